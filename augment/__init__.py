@@ -1,0 +1,1 @@
+"""What happens to a sample, as data."""

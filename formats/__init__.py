@@ -1,0 +1,1 @@
+"""Bytes on disk: containers, the sample index, conversion, verification."""

@@ -1,0 +1,1 @@
+"""Execution: order, engines, prefetching, loaders, adapters, the command line."""

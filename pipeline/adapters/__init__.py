@@ -1,0 +1,1 @@
+"""One framework a file, same verbs, imported only when asked for."""

@@ -1,0 +1,1 @@
+"""Engines execute parameters: one contract, two implementations."""

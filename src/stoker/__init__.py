@@ -1,0 +1,64 @@
+"""Stoker keeps the training step fed.
+
+Image folders and text become contiguous, checksummed shards; a loader turns shards into finished
+batches on the device where the model lives, while the previous step is still running.
+
+    import stoker
+    from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+
+    loader = stoker.ImageLoader("shards/train", batch_size=64, shuffle=True, seed=0, output="torch",
+                                transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()])
+    for images, labels in loader:
+        ...
+
+Importing this module imports nothing else: every public name is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from stoker import augment, bucketing, errors, formats
+    from stoker.formats.convert import convert
+    from stoker.formats.dataset import Dataset, open  # noqa: A004 - stoker.open, as gzip.open
+    from stoker.formats.verify import verify
+    from stoker.pipeline.loader import ImageLoader
+
+__all__ = [
+    "Dataset",
+    "ImageLoader",
+    "augment",
+    "bucketing",
+    "convert",
+    "errors",
+    "formats",
+    "open",
+    "verify",
+]
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Dataset": "stoker.formats.dataset",
+    "ImageLoader": "stoker.pipeline.loader",
+    "convert": "stoker.formats.convert",
+    "open": "stoker.formats.dataset",
+    "verify": "stoker.formats.verify",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name]), name)
+    elif name in __all__:
+        value = importlib.import_module(f"stoker.{name}")
+    else:
+        raise AttributeError(f"module 'stoker' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,101 @@
+"""Types of the C++ module. Buffers are anything with the buffer protocol, C-contiguous."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+def crc32c(data: Any, value: int = 0) -> int:
+    """CRC32C of ``data``, continuing from ``value``; in hardware where there is any. GIL released."""
+
+def cpu_level() -> str:
+    """Instruction set chosen at run time: avx512, avx2, neon or plain."""
+
+def probe(data: Any) -> tuple[int, int, int, int, int]:
+    """(codec, stored width, stored height, EXIF orientation, channels) from the header of an image.
+
+    Knows JPEG and PNG; (255, 0, 0, 1, 0) for what it does not know. Raises ValueError with the
+    reason for a damaged header. Codec numbers are those of ``stoker.formats.samples.Codec``.
+    """
+
+class Job:
+    def wait(self) -> None:
+        """Wait, GIL released, until every sample of the batch has its status."""
+    def done(self) -> bool: ...
+    def reason(self, i: int) -> str:
+        """What the decoder said of sample ``i``; empty for a good one."""
+
+class Shards:
+    """Data files opened for reading; ``sizes`` are the bytes each must have (checked: OSError)."""
+
+    def __init__(self, paths: Sequence[str], sizes: Sequence[int], mapped: bool = True) -> None: ...
+    def view(self, shard: int, offset: int, length: int) -> memoryview:
+        """Read-only bytes of a payload, without a copy where mapped. Raises ValueError out of bounds."""
+    def will_need(
+        self, shard: npt.NDArray[np.int32], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
+    ) -> None:
+        """Ask the kernel to read these ranges ahead, neighbouring ones in one request."""
+    def close(self) -> None: ...
+
+class Pool:
+    """Threads that execute batches, first come first served."""
+
+    def __init__(self, num_threads: int) -> None: ...
+    @property
+    def num_threads(self) -> int: ...
+    def submit(
+        self,
+        shards: Shards,
+        shard: npt.NDArray[np.int32],
+        offset: npt.NDArray[np.int64],
+        length: npt.NDArray[np.int64],
+        crc: npt.NDArray[np.uint32],
+        codec: npt.NDArray[np.uint8],
+        height: npt.NDArray[np.int32],
+        width: npt.NDArray[np.int32],
+        orientation: npt.NDArray[np.uint8],
+        decoded: dict[int, npt.NDArray[np.uint8]],
+        crop: npt.NDArray[np.int32],
+        region: npt.NDArray[np.float64],
+        dest: npt.NDArray[np.int32],
+        flip: npt.NDArray[np.bool_],
+        color: npt.NDArray[np.float32],
+        fill: npt.NDArray[np.uint8],
+        out: npt.NDArray[Any],
+        layout: int,
+        status: npt.NDArray[np.uint8],
+        max_pixels: int,
+        verify: bool,
+    ) -> Job:
+        """Start a batch. All arrays are kept alive until the job is done.
+
+        ``decoded`` holds (H, W, 3) uint8 oriented pixels for samples of codecs that are not decoded here.
+        ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
+        or uint16 for bfloat16.
+        """
+    def close(self) -> None: ...
+
+def transcode(
+    data: Any,
+    mode: str,
+    height: int,
+    width: int,
+    encoding: str,
+    quality: int,
+    subsampling: str,
+    max_pixels: int,
+) -> tuple[bytes, int, int]:
+    """Decode a JPEG, apply its EXIF orientation, resize, encode: (payload, height, width). GIL released.
+
+    ``mode``: none, shorter, longer, squash, crop, fill (see ``stoker convert --help``); ``encoding``:
+    jpeg or raw; ``subsampling``: 444, 422 or 420. Raises ValueError with the reason.
+    """
+
+def resize(
+    pixels: npt.NDArray[np.uint8], size: tuple[int, int], box: tuple[float, float, float, float] | None = None
+) -> npt.NDArray[np.uint8]:
+    """Antialiased bilinear resize of (H, W, 3) uint8 to ``size`` (height, width), Pillow's within one level.
+
+    ``box`` is (top, left, bottom, right) in the source. GIL released.
+    """
