@@ -1,0 +1,23 @@
+// What the header of an image says, read without decoding.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace stoker {
+
+// The numbers of stoker.formats.samples.Codec.
+enum class Codec : std::uint8_t { raw = 0, jpeg = 1, png = 2, other = 255 };
+
+struct Header {
+    Codec codec = Codec::other;
+    std::int32_t width = 0;  // as stored, before the orientation is applied
+    std::int32_t height = 0;
+    int orientation = 1;  // EXIF 2.32, tag 0x0112
+    int channels = 0;
+};
+
+// Header of a JPEG or PNG; `other` for anything else. Throws std::invalid_argument for a damaged one.
+Header probe(const std::uint8_t* data, std::size_t size);
+
+}  // namespace stoker
