@@ -1,0 +1,246 @@
+"""Opening a dataset: manifest, index and data files together, each checked against the others."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
+from stoker.formats.files import open_regular, read_at
+from stoker.formats.index import Index
+from stoker.formats.manifest import INDEX_NAME, Manifest
+
+if TYPE_CHECKING:
+    import os
+
+    import numpy.typing as npt
+
+    from stoker.formats.samples import Samples
+
+__all__ = ["Dataset", "open"]
+
+
+def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, as gzip.open
+    """Open the dataset in a folder.
+
+    Reads the manifest and the index's header, and asks the size of every data file; nothing else,
+    so a dataset of a hundred million samples opens at once. Checksums are verified when samples are
+    read, and all of them by :func:`stoker.verify`.
+
+    Raises:
+        DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
+        StaleIndexError: The index does not belong to the manifest.
+    """
+    folder = Path(path)
+    manifest = Manifest.load(folder)
+    data_files = manifest.data_files(folder)
+    for shard, file in zip(manifest.shards, data_files, strict=True):
+        _check_size(file, shard.name, shard.bytes)
+    index = _open_index(folder, manifest)
+    return Dataset(folder, manifest, index, data_files, None)
+
+
+def _check_size(file: Path, name: str, expected: int) -> None:
+    hint = "restore the file, or convert the source again"
+    try:
+        size = file.stat().st_size
+    except OSError as error:
+        raise DatasetError(
+            f"shard {name} is missing: {error.strerror}", path=file, shard=name, hint=hint
+        ) from error
+    if size != expected:
+        what = "truncated" if size < expected else "longer than it was"
+        raise DatasetError(
+            f"shard {name} is {what}: {size} bytes where the manifest says {expected}",
+            path=file,
+            shard=name,
+            hint=hint,
+        )
+
+
+def _open_index(folder: Path, manifest: Manifest) -> Index:
+    path = folder / INDEX_NAME
+    hint = "index and manifest are not of one conversion: convert or index again"
+    # Before mapping: a file that is shorter than its own header says would end the process.
+    if path.is_file() and path.stat().st_size != manifest.index.bytes:
+        raise StaleIndexError(
+            f"the index has {path.stat().st_size} bytes where the manifest says {manifest.index.bytes}",
+            path=path,
+            hint=hint,
+        )
+    index = Index.open(path)
+    if len(index) != manifest.index.rows or index.types != dict(manifest.columns):
+        raise StaleIndexError(
+            "the index has other rows or columns than the manifest says", path=path, hint=hint
+        )
+    return index
+
+
+class Dataset:
+    """Samples in shards, in the order of their index; or some of them, after :meth:`select`.
+
+    Attributes:
+        path: The dataset's folder.
+        manifest: What ``dataset.json`` says.
+        index: The whole index, also of a selection.
+        data_files: Absolute path of every shard's data file, by the index column ``shard``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        index: Index,
+        data_files: list[Path],
+        rows: npt.NDArray[np.int64] | None,
+    ) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.index = index
+        self.data_files = data_files
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self.index) if self._rows is None else len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<Dataset {str(self.path)!r}: {len(self)} samples of {len(self.classes)} classes>"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label."""
+        return self.manifest.classes
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 where the dataset has none."""
+        return len(self.classes)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the index's columns."""
+        return tuple(self.manifest.columns)
+
+    @property
+    def data_sizes(self) -> list[int]:
+        """Bytes of every data file, in the order of :attr:`data_files`."""
+        return [shard.bytes for shard in self.manifest.shards]
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64: the row in the index of every sample of this dataset."""
+        return np.arange(len(self.index), dtype=np.int64) if self._rows is None else self._rows
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """(N,) int64: the class of every sample."""
+        return self.column("label")
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that name these samples in this order, for checkpoints."""
+        if self._rows is None:
+            return self.manifest.fingerprint
+        return hashlib.sha256(self.manifest.fingerprint.encode() + self._rows.tobytes()).hexdigest()[:32]
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """(N,) values of an index column of numbers."""
+        values = self.index.column(name)
+        return values if self._rows is None else values[self._rows]
+
+    def samples(self, positions: npt.ArrayLike) -> Samples:
+        """Where the payloads of samples lie.
+
+        Args:
+            positions: (M,) integers from 0 to ``len(self) - 1``. ``Samples.row`` is the row in the index.
+        """
+        return self.index.samples(self._to_rows(positions))
+
+    def keys(self, positions: npt.ArrayLike) -> list[str]:
+        """Names of samples in their source."""
+        return self.index.keys(self._to_rows(positions))
+
+    def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        at = np.asarray(positions, np.int64)
+        return at if self._rows is None else self._rows[at]
+
+    def select(self, which: npt.ArrayLike) -> Dataset:
+        """A dataset of some of the samples; shards are not touched.
+
+        Args:
+            which: (N,) bool, a mask; or (M,) integers, positions in the order wanted, repeats allowed.
+        """
+        at = np.asarray(which)
+        if at.dtype == bool:
+            if at.shape != (len(self),):
+                raise ConfigError(f"a mask must have one entry a sample, {len(self)}, not shape {at.shape}")
+            at = np.flatnonzero(at)
+        elif at.size and (at.ndim != 1 or at.dtype.kind not in "iu" or at.min() < 0 or at.max() >= len(self)):
+            raise ConfigError(f"positions must be integers from 0 to {len(self) - 1} in one dimension")
+        return Dataset(
+            self.path, self.manifest, self.index, self.data_files, self._to_rows(at.astype(np.int64))
+        )
+
+    def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """Two datasets, the first with about ``fraction`` of the samples.
+
+        Which one a sample belongs to depends on its key and the seed alone, so it stays there when
+        others come or go.
+        """
+        if not 0 <= fraction <= 1:
+            raise ConfigError(f"fraction must be from 0 to 1, not {fraction}")
+        salt = seed.to_bytes(16, "little", signed=True)
+        limit = int(fraction * (1 << 64))
+        first = np.fromiter(
+            (
+                int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest(), "little")
+                < limit
+                for key in self.keys(np.arange(len(self)))
+            ),
+            bool,
+            len(self),
+        )
+        return self.select(first), self.select(~first)
+
+    def read(self, position: int) -> bytes:
+        """Payload of one sample, its checksum verified.
+
+        Raises:
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        sample = self.samples([position])
+        shard, offset, length = int(sample.shard[0]), int(sample.offset[0]), int(sample.length[0])
+        if not 0 <= shard < len(self.data_files):
+            raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
+        if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
+            raise self.error(position, "the index points outside the shard")
+        with open_regular(self.data_files[shard]) as (descriptor, _):
+            data = read_at(descriptor, offset, length)
+        if len(data) != length or crc32c(data) != sample.crc[0]:
+            raise self.error(position, "the payload's checksum does not match")
+        return data
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        kind: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """An error about one sample that names its shard, record and key."""
+        row = int(self._to_rows([position])[0])
+        shard = int(self.index.column("shard")[row])
+        known = 0 <= shard < len(self.data_files)
+        return kind(
+            message,
+            path=self.data_files[shard] if known else self.path,
+            shard=self.manifest.shards[shard].name if known else f"number {shard}",
+            record=int(self.index.column("record")[row]),
+            key=self.index.keys([row])[0],
+            hint=hint,
+        )

@@ -1,0 +1,64 @@
+"""Reading files that nobody vouches for: only regular ones, never past their end, never by mapping."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from stoker._native import crc32c
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["digest_of", "file_digest", "open_regular", "read_at"]
+
+_BLOCK = 1 << 22
+
+
+@contextmanager
+def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
+    """Open a regular file for reading and yield (descriptor, size in bytes).
+
+    Raises:
+        OSError: The file cannot be opened, or is a FIFO, a device, a socket or a folder.
+    """
+    # A FIFO without a writer would block a plain open for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"not a regular file: {os.fspath(path)!r}")
+        yield descriptor, status.st_size
+    finally:
+        os.close(descriptor)
+
+
+def read_at(descriptor: int, offset: int, length: int) -> bytes:
+    """Read ``length`` bytes at ``offset``, fewer only at the end of the file."""
+    data = os.pread(descriptor, length, offset)
+    if len(data) == length or not data:
+        return data
+    parts = [data]
+    done = len(data)
+    while done < length and (data := os.pread(descriptor, length - done, offset + done)):
+        parts.append(data)
+        done += len(data)
+    return b"".join(parts)
+
+
+def digest_of(crc: int) -> str:
+    """Write a CRC32C as manifests do: ``crc32c:`` and eight hexadecimal digits."""
+    return f"crc32c:{crc:08x}"
+
+
+def file_digest(path: str | os.PathLike[str]) -> str:
+    """Digest of a whole file, see :func:`digest_of`."""
+    crc = 0
+    with open_regular(path) as (descriptor, _):
+        offset = 0
+        while block := os.pread(descriptor, _BLOCK, offset):
+            crc = crc32c(block, crc)
+            offset += len(block)
+    return digest_of(crc)

@@ -1,0 +1,110 @@
+"""Protocol buffers on the wire, as far as Example and Datum need them: no schema, no library.
+
+The encoding is that of https://protobuf.dev/programming-guides/encoding/. Reading is strict:
+every length is checked against the message that contains it, and nothing is allocated for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from stoker.errors import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = [
+    "FIXED32",
+    "FIXED64",
+    "LENGTH",
+    "VARINT",
+    "Field",
+    "Span",
+    "delimited",
+    "fields",
+    "read_varint",
+    "varint",
+]
+
+VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
+_WIDTH = {FIXED64: 8, FIXED32: 4}
+_MASK = (1 << 64) - 1
+
+
+class Span(NamedTuple):
+    """Bytes within a buffer."""
+
+    offset: int
+    length: int
+
+
+class Field(NamedTuple):
+    """One field of a message: its number, wire type, where its value lies, and that of a varint."""
+
+    number: int
+    wire: int
+    span: Span
+    value: int
+
+
+def varint(value: int) -> bytes:
+    """Encode an integer of up to 64 bits; a negative one as its two's complement, in ten bytes."""
+    value &= _MASK
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def delimited(number: int, content: bytes, following: int = 0) -> bytes:
+    """Field ``number`` with bytes or a message in it, of which ``following`` more bytes come after."""
+    return varint(number << 3 | LENGTH) + varint(len(content) + following) + content
+
+
+def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
+    """Read a varint at ``at``: its value as uint64, and the position after it.
+
+    Raises:
+        CorruptRecordError: It does not end before ``end``, or has more than 64 bits.
+    """
+    value = shift = 0
+    while at < end:
+        byte = data[at]
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            if value > _MASK:
+                break
+            return value, at
+        shift += 7
+        if shift > 63:
+            break
+    raise CorruptRecordError("the message has a number that does not end or is too large")
+
+
+def fields(data: memoryview, span: Span) -> Iterator[Field]:
+    """Fields of the message in ``span``, in the order of the wire.
+
+    Raises:
+        CorruptRecordError: The message is not well formed.
+    """
+    at, end = span.offset, span.offset + span.length
+    while at < end:
+        tag, at = read_varint(data, at, end)
+        number, wire = tag >> 3, tag & 7
+        value = 0
+        start = at
+        if wire == VARINT:
+            value, at = read_varint(data, at, end)
+        elif wire == LENGTH:
+            length, start = read_varint(data, at, end)
+            at = start + length
+        elif wire in _WIDTH:
+            at += _WIDTH[wire]
+        else:
+            raise CorruptRecordError(f"the message has a field of wire type {wire}, which is none")
+        if at > end or not 0 < number < 1 << 29:
+            raise CorruptRecordError("the message has a field that reaches beyond its end")
+        yield Field(number, wire, Span(start, at - start), value)
