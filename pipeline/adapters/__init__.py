@@ -1,1 +1,50 @@
-"""One framework a file, same verbs, imported only when asked for."""
+"""One framework a file, same verbs, imported only when asked for.
+
+An adapter turns what an engine leaves behind into what a framework trains on, without a copy where
+the framework allows it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Literal, Protocol
+
+from stoker.errors import ConfigError, MissingDependencyError
+
+__all__ = ["Adapter", "OutputName", "load"]
+
+OutputName = Literal["numpy", "torch", "tensorflow", "jax"]
+
+_FRAMEWORKS = ("numpy", "torch", "tensorflow", "jax")
+
+
+class Adapter(Protocol):
+    """The verbs of every adapter module's ``Adapter`` class, made with the device's name or None."""
+
+    def images(self, array: Any, dtype: str) -> Any:
+        """A batch of images of the framework; ``array`` speaks DLPack, bfloat16 may come as uint16 bits."""
+
+    def column(self, values: Any) -> Any:
+        """A column of numbers, (N,) or (N, ...), of the framework; lists of strings stay what they are."""
+
+    def take(self, images: Any, index: Any) -> Any:
+        """Images at ``index``, (M,) int64, as a new array of the framework."""
+
+
+def load(name: str, device: str | None) -> Adapter:
+    """The adapter of a framework, for arrays on ``device`` (None: where the engine leaves them).
+
+    Raises:
+        ConfigError: There is no such adapter.
+        MissingDependencyError: The framework is not installed.
+    """
+    if name not in _FRAMEWORKS:
+        raise ConfigError(f"output must be one of {', '.join(_FRAMEWORKS)}, found {name!r}")
+    try:
+        module = importlib.import_module(f"stoker.pipeline.adapters.{name}")
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"output={name!r} needs {name}, which is not installed", hint=f"pip install {name}"
+        ) from error
+    adapter: Adapter = module.Adapter(device)
+    return adapter

@@ -87,6 +87,8 @@ class Engine(Protocol):
 
     name: str
     device: str
+    under_way_limit: int
+    """Batches that may be submitted and not collected: enough to keep its threads busy."""
 
     def submit(self, work: Work) -> None:
         """Start a batch; returns at once unless too many are under way."""

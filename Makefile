@@ -1,0 +1,39 @@
+# Two commands for a new user: `make demo` and `make test`. Both set everything up first.
+VENV ?= .venv
+PY := $(VENV)/bin/python
+NATIVE := $(wildcard pipeline/native/*.cpp pipeline/native/*.h)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint types sanitize fuzz bench figures clean
+
+help:           ## Say what there is
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+$(VENV)/.ready: pyproject.toml CMakeLists.txt tools/setup.sh $(NATIVE)
+	@tools/setup.sh $(VENV)
+	@touch $@
+
+setup: $(VENV)/.ready ## Make the virtual environment, with everything that demo and test need
+
+demo: setup     ## Convert photographs, train on them, compare with the native loaders
+	@$(PY) -m stoker.benchmarks.demo
+
+test: lint types ## Lint, types and all tests
+	@$(PY) -m pytest -q
+
+lint: setup     ## Style and common mistakes
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+
+types: setup    ## Types, strictly
+	@$(PY) -m mypy
+
+sanitize: setup ## The C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+	@tests/sanitize/run.sh $(VENV)
+
+bench:          ## Everything against every native loader, in an environment of its own
+	@benchmarks/setup.sh .venv-bench
+	@.venv-bench/bin/python -m stoker.benchmarks.images
+
+clean:          ## Remove what was built
+	rm -rf build $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

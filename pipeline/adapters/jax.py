@@ -1,0 +1,43 @@
+"""JAX: arrays by DLPack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+__all__ = ["Adapter"]
+
+
+class Adapter:
+    """Hands out ``jax.Array``, on ``device`` ("cuda:0" is the first CUDA device) where one is named."""
+
+    def __init__(self, device: str | None) -> None:
+        self._device = None
+        if device not in (None, "cpu"):
+            _, _, number = device.partition(":")
+            self._device = jax.devices("cuda")[int(number or 0)]
+
+    def images(self, array: Any, dtype: str) -> Any:
+        """An array over the same memory; copied only to another device, or where DALI lacks the dtype."""
+        images = jax.dlpack.from_dlpack(array)
+        wanted = jnp.dtype(dtype)
+        if images.dtype == jnp.uint16:
+            images = jax.lax.bitcast_convert_type(images, wanted)
+        return self._place(images if images.dtype == wanted else images.astype(wanted))
+
+    def column(self, values: Any) -> Any:
+        """An array of the values, 64-bit integers in 32 bits unless x64 is enabled; strings stay lists."""
+        if isinstance(values, list):
+            return values
+        values = np.asarray(values)
+        return self._place(jnp.asarray(values, dtype=jax.dtypes.canonicalize_dtype(values.dtype)))
+
+    def take(self, images: Any, index: Any) -> Any:
+        """A copy of the chosen images."""
+        return jnp.take(images, jnp.asarray(index, dtype=jnp.int32), axis=0)
+
+    def _place(self, array: Any) -> Any:
+        return array if self._device is None else jax.device_put(array, self._device)

@@ -1,0 +1,39 @@
+"""NumPy: batches as they leave the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+__all__ = ["Adapter"]
+
+
+class Adapter:
+    """Hands out NumPy arrays; bfloat16 as that of ``ml_dtypes`` where installed, else as uint16 bits."""
+
+    def __init__(self, device: str | None) -> None:
+        if device not in (None, "cpu"):
+            raise ConfigError(
+                f"NumPy arrays live on the CPU, found device {device!r}", hint="Use output='torch' or 'jax'."
+            )
+
+    def images(self, array: Any, dtype: str) -> Any:
+        """The array itself."""
+        if dtype != "bfloat16":
+            return array
+        try:
+            from ml_dtypes import bfloat16
+        except ImportError:
+            return array
+        return array.view(bfloat16)
+
+    def column(self, values: Any) -> Any:
+        """The values as an array; lists of strings stay lists."""
+        return values if isinstance(values, list) else np.asarray(values)
+
+    def take(self, images: Any, index: Any) -> Any:
+        """A copy of the chosen images."""
+        return images[index]

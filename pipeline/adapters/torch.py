@@ -1,0 +1,67 @@
+"""PyTorch: tensors that share the engine's memory on the CPU and on the GPU."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from stoker.pipeline.loader import Loader
+
+__all__ = ["Adapter", "iterable_dataset"]
+
+
+class Adapter:
+    """Hands out tensors, on ``device`` where one is named."""
+
+    def __init__(self, device: str | None) -> None:
+        self._device = None if device in (None, "cpu") else torch.device(device)
+
+    def images(self, array: Any, dtype: str) -> torch.Tensor:
+        """A tensor over the same memory; copied only to another device, or where DALI lacks the dtype."""
+        tensor = torch.from_dlpack(array)
+        wanted = getattr(torch, dtype)
+        if tensor.dtype == torch.uint16:
+            tensor = tensor.view(wanted)
+        return self._place(tensor.to(wanted))
+
+    def column(self, values: Any) -> Any:
+        """A tensor of the values; lists of strings stay lists."""
+        return (
+            values
+            if isinstance(values, list)
+            else self._place(torch.from_numpy(np.ascontiguousarray(values)))
+        )
+
+    def take(self, images: torch.Tensor, index: Any) -> torch.Tensor:
+        """A copy of the chosen images."""
+        return images[torch.from_numpy(index).to(images.device)]
+
+    def _place(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self._device is None or tensor.device == self._device:
+            return tensor
+        return tensor.to(self._device, non_blocking=True)
+
+
+class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[misc]  # torch is optional
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __iter__(self) -> Iterator[Any]:
+        if torch.utils.data.get_worker_info() is not None:
+            raise RuntimeError(
+                "Stoker's loader runs its own threads: give the DataLoader num_workers=0 and batch_size=None."
+            )
+        return iter(self._loader)
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+
+def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
+    """A view of ``loader`` for code that insists on the type: ``DataLoader(view, batch_size=None)``."""
+    return _IterableDataset(loader)

@@ -1,0 +1,58 @@
+"""Which engine and device suit this machine."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+from functools import lru_cache
+
+from stoker.errors import ConfigError
+
+__all__ = ["choose", "gpu_count", "has_dali"]
+
+
+@lru_cache(maxsize=1)
+def gpu_count() -> int:
+    """Number of NVIDIA GPUs that this process sees; asks the driver and loads no framework."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return 0
+    count = ctypes.c_int(0)
+    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
+        return 0
+    return count.value
+
+
+def has_dali() -> bool:
+    """Whether DALI is installed, without importing it."""
+    try:
+        return importlib.util.find_spec("nvidia.dali") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def choose(engine: str, device: str | None, local_rank: int) -> tuple[str, str]:
+    """Engine and the device it runs on.
+
+    Args:
+        engine: "auto", "native" or "dali". "auto" is dali on a GPU where both are present, else native.
+        device: Where batches are wanted, "cpu" or "cuda:N"; None leaves it to the engine.
+        local_rank: Rank on this machine, which picks the GPU when ``device`` names none.
+
+    Raises:
+        ConfigError: No such engine, or a device that is not there.
+    """
+    if engine not in ("auto", "native", "dali"):
+        raise ConfigError(f"engine must be 'auto', 'native' or 'dali', found {engine!r}")
+    kind, _, number = (device or "").partition(":")
+    if kind not in ("", "cpu", "cuda") or (number and not number.isdigit()):
+        raise ConfigError(f"device must be 'cpu', 'cuda' or 'cuda:N', found {device!r}")
+    if kind == "cuda" and gpu_count() <= int(number or 0):
+        raise ConfigError(f"device {device!r} was asked for and {gpu_count()} GPUs are visible")
+    if engine == "native" or kind == "cpu":
+        return ("dali" if engine == "dali" else "native"), "cpu"
+    gpu = f"cuda:{number or local_rank % gpu_count()}" if gpu_count() else "cpu"
+    if engine == "dali":
+        return "dali", gpu
+    return ("dali", gpu) if gpu != "cpu" and has_dali() else ("native", "cpu")

@@ -1,0 +1,361 @@
+"""The DALI engine: one graph for CPU and GPU, fed with bytes and with parameters drawn by us.
+
+What DALI is not asked to do: to read, to shuffle, to draw. Every sample is checked before DALI sees
+it (checksum, header, size), because a decode error costs DALI the whole batch and a damaged
+payload may pass unnoticed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError, EngineError, MissingDependencyError
+from stoker.pipeline.engines.base import Output, Result, Status, Work
+from stoker.pipeline.engines.payloads import BLACK_PIXEL, Payload, PayloadReader
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.augment.params import ImageParams
+    from stoker.formats.samples import Samples
+
+__all__ = ["DaliEngine"]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What a pipeline must be able to do; one is built for each graph that occurs.
+
+    Attributes:
+        size: Height and width of the output.
+        padded: Some ``dest`` does not fill the output.
+        fill: RGB of what lies outside ``dest``.
+        vertical: Some sample is mirrored vertically.
+    """
+
+    size: tuple[int, int]
+    padded: bool
+    fill: tuple[int, ...]
+    vertical: bool
+
+    @classmethod
+    def of(cls, params: ImageParams) -> Graph:
+        """The smallest graph that executes ``params``."""
+        padded = bool((params.dest != np.array((0, 0, *params.size))).any())
+        fill = tuple(int(v) for v in params.fill) if padded else (0, 0, 0)
+        return cls(params.size, padded, fill, bool(params.flip[:, 1].any()))
+
+
+class DaliEngine:
+    """Executes batches with NVIDIA DALI.
+
+    Args:
+        files: Data files of the dataset, in the manifest's order.
+        sizes: Bytes of each.
+        output: Form of the images. bfloat16, which DALI lacks, leaves the GPU engine as float32.
+        device: "cpu", or "cuda:0" and so on; on a GPU JPEGs are decoded there and results stay there.
+        num_threads: DALI's CPU threads.
+        depth: Batches under way at once.
+        batch_size: Samples in the largest batch.
+        max_pixels: An image with more is refused by its header.
+        verify: Compare each payload with its checksum.
+
+    Raises:
+        MissingDependencyError: DALI is not installed.
+    """
+
+    name = "dali"
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        sizes: Sequence[int],
+        output: Output,
+        *,
+        device: str = "cpu",
+        num_threads: int = 1,
+        depth: int = 2,
+        batch_size: int = 1,
+        max_pixels: int,
+        verify: bool = True,
+    ) -> None:
+        _require_dali()
+        self.device = device
+        self.under_way_limit = max(1, depth)
+        self._settings = _Settings(output, device, num_threads, max(1, depth), batch_size)
+        self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify)
+        self._pipes: dict[Graph, _Pipe] = {}
+        self._under_way: deque[_Batch] = deque()
+
+    def submit(self, work: Work) -> None:
+        """Check the payloads of a batch and start it."""
+        payloads = [self._reader.read(work.samples, i) for i in range(len(work.samples))]
+        batch = _Batch(Graph.of(work.params), work.params, payloads)
+        self._under_way.append(batch)
+        self._pipe(batch.graph).start(batch)
+
+    def collect(self) -> Result:
+        """Wait for the oldest batch."""
+        batch = self._under_way.popleft()
+        try:
+            images = self._pipe(batch.graph).finish()
+        except RuntimeError as error:
+            images = self._salvage(batch, error)
+        status = np.array([payload.status for payload in batch.payloads], dtype=np.uint8)
+        reason = {
+            i: payload.reason for i, payload in enumerate(batch.payloads) if payload.status != Status.OK
+        }
+        return Result(images, status, reason)
+
+    def read_ahead(self, samples: Samples) -> None:
+        """Ask the kernel for the payloads of ``samples``."""
+        self._reader.will_need(samples)
+
+    def close(self) -> None:
+        """Free the pipelines."""
+        self._under_way.clear()
+        self._pipes.clear()
+        self._reader.close()
+
+    def _pipe(self, graph: Graph) -> _Pipe:
+        if graph not in self._pipes:
+            self._pipes[graph] = _Pipe(graph, self._settings)
+        return self._pipes[graph]
+
+    def _salvage(self, batch: _Batch, error: RuntimeError) -> Any:
+        """Images of a batch that failed as a whole: find what DALI cannot decode and leave it out.
+
+        A pipeline that raised is not used again, so the batches behind this one are started anew.
+        """
+        self._pipes.clear()
+        for i, payload in enumerate(batch.payloads):
+            alone = _Batch(batch.graph, batch.params, [payload], only=i)
+            try:
+                self._pipe(alone.graph).start(alone)
+                self._pipe(alone.graph).finish()
+            except RuntimeError as reason:
+                batch.payloads[i] = Payload(BLACK_PIXEL, Status.NOT_DECODABLE, _last_line(reason))
+                self._pipes.clear()
+        try:
+            self._pipe(batch.graph).start(batch)
+            images = self._pipe(batch.graph).finish()
+        except RuntimeError:
+            raise EngineError(f"DALI failed: {_last_line(error)}") from error
+        for waiting in self._under_way:
+            self._pipe(waiting.graph).start(waiting)
+        return images
+
+
+@dataclass(frozen=True)
+class _Settings:
+    output: Output
+    device: str
+    num_threads: int
+    depth: int
+    batch_size: int
+
+    @property
+    def device_id(self) -> int | None:
+        if self.device == "cpu":
+            return None
+        kind, _, number = self.device.partition(":")
+        if kind != "cuda" or not (number or "0").isdigit():
+            raise ConfigError(f"device must be 'cpu' or 'cuda:N', found {self.device!r}")
+        return int(number or 0)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Payloads and parameters; ``only`` narrows the parameters to one sample."""
+
+    graph: Graph
+    params: ImageParams
+    payloads: list[Payload]
+    only: int | None = None
+
+    def inputs(self) -> dict[str, Any]:
+        """What the graph's external sources are fed, by name."""
+        chosen = slice(None) if self.only is None else slice(self.only, self.only + 1)
+        params = self.params
+        crop, region = params.crop[chosen].copy(), params.region[chosen].copy()
+        bad = [i for i, payload in enumerate(self.payloads) if payload.status != Status.OK]
+        crop[bad], region[bad] = (0, 0, 1, 1), (0, 0, 1, 1)
+        color = params.color[chosen]
+        scale = np.einsum("nii->ni", color[:, :, :3])
+        if (
+            not np.array_equal(color[:, :, :3], scale[:, :, None] * np.eye(3, dtype=np.float32))
+            or (scale == 0).any()
+        ):
+            raise ConfigError("the dali engine mixes no colour channels yet", hint="Use engine='native'.")
+        feeds = {
+            "payload": [payload.data for payload in self.payloads],
+            "anchor": crop[:, :2],
+            "shape": crop[:, 2:],
+            "roi_start": (region[:, :2] - crop[:, :2]).astype(np.float32),
+            "roi_end": (region[:, 2:] - crop[:, :2]).astype(np.float32),
+            "horizontal": params.flip[chosen, 0].astype(np.int32),
+            # DALI computes (x - mean) / stddev; ours is scale * x + shift.
+            "mean": np.ascontiguousarray(-color[:, :, 3] / scale),
+            "stddev": np.ascontiguousarray(1 / scale),
+        }
+        if self.graph.vertical:
+            feeds["vertical"] = params.flip[chosen, 1].astype(np.int32)
+        if self.graph.padded:
+            dest = params.dest[chosen]
+            feeds["dest_size"] = dest[:, 2:].astype(np.float32)
+            feeds["dest_anchor"] = -dest[:, :2]
+        return feeds
+
+
+class _Pipe:
+    """A DALI pipeline of one graph, with as many batches under way as the settings allow."""
+
+    def __init__(self, graph: Graph, settings: _Settings) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._pipe = _build(graph, settings)
+        self._prime()
+
+    def start(self, batch: _Batch) -> None:
+        for name, data in batch.inputs().items():
+            self._pipe.feed_input(name, data if name == "payload" else np.ascontiguousarray(data))
+        self._pipe.schedule_run()
+
+    def finish(self) -> Any:
+        """Images of the oldest batch: a NumPy array, or a DALI tensor on the GPU, both speak DLPack."""
+        (images,) = self._pipe.outputs()
+        tensor = images.as_tensor()
+        if self._settings.device != "cpu":
+            return tensor
+        array = np.from_dlpack(tensor)
+        return _to_bfloat16(array) if self._settings.output.dtype == "bfloat16" else array
+
+    def _prime(self) -> None:
+        """Run one black pixel through every slot of the queue.
+
+        DALI's first ``schedule_run`` starts as many runs as the queue is deep and wants inputs for
+        all of them; after this each call starts one.
+        """
+        params = _one_pixel_params(self._graph)
+        batch = _Batch(self._graph, params, [Payload(BLACK_PIXEL)])
+        for name, data in batch.inputs().items():
+            for _ in range(self._settings.depth):
+                self._pipe.feed_input(name, data if name == "payload" else np.ascontiguousarray(data))
+        self._pipe.schedule_run()
+        for _ in range(self._settings.depth):
+            self._pipe.outputs()
+
+
+def _one_pixel_params(graph: Graph) -> ImageParams:
+    from stoker.augment.params import ImageParams
+
+    one = np.array([[0, 0, 1, 1]], dtype=np.int32)
+    return ImageParams(
+        size=graph.size,
+        crop=one,
+        region=one.astype(np.float64),
+        dest=np.array([[0, 0, *graph.size]], dtype=np.int32),
+        flip=np.zeros((1, 2), dtype=np.bool_),
+        color=np.eye(3, 4, dtype=np.float32)[None],
+        fill=np.array(graph.fill, dtype=np.uint8),
+    )
+
+
+def _build(graph: Graph, settings: _Settings) -> Any:
+    """The graph as a DALI pipeline: region decode, one resampling, mirror and normalise."""
+    from nvidia.dali import fn, types
+    from nvidia.dali.pipeline import Pipeline
+
+    gpu = settings.device_id is not None
+    pipe = Pipeline(
+        batch_size=settings.batch_size,
+        num_threads=settings.num_threads,
+        device_id=settings.device_id,
+        prefetch_queue_depth=settings.depth,
+        exec_dynamic=True,
+    )
+
+    def source(name: str, dtype: Any, ndim: int) -> Any:
+        # The feeder keeps payloads alive until their batch is collected, so DALI need not copy them.
+        return fn.external_source(name=name, dtype=dtype, ndim=ndim, batch=True, no_copy=name == "payload")
+
+    with pipe:
+        image = fn.decoders.image_slice(
+            source("payload", types.UINT8, 1),
+            source("anchor", types.INT32, 1),
+            source("shape", types.INT32, 1),
+            axis_names="HW",
+            normalized_anchor=False,
+            normalized_shape=False,
+            device="mixed" if gpu else "cpu",
+        )
+        image = fn.resize(
+            image,
+            size=source("dest_size", types.FLOAT, 1) if graph.padded else list(graph.size),
+            roi_start=source("roi_start", types.FLOAT, 1),
+            roi_end=source("roi_end", types.FLOAT, 1),
+            roi_relative=False,
+            interp_type=types.INTERP_LINEAR,
+            antialias=True,
+        )
+        if graph.padded:
+            image = fn.slice(
+                image,
+                source("dest_anchor", types.INT32, 1),
+                shape=list(graph.size),
+                axis_names="HW",
+                normalized_anchor=False,
+                normalized_shape=False,
+                out_of_bounds_policy="pad",
+                fill_values=list(graph.fill),
+            )
+        if graph.vertical:
+            image = fn.flip(image, horizontal=0, vertical=source("vertical", types.INT32, 0))
+        image = fn.crop_mirror_normalize(
+            image,
+            mirror=source("horizontal", types.INT32, 0),
+            mean=source("mean", types.FLOAT, 1),
+            std=source("stddev", types.FLOAT, 1),
+            dtype=_dali_dtype(settings.output.dtype),
+            output_layout="CHW" if settings.output.layout == "NCHW" else "HWC",
+            pad_output=settings.output.layout == "NHWC4",
+        )
+        pipe.set_outputs(image)
+    pipe.build()
+    return pipe
+
+
+def _dali_dtype(dtype: str) -> Any:
+    from nvidia.dali import types
+
+    return {"uint8": types.UINT8, "float16": types.FLOAT16}.get(dtype, types.FLOAT)
+
+
+def _to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Bit patterns of float32 rounded to bfloat16, to nearest even, as uint16 of the same shape."""
+    bits = array.view(np.uint32)
+    rounded: np.ndarray[Any, Any] = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    return rounded
+
+
+def _last_line(error: BaseException) -> str:
+    """The sentence of a DALI error that says what happened, without its C++ traceback."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    telling = [
+        line for line in lines if line.startswith("Error") or "failure" in line.lower() or "Assert" in line
+    ]
+    return next(iter(telling[1:2] or telling or lines), "no message")
+
+
+def _require_dali() -> None:
+    try:
+        import nvidia.dali  # noqa: F401 - only to see that it is there
+    except ImportError as error:
+        raise MissingDependencyError(
+            "The dali engine needs NVIDIA DALI, which is not installed",
+            hint="pip install 'stoker[dali-cuda12]', or 'stoker[dali-cuda13]' with a driver of 580 or later.",
+        ) from error

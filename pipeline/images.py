@@ -1,0 +1,190 @@
+"""The stage of an image loader: decide a batch, have it executed, hand it over."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
+from stoker.pipeline.engines.base import Result, Status, Work
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from stoker.augment.params import ImagePlan
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.adapters import Adapter
+    from stoker.pipeline.engines.base import Engine, Output
+    from stoker.pipeline.order import Order, Schedule
+    from stoker.pipeline.stats import Clock
+
+__all__ = ["ImageStage", "OnError", "Recipe"]
+
+OnError = Literal["raise", "skip", "replace"]
+
+# Positions whose order is worked out at once: its cost is that of a NumPy call, not of a position.
+_ORDER_CHUNK = 4096
+
+_MEANING = {
+    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read"),
+    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum"),
+    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index"),
+    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded"),
+    Status.TRUNCATED: (DecodeError, "the image is truncated"),
+    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels"),
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a loader makes of samples, the same in every epoch."""
+
+    dataset: Dataset
+    order: Order
+    plan: ImagePlan
+    output: Output
+    columns: tuple[str, ...]
+    on_error: OnError
+    seed: int
+    batch: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A batch that is under way.
+
+    Attributes:
+        positions: (N,) int64, in the dataset.
+        rows: (N,) int64, in the index: the same but for a selection.
+        mask: (N,) bool, False for padding.
+    """
+
+    positions: npt.NDArray[np.int64]
+    rows: npt.NDArray[np.int64]
+    mask: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: npt.NDArray[np.int64]) -> _Planned:
+        return _Planned(self.positions[index], self.rows[index], self.mask[index])
+
+
+class ImageStage:
+    """Starts and finishes the batches of one pass (see :class:`stoker.pipeline.prefetch.Stage`)."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        schedule: Schedule,
+        epoch: int,
+        *,
+        engine: Engine,
+        adapter: Adapter,
+        clock: Clock,
+    ) -> None:
+        self.under_way_limit = engine.under_way_limit
+        self._recipe = recipe
+        self._epoch = epoch
+        self._engine = engine
+        self._adapter = adapter
+        self._clock = clock
+        self._batches = _planned(recipe, schedule, epoch)
+        self._under_way: deque[_Planned] = deque()
+
+    def start(self) -> bool:
+        """Decide the next batch and submit it."""
+        began = perf_counter()
+        planned = next(self._batches, None)
+        if planned is None:
+            return False
+        if len(planned):
+            samples = self._recipe.dataset.samples(planned.positions)
+            params = self._recipe.plan.draw(
+                samples.height, samples.width, samples.row, self._recipe.seed, self._epoch
+            )
+            self._engine.submit(Work(samples, params))
+        self._under_way.append(planned)
+        self._clock.planning += perf_counter() - began
+        return True
+
+    def finish(self) -> Any:
+        """Wait for the oldest batch and hand it over."""
+        planned = self._under_way.popleft()
+        began = perf_counter()
+        result = self._engine.collect() if len(planned) else self._nothing()
+        executed = perf_counter()
+        self._clock.executing += executed - began
+        kept = self._settle(planned, result)
+        batch = self._hand_over(planned, result.images, kept)
+        self._clock.handing_over += perf_counter() - executed
+        return batch
+
+    def _nothing(self) -> Result:
+        """A batch of no samples: the last one, on a rank for which none were left."""
+        shape = self._recipe.output.shape(0, self._recipe.plan.size)
+        dtype = {"bfloat16": "uint16"}.get(self._recipe.output.dtype, self._recipe.output.dtype)
+        return Result(np.empty(shape, dtype=dtype), np.empty(0, dtype=np.uint8))
+
+    def _settle(self, planned: _Planned, result: Result) -> npt.NDArray[np.int64] | None:
+        """Which samples to hand out, (M,) int64 into the batch; None for all of them as they are."""
+        bad = np.flatnonzero(result.status != Status.OK)
+        if not bad.size:
+            return None
+        if self._recipe.on_error == "raise":
+            raise self._error(planned, result, int(bad[0]))
+        good = np.flatnonzero(result.status == Status.OK)
+        for key in self._recipe.dataset.keys(planned.positions[bad]):
+            self._clock.bad(key)
+        if self._recipe.on_error == "skip":
+            self._clock.skipped += bad.size
+            return good
+        if not good.size:
+            raise self._error(planned, result, int(bad[0]))
+        self._clock.replaced += bad.size
+        chosen = np.arange(len(planned))
+        # The next good sample of the batch, the first one after the last: no further draw is needed.
+        chosen[bad] = good[np.searchsorted(good, bad) % good.size]
+        return chosen
+
+    def _error(self, planned: _Planned, result: Result, i: int) -> SampleError:
+        kind, meaning = _MEANING[Status(int(result.status[i]))]
+        said = result.reason.get(i, "")
+        return self._recipe.dataset.error(
+            int(planned.positions[i]),
+            f"{meaning}: {said}" if said else meaning,
+            kind,
+            "on_error='skip' or 'replace' goes on without such samples; stoker verify lists them all.",
+        )
+
+    def _hand_over(self, planned: _Planned, images: Any, kept: npt.NDArray[np.int64] | None) -> Any:
+        images = self._adapter.images(images, self._recipe.output.dtype)
+        if kept is not None:
+            images = self._adapter.take(images, kept)
+            planned = planned.take(kept)
+        values = [images if name == "image" else self._column(name, planned) for name in self._recipe.columns]
+        return self._recipe.batch(*values)
+
+    def _column(self, name: str, planned: _Planned) -> Any:
+        if name == "key":
+            return self._recipe.dataset.keys(planned.positions)
+        if name in ("mask", "row"):
+            return self._adapter.column(planned.mask if name == "mask" else planned.rows)
+        return self._adapter.column(self._recipe.dataset.index.column(name)[planned.rows])
+
+
+def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planned]:
+    """The batches of a pass, in order."""
+    steps = max(1, _ORDER_CHUNK // schedule.batch_size)
+    for first in range(0, len(schedule), steps):
+        parts = [schedule.positions(step) for step in range(first, min(first + steps, len(schedule)))]
+        drawn = recipe.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
+        ends = np.cumsum([len(positions) for positions, _ in parts])
+        for (_, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
+            yield _Planned(positions, recipe.dataset.rows[positions], mask)

@@ -1,0 +1,112 @@
+"""Who am I: the rank of this process and the number of ranks."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+
+from stoker.errors import ConfigError
+
+__all__ = ["Ranks", "available_cores", "find_ranks"]
+
+# (rank, world size, rank on this machine, ranks on this machine), by launcher, in order of precedence.
+_ENVIRONMENTS = {
+    "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
+    "Horovod": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
+    "Open MPI": (
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+    ),
+    # Of the step, not of the job: a batch script sees SLURM_NTASKS too, and is one process.
+    "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
+}
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """This process among those that train together.
+
+    Attributes:
+        rank: 0..world_size-1.
+        world_size: Number of ranks.
+        local_rank: Rank on this machine; the number of its GPU.
+        local_world_size: Ranks on this machine, which share its cores.
+        source: Who said so.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_world_size: int = 1
+    source: str = "one process"
+
+
+def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
+    """Rank and world size: as given, else torch.distributed, JAX, the launcher's environment, else one.
+
+    A framework is asked only when it is already imported and initialised.
+
+    Raises:
+        ConfigError: Only one of the two is given, or they do not fit.
+    """
+    if (rank is None) != (world_size is None):
+        raise ConfigError("rank and world_size go together", hint="Give both, or neither.")
+    if rank is not None and world_size is not None:
+        if not 0 <= rank < world_size:
+            raise ConfigError(f"rank must be in 0..world_size-1, found rank {rank} of {world_size}")
+        return Ranks(rank, world_size, _number("LOCAL_RANK", 0), _number("LOCAL_WORLD_SIZE", 1), "given")
+    return _from_torch() or _from_jax() or _from_environment() or Ranks()
+
+
+def available_cores() -> int:
+    """Cores that this process may use: its affinity mask, within its control group's quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max") as file:  # noqa: PTH123 - a kernel file, read as one line
+            quota, period = file.read().split()
+    except (OSError, ValueError):
+        return cores
+    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+
+
+def _from_torch() -> Ranks | None:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return Ranks(
+        distributed.get_rank(),
+        distributed.get_world_size(),
+        _number("LOCAL_RANK", 0),
+        _number("LOCAL_WORLD_SIZE", 1),
+        "torch.distributed",
+    )
+
+
+def _from_jax() -> Ranks | None:
+    jax = sys.modules.get("jax")
+    # process_count() alone would start JAX's backends, which is the user's to do.
+    if jax is None or not jax.distributed.is_initialized():
+        return None
+    return Ranks(jax.process_index(), jax.process_count(), 0, 1, "JAX")
+
+
+def _from_environment() -> Ranks | None:
+    for source, (rank, size, local_rank, local_size) in _ENVIRONMENTS.items():
+        if rank in os.environ and size in os.environ:
+            return Ranks(
+                _number(rank, 0), _number(size, 1), _number(local_rank, 0), _number(local_size, 1), source
+            )
+    return None
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name)
+    if text is None:
+        return default
+    digits = text.split("(")[0].split(",")[0]  # Slurm writes "4(x2)" for four tasks on each of two machines
+    if not digits.isdigit():
+        raise ConfigError(f"environment variable {name} must be a number, found {text!r}")
+    return int(digits)

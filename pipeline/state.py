@@ -1,0 +1,61 @@
+"""A checkpoint of a loader: where it is, and what it must be to go on from there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["State"]
+
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class State:
+    """Plain data that any checkpoint format can hold.
+
+    Attributes:
+        epoch: The epoch that the next pass runs.
+        position: Samples of that epoch's global order which all ranks together have received.
+        identity: What decides the order and the pixels: dataset, seed, shuffle, transforms. Ranks, batch
+            size, threads and engine may change between saving and loading.
+    """
+
+    epoch: int
+    position: int
+    identity: Mapping[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON-able data."""
+        return {"version": _VERSION, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any], identity: Mapping[str, Any]) -> State:
+        """Check a saved state against the loader that is to go on from it.
+
+        Raises:
+            CheckpointError: It is no state, of another version, or of another loader; says what differs.
+        """
+        if not isinstance(state, dict) or set(state) != {"version", "epoch", "position", "identity"}:
+            raise CheckpointError(
+                "this is no state of a Stoker loader", hint="Pass what state_dict() returned."
+            )
+        if state["version"] != _VERSION:
+            raise CheckpointError(f"the state has version {state['version']!r}, this Stoker reads {_VERSION}")
+        for name in ("epoch", "position"):
+            if type(state[name]) is not int or state[name] < 0:
+                raise CheckpointError(f"{name} must be a whole number from 0, found {state[name]!r}")
+        saved = dict(state["identity"])
+        differing = sorted(k for k in {*saved, *identity} if saved.get(k) != identity.get(k))
+        if differing:
+            found = "; ".join(f"{k} was {saved.get(k)!r} and is {identity.get(k)!r}" for k in differing)
+            raise CheckpointError(
+                f"the state belongs to another loader: {found}",
+                hint="Make the loader with the arguments it was saved with.",
+            )
+        return cls(state["epoch"], state["position"], identity)

@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Makes a virtual environment with Stoker and all that its demo and tests need. Can be run again at once.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+venv=${1:-.venv}
+python=${PYTHON:-python3}
+
+say() { printf '\033[1m%s\033[0m\n' "$*"; }
+
+# System packages, asked for only where something is missing.
+missing=()
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Stoker needs Python 3.10 or later; set PYTHON=/path/to/python3" >&2; exit 1; }
+"$python" -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+"$python" -c 'import sysconfig, pathlib, sys; sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists())' || missing+=(python3-dev)
+echo '#include <stdio.h>
+#include <jpeglib.h>' | c++ -x c++ -E - >/dev/null 2>&1 || missing+=(libjpeg-dev)
+command -v c++ >/dev/null || missing+=(g++)
+if ((${#missing[@]})); then
+  say "Installing system packages: ${missing[*]}"
+  command -v apt-get >/dev/null || { echo "Install these with your package manager, then run this again: ${missing[*]}" >&2; exit 1; }
+  sudo=
+  if [ "$(id -u)" != 0 ]; then sudo=sudo; fi
+  $sudo apt-get update -qq
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
+fi
+
+[ -x "$venv/bin/python" ] || { say "Making $venv"; "$python" -m venv "$venv"; }
+say "Installing Stoker and what its demo and tests need (a few minutes the first time)"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --group dev
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
+say "Ready: $venv"
