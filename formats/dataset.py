@@ -11,7 +11,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
 from stoker.formats.files import open_regular, read_at
-from stoker.formats.index import Index
+from stoker.formats.index import IMAGE_COLUMNS, Index
 from stoker.formats.manifest import INDEX_NAME, Manifest
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stoker.formats.samples import Samples
 
-__all__ = ["Dataset", "open"]
+__all__ = ["Dataset", "open", "open_index"]
 
 
 def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, as gzip.open
@@ -40,7 +40,7 @@ def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, 
     data_files = manifest.data_files(folder)
     for shard, file in zip(manifest.shards, data_files, strict=True):
         _check_size(file, shard.name, shard.bytes)
-    index = _open_index(folder, manifest)
+    index = open_index(folder, manifest)
     return Dataset(folder, manifest, index, data_files, None)
 
 
@@ -62,7 +62,14 @@ def _check_size(file: Path, name: str, expected: int) -> None:
         )
 
 
-def _open_index(folder: Path, manifest: Manifest) -> Index:
+def open_index(folder: Path, manifest: Manifest) -> Index:
+    """Map the index of a dataset and check that it is the one that the manifest describes.
+
+    Its digest is not computed, as that reads the file.
+
+    Raises:
+        StaleIndexError: It is missing, damaged, or another one.
+    """
     path = folder / INDEX_NAME
     hint = "index and manifest are not of one conversion: convert or index again"
     # Before mapping: a file that is shorter than its own header says would end the process.
@@ -73,6 +80,11 @@ def _open_index(folder: Path, manifest: Manifest) -> Index:
             hint=hint,
         )
     index = Index.open(path)
+    needed = IMAGE_COLUMNS if manifest.kind == "image" else {}
+    if missing := ", ".join(needed.keys() - manifest.columns.keys()):
+        raise StaleIndexError(
+            f"the index of a dataset of images lacks the columns {missing}", path=path, hint=hint
+        )
     if len(index) != manifest.index.rows or index.types != dict(manifest.columns):
         raise StaleIndexError(
             "the index has other rows or columns than the manifest says", path=path, hint=hint

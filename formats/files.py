@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import contextmanager
@@ -29,7 +30,7 @@ def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise OSError(f"not a regular file: {os.fspath(path)!r}")
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
         yield descriptor, status.st_size
     finally:
         os.close(descriptor)

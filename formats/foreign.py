@@ -1,0 +1,241 @@
+"""Datasets of other people's shards: an index and a manifest beside files that stay as they are."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError, SourceError
+from stoker.formats import containers
+from stoker.formats.files import file_digest, open_regular, read_at
+from stoker.formats.foreign_records import FeatureNames, ForeignSample, read_example, read_value
+from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
+from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.tfrecord import text_index_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from stoker.formats.containers import Record
+
+__all__ = ["FeatureNames", "index"]
+
+_ROWS_IN_MEMORY = 1 << 18
+_MOST_CLASSES = 1_000_000
+_COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
+
+
+def index(
+    paths: Iterable[str | os.PathLike[str]],
+    into: str | os.PathLike[str],
+    *,
+    container: str = "auto",
+    names: FeatureNames | None = None,
+    classes: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Manifest:
+    """Make a dataset of shards that exist, without rewriting them.
+
+    TFRecord files hold tf.train.Example; LMDB files hold Caffe's Datum or plain encoded images.
+    Every record is read once and its checksums verified. An image whose header cannot be read is
+    left out and counted in ``Manifest.skipped``. For TFRecord an index for DALI is written too.
+
+    Args:
+        paths: The shards: TFRecord files, or LMDB folders or data files.
+        into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing.
+        container: tfrecord, lmdb, or auto to look at the first shard.
+        names: Names of the features in TFRecord files.
+        classes: Names of the classes; by default those that the records themselves give.
+        progress: Called with bytes done and bytes in all.
+
+    Returns:
+        The manifest, as it was written.
+
+    Raises:
+        SourceError: A record holds no encoded image where one is expected, or its label is of no use.
+        CorruptRecordError: A shard is damaged.
+        DatasetError: There is a dataset in ``into`` already.
+    """
+    sources = [Path(path).resolve() for path in paths]
+    if not sources:
+        raise ConfigError("there are no shards to index")
+    folder = Path(into)
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / MANIFEST_NAME).exists():
+        raise DatasetError(
+            "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
+        )
+    kind = _detect(sources[0]) if container == "auto" else container
+    indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".index-") as temporary:
+        return indexer.run(sources, folder, Path(temporary))
+
+
+def _detect(path: Path) -> str:
+    """LMDB is a folder, or a file that has its magic number in the first meta page."""
+    if path.is_dir():
+        return "lmdb"
+    with open_regular(path) as (descriptor, _):
+        return "lmdb" if read_at(descriptor, 16, 4) == b"\xde\xc0\xef\xbe" else "tfrecord"
+
+
+class _Indexer:
+    """Reads shards one after the other, and keeps the rows of a part of them in memory."""
+
+    def __init__(
+        self,
+        kind: str,
+        names: FeatureNames,
+        classes: Sequence[str] | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._kind = kind
+        self._container = containers.container(kind)
+        self._names = names
+        self._classes = classes
+        self._progress = progress
+        self._rows: list[tuple[Any, ...]] = []
+        self._parts: list[Path] = []
+        self._texts: dict[int, str] = {}
+        self._labelled: bool | None = None
+        self._skipped: Counter[str] = Counter()
+
+    def run(self, sources: list[Path], folder: Path, temporary: Path) -> Manifest:
+        """Index the shards into ``temporary``, then move what is complete to ``folder``."""
+        files = [self._container.data_file(source) for source in sources]
+        total = sum(file.stat().st_size for file in files)
+        done = 0
+        shards = []
+        for number, (source, file) in enumerate(zip(sources, files, strict=True)):
+            name = _unique(source.name, number, sources)
+            records = self._read_shard(number, name, file, temporary)
+            size = file.stat().st_size
+            shards.append(Shard(name, size, records, file_digest(file), _relative(source, folder)))
+            done += size
+            if self._progress is not None:
+                self._progress(done, total)
+        self._flush(temporary)
+        concat_indexes(self._parts, temporary / INDEX_NAME)
+        manifest = self._manifest(shards, temporary / INDEX_NAME)
+        (temporary / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
+        _publish(temporary, folder, self._parts)
+        return manifest
+
+    def _read_shard(self, number: int, name: str, file: Path, temporary: Path) -> int:
+        records = 0
+        lines = []
+        for record in self._container.scan(file):
+            records += 1
+            lines.append(text_index_line(record.offset, record.length))
+            try:
+                self._add(number, name, record)
+            except DecodeError:
+                self._skipped["image whose header cannot be read"] += 1
+            except (CorruptRecordError, SourceError) as error:
+                raise type(error)(
+                    error.message, path=file, shard=name, record=record.position, hint=error.hint
+                ) from error
+            if len(self._rows) >= _ROWS_IN_MEMORY:
+                self._flush(temporary)
+        if self._kind == "tfrecord":
+            (temporary / name).with_suffix(".idx").write_text("".join(lines), encoding="ascii")
+        return records
+
+    def _add(self, number: int, shard: str, record: Record) -> None:
+        sample = read_example(record, self._names) if self._kind == "tfrecord" else read_value(record)
+        self._check_label(sample)
+        payload, header = sample.payload, sample.header
+        crc = crc32c(record.view[payload.offset : payload.offset + payload.length])
+        self._rows.append(
+            (
+                number,
+                record.position,
+                record.offset + payload.offset,
+                payload.length,
+                crc,
+                sample.key or f"{shard}:{record.position}",
+                header.codec,
+                header.height,
+                header.width,
+                header.orientation,
+                *(() if sample.label is None else (sample.label,)),
+            )
+        )
+
+    def _check_label(self, sample: ForeignSample) -> None:
+        labelled = sample.label is not None
+        if self._labelled is None:
+            self._labelled = labelled
+        if labelled != self._labelled:
+            raise SourceError(f"the record has {'a' if labelled else 'no'} label, unlike those before it")
+        if sample.label is None:
+            return
+        if self._classes is not None and not 0 <= sample.label < len(self._classes):
+            raise SourceError(
+                f"the record has label {sample.label}, and there are {len(self._classes)} classes"
+            )
+        if sample.text:
+            self._texts.setdefault(sample.label, sample.text)
+
+    def _flush(self, temporary: Path) -> None:
+        if not self._rows and self._parts:
+            return
+        columns = [*_COLUMNS, "label"] if self._labelled else _COLUMNS
+        values = list(zip(*self._rows, strict=True)) or [()] * len(columns)
+        part = temporary / f"part-{len(self._parts)}"
+        write_index(part, {name: _typed(name, column) for name, column in zip(columns, values, strict=True)})
+        self._parts.append(part)
+        self._rows.clear()
+
+    def _manifest(self, shards: list[Shard], path: Path) -> Manifest:
+        index = Index.open(path)
+        return Manifest(
+            container=self._kind,
+            kind="image",
+            columns=index.types,
+            shards=tuple(shards),
+            index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
+            classes=self._class_names(index),
+            options={"made_by": "index", **(vars(self._names) if self._kind == "tfrecord" else {})},
+            skipped=dict(self._skipped),
+        )
+
+    def _class_names(self, index: Index) -> tuple[str, ...]:
+        if self._classes is not None:
+            return tuple(self._classes)
+        labels = index.column("label") if self._labelled else np.empty(0, np.int64)
+        # Labels that are no positions in a list are left to their owner.
+        if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
+            return ()
+        return tuple(self._texts.get(label, str(label)) for label in range(int(labels.max()) + 1))
+
+
+def _typed(name: str, column: Sequence[Any]) -> Any:
+    return column if name == "key" else np.array(column, np.int64)
+
+
+def _unique(name: str, number: int, sources: list[Path]) -> str:
+    return name if sum(source.name == name for source in sources) == 1 else f"{number:05d}-{name}"
+
+
+def _relative(source: Path, folder: Path) -> str:
+    """Relative where shard and dataset lie under one folder and may move together, else absolute."""
+    home = folder.resolve()
+    return os.path.relpath(source, home) if source.is_relative_to(home.parent) else str(source)
+
+
+def _publish(temporary: Path, folder: Path, parts: list[Path]) -> None:
+    """Move everything into place, the manifest last: before it the folder is no dataset."""
+    for part in parts:
+        part.unlink()
+    files = sorted(temporary.iterdir(), key=lambda file: file.name == MANIFEST_NAME)
+    for file in files:
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+        file.replace(folder / file.name)

@@ -1,0 +1,258 @@
+"""Checking a dataset from end to end: digests, framing, the checksum of every payload, decodability.
+
+Files are read, never mapped, and every number in them is checked before it is used: whatever they
+hold, the answer is a report.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError, DatasetError, DecodeError
+from stoker.formats.containers import container
+from stoker.formats.dataset import open_index
+from stoker.formats.files import file_digest, open_regular, read_at
+from stoker.formats.header import open_image, read_header
+from stoker.formats.manifest import INDEX_NAME, Manifest
+from stoker.formats.samples import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from stoker.formats.index import Index
+    from stoker.formats.samples import Samples
+
+__all__ = ["Problem", "Report", "verify"]
+
+_ROWS = 4096
+_MOST_PROBLEMS = 1000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, and where.
+
+    Attributes:
+        message: What is wrong.
+        shard: Name of the shard; None where the index or the manifest is meant.
+        record: Position of the record in the shard, from 0.
+        key: The sample's name in its source.
+    """
+
+    message: str
+    shard: str | None = None
+    record: int | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        where = [
+            f"{name} {value}" for name, value in vars(self).items() if name != "message" and value is not None
+        ]
+        return f"{', '.join(where)}: {self.message}" if where else self.message
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :func:`verify` found.
+
+    Attributes:
+        path: The dataset's folder.
+        samples: Number of samples checked.
+        bytes: Bytes of the data files.
+        decoded: Whether the images were decoded too.
+        found: Number of problems.
+        problems: The first 1,000 of them, in the order of the shards.
+    """
+
+    path: Path
+    samples: int
+    bytes: int
+    decoded: bool
+    found: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.found == 0
+
+
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    decode: bool = False,
+    num_threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Check every byte of a dataset.
+
+    Args:
+        path: The dataset's folder.
+        decode: Decode every image as well, which takes far longer.
+        num_threads: Threads that read; the cores that this process may use by default.
+        progress: Called with samples done and samples in all, from the calling thread.
+
+    Raises:
+        DatasetError: The folder has no manifest that can be read. All else is in the report.
+    """
+    folder = Path(path)
+    manifest = Manifest.load(folder)
+    files = manifest.data_files(folder)
+    index, problems = _verify_index(folder, manifest)
+    rows = 0 if index is None else len(index)
+    threads = num_threads or len(os.sched_getaffinity(0))
+    found = len(problems)
+    done = 0
+    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-verify") as pool:
+        work = deque((pool.submit(_verify_file, manifest, files, shard), 0) for shard in range(len(files)))
+        if index is not None:
+            for start in range(0, rows, _ROWS):
+                end = min(start + _ROWS, rows)
+                work.append(
+                    (pool.submit(_verify_rows, manifest, files, index, range(start, end), decode), end)
+                )
+        while work:
+            future, end = work.popleft()
+            some = future.result()
+            found += len(some)
+            problems += some[: _MOST_PROBLEMS - len(problems)]
+            done = max(done, end)
+            if progress is not None:
+                progress(done, rows)
+    return Report(
+        path=folder,
+        samples=rows,
+        bytes=sum(shard.bytes for shard in manifest.shards),
+        decoded=decode,
+        found=found,
+        problems=tuple(problems),
+    )
+
+
+def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[Problem]]:
+    problems = []
+    try:
+        if file_digest(folder / INDEX_NAME) != manifest.index.digest:
+            problems.append(Problem("the index is not the one that the manifest means: its digest differs"))
+        return open_index(folder, manifest), problems
+    except OSError as error:
+        return None, [Problem(f"the index cannot be read: {error}")]
+    except DatasetError as error:
+        return None, [*problems, Problem(error.message)]
+
+
+def _verify_file(manifest: Manifest, files: list[Path], number: int) -> list[Problem]:
+    """Size, digest and framing of a data file."""
+    shard = manifest.shards[number]
+    problems = []
+    try:
+        with open_regular(files[number]) as (_, size):
+            pass
+        if size != shard.bytes:
+            return [Problem(f"the file has {size} bytes where the manifest says {shard.bytes}", shard.name)]
+        if file_digest(files[number]) != shard.digest:
+            problems.append(Problem("the file is not as it was written: its digest differs", shard.name))
+        records = sum(1 for _ in container(manifest.container).scan(files[number]))
+        if records != shard.records:
+            problems.append(Problem(f"{records} records where the manifest says {shard.records}", shard.name))
+    except CorruptRecordError as error:
+        problems.append(Problem(error.message, shard.name, error.record))
+    except OSError as error:
+        problems.append(Problem(f"the file cannot be read: {error}", shard.name))
+    return problems
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of the index: their columns, and for decoding what images they are."""
+
+    shard: npt.NDArray[np.int32]
+    record: npt.NDArray[np.int64]
+    offset: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
+    crc: npt.NDArray[np.uint32]
+    images: Samples | None
+
+
+def _verify_rows(
+    manifest: Manifest, files: list[Path], index: Index, rows: range, decode: bool
+) -> list[Problem]:
+    """Checksum, and decodability if asked, of the payloads of some rows."""
+    names = ("shard", "record", "offset", "length", "crc")
+    some = _Rows(
+        **{name: index.column(name)[rows.start : rows.stop] for name in names},
+        images=index.samples(rows) if decode and manifest.kind == "image" else None,
+    )
+    bad: dict[int, str] = {}
+    for number in np.unique(some.shard).tolist():
+        which = np.flatnonzero(some.shard == number)
+        if 0 <= number < len(files):
+            bad.update(_verify_payloads(files[number], which, some))
+        else:
+            bad.update((i, f"the index names shard {number} of {len(files)}") for i in which.tolist())
+    shards = dict(enumerate(shard.name for shard in manifest.shards))
+    return [
+        Problem(bad[i], shards.get(int(some.shard[i])), int(some.record[i]), _key(index, rows[i]))
+        for i in sorted(bad)
+    ]
+
+
+def _verify_payloads(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> Iterator[tuple[int, str]]:
+    """Those of the rows ``which``, all of one shard, whose payload is not intact, and why not."""
+    try:
+        with open_regular(file) as (descriptor, size):
+            for i in which.tolist():
+                offset, length = int(rows.offset[i]), int(rows.length[i])
+                if offset < 0 or length < 0 or offset + length > size:
+                    yield i, "the index points outside the shard"
+                    continue
+                data = read_at(descriptor, offset, length)
+                if crc32c(data) != rows.crc[i]:
+                    yield i, "the payload's checksum does not match"
+                elif rows.images is not None and (message := _decode(data, rows.images, i)) is not None:
+                    yield i, message
+    except OSError as error:
+        # A file that cannot be opened at all is reported once, by _verify_file.
+        if error.filename is None:
+            yield int(which[0]), f"the file cannot be read: {error}"
+
+
+def _decode(data: bytes, images: Samples, i: int) -> str | None:
+    """What is wrong with an intact payload as an image, or None."""
+    height, width = int(images.height[i]), int(images.width[i])
+    if images.codec[i] == Codec.RAW:
+        return (
+            None
+            if len(data) == height * width * 3
+            else f"{len(data)} bytes are no {height} x {width} RGB pixels"
+        )
+    try:
+        header = read_header(data)
+        with open_image(data) as image:
+            image.load()
+    except DecodeError as error:
+        return f"not decodable: {error.message}"
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        return f"not decodable: {error}"
+    found = (header.codec, header.height, header.width, header.orientation)
+    if found != (images.codec[i], height, width, images.orientation[i]):
+        return f"the image is {header.width} x {header.height}, not as the index says"
+    return None
+
+
+def _key(index: Index, row: int) -> str | None:
+    try:
+        return index.keys([row])[0]
+    except DatasetError:
+        return None
