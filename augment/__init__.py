@@ -1,1 +1,37 @@
-"""What happens to a sample, as data."""
+"""What happens to a sample, as data.
+
+Transforms are frozen descriptions named as in torchvision.transforms.v2; ``compile_image`` turns a
+list of them into a plan, and the plan decides the parameters of a batch, which engines execute.
+"""
+
+from __future__ import annotations
+
+from stoker.augment.params import ImageParams, ImagePlan, compile_image
+from stoker.augment.recipe import load_recipe, recipe_names, save_recipe
+from stoker.augment.transforms import (
+    CenterCrop,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+    ToDtype,
+    Transform,
+)
+
+__all__ = [
+    "CenterCrop",
+    "ImageParams",
+    "ImagePlan",
+    "Normalize",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+    "ToDtype",
+    "Transform",
+    "compile_image",
+    "load_recipe",
+    "recipe_names",
+    "save_recipe",
+]

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.augment.frame import Frame
+from stoker.augment.random import derive_key, uniform
+from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.output import Form, OutputTransform, ToDtype
+from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
-__all__ = ["ImageParams"]
+    from stoker.augment.transforms.base import Size
+    from stoker.augment.transforms.output import DType
+
+__all__ = ["ImageParams", "ImagePlan", "compile_image"]
 
 
 @dataclass(frozen=True)
@@ -43,3 +55,129 @@ class ImageParams:
 
     def __len__(self) -> int:
         return len(self.crop)
+
+
+@dataclass(frozen=True, eq=False)
+class ImagePlan:
+    """Transforms that were checked; decides the parameters of any batch.
+
+    Made by :func:`compile_image`.
+
+    Attributes:
+        transforms: As they were given.
+        size: Height and width of the output, pixels.
+        form: Element type of the output and the affine map of colours that leads there.
+    """
+
+    transforms: tuple[Transform, ...]
+    size: Size
+    form: Form
+
+    @property
+    def dtype(self) -> DType:
+        """Element type of the output; float32 where a transform wants a float and none was asked for."""
+        return self.form.dtype
+
+    @property
+    def random(self) -> bool:
+        """Whether the parameters depend on seed and epoch."""
+        return any(transform.draws for transform in self.transforms)
+
+    def draw(
+        self,
+        height: npt.NDArray[np.integer[Any]],
+        width: npt.NDArray[np.integer[Any]],
+        samples: npt.NDArray[np.int64],
+        seed: int,
+        epoch: int,
+    ) -> ImageParams:
+        """Decide the parameters of N samples: a pure function of its arguments, sample by sample.
+
+        Args:
+            height: (N,) integers, pixels, after the EXIF orientation has been applied.
+            width: (N,) likewise.
+            samples: (N,) int64, rows of the samples in the index; they key the random numbers.
+            seed: Any integer.
+            epoch: Any integer.
+        """
+        frame = Frame.of(height, width)
+        for position, transform in enumerate(self.transforms):
+            if not isinstance(transform, OutputTransform):
+                u = uniform(derive_key(seed, epoch, position), samples, transform.draws)
+                transform.decide(frame, u)
+        frame.paint(self.form.matrix)
+        return _params(frame, self.size)
+
+    def to_json(self) -> dict[str, Any]:
+        """All that decides the parameters, as a dictionary that JSON can hold."""
+        return {
+            "transforms": [transform.to_dict() for transform in self.transforms],
+            "size": list(self.size),
+            "dtype": self.dtype,
+        }
+
+
+def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -> ImagePlan:
+    """Check a list of transforms and prepare it for drawing.
+
+    Geometry and colour may come in any order, for they do not depend on each other: geometry is
+    executed first. Normalize and ToDtype come last.
+
+    Args:
+        transforms: Applied in this order.
+        dtype: Element type of the output. By default what the transforms say: float32 after
+            Normalize, else uint8. Floats are in 0..1 unless ``ToDtype(scale=False)`` or Normalize
+            says otherwise.
+
+    Raises:
+        ConfigError: What is no transform, an order or a dtype that cannot be meant, or an output
+            whose size differs from sample to sample.
+    """
+    size: Size | None = None
+    form = Form("uint8", np.eye(3, 4))
+    last: Transform | None = None
+    for transform in transforms:
+        if not isinstance(transform, Transform):
+            raise ConfigError(
+                f"transforms must be transforms of stoker.augment; found {transform!r}",
+                hint="Transforms of torchvision have counterparts of the same name there.",
+            )
+        if isinstance(transform, OutputTransform):
+            form = transform.convert(form)
+            last = transform
+        elif last is not None:
+            name = type(transform).__name__
+            raise ConfigError(f"{name} stands after {type(last).__name__}", hint=f"Move {name} before it.")
+        size = transform.output_size(size)
+    if size is None:
+        raise ConfigError(
+            "the transforms leave images of different sizes, which cannot form a batch",
+            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size).",
+        )
+    if dtype is not None:
+        form = ToDtype(dtype).convert(form)
+    return ImagePlan(tuple(transforms), size, form)
+
+
+def _params(frame: Frame, size: Size) -> ImageParams:
+    """Write a finished frame in the form that engines take."""
+    dest_start, dest_stop = frame.dest()
+    dest_size = dest_stop - dest_start
+    start, stop = frame.reach(dest_size)
+    return ImageParams(
+        size=size,
+        crop=_rows(start, stop - start, np.int32),
+        region=_rows(frame.content_start, frame.content_stop, np.float64),
+        dest=_rows(dest_start, dest_size, np.int32),
+        flip=np.ascontiguousarray(frame.flip[::-1].T),
+        color=frame.color.astype(np.float32),
+        fill=frame.fill,
+    )
+
+
+def _rows(first: npt.NDArray[Any], second: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:
+    """Two (2, N) arrays as (N, 4)."""
+    rows: npt.NDArray[Any] = np.empty((first.shape[1], 4), dtype)
+    rows[:, :2] = first.T
+    rows[:, 2:] = second.T
+    return rows

@@ -1,0 +1,116 @@
+"""Composition of transforms: what a batch of images looks like while one transform follows another.
+
+A :class:`Frame` holds no pixels. Geometry is kept as rectangles of the source, so that any sequence
+of crops, resizes and flips ends in one resampling; colour is kept as one affine map.
+
+Arrays over axes have shape (2, N): the vertical axis first, then the horizontal one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["Frame"]
+
+
+@dataclass
+class Frame:
+    """N images in the middle of their transforms.
+
+    Sizes of images in between are integers, as torchvision has them; positions are not rounded, so
+    a crop of a resized image is exact where torchvision would resample twice.
+
+    Attributes:
+        size: (2, N) int64, height and width that the images have by now, pixels.
+        start: (2, N) float64, where the image's top left corner lies in the source, pixels.
+        stop: (2, N) float64, its bottom right corner. Outside of the content where it was padded.
+        content_start: (2, N) float64, the part of the source that is still seen: top left corner.
+        content_stop: (2, N) float64, bottom right corner.
+        limit_start: (2, N) float64, integers: the part of the source that resampling may read.
+        limit_stop: (2, N) float64, integers.
+        flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
+        color: (N, 3, 4) float64, affine map of RGB in 0..255.
+        fill: (3,) uint8, RGB of what was padded.
+    """
+
+    size: Int
+    start: Float
+    stop: Float
+    content_start: Float
+    content_stop: Float
+    limit_start: Float
+    limit_stop: Float
+    flip: npt.NDArray[np.bool_]
+    color: Float
+    fill: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, height: npt.NDArray[np.integer], width: npt.NDArray[np.integer]) -> Frame:
+        """Images as they come: (N,) heights and widths in pixels, after the EXIF orientation."""
+        size = np.array((height, width), np.int64)
+        start = np.zeros(size.shape)
+        stop = size.astype(np.float64)
+        return cls(
+            size=size,
+            start=start,
+            stop=stop,
+            content_start=start,
+            content_stop=stop,
+            limit_start=start,
+            limit_stop=stop,
+            flip=np.zeros(size.shape, np.bool_),
+            color=np.tile(np.eye(3, 4), (size.shape[1], 1, 1)),
+            fill=np.zeros(3, np.uint8),
+        )
+
+    def crop(self, origin: Int, size: Int) -> None:
+        """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
+        if self.flip.any():
+            origin = np.where(self.flip, self.size - size - origin, origin)
+        scale = (self.stop - self.start) / self.size
+        self.start, self.stop = self.start + origin * scale, self.start + (origin + size) * scale
+        self.size = np.broadcast_to(size, self.size.shape)
+        self.content_start = np.maximum(self.content_start, self.start)
+        self.content_stop = np.minimum(self.content_stop, self.stop)
+
+    def resize(self, size: Int) -> None:
+        """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before."""
+        self.limit_start = np.floor(self.content_start)
+        self.limit_stop = np.ceil(self.content_stop)
+        self.size = np.broadcast_to(size, self.size.shape)
+
+    def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
+        """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
+        self.flip[axis] ^= where
+
+    def paint(self, matrix: Float) -> None:
+        """Apply an affine map of RGB, (N, 3, 4) or (3, 4), after those before it."""
+        self.color = matrix[..., :3] @ self.color
+        self.color[..., 3] += matrix[..., 3]
+
+    def dest(self) -> tuple[Int, Int]:
+        """Where the content comes to lie in the image, before mirroring: corners, (2, N) int64 each."""
+        scale = self.size / (self.stop - self.start)
+        start = np.rint((self.content_start - self.start) * scale)
+        stop = np.rint((self.content_stop - self.start) * scale)
+        return start.astype(np.int64), stop.astype(np.int64)
+
+    def reach(self, dest_size: Int) -> tuple[Float, Float]:
+        """The pixels of the source that antialiased bilinear resampling reads: corners, integers.
+
+        The filter is a triangle that reaches one pixel, or one output pixel where that is larger, to
+        both sides (Pillow's ``BILINEAR``).
+        """
+        support = np.maximum((self.content_stop - self.content_start) / dest_size, 1.0)
+        start = np.maximum(self.limit_start, np.floor(self.content_start - support))
+        stop = np.minimum(self.limit_stop, np.ceil(self.content_stop + support))
+        return start, stop

@@ -1,0 +1,114 @@
+"""Recipes: a list of transforms as JSON, to be kept beside a model and shared.
+
+    {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": [224, 224]}, ...]}
+
+Arguments that are left out have their defaults; names and arguments that are unknown are refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.augment import transforms as available
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from stoker.augment.transforms import Transform
+
+__all__ = ["from_dicts", "load_recipe", "recipe_names", "save_recipe"]
+
+VERSION = 1
+_READY = Path(__file__).with_name("recipes")
+
+
+def recipe_names() -> list[str]:
+    """Names of the recipes that come with Stoker."""
+    return sorted(path.stem for path in _READY.glob("*.json"))
+
+
+def load_recipe(name_or_path: str | Path) -> list[Transform]:
+    """Load a recipe.
+
+    Args:
+        name_or_path: A name out of :func:`recipe_names`, or the path of a JSON file.
+
+    Raises:
+        ConfigError: There is no such recipe, or it is not one; names the file.
+    """
+    path = Path(name_or_path)
+    if str(name_or_path) in recipe_names():
+        path = _READY / f"{name_or_path}.json"
+    elif not path.is_file():
+        raise ConfigError(
+            f"no recipe {str(name_or_path)!r}, neither a file nor a name",
+            hint=_suggest(str(name_or_path), recipe_names()),
+        )
+    try:
+        recipe = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise ConfigError(f"not JSON: {error}", path=path) from error
+    try:
+        return _from_recipe(recipe)
+    except ConfigError as error:
+        raise ConfigError(error.message, path=path, hint=error.hint) from None
+
+
+def save_recipe(transforms: Sequence[Transform], path: str | Path) -> None:
+    """Write ``transforms`` with all their arguments to a JSON file."""
+    recipe = {"version": VERSION, "transforms": [transform.to_dict() for transform in transforms]}
+    Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
+
+
+def from_dicts(descriptions: Iterable[Any]) -> list[Transform]:
+    """Transforms from what their ``to_dict`` gave; the inverse of it.
+
+    Raises:
+        ConfigError: An unknown name or argument, with the nearest known one; a value out of range.
+    """
+    return [_from_dict(description) for description in descriptions]
+
+
+def _from_recipe(recipe: Any) -> list[Transform]:
+    if not isinstance(recipe, dict) or not isinstance(recipe.get("transforms"), list):
+        raise ConfigError('a recipe is an object with "version" and a list of "transforms"')
+    if recipe.get("version") != VERSION:
+        raise ConfigError(f"version must be {VERSION}; found {recipe.get('version')!r}")
+    unknown = sorted(recipe.keys() - {"version", "transforms"})
+    if unknown:
+        raise ConfigError(f"unknown key {unknown[0]!r} in a recipe")
+    return from_dicts(recipe["transforms"])
+
+
+def _from_dict(description: Any) -> Transform:
+    if not isinstance(description, dict) or "name" not in description:
+        raise ConfigError(f'a transform is an object with a "name"; found {description!r}')
+    arguments = dict(description)
+    name = arguments.pop("name")
+    if name not in _classes():
+        raise ConfigError(f"no transform is named {name!r}", hint=_suggest(str(name), _classes()))
+    transform = _classes()[name]
+    known = [field.name for field in fields(transform)]
+    for argument in arguments:
+        if argument not in known:
+            raise ConfigError(f"{name} has no argument {argument!r}", hint=_suggest(argument, known))
+    try:
+        return transform(**{k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()})
+    except TypeError as error:  # an argument without a default is missing
+        raise ConfigError(f"{name}: {error}") from error
+
+
+def _classes() -> dict[str, type[Transform]]:
+    """Transforms that a recipe may name."""
+    return {name: getattr(available, name) for name in available.__all__ if name != "Transform"}
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names)}."

@@ -1,0 +1,84 @@
+"""The slow truth: one sample at a time, in NumPy and Pillow; every engine is tested against it."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from PIL import Image, ImageOps
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.params import ImageParams
+    from stoker.augment.transforms.output import DType
+
+__all__ = ["convert", "decode", "execute", "render"]
+
+Layout = Literal["NCHW", "NHWC", "NHWC4"]
+
+
+def decode(data: bytes) -> npt.NDArray[np.uint8]:
+    """Decode an image of any codec that Pillow knows: (H, W, 3) uint8 RGB, EXIF orientation applied.
+
+    Raises what Pillow raises (OSError, ValueError, SyntaxError) for what is no image or is cut off.
+    """
+    with Image.open(io.BytesIO(data)) as image:
+        return np.array(ImageOps.exif_transpose(image).convert("RGB"))
+
+
+def execute(
+    params: ImageParams,
+    i: int,
+    pixels: npt.NDArray[np.uint8],
+    dtype: DType = "float32",
+    layout: Layout = "NCHW",
+) -> npt.NDArray[Any]:
+    """Execute the parameters of sample ``i``.
+
+    Args:
+        params: Parameters of a batch.
+        i: Position of the sample in it.
+        pixels: (H, W, 3) uint8 RGB, the whole source after its EXIF orientation has been applied.
+        dtype: Element type of the result; see :func:`convert`.
+        layout: Axis order; NHWC4 has a zero as its fourth channel.
+
+    Returns:
+        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4).
+    """
+    rgb = render(params, i, pixels).astype(np.float64)
+    color = params.color[i].astype(np.float64)
+    image = convert(rgb @ color[:, :3].T + color[:, 3], dtype)
+    if layout == "NCHW":
+        return np.ascontiguousarray(image.transpose(2, 0, 1))
+    return np.pad(image, ((0, 0), (0, 0), (0, 1))) if layout == "NHWC4" else image
+
+
+def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """The geometry alone: (H, W, 3) uint8 before colour."""
+    top, left, height, width = params.crop[i].tolist()
+    source = Image.fromarray(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
+    y0, x0, y1, x1 = params.region[i].tolist()
+    box = (x0 - left, y0 - top, x1 - left, y1 - top)
+    output = np.empty((*params.size, 3), np.uint8)
+    output[:] = params.fill
+    top, left, height, width = params.dest[i].tolist()
+    resized = source.resize((width, height), Image.Resampling.BILINEAR, box)
+    output[top : top + height, left : left + width] = np.asarray(resized)
+    horizontal, vertical = params.flip[i].tolist()
+    return output[:: -1 if vertical else 1, :: -1 if horizontal else 1]
+
+
+def convert(values: npt.NDArray[np.float64], dtype: DType) -> npt.NDArray[Any]:
+    """Convert to the output's element type.
+
+    uint8 is rounded half away from zero and clipped to 0..255; floats are rounded to nearest even;
+    bfloat16 comes as uint16 bit patterns, for NumPy has no such type.
+    """
+    if dtype == "uint8":
+        return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
+    if dtype == "bfloat16":
+        bits = values.astype(np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return values.astype(dtype)

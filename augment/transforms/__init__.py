@@ -1,0 +1,20 @@
+"""Transforms as frozen descriptions, named and parametrised as in torchvision.transforms.v2."""
+
+from __future__ import annotations
+
+from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.crop import CenterCrop, RandomResizedCrop
+from stoker.augment.transforms.flip import RandomHorizontalFlip, RandomVerticalFlip
+from stoker.augment.transforms.output import Normalize, ToDtype
+from stoker.augment.transforms.resize import Resize
+
+__all__ = [
+    "CenterCrop",
+    "Normalize",
+    "RandomHorizontalFlip",
+    "RandomResizedCrop",
+    "RandomVerticalFlip",
+    "Resize",
+    "ToDtype",
+    "Transform",
+]

@@ -1,0 +1,92 @@
+"""What every transform is: a frozen description that can decide its parameters for a batch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.frame import Frame
+
+__all__ = ["Size", "Transform"]
+
+Size = tuple[int, int]
+"""Height and width, pixels."""
+
+
+@dataclass(frozen=True)
+class Transform:
+    """Base of all transforms.
+
+    A transform is data: it compares by value, prints as it was written, and is saved by
+    :mod:`stoker.augment.recipe`. What it does to a batch is decided by :meth:`decide`, from random
+    numbers that are handed to it, and executed by an engine.
+
+    Attributes:
+        draws: Random numbers it wants for each sample.
+    """
+
+    draws: ClassVar[int] = 0
+
+    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+        """Compose this transform onto ``frame``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
+        raise NotImplementedError
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """Size of the image after this transform where it is the same for all samples, else None."""
+        return size
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name and all arguments, in types that JSON has."""
+        arguments = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}
+        return {"name": type(self).__name__, **plain}
+
+    def check(self, name: str, good: bool, rule: str) -> None:
+        """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
+        if not good:
+            found = getattr(self, name)
+            raise ConfigError(f"{type(self).__name__}: {name} must be {rule}; found {found!r}")
+
+    def set(self, name: str, value: Any) -> None:
+        """Replace an argument by its normal form, during ``__post_init__``."""
+        object.__setattr__(self, name, value)
+
+    def set_size(self, name: str = "size") -> None:
+        """Normalise a size argument, n or (height, width), to a pair."""
+        value = getattr(self, name)
+        pair = (value, value) if is_count(value) else value
+        good = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(map(is_count, pair))
+        self.check(name, good, "a positive integer or a pair (height, width) of them, pixels")
+        self.set(name, (int(pair[0]), int(pair[1])))
+
+    def set_range(self, name: str) -> None:
+        """Normalise an argument that is a range of positive numbers."""
+        pair = getattr(self, name)
+        good = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(map(is_finite, pair))
+        rule = "a pair (low, high) of finite numbers, 0 < low <= high"
+        self.check(name, good and 0 < pair[0] <= pair[1], rule)
+        self.set(name, (float(pair[0]), float(pair[1])))
+
+    def check_probability(self, name: str = "p") -> None:
+        """An argument that is a probability."""
+        value = getattr(self, name)
+        self.check(name, is_finite(value) and 0 <= value <= 1, "a probability, 0 to 1")
+
+
+def is_count(value: object) -> bool:
+    """Whether ``value`` is a positive integer (True is none)."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) > 0
+
+
+def is_finite(value: object) -> bool:
+    """Whether ``value`` is a finite real number (True is none)."""
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    return number and math.isfinite(value)  # type: ignore[arg-type]  # a number

@@ -1,0 +1,115 @@
+"""Crops: torchvision.transforms.v2.CenterCrop and RandomResizedCrop."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from stoker.augment.transforms.base import Size, Transform
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.frame import Frame
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["CenterCrop", "RandomResizedCrop"]
+
+ATTEMPTS = 10
+
+
+@dataclass(frozen=True)
+class CenterCrop(Transform):
+    """Cut out the centre; an image that is smaller is padded with black.
+
+    Args:
+        size: (height, width) in pixels, or one number for a square.
+
+    An odd margin is rounded as torchvision rounds it: to the even pixel when cropping, the larger
+    half at the bottom and right when padding.
+    """
+
+    size: int | Size
+
+    def __post_init__(self) -> None:
+        self.set_size()
+
+    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        size = np.array(self.size)[:, None]
+        margin = frame.size - size
+        origin = np.where(margin > 0, np.rint(margin / 2), -(-margin // 2)).astype(np.int64)
+        frame.crop(origin, size)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        return self.size  # type: ignore[return-value]  # a pair since __post_init__
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(Transform):
+    """Cut out a part of random area and aspect ratio, and resize it ("Inception crop").
+
+    Args:
+        size: (height, width) of the output in pixels, or one number for a square.
+        scale: Range of the part's area as a share of the image's, drawn uniformly.
+        ratio: Range of its aspect ratio, width over height, drawn uniformly in the logarithm.
+
+    The law is torchvision's: up to ten attempts of an area and a ratio, the first that fits is
+    placed uniformly; if none fits, the largest central part within ``ratio``. The same draws give
+    the same box on every platform, but for one sample in 10**12 or so, where the last bit of the
+    platform's ``exp`` decides how half a pixel is rounded.
+    """
+
+    size: int | Size
+    scale: tuple[float, float] = (0.08, 1.0)
+    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+
+    draws: ClassVar[int] = 2 * ATTEMPTS + 2
+
+    def __post_init__(self) -> None:
+        self.set_size()
+        self.set_range("scale")
+        self.set_range("ratio")
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        size = self._draw_size(frame.size, u[:, : 2 * ATTEMPTS])
+        missing = np.flatnonzero(size[0] == 0)
+        if missing.size:
+            size[:, missing] = self._central_size(frame.size[:, missing])
+        margin = frame.size - size
+        origin = (u[:, 2 * ATTEMPTS :].T * (margin + 1)).astype(np.int64)
+        if missing.size:
+            origin[:, missing] = margin[:, missing] // 2
+        frame.crop(origin, size)
+        frame.resize(np.array(self.size)[:, None])
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        return self.size  # type: ignore[return-value]  # a pair since __post_init__
+
+    def _draw_size(self, image: Int, u: Float) -> Int:
+        """Sizes, (2, N), of the first attempts that fit; zeros where none does."""
+        low, high = self.scale
+        area = (image[0] * image[1])[:, None] * (low + (high - low) * u[:, :ATTEMPTS])
+        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
+        ratio = np.exp(low + (high - low) * u[:, ATTEMPTS:])
+        size = np.rint(np.sqrt((area / ratio, area * ratio)))
+        fits = np.all((size > 0) & (size <= image[:, :, None]), axis=0)
+        rows, first = np.arange(fits.shape[0]), np.argmax(fits, axis=1)
+        return np.array(size[:, rows, first] * fits[rows, first], np.int64)
+
+    def _central_size(self, image: Int) -> Int:
+        """Sizes, (2, M), of the largest parts whose aspect ratio lies within ``ratio``."""
+        height, width = image
+        low, high = self.ratio
+        ratio = width / height
+        new_height = np.where(ratio < low, np.rint(width / low), height)
+        new_width = np.where(ratio > high, np.rint(height * high), width)
+        return np.maximum((new_height, new_width), 1).astype(np.int64)

@@ -1,0 +1,104 @@
+"""The form in which images leave: torchvision.transforms.v2.Normalize and ToDtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from stoker.augment.transforms.base import Transform, is_finite
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["DType", "Form", "Normalize", "OutputTransform", "ToDtype"]
+
+DType = Literal["uint8", "float16", "bfloat16", "float32"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """Element type of the output, and how it follows from RGB in 0..255.
+
+    Attributes:
+        dtype: Element type.
+        matrix: (3, 4) float64, an affine map of RGB.
+    """
+
+    dtype: DType
+    matrix: npt.NDArray[np.float64]
+
+
+class OutputTransform(Transform):
+    """A transform that is the same for all samples and comes after all others."""
+
+    def convert(self, form: Form) -> Form:
+        """The form of the output after this transform."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Normalize(OutputTransform):
+    """Subtract ``mean`` and divide by ``std``, channel by channel.
+
+    Args:
+        mean: Three numbers, RGB, in torchvision's units: of pixels in 0..1, or in 0..255 after
+            ``ToDtype(..., scale=False)``. ImageNet's by default.
+        std: Three numbers other than zero, likewise.
+
+    Unlike torchvision's it needs no ToDtype before it: pixels that are still uint8 become float32 in
+    0..1 first.
+    """
+
+    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
+    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+
+    def __post_init__(self) -> None:
+        for name in ("mean", "std"):
+            value = getattr(self, name)
+            good = isinstance(value, (tuple, list)) and len(value) == 3 and all(map(is_finite, value))
+            self.check(name, good, "three finite numbers, one a channel (RGB)")
+            self.set(name, tuple(map(float, value)))
+        self.check("std", all(self.std), "three numbers other than zero")
+
+    def convert(self, form: Form) -> Form:
+        """See :class:`OutputTransform`."""
+        if form.dtype == "uint8":
+            form = ToDtype("float32").convert(form)
+        matrix = form.matrix.copy()
+        matrix[:, 3] -= self.mean
+        return Form(form.dtype, matrix / np.array(self.std)[:, None])
+
+
+@dataclass(frozen=True)
+class ToDtype(OutputTransform):
+    """Convert to another element type.
+
+    Args:
+        dtype: uint8, float16, bfloat16 or float32; a name, or the type as NumPy or a framework has it.
+        scale: Whether 0..255 becomes 0..1 on the way from uint8 to a float. True by default, other
+            than in torchvision.
+    """
+
+    dtype: Any = "float32"
+    scale: bool = True
+
+    def __post_init__(self) -> None:
+        value = self.dtype
+        named = getattr(value, "name", None) or getattr(value, "__name__", None) or value
+        name = str(named).removeprefix("torch.")
+        self.check("dtype", name in get_args(DType), f"one of {', '.join(get_args(DType))}")
+        self.set("dtype", name)
+        self.check("scale", isinstance(self.scale, bool), "True or False")
+
+    def convert(self, form: Form) -> Form:
+        """See :class:`OutputTransform`; ConfigError on the way back from a float to uint8."""
+        if self.dtype == "uint8" and form.dtype != "uint8":
+            raise ConfigError(
+                f"uint8 output after a conversion to {form.dtype}",
+                hint="Leave out Normalize and ToDtype for pixels in 0..255, or ask for a float dtype.",
+            )
+        scaled = self.scale and form.dtype == "uint8" and self.dtype != "uint8"
+        return Form(self.dtype, form.matrix / 255 if scaled else form.matrix)
