@@ -1,0 +1,100 @@
+"""What holds of every order and every schedule."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Permutation, Schedule, Sequential
+
+seeds = st.integers(-(2**80), 2**80)
+epochs = st.integers(0, 2**40)
+
+
+@st.composite
+def orders(draw: st.DrawFn) -> Order:
+    n = draw(st.integers(1, 700))
+    seed = draw(seeds)
+    block, window = draw(st.integers(1, 90)), draw(st.integers(1, 12))
+    return draw(st.sampled_from([Sequential(n), FullShuffle(n, seed), BlockShuffle(n, seed, block, window)]))
+
+
+@given(n=st.integers(1, 5000), key=seeds)
+def test_a_permutation_is_one_and_its_inverse_undoes_it(n: int, key: int) -> None:
+    permutation = Permutation(n, key)
+    images = permutation(np.arange(n))
+    assert np.array_equal(np.sort(images), np.arange(n))
+    assert np.array_equal(permutation.inverse(images), np.arange(n))
+
+
+@given(n=st.integers(1, 2**62), key=seeds, data=st.data())
+def test_any_position_of_any_domain(n: int, key: int, data: st.DataObject) -> None:
+    positions = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=5))
+    permutation = Permutation(n, key)
+    images = permutation(positions)
+    assert images.dtype == np.int64
+    assert ((images >= 0) & (images < n)).all()
+    assert permutation.inverse(images).tolist() == positions
+
+
+@given(order=orders(), epoch=epochs)
+def test_an_epoch_holds_every_sample_once(order: Order, epoch: int) -> None:
+    assert np.array_equal(np.sort(order.rows(epoch, np.arange(order.n))), np.arange(order.n))
+
+
+@given(order=orders(), epoch=epochs, data=st.data())
+def test_a_position_does_not_depend_on_what_else_is_asked(
+    order: Order, epoch: int, data: st.DataObject
+) -> None:
+    everything = order.rows(epoch, np.arange(order.n))
+    some = np.array(data.draw(st.lists(st.integers(0, order.n - 1), min_size=1, max_size=30)))
+    assert np.array_equal(order.rows(epoch, some), everything[some])
+
+
+schedules = st.fixed_dictionaries(
+    {
+        "n": st.integers(1, 300),
+        "batch_size": st.integers(1, 40),
+        "world_size": st.integers(1, 9),
+        "last_batch": st.sampled_from(["drop", "pad", "partial"]),
+    }
+)
+
+
+def on_all_ranks(start: int, world_size: int, **options: object) -> list[Schedule]:
+    return [Schedule(rank=rank, world_size=world_size, start=start, **options) for rank in range(world_size)]
+
+
+@settings(max_examples=200)
+@given(options=schedules, data=st.data())
+def test_all_ranks_together_cover_what_is_left_exactly_once(
+    options: dict[str, object], data: st.DataObject
+) -> None:
+    n = options["n"]
+    start = data.draw(st.integers(0, n))
+    ranks = on_all_ranks(start, **options)
+    steps = {len(schedule) for schedule in ranks}
+    assert len(steps) == 1, "every rank has the same number of steps"
+    drawn = [schedule.positions(step) for schedule in ranks for step in range(len(schedule))]
+    real = np.sort(np.concatenate([[], *(positions[mask] for positions, mask in drawn)]))
+    left = n - start
+    if options["last_batch"] == "drop":
+        left -= left % ranks[0].global_batch
+    assert real.tolist() == list(range(start, start + left))
+    if options["last_batch"] != "partial":
+        assert {len(positions) for positions, _ in drawn} <= {options["batch_size"]}
+    assert all(((0 <= positions) & (positions < n)).all() for positions, _ in drawn)
+
+
+@given(n=st.integers(1, 300), batch=st.integers(1, 12), data=st.data())
+def test_a_global_batch_does_not_depend_on_the_number_of_ranks(
+    n: int, batch: int, data: st.DataObject
+) -> None:
+    worlds = [w for w in (1, 2, 3, 4, 6, 12) if (12 * batch) % w == 0]
+    world = data.draw(st.sampled_from(worlds))
+    one = Schedule(n, 12 * batch)
+    many = on_all_ranks(0, world, n=n, batch_size=12 * batch // world, last_batch="partial")
+    for step in range(len(one)):
+        shared = np.concatenate([schedule.positions(step)[0] for schedule in many])
+        assert sorted(shared) == one.positions(step)[0].tolist()
