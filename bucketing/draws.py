@@ -1,0 +1,42 @@
+"""Random orders as pure functions of (seed, epoch, stream), the same under every NumPy version.
+
+Only the raw 64-bit output of Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
+2011) is used: NumPy keeps the streams of bit generators, but not those of ``Generator``'s methods.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+__all__ = ["check_seed", "random_order"]
+
+
+def check_seed(seed: int, epoch: int) -> None:
+    """Raise ConfigError unless both are in 0 to 2**64 - 1 and 2**32 - 1."""
+    for name, value, bits in (("seed", seed, 64), ("epoch", epoch, 32)):
+        if not 0 <= value < 1 << bits:
+            raise ConfigError(f"{name} must be from 0 to 2**{bits} - 1, not {value}")
+
+
+def random_order(
+    size: int, seed: int, epoch: int, stream: int, within: npt.NDArray[np.uint16] | None = None
+) -> npt.NDArray[np.int64]:
+    """A permutation of 0 to size - 1.
+
+    Args:
+        size: Number of positions.
+        seed: From 0 to 2**64 - 1.
+        epoch: From 0 to 2**32 - 1.
+        stream: Which of several independent permutations, from 0.
+        within: (size,) uint16 group of each position: groups come in ascending order, and only the
+            order inside each is random.
+
+    Returns:
+        (size,) int64.
+    """
+    words = np.random.Philox(key=epoch << 96 | stream << 64 | seed).random_raw(size)
+    order = np.argsort(words, kind="stable")
+    return order if within is None else order[np.argsort(within[order], kind="stable")]

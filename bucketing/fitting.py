@@ -1,0 +1,107 @@
+"""Best fit decreasing over a histogram of lengths, and how few bins could ever do."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["best_fit_decreasing", "least_bins"]
+
+
+class _OpenBins:
+    """Bins by what they still take: tokens (room) and sequences (slots).
+
+    Bins that were filled alike stay together as an array of their numbers.
+    """
+
+    def __init__(self) -> None:
+        self._rooms: list[int] = []
+        self._bins: dict[int, dict[int, list[npt.NDArray[np.int64]]]] = {}
+
+    def put(self, room: int, slots: int, bins: npt.NDArray[np.int64]) -> None:
+        if room == 0 or slots == 0 or len(bins) == 0:
+            return
+        if room not in self._bins:
+            insort(self._rooms, room)
+            self._bins[room] = {}
+        self._bins[room].setdefault(slots, []).append(bins)
+
+    def take(self, length: int) -> tuple[int, int, npt.NDArray[np.int64]] | None:
+        """Remove and return bins with the least room that holds ``length``, or None."""
+        position = bisect_left(self._rooms, length)
+        if position == len(self._rooms):
+            return None
+        room = self._rooms[position]
+        by_slots = self._bins[room]
+        slots = next(iter(by_slots))
+        bins = by_slots[slots].pop()
+        if not by_slots[slots]:
+            del by_slots[slots]
+        if not by_slots:
+            del self._bins[room]
+            del self._rooms[position]
+        return room, slots, bins
+
+
+def best_fit_decreasing(
+    histogram: npt.NDArray[np.int64], max_sequences: int | None = None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Pack sequences, longest first, each into the bin with the least room that holds it.
+
+    Args:
+        histogram: (capacity + 1,) int64, sequences of each length; none of length 0.
+        max_sequences: At most so many a bin, or None.
+
+    Returns:
+        For the sequences from the longest down: (N,) int64 bin and (N,) int64 place in the bin;
+        and (B,) int64, sequences of each bin.
+    """
+    capacity = len(histogram) - 1
+    limit = int(histogram.sum()) if max_sequences is None else max_sequences
+    opened = 0
+    open_bins = _OpenBins()
+    bins: list[npt.NDArray[np.int64]] = []
+    slots: list[npt.NDArray[np.int64]] = []
+    for length in np.flatnonzero(histogram)[::-1].tolist():
+        left = int(histogram[length])
+        while left:
+            taken = open_bins.take(length)
+            if taken is None:
+                each = min(capacity // length, limit)
+                taken = capacity, limit, opened + np.arange(-(-left // each))
+                opened += len(taken[2])
+            room, free, numbers = taken
+            each = min(room // length, free, left)
+            full = left // each
+            open_bins.put(room, free, numbers[full:])
+            numbers = numbers[:full]
+            left -= each * len(numbers)
+            bins.append(np.repeat(numbers, each))
+            slots.append(np.tile(limit - free + np.arange(each), len(numbers)))
+            open_bins.put(room - each * length, free - each, numbers)
+    placed = np.concatenate(bins)
+    return placed, np.concatenate(slots), np.bincount(placed, minlength=opened)
+
+
+def least_bins(histogram: npt.NDArray[np.int64], max_sequences: int | None = None) -> int:
+    """Martello and Toth's lower bound L2 on the number of bins ("Knapsack Problems", 1990, 8.3).
+
+    For each threshold t up to half the capacity: sequences above capacity - t share with none that
+    is at least t long, those above one half not with each other, and what is between t and one half
+    goes into the room of the latter or into bins of its own. O(capacity).
+
+    Args:
+        histogram: (capacity + 1,) int64, sequences of each length.
+        max_sequences: At most so many a bin, or None; then N / max_sequences is a bound, too.
+    """
+    capacity = len(histogram) - 1
+    number = np.concatenate((np.cumsum(histogram[::-1])[::-1], [0]))
+    tokens = np.concatenate((np.cumsum((histogram * np.arange(capacity + 1))[::-1])[::-1], [0]))
+    threshold = np.arange(capacity // 2 + 1)
+    half, large = capacity // 2 + 1, capacity - threshold + 1
+    medium_room = (number[half] - number[large]) * capacity - (tokens[half] - tokens[large])
+    rest = tokens[threshold] - tokens[half] - medium_room
+    bound = int((number[half] + np.maximum(0, -(-rest // capacity))).max())
+    return bound if max_sequences is None else max(bound, -(-int(number[0]) // max_sequences))
