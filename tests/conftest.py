@@ -9,14 +9,21 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from PIL import Image
 
 from stoker.formats.containers import container
 from stoker.formats.example import encode_datum, encode_image_example
 from stoker.formats.files import file_digest
+from stoker.formats.header import read_header
 from stoker.formats.index import Index, concat_indexes, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 
+# Examples are the same in every run, and a busy machine fails nobody.
+settings.register_profile("stoker", deadline=None, derandomize=True)
+settings.load_profile("stoker")
+
+PHOTOGRAPHS = Path(__file__).parents[1] / "examples" / "photos"
 CLASSES = ("cat", "dog", "eel")
 
 
@@ -116,3 +123,62 @@ def make_jpeg() -> Callable[..., bytes]:
 def republish() -> Callable[[Path, str, Sequence[Shard]], None]:
     """``republish(folder, kind, shards)`` writes the manifest that fits the index as it is now."""
     return publish
+
+
+def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Path:
+    """Write any payloads as a dataset of one TFRecord shard; see the fixture of the same name."""
+    name = "shard-00000-of-00001.tfrecord"
+    with container("tfrecord").Writer(folder / name) as writer:
+        for row, payload in enumerate(payloads):
+            prefix, suffix = around("tfrecord", row, len(payload))
+            writer.write(b"", prefix, payload, suffix)
+        shard = writer.finish()
+    n = len(payloads)
+    given = {"shard": np.zeros(n), "record": np.arange(n), "orientation": np.ones(n), "label": np.arange(n)}
+    given |= {"offset": shard.offset, "length": shard.length, "crc": shard.crc}
+    if "codec" not in columns:
+        headers = [read_header(payload) for payload in payloads]
+        for field in ("codec", "height", "width", "orientation"):
+            given[field] = np.array([getattr(header, field) for header in headers])
+    write_index(folder / INDEX_NAME, {**given, "key": [f"k{row}" for row in range(n)], **columns})
+    publish(folder, "tfrecord", [Shard(name, shard.data_bytes, n, shard.digest)])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def pack_images(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """``pack_images(payloads, **columns)``: the folder of a dataset of any payloads.
+
+    Keys are ``k<row>``, labels the rows, and the other columns what the payloads' headers say;
+    columns given by name replace those, so that an index can be made to lie.
+    """
+    return lambda payloads, **columns: pack(tmp_path_factory.mktemp("dataset"), payloads, columns)
+
+
+@pytest.fixture(scope="session")
+def photographs() -> list[Path]:
+    """The photographs that ship with the project."""
+    return sorted(PHOTOGRAPHS.glob("*/*/*.jpg"))
+
+
+@pytest.fixture(scope="session")
+def dataset(pack_images: Callable[..., Path], photographs: list[Path]) -> Path:
+    """All photographs as they are, labelled by their folders."""
+    names = sorted({file.parent.name for file in photographs})
+    labels = np.array([names.index(file.parent.name) for file in photographs])
+    return pack_images([file.read_bytes() for file in photographs], label=labels)
+
+
+@pytest.fixture(scope="session")
+def thumbnails(pack_images: Callable[..., Path], photographs: list[Path]) -> Path:
+    """A prime number of photographs, 61, at 48 pixels: for tests of order, not of pixels."""
+    return pack_images([thumbnail(file) for file in photographs[:61]])
+
+
+def thumbnail(file: Path) -> bytes:
+    """A photograph as a JPEG of at most 48 pixels."""
+    stream = io.BytesIO()
+    with Image.open(file) as image:
+        image.thumbnail((48, 48))
+        image.convert("RGB").save(stream, "JPEG", quality=90)
+    return stream.getvalue()

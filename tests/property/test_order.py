@@ -84,7 +84,7 @@ def test_all_ranks_together_cover_what_is_left_exactly_once(
     assert real.tolist() == list(range(start, start + left))
     if options["last_batch"] != "partial":
         assert {len(positions) for positions, _ in drawn} <= {options["batch_size"]}
-    assert all(((0 <= positions) & (positions < n)).all() for positions, _ in drawn)
+    assert all(((positions >= 0) & (positions < n)).all() for positions, _ in drawn)
 
 
 @given(n=st.integers(1, 300), batch=st.integers(1, 12), data=st.data())
