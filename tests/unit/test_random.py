@@ -1,0 +1,126 @@
+"""Quality of the keyed random numbers: chance levels are far from the bounds used, so failures are real."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stoker.augment.random import bits, derive_key, uniform
+
+SAMPLES = np.arange(4096)
+
+
+def pearson(a, b):
+    return np.corrcoef(np.ravel(a), np.ravel(b))[0, 1]
+
+
+def test_values_are_pinned_for_every_platform():
+    got = bits(derive_key(0, 0, 0), np.array([0, 1, 2**40]), 2)
+    assert [[f"{value:016x}" for value in row] for row in got.tolist()] == [
+        ["5244cc098e9dad54", "73148ba8e1578690"],
+        ["371aaeb216373eea", "aedad503b56136cc"],
+        ["f40af3e6a5261421", "7a6a0b7c5d5bfa3c"],
+    ]
+
+
+def test_the_construction_as_it_is_documented_one_number_at_a_time():
+    def mix13(x):
+        x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        x = (x ^ x >> 27) * 0x94D049BB133111EB % 2**64
+        return x ^ x >> 31
+
+    first, second = map(int, derive_key(5, -1, 3))
+    for row in (0, 1, 2**40, 2**63 - 1):
+        state = mix13(mix13((row + first) % 2**64) ^ second)
+        expected = [mix13((state + i * 0x9E3779B97F4A7C15) % 2**64) for i in (1, 2, 3)]
+        assert bits(derive_key(5, -1, 3), np.array([row]), 3)[0].tolist() == expected
+
+
+def test_a_sample_has_its_numbers_in_any_company():
+    key = derive_key(3, 1, 2)
+    together = uniform(key, SAMPLES, 5)
+    np.testing.assert_array_equal(uniform(key, SAMPLES[::-1][:7].copy(), 5), together[::-1][:7])
+    np.testing.assert_array_equal(uniform(key, SAMPLES, 2), together[:, :2])
+
+
+def test_samples_are_not_changed():
+    samples = SAMPLES.copy()
+    uniform(derive_key(0, 0, 0), samples, 3)
+    np.testing.assert_array_equal(samples, SAMPLES)
+
+
+def test_no_samples_and_no_draws():
+    key = derive_key(0, 0, 0)
+    assert uniform(key, SAMPLES[:0], 3).shape == (0, 3)
+    assert uniform(key, SAMPLES, 0).shape == (4096, 0)
+
+
+@pytest.mark.parametrize("seed", [0, 1, -1, 2**64, 2**200])
+def test_uniform_by_chi_square(seed):
+    numbers = uniform(derive_key(seed, 0, 0), SAMPLES, 64)
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    counts = np.histogram(numbers, 256, (0, 1))[0]
+    expected = numbers.size / 256
+    chi = ((counts - expected) ** 2 / expected).sum()
+    assert 150 < chi < 390  # 255 +- 22.6: six standard deviations
+
+
+def test_uniform_by_kolmogorov_smirnov():
+    numbers = np.sort(uniform(derive_key(7, 7, 7), SAMPLES, 64), axis=None)
+    steps = np.arange(numbers.size) / numbers.size
+    assert np.abs(numbers - steps).max() * np.sqrt(numbers.size) < 2.2  # p = 1e-4
+
+
+def test_uniform_in_three_dimensions_along_draws_and_along_samples():
+    numbers = uniform(derive_key(0, 0, 0), np.arange(20_000), 3)
+    along_samples = uniform(derive_key(0, 0, 0), np.arange(60_000), 1).reshape(-1, 3)
+    for points in (numbers, along_samples):
+        counts = np.histogramdd(points, 8, [(0, 1)] * 3)[0]
+        expected = len(points) / 512
+        chi = ((counts - expected) ** 2 / expected).sum()
+        assert 320 < chi < 705  # 511 +- 32
+
+
+def test_every_bit_is_fair():
+    numbers = bits(derive_key(0, 0, 0), SAMPLES, 16).ravel()
+    shares = [(numbers >> np.uint64(i) & np.uint64(1)).mean() for i in range(64)]
+    assert np.abs(np.array(shares) - 0.5).max() < 6 * 0.5 / np.sqrt(numbers.size)
+
+
+@pytest.mark.parametrize("other", [(1, 0, 0), (0, 1, 0), (0, 0, 1), (-1, 0, 0), (2**63, 0, 0), (1, -1, 0)])
+def test_neighbouring_keys_share_nothing(other):
+    a, b = (uniform(derive_key(*key), SAMPLES, 16) for key in ((0, 0, 0), other))
+    assert abs(pearson(a, b)) < 6 / np.sqrt(a.size)
+    assert abs(pearson(a[1:], b[:-1])) < 6 / np.sqrt(a.size)
+    assert abs(pearson(a[:, 1:], b[:, :-1])) < 6 / np.sqrt(a.size)
+    assert not np.intersect1d(a, b).size
+
+
+def test_keys_do_not_run_into_each_other():
+    triples = [(s, e, p) for s in (-11, -1, 0, 1, 11, 111) for e in (0, 1, 11, 111) for p in (0, 1, 11)]
+    assert len({derive_key(*triple) for triple in triples}) == len(triples)
+
+
+def test_neighbouring_samples_and_draws_are_uncorrelated():
+    numbers = uniform(derive_key(0, 0, 0), SAMPLES, 32)
+    bound = 6 / np.sqrt(numbers.size)
+    for step in (1, 2, 64, 1024):
+        assert abs(pearson(numbers[step:], numbers[:-step])) < bound
+    for step in (1, 2, 3):
+        assert abs(pearson(numbers[:, step:], numbers[:, :-step])) < bound
+    assert abs(pearson(numbers[1:, 1:], numbers[:-1, :-1])) < bound
+
+
+@pytest.mark.parametrize("bit", [0, 1, 7, 20, 31, 32, 47, 62])
+def test_a_bit_of_the_sample_changes_half_of_the_output(bit):
+    key = derive_key(0, 0, 0)
+    changed = bits(key, SAMPLES, 4) ^ bits(key, SAMPLES ^ (1 << bit), 4)
+    for i in range(64):
+        share = (changed >> np.uint64(i) & np.uint64(1)).mean()
+        assert abs(share - 0.5) < 6 * 0.5 / np.sqrt(changed.size)
+
+
+def test_no_number_repeats_among_a_million():
+    numbers = bits(derive_key(0, 0, 0), np.arange(250_000), 4)
+    assert np.unique(numbers).size == numbers.size
