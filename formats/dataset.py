@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
-from stoker.formats.files import open_regular, read_at
+from stoker.formats.files import file_digest, open_regular, read_at
 from stoker.formats.index import IMAGE_COLUMNS, Index
 from stoker.formats.manifest import INDEX_NAME, Manifest
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from stoker.formats.samples import Samples
 
 __all__ = ["Dataset", "open", "open_index"]
+
+_SMALL_INDEX = 64 << 20  # about a million samples, read in some ten milliseconds
 
 
 def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, as gzip.open
@@ -65,7 +67,7 @@ def _check_size(file: Path, name: str, expected: int) -> None:
 def open_index(folder: Path, manifest: Manifest) -> Index:
     """Map the index of a dataset and check that it is the one that the manifest describes.
 
-    Its digest is not computed, as that reads the file.
+    Its digest is checked if it is small, as that reads it all; of a larger one by :func:`stoker.verify`.
 
     Raises:
         StaleIndexError: It is missing, damaged, or another one.
@@ -78,6 +80,10 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
             f"the index has {path.stat().st_size} bytes where the manifest says {manifest.index.bytes}",
             path=path,
             hint=hint,
+        )
+    if manifest.index.bytes <= _SMALL_INDEX and path.is_file() and file_digest(path) != manifest.index.digest:
+        raise StaleIndexError(
+            "the index is not the one that the manifest means: its digest differs", path=path, hint=hint
         )
     index = Index.open(path)
     needed = IMAGE_COLUMNS if manifest.kind == "image" else {}
@@ -178,6 +184,8 @@ class Dataset:
 
     def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
         at = np.asarray(positions, np.int64)
+        if at.size and not 0 <= at.min() <= at.max() < len(self):
+            raise IndexError(f"positions go from 0 to {len(self) - 1}, and {at.min()} to {at.max()} were asked for")
         return at if self._rows is None else self._rows[at]
 
     def select(self, which: npt.ArrayLike) -> Dataset:
@@ -191,8 +199,8 @@ class Dataset:
             if at.shape != (len(self),):
                 raise ConfigError(f"a mask must have one entry a sample, {len(self)}, not shape {at.shape}")
             at = np.flatnonzero(at)
-        elif at.size and (at.ndim != 1 or at.dtype.kind not in "iu" or at.min() < 0 or at.max() >= len(self)):
-            raise ConfigError(f"positions must be integers from 0 to {len(self) - 1} in one dimension")
+        elif at.size and (at.ndim != 1 or at.dtype.kind not in "iu"):
+            raise ConfigError(f"positions must be integers in one dimension, not {at.dtype} of shape {at.shape}")
         return Dataset(
             self.path, self.manifest, self.index, self.data_files, self._to_rows(at.astype(np.int64))
         )

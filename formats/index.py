@@ -198,12 +198,14 @@ class Index:
                     )
                 batch = reader.get_batch(0)
             batch.validate()
+            _check_schema(batch.schema, path)
         except FileNotFoundError as error:
             raise StaleIndexError("the index is missing", path=path, hint=_HINT) from error
-        except (pa.ArrowException, OSError) as error:
+        # UnicodeDecodeError: the name of a column is damaged.
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise StaleIndexError(f"the index cannot be read: {error}", path=path, hint=_HINT) from error
-        _check_schema(batch.schema, path)
-        if any(column.null_count for column in batch.columns):
+        # A validity bitmap may lie about the count of nulls; no column of ours has one.
+        if any(column.null_count or column.buffers()[0] is not None for column in batch.columns):
             raise StaleIndexError("the index has null values", path=path, hint=_HINT)
         return cls(batch, path)
 
@@ -230,8 +232,15 @@ class Index:
         return self._batch.column(self.schema.get_field_index(name))
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A column of numbers, (N,), without a copy."""
-        return np.asarray(self.arrow(name).to_numpy(zero_copy_only=True))
+        """A column of numbers, (N,), without a copy.
+
+        Raises:
+            DatasetError: There is no such column, or it holds something else than numbers.
+        """
+        values = self.arrow(name)
+        if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+            raise DatasetError(f"the index column {name!r} holds {values.type}, not numbers", path=self._path)
+        return np.asarray(values.to_numpy(zero_copy_only=True))
 
     def samples(self, rows: npt.ArrayLike) -> Samples:
         """Where the payloads of these rows lie, and what images they are.

@@ -140,15 +140,15 @@ def verify(
 
 
 def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[Problem]]:
-    problems = []
     try:
-        if file_digest(folder / INDEX_NAME) != manifest.index.digest:
-            problems.append(Problem("the index is not the one that the manifest means: its digest differs"))
-        return open_index(folder, manifest), problems
+        index = open_index(folder, manifest)
+        if file_digest(folder / INDEX_NAME) == manifest.index.digest:
+            return index, []
+        return index, [Problem("the index is not the one that the manifest means: its digest differs")]
     except OSError as error:
         return None, [Problem(f"the index cannot be read: {error}")]
     except DatasetError as error:
-        return None, [*problems, Problem(error.message)]
+        return None, [Problem(error.message)]
 
 
 def _verify_file(manifest: Manifest, files: list[Path], number: int) -> list[Problem]:

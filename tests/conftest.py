@@ -1,7 +1,5 @@
 """Data that several tests share: small images, and datasets made of them."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
