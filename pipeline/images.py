@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.params import ImagePlan
     from stoker.formats.dataset import Dataset
+    from stoker.formats.samples import Samples
     from stoker.pipeline.adapters import Adapter
     from stoker.pipeline.engines.base import Engine, Output
     from stoker.pipeline.order import Order, Schedule
@@ -61,19 +62,16 @@ class _Planned:
 
     Attributes:
         positions: (N,) int64, in the dataset.
-        rows: (N,) int64, in the index: the same but for a selection.
         mask: (N,) bool, False for padding.
+        samples: Where their payloads lie; ``row`` is the row in the index.
     """
 
     positions: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
+    samples: Samples
 
     def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, index: npt.NDArray[np.int64]) -> _Planned:
-        return _Planned(self.positions[index], self.rows[index], self.mask[index])
+        return len(self.positions)
 
 
 class ImageStage:
@@ -105,7 +103,7 @@ class ImageStage:
         if planned is None:
             return False
         if len(planned):
-            samples = self._recipe.dataset.samples(planned.positions)
+            samples = planned.samples
             params = self._recipe.plan.draw(
                 samples.height, samples.width, samples.row, self._recipe.seed, self._epoch
             )
@@ -167,16 +165,20 @@ class ImageStage:
         images = self._adapter.images(images, self._recipe.output.dtype)
         if kept is not None:
             images = self._adapter.take(images, kept)
-            planned = planned.take(kept)
-        values = [images if name == "image" else self._column(name, planned) for name in self._recipe.columns]
+        chosen = slice(None) if kept is None else kept
+        values = [
+            images if name == "image" else self._adapter.column(self._column(name, planned, chosen))
+            for name in self._recipe.columns
+        ]
         return self._recipe.batch(*values)
 
-    def _column(self, name: str, planned: _Planned) -> Any:
+    def _column(self, name: str, planned: _Planned, chosen: slice | npt.NDArray[np.int64]) -> Any:
         if name == "key":
-            return self._recipe.dataset.keys(planned.positions)
-        if name in ("mask", "row"):
-            return self._adapter.column(planned.mask if name == "mask" else planned.rows)
-        return self._adapter.column(self._recipe.dataset.index.column(name)[planned.rows])
+            return self._recipe.dataset.keys(planned.positions[chosen])
+        if name == "mask":
+            return planned.mask[chosen]
+        rows = planned.samples.row[chosen]
+        return rows if name == "row" else self._recipe.dataset.index.column(name)[rows]
 
 
 def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planned]:
@@ -187,4 +189,4 @@ def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planne
         drawn = recipe.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
         ends = np.cumsum([len(positions) for positions, _ in parts])
         for (_, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
-            yield _Planned(positions, recipe.dataset.rows[positions], mask)
+            yield _Planned(positions, mask, recipe.dataset.samples(positions))
