@@ -1,0 +1,87 @@
+#include "batch.h"
+
+#include <stdexcept>
+
+namespace stoker {
+namespace {
+
+// Rounding in the caller's arithmetic; the resampler cuts off what lies outside the crop anyway.
+constexpr double kTolerance = 1e-3;
+
+bool within(std::int64_t start, std::int64_t length, std::int64_t size, std::int64_t least) {
+    return start >= 0 && length >= least && start <= size && length <= size - start;
+}
+
+bool ordered_within(double begin, double end, double low, double high) {
+    return begin >= low - kTolerance && begin < end && end <= high + kTolerance;  // false for NaN
+}
+
+[[noreturn]] void refuse(std::size_t i, const char* rule) {
+    throw std::invalid_argument("sample " + std::to_string(i) + " of the batch: " + rule);
+}
+
+}  // namespace
+
+void Batch::check() const {
+    for (std::size_t i = 0; i < count; ++i) {
+        const Parameters p = parameters.at(i);
+        if (!within(p.crop[0], p.crop[2], samples.height[i], 1) ||
+            !within(p.crop[1], p.crop[3], samples.width[i], 1))
+            refuse(i, "crop must have a pixel at least and lie within the image");
+        if (!ordered_within(p.region[0], p.region[2], p.crop[0], p.crop[0] + p.crop[2]) ||
+            !ordered_within(p.region[1], p.region[3], p.crop[1], p.crop[1] + p.crop[3]))
+            refuse(i, "region must be (top, left, bottom, right), not empty, and lie within crop");
+        if (!within(p.dest[0], p.dest[2], options.height, 0) || !within(p.dest[1], p.dest[3], options.width, 0))
+            refuse(i, "dest must lie within the output");
+    }
+}
+
+Target Batch::target(std::size_t i) const {
+    const std::size_t bytes = static_cast<std::size_t>(options.height) * static_cast<std::size_t>(options.width) *
+                              channels_of(options.layout) * size_of(options.dtype);
+    Target target;
+    target.out = static_cast<std::uint8_t*>(out) + i * bytes;
+    target.bytes = bytes;
+    target.dtype = options.dtype;
+    target.layout = options.layout;
+    target.height = options.height;
+    target.width = options.width;
+    target.color = parameters.color + 12 * i;
+    target.fill = parameters.fill;
+    return target;
+}
+
+bool Batch::claim(std::size_t& i) {
+    i = next_.fetch_add(1, std::memory_order_relaxed);
+    return i < count;
+}
+
+void Batch::finish(std::size_t i, Status result, const char* message) {
+    status[i] = static_cast<std::uint8_t>(result);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (result != Status::ok) reasons_.emplace_back(i, message);
+    if (++completed_ == count) finished_.notify_all();
+}
+
+void Batch::cancel() {
+    for (std::size_t i; claim(i);) finish(i, Status::read_error, "the engine was closed before it was read");
+}
+
+void Batch::wait() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    finished_.wait(lock, [&] { return completed_ == count; });
+}
+
+bool Batch::done() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return completed_ == count;
+}
+
+std::string Batch::reason(std::size_t i) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [position, text] : reasons_)
+        if (position == i) return text;
+    return {};
+}
+
+}  // namespace stoker

@@ -1,0 +1,92 @@
+// The work of one batch: columns of the index, parameters, and where the results go.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "image_writer.h"
+#include "placement.h"
+#include "shards.h"
+#include "status.h"
+
+namespace stoker {
+
+struct Pixels {
+    const std::uint8_t* data = nullptr;  // interleaved RGB
+    std::int64_t height = 0;
+    std::int64_t width = 0;
+};
+
+// Columns of `count` rows; see stoker.formats.samples.Samples.
+struct SampleColumns {
+    const std::int32_t* shard;
+    const std::int64_t* offset;
+    const std::int64_t* length;
+    const std::uint32_t* crc;
+    const std::uint8_t* codec;
+    const std::int32_t* height;
+    const std::int32_t* width;
+    const std::uint8_t* orientation;
+};
+
+// Columns of `count` rows; see stoker.augment.params.ImageParams.
+struct ParameterColumns {
+    const std::int32_t* crop;
+    const double* region;
+    const std::int32_t* dest;
+    const bool* flip;
+    const float* color;
+    const std::uint8_t* fill;  // one for all
+
+    Parameters at(std::size_t i) const { return {crop + 4 * i, region + 4 * i, dest + 4 * i, flip + 2 * i}; }
+};
+
+struct BatchOptions {
+    DType dtype = DType::float32;
+    Layout layout = Layout::nchw;
+    int height = 0;
+    int width = 0;
+    std::int64_t max_pixels = 0;
+    bool verify = true;
+    bool decode_only = false;
+};
+
+class Batch {
+  public:
+    std::size_t count = 0;
+    std::shared_ptr<const DataFiles> files;
+    SampleColumns samples{};
+    ParameterColumns parameters{};
+    std::vector<Pixels> decoded;  // by position; without data for samples that are decoded here
+    BatchOptions options;
+    void* out = nullptr;
+    std::uint8_t* status = nullptr;
+
+    // Throws std::invalid_argument for parameters that would lead outside an image.
+    void check() const;
+    Target target(std::size_t i) const;
+
+    // The next sample that nobody works on; false if there is none.
+    bool claim(std::size_t& i);
+    void finish(std::size_t i, Status status, const char* message);
+    // Samples that nobody has claimed become errors.
+    void cancel();
+    void wait();
+    bool done();
+    std::string reason(std::size_t i);
+
+  private:
+    std::atomic<std::size_t> next_{0};
+    std::mutex mutex_;
+    std::condition_variable finished_;
+    std::size_t completed_ = 0;
+    std::vector<std::pair<std::size_t, std::string>> reasons_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,45 @@
+// What the binding files share.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace stoker {
+
+namespace nb = nanobind;
+using namespace nanobind::literals;
+
+template <class T, class... Shape>
+using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu, Shape...>;
+template <class T>
+using Column = Array<const T, nb::ndim<1>>;
+using Picture8 = Array<const std::uint8_t, nb::shape<-1, -1, 3>>;
+
+// A C-contiguous view of anything with the buffer protocol.
+class Buffer {
+  public:
+    explicit Buffer(nb::handle object) {
+        if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) throw nb::python_error();
+    }
+    ~Buffer() { PyBuffer_Release(&view_); }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+
+    const std::uint8_t* data() const { return static_cast<const std::uint8_t*>(view_.buf); }
+    std::size_t size() const { return static_cast<std::size_t>(view_.len); }
+
+  private:
+    Py_buffer view_{};
+};
+
+void bind_shards(nb::module_& m);
+void bind_pool(nb::module_& m);
+void bind_transcode(nb::module_& m);
+
+}  // namespace stoker

@@ -1,0 +1,15 @@
+// Encodes RGB pixels as a baseline JPEG.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace stoker {
+
+enum class Subsampling { s444, s422, s420 };
+
+// JFIF, sRGB as YCbCr. Throws std::runtime_error with libjpeg's reason.
+std::vector<std::uint8_t> encode_jpeg(const std::uint8_t* rgb, int height, int width, int quality,
+                                      Subsampling subsampling);
+
+}  // namespace stoker

@@ -1,0 +1,74 @@
+// The loops that take the time, for each instruction set. All give the same bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace stoker {
+
+enum class DType { uint8, float16, bfloat16, float32 };
+enum class Layout { nchw = 0, nhwc = 1, nhwc4 = 2 };
+
+// Bytes that may be read or written past the end of any row given to a kernel.
+constexpr int kSlack = 64;
+
+// Pixels of a row and a plane's distance in bytes: rows are three planes of `plane` bytes, red first.
+constexpr int plane_stride(int width) { return (width + 8 + 63) / 64 * 64; }
+
+// One row of interleaved RGB to one row of three planes, each output a weighted sum of `taps` pixels.
+struct HorizontalPass {
+    int outputs = 0;
+    int taps = 0;
+    const std::int32_t* first = nullptr;
+    const std::int16_t* weights = nullptr;
+    int plane = 0;
+    std::uint8_t* table = nullptr;  // room of table_bytes() for what an instruction set wants prepared
+    bool prepared = false;          // whether it uses the table
+};
+
+constexpr std::size_t table_bytes(int outputs, int taps) {
+    return static_cast<std::size_t>((outputs + 4) / 5) * (128 + static_cast<std::size_t>(taps) / 2 * 64);
+}
+
+// Rows of planes to one row, byte by byte.
+struct VerticalPass {
+    const std::uint8_t* const* rows = nullptr;  // `taps` of them; those of weight 0 may hold anything
+    const std::int16_t* weights = nullptr;
+    int taps = 0;
+    int bytes = 0;
+};
+
+// Where and how a row of planes is stored as pixels of the batch.
+struct StorePass {
+    const std::uint8_t* planes = nullptr;
+    int plane = 0;
+    int width = 0;
+    const float* color = nullptr;  // 3x4, row-major
+    void* out = nullptr;           // the row's first element
+    std::size_t out_plane = 0;     // elements between planes, NCHW only
+};
+
+struct Kernels {
+    void (*prepare)(HorizontalPass& pass);
+    void (*horizontal)(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes);
+    void (*vertical)(const VerticalPass& pass, std::uint8_t* out);
+    void (*store)(const StorePass& pass, DType dtype, Layout layout, bool diagonal);
+};
+
+// Those of cpu_level().
+const Kernels& kernels();
+
+constexpr std::size_t size_of(DType dtype) {
+    return dtype == DType::uint8 ? 1 : dtype == DType::float32 ? 4 : 2;
+}
+constexpr std::size_t channels_of(Layout layout) { return layout == Layout::nhwc4 ? 4 : 3; }
+
+// Whether a 3x4 colour matrix scales and shifts each channel by itself.
+inline bool is_diagonal(const float* color) {
+    for (int row = 0; row < 3; ++row)
+        for (int column = 0; column < 3; ++column)
+            if (row != column && color[4 * row + column] != 0.0F) return false;
+    return true;
+}
+
+}  // namespace stoker

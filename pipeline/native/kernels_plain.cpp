@@ -1,0 +1,48 @@
+#include "axis.h"
+#include "kernels.h"
+#include "store_kernels.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kHalf = 1 << (kWeightBits - 1);
+
+void prepare(HorizontalPass& pass) { pass.prepared = false; }
+
+void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+    const std::int16_t* weights = pass.weights;
+    for (int x = 0; x < pass.outputs; ++x, weights += pass.taps) {
+        const std::uint8_t* source = rgb + 3 * static_cast<std::ptrdiff_t>(pass.first[x]);
+        int r = kHalf, g = kHalf, b = kHalf;
+        for (int t = 0; t < pass.taps; ++t, source += 3) {
+            r += weights[t] * source[0];
+            g += weights[t] * source[1];
+            b += weights[t] * source[2];
+        }
+        planes[x] = static_cast<std::uint8_t>(r >> kWeightBits);
+        planes[x + pass.plane] = static_cast<std::uint8_t>(g >> kWeightBits);
+        planes[x + 2 * pass.plane] = static_cast<std::uint8_t>(b >> kWeightBits);
+    }
+}
+
+void vertical(const VerticalPass& pass, std::uint8_t* out) {
+    constexpr int block = 64;
+    for (int x = 0; x < pass.bytes; x += block) {
+        std::int32_t sums[block];
+        for (std::int32_t& sum : sums) sum = kHalf;
+        for (int t = 0; t < pass.taps; ++t) {
+            const std::int32_t weight = pass.weights[t];
+            if (weight == 0) continue;
+            const std::uint8_t* row = pass.rows[t] + x;
+            for (int i = 0; i < block; ++i) sums[i] += weight * row[i];
+        }
+        for (int i = 0; i < block; ++i) out[x + i] = static_cast<std::uint8_t>(sums[i] >> kWeightBits);
+    }
+}
+
+}  // namespace
+
+extern const Kernels plain_kernels;
+const Kernels plain_kernels = {prepare, horizontal, vertical, store_row};
+
+}  // namespace stoker

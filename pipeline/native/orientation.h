@@ -1,0 +1,27 @@
+// EXIF orientation (EXIF 2.32, tag 0x0112): how the stored pixels become the picture.
+#pragma once
+
+namespace stoker {
+
+// Oriented pixel (y, x) is stored pixel (y, x), or (x, y) where transposed, each stored axis read
+// backwards where flipped.
+struct Orientation {
+    bool transposed = false;
+    bool flip_x = false;  // of the stored x axis
+    bool flip_y = false;
+
+    static constexpr Orientation exif(int value) {
+        switch (value) {
+            case 2: return {false, true, false};
+            case 3: return {false, true, true};
+            case 4: return {false, false, true};
+            case 5: return {true, false, false};
+            case 6: return {true, false, true};
+            case 7: return {true, true, true};
+            case 8: return {true, true, false};
+            default: return {};
+        }
+    }
+};
+
+}  // namespace stoker

@@ -1,0 +1,45 @@
+// From the parameters of a sample, which speak of the oriented picture, to what a decoder and a resampler
+// do with the stored one.
+#pragma once
+
+#include <cstdint>
+
+#include "image_writer.h"
+#include "orientation.h"
+
+namespace stoker {
+
+// One row of stoker.augment.params.ImageParams.
+struct Parameters {
+    const std::int32_t* crop;   // top, left, height, width
+    const double* region;       // top, left, bottom, right
+    const std::int32_t* dest;   // top, left, height, width
+    const bool* flip;           // horizontally, vertically
+};
+
+// [begin, end) of a source axis becomes `outputs` samples; nothing outside [low, high) is read.
+struct Span {
+    double begin = 0, end = 0;
+    int low = 0, high = 0;
+    int outputs = 0;
+    bool reversed = false;
+
+    double scale() const { return (end - begin) / outputs; }
+    void mirror(int size);
+    // In an image of numerator/8 the size, leaving out what lies partly outside; false if nothing is left.
+    bool reduce(int numerator);
+};
+
+struct Placement {
+    Span x, y;        // of the stored image
+    bool transposed;  // the stored y axis runs along the output's rows
+    Rectangle dest;   // after mirroring
+};
+
+Placement place(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
+                int out_width);
+
+// The smallest DCT size, in eighths, that keeps the output's resolution in both directions: 1, 2, 4 or 8.
+int dct_numerator(const Placement& placement);
+
+}  // namespace stoker

@@ -1,0 +1,51 @@
+// Antialiased resize of rows as they come from a decoder.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "axis.h"
+#include "kernels.h"
+
+namespace stoker {
+
+// Takes finished rows: three planes of uint8.
+class RowSink {
+  public:
+    virtual void row(int y, const std::uint8_t* planes, int plane) = 0;
+
+  protected:
+    ~RowSink() = default;
+};
+
+// Horizontal first, rounded to uint8, then vertical: Pillow's order. Only the rows that one output row
+// needs are kept.
+class Resampler {
+  public:
+    Axis x, y;  // to be set before begin(), in coordinates of the rows that will be pushed
+
+    void begin(RowSink& sink, int source_rows);
+    // The next row of source pixels, interleaved RGB; kSlack bytes past its end may be read.
+    void push(const std::uint8_t* rgb);
+    bool finished() const { return next_output_ == y.outputs; }
+
+  private:
+    std::uint8_t* slot(int row) { return ring_.data() + static_cast<std::ptrdiff_t>(row & ring_mask_) * slot_bytes_; }
+    int rows_wanted() const;  // before the next output can be made
+    void emit();
+
+    RowSink* sink_ = nullptr;
+    HorizontalPass horizontal_;
+    int plane_ = 0;
+    int slot_bytes_ = 0;
+    int ring_mask_ = 0;
+    int source_rows_ = 0;
+    int next_row_ = 0;
+    int next_output_ = 0;
+    std::vector<std::uint8_t> table_;
+    std::vector<std::uint8_t> ring_;
+    std::vector<std::uint8_t> output_;
+    std::vector<const std::uint8_t*> rows_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,134 @@
+// Colour matrix, element type and layout of one row. Plain loops that the compiler vectorises:
+// included once for each instruction set, hence all in an unnamed namespace and without the standard
+// library, whose inline functions must not be compiled for more than the baseline.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#include "kernels.h"
+
+namespace stoker {
+namespace {
+
+struct Half {
+    std::uint16_t bits;
+};
+struct BFloat16 {
+    std::uint16_t bits;
+};
+
+inline std::uint32_t float_bits(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    return bits;
+}
+
+// Round to nearest even, overflow to infinity, as IEEE 754 asks.
+inline Half to_half(float value) {
+#if defined(__F16C__)
+    return {static_cast<std::uint16_t>(_cvtss_sh(value, 0))};
+#else
+    const std::uint32_t bits = float_bits(value);
+    const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    if (magnitude > 0x7F800000) return {static_cast<std::uint16_t>(sign | 0x7E00)};
+    if (magnitude >= 0x477FF000) return {static_cast<std::uint16_t>(sign | 0x7C00)};
+    if (magnitude < 0x38800000) {  // subnormal: let the adder of floats round
+        float absolute;
+        std::memcpy(&absolute, &magnitude, 4);
+        return {static_cast<std::uint16_t>(sign | (float_bits(absolute + 0.5F) - 0x3F000000))};
+    }
+    const std::uint32_t rounded = magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1);
+    return {static_cast<std::uint16_t>(sign | rounded >> 13)};
+#endif
+}
+
+inline void put(float value, float& out) { out = value; }
+inline void put(float value, Half& out) { out = to_half(value); }
+inline void put(float value, BFloat16& out) {
+    const std::uint32_t bits = float_bits(value);
+    out.bits = static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+inline void put(float value, std::uint8_t& out) {
+    const float low = value > 0.0F ? value : 0.0F;
+    const float clipped = low < 255.0F ? low : 255.0F;
+    const auto whole = static_cast<std::int32_t>(clipped);
+    out = static_cast<std::uint8_t>(whole + (clipped - static_cast<float>(whole) >= 0.5F));
+}
+
+// Products first, then sums from left to right: the order is part of the result.
+template <class Out>
+void scale_channel(const std::uint8_t* __restrict in, int width, float scale, float shift,
+                   Out* __restrict out) {
+    for (int x = 0; x < width; ++x) put(static_cast<float>(in[x]) * scale + shift, out[x]);
+}
+
+template <class Out>
+void mix_channel(const std::uint8_t* __restrict r, const std::uint8_t* __restrict g,
+                 const std::uint8_t* __restrict b, int width, const float* m, Out* __restrict out) {
+    const float mr = m[0], mg = m[1], mb = m[2], shift = m[3];
+    for (int x = 0; x < width; ++x)
+        put(static_cast<float>(r[x]) * mr + static_cast<float>(g[x]) * mg + static_cast<float>(b[x]) * mb +
+                shift,
+            out[x]);
+}
+
+template <class Out>
+void channel(const StorePass& pass, int c, int x, int width, bool diagonal, Out* out) {
+    const std::uint8_t* in = pass.planes + x;
+    const float* m = pass.color + 4 * c;
+    if (diagonal)
+        scale_channel(in + c * pass.plane, width, m[c], m[3], out);
+    else
+        mix_channel(in, in + pass.plane, in + 2 * pass.plane, width, m, out);
+}
+
+template <class Out>
+void store_planes(const StorePass& pass, bool diagonal) {
+    auto* out = static_cast<Out*>(pass.out);
+    for (int c = 0; c < 3; ++c)
+        channel(pass, c, 0, pass.width, diagonal, out + static_cast<std::size_t>(c) * pass.out_plane);
+}
+
+template <int channels, class Out>
+void store_pixels(const StorePass& pass, bool diagonal) {
+    constexpr int block = 64;
+    auto* out = static_cast<Out*>(pass.out);
+    Out values[3][block];
+    for (int x = 0; x < pass.width; x += block, out += block * channels) {
+        const int width = pass.width - x < block ? pass.width - x : block;
+        for (int c = 0; c < 3; ++c) channel(pass, c, x, width, diagonal, values[c]);
+        Out* __restrict to = out;
+        for (int i = 0; i < width; ++i) {
+            to[channels * i] = values[0][i];
+            to[channels * i + 1] = values[1][i];
+            to[channels * i + 2] = values[2][i];
+            if (channels == 4) to[channels * i + 3] = Out{};
+        }
+    }
+}
+
+template <class Out>
+void store_as(const StorePass& pass, Layout layout, bool diagonal) {
+    switch (layout) {
+        case Layout::nchw: return store_planes<Out>(pass, diagonal);
+        case Layout::nhwc: return store_pixels<3, Out>(pass, diagonal);
+        case Layout::nhwc4: return store_pixels<4, Out>(pass, diagonal);
+    }
+}
+
+void store_row(const StorePass& pass, DType dtype, Layout layout, bool diagonal) {
+    switch (dtype) {
+        case DType::uint8: return store_as<std::uint8_t>(pass, layout, diagonal);
+        case DType::float16: return store_as<Half>(pass, layout, diagonal);
+        case DType::bfloat16: return store_as<BFloat16>(pass, layout, diagonal);
+        case DType::float32: return store_as<float>(pass, layout, diagonal);
+    }
+}
+
+}  // namespace
+}  // namespace stoker
