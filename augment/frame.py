@@ -57,16 +57,14 @@ class Frame:
     def of(cls, height: npt.NDArray[np.integer], width: npt.NDArray[np.integer]) -> Frame:
         """Images as they come: (N,) heights and widths in pixels, after the EXIF orientation."""
         size = np.array((height, width), np.int64)
-        start = np.zeros(size.shape)
-        stop = size.astype(np.float64)
         return cls(
             size=size,
-            start=start,
-            stop=stop,
-            content_start=start,
-            content_stop=stop,
-            limit_start=start,
-            limit_stop=stop,
+            start=np.zeros(size.shape),
+            stop=size.astype(np.float64),
+            content_start=np.zeros(size.shape),
+            content_stop=size.astype(np.float64),
+            limit_start=np.zeros(size.shape),
+            limit_stop=size.astype(np.float64),
             flip=np.zeros(size.shape, np.bool_),
             color=np.tile(np.eye(3, 4), (size.shape[1], 1, 1)),
             fill=np.zeros(3, np.uint8),
@@ -103,6 +101,19 @@ class Frame:
         start = np.rint((self.content_start - self.start) * scale)
         stop = np.rint((self.content_stop - self.start) * scale)
         return start.astype(np.int64), stop.astype(np.int64)
+
+    def blank(self, where: npt.NDArray[np.bool_]) -> None:
+        """Make the images ``where``, (N,) bool, is true uniformly ``fill``, for nothing of them is left.
+
+        Their colour map forgets the pixels, so that an engine needs no notion of an empty image: it
+        resamples the source's first pixel to no effect.
+        """
+        for corner in (self.start, self.content_start, self.limit_start):
+            corner[:, where] = 0
+        for corner in (self.stop, self.content_stop, self.limit_stop):
+            corner[:, where] = 1
+        self.color[where, :, 3] += self.color[where, :, :3] @ self.fill
+        self.color[where, :, :3] = 0
 
     def reach(self, dest_size: Int) -> tuple[Float, Float]:
         """The pixels of the source that antialiased bilinear resampling reads: corners, integers.

@@ -162,6 +162,10 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
 def _params(frame: Frame, size: Size) -> ImageParams:
     """Write a finished frame in the form that engines take."""
     dest_start, dest_stop = frame.dest()
+    empty = np.any(dest_stop <= dest_start, axis=0)
+    if empty.any():
+        frame.blank(empty)
+        dest_start, dest_stop = frame.dest()
     dest_size = dest_stop - dest_start
     start, stop = frame.reach(dest_size)
     return ImageParams(

@@ -90,7 +90,7 @@ def _from_dict(description: Any) -> Transform:
         raise ConfigError(f'a transform is an object with a "name"; found {description!r}')
     arguments = dict(description)
     name = arguments.pop("name")
-    if name not in _classes():
+    if not isinstance(name, str) or name not in _classes():
         raise ConfigError(f"no transform is named {name!r}", hint=_suggest(str(name), _classes()))
     transform = _classes()[name]
     known = [field.name for field in fields(transform)]

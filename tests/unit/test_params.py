@@ -1,0 +1,233 @@
+"""Plans: what compiles, what is drawn, and how transforms compose into one resampling."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from stoker.augment import (
+    CenterCrop,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+    ToDtype,
+    compile_image,
+)
+from stoker.errors import ConfigError
+
+TRAIN = [RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()]
+
+
+def draw(transforms, sizes, samples=None, seed=0, epoch=0, dtype=None):
+    height, width = np.array(sizes, np.int32).T
+    samples = np.arange(len(sizes)) if samples is None else samples
+    return compile_image(transforms, dtype).draw(height, width, samples, seed, epoch)
+
+
+def arrays(params):
+    return [params.crop, params.region, params.dest, params.flip, params.color]
+
+
+# Compiling
+
+
+@pytest.mark.parametrize("transforms", [[], [Resize(256)], [RandomHorizontalFlip(), Normalize()]])
+def test_images_of_different_sizes_are_refused_with_the_remedy(transforms):
+    with pytest.raises(ConfigError, match=r"Add CenterCrop\(size\), or Resize\(\(height, width\)\)"):
+        compile_image(transforms)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "size"),
+    [
+        ([Resize(256), CenterCrop((200, 100))], (200, 100)),
+        ([CenterCrop((200, 100)), Resize(50)], (100, 50)),
+        ([Resize((20, 40)), RandomVerticalFlip()], (20, 40)),
+        ([RandomResizedCrop(8), Resize((3, 4)), Normalize()], (3, 4)),
+    ],
+)
+def test_the_size_of_the_output_is_that_of_the_last_geometry(transforms, size):
+    plan = compile_image(transforms)
+    assert plan.size == size
+    assert plan.draw(np.array([90]), np.array([80]), np.array([0]), 0, 0).size == size
+
+
+def test_geometry_after_normalize_is_refused():
+    with pytest.raises(ConfigError, match="CenterCrop stands after Normalize\nMove CenterCrop before it"):
+        compile_image([Resize(8), Normalize(), CenterCrop(8)])
+
+
+def test_what_is_no_transform_is_refused():
+    with pytest.raises(ConfigError, match="found 'CenterCrop'"):
+        compile_image(["CenterCrop"])
+
+
+def test_a_plan_knows_whether_it_is_random():
+    assert compile_image(TRAIN).random
+    assert not compile_image([Resize(8), CenterCrop(8), Normalize()]).random
+
+
+def test_a_plan_as_json():
+    described = json.loads(json.dumps(compile_image(TRAIN, "bfloat16").to_json()))
+    assert described["size"] == [224, 224]
+    assert described["dtype"] == "bfloat16"
+    assert described["transforms"][1] == {"name": "RandomHorizontalFlip", "p": 0.5}
+
+
+# Element types and units
+
+
+@pytest.mark.parametrize(
+    ("transforms", "dtype", "expected", "white"),
+    [
+        ([], None, "uint8", 255),
+        ([], "float32", "float32", 1),
+        ([], "bfloat16", "bfloat16", 1),
+        ([ToDtype("float16")], None, "float16", 1),
+        ([ToDtype("float32", scale=False)], None, "float32", 255),
+        ([ToDtype("float32", scale=False)], "float16", "float16", 255),
+        ([ToDtype("uint8")], None, "uint8", 255),
+        ([ToDtype("uint8")], "float32", "float32", 1),
+        ([ToDtype("float32"), ToDtype("float16")], None, "float16", 1),
+        ([Normalize((0.5,) * 3, (0.25,) * 3)], None, "float32", 2),
+        ([ToDtype("float16"), Normalize((0.5,) * 3, (0.25,) * 3)], None, "float16", 2),
+        ([ToDtype("float32", scale=False), Normalize((127,) * 3, (2,) * 3)], None, "float32", 64),
+        ([Normalize((0.5,) * 3, (0.25,) * 3), ToDtype("bfloat16")], None, "bfloat16", 2),
+    ],
+)
+def test_units_of_each_element_type(transforms, dtype, expected, white):
+    transforms = [CenterCrop(4), *transforms]
+    assert compile_image(transforms, dtype).dtype == expected
+    color = draw(transforms, [(4, 4)] * 2, dtype=dtype).color
+    assert color.dtype == np.float32
+    np.testing.assert_allclose(color[1, :, :3] @ [255, 255, 255] + color[1, :, 3], white, rtol=1e-6)
+
+
+def test_normalize_channel_by_channel():
+    mean, std = (0.1, 0.2, 0.3), (0.5, 0.25, 0.125)
+    color = draw([CenterCrop(4), Normalize(mean, std)], [(4, 4)]).color[0]
+    rgb = np.array([10, 100, 200])
+    np.testing.assert_allclose(color[:, :3] @ rgb + color[:, 3], (rgb / 255 - mean) / std, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [None, "uint8"])
+def test_normalised_pixels_do_not_fit_uint8(dtype):
+    last = [ToDtype("uint8")] if dtype is None else []
+    with pytest.raises(ConfigError, match="uint8 output after a conversion to float32"):
+        compile_image([CenterCrop(4), Normalize(), *last], dtype)
+
+
+# Drawing
+
+
+def test_arrays_are_as_the_contract_says():
+    params = draw(TRAIN, [(300, 400)] * 5)
+    forms = [(a.shape, a.dtype) for a in arrays(params)]
+    assert forms == [
+        ((5, 4), np.int32),
+        ((5, 4), np.float64),
+        ((5, 4), np.int32),
+        ((5, 2), np.bool_),
+        ((5, 3, 4), np.float32),
+    ]
+    assert all(a.flags.c_contiguous for a in arrays(params))
+    assert (params.fill.shape, params.fill.dtype) == ((3,), np.uint8)
+    assert len(params) == 5
+
+
+def test_no_samples():
+    params = draw(TRAIN, np.empty((0, 2)))
+    assert [a.shape for a in arrays(params)] == [(0, 4), (0, 4), (0, 4), (0, 2), (0, 3, 4)]
+
+
+def test_parameters_are_pinned():
+    params = draw(TRAIN, [(375, 500), (333, 500), (60, 500)], np.array([0, 1, 10**9]), seed=3, epoch=2)
+    assert params.crop.tolist() == [[152, 81, 222, 259], [66, 144, 256, 330], [3, 408, 54, 53]]
+    assert params.flip[:, 0].tolist() == [True, True, True]
+
+
+def test_seed_epoch_and_sample_each_change_the_draw():
+    sizes = [(300, 400)] * 64
+    base = draw(TRAIN, sizes)
+    for other in (
+        draw(TRAIN, sizes, seed=1),
+        draw(TRAIN, sizes, epoch=1),
+        draw(TRAIN, sizes, np.arange(64) + 64),
+    ):
+        assert (base.crop != other.crop).any(axis=1).sum() > 60
+        assert 10 < (base.flip[:, 0] != other.flip[:, 0]).sum() < 54
+
+
+def test_transforms_of_one_kind_draw_apart():
+    params = draw([CenterCrop(4), RandomHorizontalFlip(), RandomHorizontalFlip()], [(8, 8)] * 1000)
+    assert 400 < params.flip[:, 0].sum() < 600  # flipped by one of the two; never, if they drew alike
+
+
+def test_transforms_before_the_end_keep_their_draws_when_others_are_added():
+    sizes = [(300, 400)] * 64
+    more = [*TRAIN[:2], RandomVerticalFlip(), Normalize()]
+    np.testing.assert_array_equal(draw(TRAIN, sizes).crop, draw(more, sizes).crop)
+
+
+# Composition
+
+
+def test_a_crop_of_a_resized_image_is_a_region_of_the_source():
+    params = draw([Resize(256), CenterCrop(224)], [(512, 1024)])
+    np.testing.assert_allclose(params.region[0], (32, 288, 480, 736))
+    # the filter reaches one output pixel, two source pixels, to each side
+    assert params.crop[0].tolist() == [30, 286, 452, 452]
+
+
+def test_a_crop_limits_what_a_later_resize_reads():
+    params = draw([CenterCrop(100), Resize((10, 10))], [(300, 300)])
+    assert params.crop[0].tolist() == [100, 100, 100, 100]
+
+
+def test_a_crop_within_a_crop():
+    params = draw([CenterCrop((100, 60)), CenterCrop((50, 20))], [(200, 200)])
+    assert params.region[0].tolist() == [75, 90, 125, 110]
+
+
+def test_a_crop_after_a_crop_does_not_bring_back_what_was_cut():
+    params = draw([CenterCrop(10), CenterCrop(20)], [(100, 100)])
+    assert params.region[0].tolist() == [45, 45, 55, 55]
+    assert params.dest[0].tolist() == [5, 5, 10, 10]
+
+
+def test_a_crop_after_a_flip_takes_the_other_side():
+    params = draw([RandomHorizontalFlip(1), RandomVerticalFlip(1), CenterCrop((3, 4))], [(8, 9)])
+    # CenterCrop rounds 2.5 to 2, twice: rows 2..5 and columns 2..6 of the mirrored image
+    assert params.region[0].tolist() == [3, 3, 6, 7]
+    assert params.flip[0].tolist() == [True, True]
+
+
+def test_two_flips_cancel():
+    params = draw([CenterCrop(4), RandomVerticalFlip(1), RandomVerticalFlip(1)], [(8, 8)])
+    assert not params.flip.any()
+
+
+def test_padding_is_scaled_with_the_image():
+    params = draw([CenterCrop(100), Resize((50, 200))], [(60, 40)])
+    assert params.dest[0].tolist() == [10, 60, 30, 80]
+    assert params.region[0].tolist() == [0, 0, 60, 40]
+    assert params.crop[0].tolist() == [0, 0, 60, 40]
+
+
+def test_a_random_resized_crop_of_a_resized_image():
+    sizes = [(600, 900)] * 50
+    params = draw([Resize((60, 90)), RandomResizedCrop(32)], sizes)
+    np.testing.assert_allclose(params.region % 10, 0, atol=1e-9)  # whole pixels of the resized image
+    np.testing.assert_array_equal(params.crop[:, :2], params.region[:, :2])
+    np.testing.assert_array_equal(params.crop[:, 2:], params.region[:, 2:] - params.region[:, :2])
+
+
+def test_importing_stoker_imports_no_numpy():
+    code = "import sys, stoker; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,117 @@
+"""Recipes to and from JSON, and what is said about broken ones."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stoker.augment import (
+    CenterCrop,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+    ToDtype,
+    compile_image,
+    load_recipe,
+    recipe_names,
+    save_recipe,
+)
+from stoker.errors import ConfigError
+
+EVERY = [
+    Resize(300, max_size=400),
+    Resize((300, 200)),
+    CenterCrop(256),
+    RandomResizedCrop((224, 192), scale=(0.2, 0.9)),
+    RandomHorizontalFlip(0.3),
+    RandomVerticalFlip(),
+    ToDtype("float16"),
+    Normalize((0.5, 0.5, 0.5), (1, 2, 3)),
+]
+
+
+def write(path, value):
+    path.write_text(value if isinstance(value, str) else json.dumps(value), "utf-8")
+    return path
+
+
+def test_transforms_survive_a_round_trip(tmp_path):
+    save_recipe(EVERY, tmp_path / "recipe.json")
+    assert load_recipe(tmp_path / "recipe.json") == EVERY
+    assert load_recipe(str(tmp_path / "recipe.json")) == EVERY
+
+
+def test_the_same_recipe_has_the_same_bytes(tmp_path):
+    save_recipe(EVERY, tmp_path / "a.json")
+    save_recipe(load_recipe(tmp_path / "a.json"), tmp_path / "b.json")
+    assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_ready_recipes_compile(name):
+    compile_image(load_recipe(name))
+
+
+def test_imagenet_is_that_of_torchvisions_references():
+    assert load_recipe("imagenet-train") == [
+        RandomResizedCrop(224),
+        RandomHorizontalFlip(),
+        ToDtype("float32"),
+        Normalize(),
+    ]
+    assert load_recipe("imagenet-val") == [Resize(256), CenterCrop(224), ToDtype("float32"), Normalize()]
+
+
+def test_arguments_that_are_left_out_have_their_defaults(tmp_path):
+    path = write(
+        tmp_path / "r.json", {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": 8}]}
+    )
+    assert load_recipe(path) == [RandomResizedCrop(8)]
+
+
+@pytest.mark.parametrize(
+    ("transform", "message"),
+    [
+        (
+            {"name": "RandomResizeCrop"},
+            "no transform is named 'RandomResizeCrop'.*\nDid you mean 'RandomResizedCrop'",
+        ),
+        ({"name": "Transform"}, "no transform is named 'Transform'"),
+        ({"name": "__import__"}, "no transform is named '__import__'.*\nKnown: "),
+        ({"name": ["CenterCrop"]}, "no transform is named"),
+        ({"name": "CenterCrop", "sise": 8}, "CenterCrop has no argument 'sise'.*\nDid you mean 'size'"),
+        ({"name": "CenterCrop", "size": 0}, "CenterCrop: size must be a positive integer"),
+        ({"name": "CenterCrop"}, "CenterCrop: .*missing"),
+        ({"size": 8}, 'a transform is an object with a "name"'),
+        ("CenterCrop", "a transform is an object"),
+    ],
+)
+def test_a_broken_transform_names_the_file_and_the_remedy(tmp_path, transform, message):
+    path = write(tmp_path / "broken.json", {"version": 1, "transforms": [transform]})
+    with pytest.raises(ConfigError, match=f"(?s){message}") as raised:
+        load_recipe(path)
+    assert raised.value.path == str(path)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ("[", "not JSON"),
+        ([], "a recipe is an object"),
+        ({"version": 1}, "a recipe is an object"),
+        ({"version": 2, "transforms": []}, "version must be 1; found 2"),
+        ({"transforms": []}, "version must be 1; found None"),
+        ({"version": 1, "transforms": [], "comment": ""}, "unknown key 'comment'"),
+    ],
+)
+def test_what_is_no_recipe(tmp_path, recipe, message):
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(write(tmp_path / "broken.json", recipe))
+
+
+def test_a_recipe_that_does_not_exist():
+    with pytest.raises(ConfigError, match="Did you mean 'imagenet-train'"):
+        load_recipe("imagenet-trian")
