@@ -146,8 +146,9 @@ class Sampler(ABC):
         return maxima
 
     def _costs(self, balance: Balance) -> npt.NDArray[np.int64]:
-        costs: npt.NDArray[np.int64] = np.asarray(cost_function(balance)(self.lengths))
-        return costs.reshape(len(self.lengths), -1).sum(axis=1)
+        costs = np.asarray(cost_function(balance)(self.lengths), np.int64)
+        totals: npt.NDArray[np.int64] = costs.reshape(len(costs), -1).sum(axis=1)
+        return totals
 
     @cached_property
     def fingerprint(self) -> str:

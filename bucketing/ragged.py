@@ -1,0 +1,100 @@
+"""Sequences of different lengths in one array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Packed", "Ragged", "as_packed", "as_ragged"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """N sequences, end to end.
+
+    Attributes:
+        values: (T,) of any dtype, all tokens.
+        offsets: (N + 1,) int64, where each sequence begins, and T.
+    """
+
+    values: npt.NDArray[Any]
+    offsets: npt.NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        shapes = self.values.ndim == 1 and self.offsets.ndim == 1 and len(self.offsets) > 0
+        if not shapes or self.offsets[0] != 0 or self.offsets[-1] != len(self.values):
+            raise ConfigError("values must be (T,) and offsets (N + 1,), from 0 to T")
+        if (self.offsets[1:] < self.offsets[:-1]).any():
+            raise ConfigError("offsets must be ascending")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> npt.NDArray[Any]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"sequence must be from 0 to {len(self) - 1}, not {index}")
+        return self.values[self.offsets[index] : self.offsets[index + 1]]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, tokens of each sequence."""
+        return self.offsets[1:] - self.offsets[:-1]
+
+
+class Packed(NamedTuple):
+    """Sequences and which of them share a packed row.
+
+    Attributes:
+        sequences: S sequences, packed row after packed row.
+        groups: (B + 1,) int64, the first sequence of each packed row, and S.
+    """
+
+    sequences: Ragged
+    groups: npt.NDArray[np.int64]
+
+
+def as_ragged(samples: Ragged | Sequence[npt.ArrayLike]) -> Ragged:
+    """Put sequences end to end; a Ragged passes through.
+
+    Args:
+        samples: (length,) arrays or lists, at least one.
+
+    Raises:
+        ConfigError: There is none, or one is not one-dimensional.
+    """
+    if isinstance(samples, Ragged):
+        return samples
+    arrays = [np.asarray(sample) for sample in samples]
+    if not arrays or any(array.ndim != 1 for array in arrays):
+        raise ConfigError("a batch needs at least one sequence, and sequences must be one-dimensional")
+    # An empty Python list is float64 to NumPy and would turn all tokens into floats.
+    typed = [array for array in arrays if len(array)] or arrays[:1]
+    offsets = np.zeros(len(arrays) + 1, np.int64)
+    np.cumsum([len(array) for array in arrays], out=offsets[1:])
+    return Ragged(np.concatenate(typed), offsets)
+
+
+def as_packed(samples: Packed | Sequence[Sequence[npt.ArrayLike]]) -> Packed:
+    """Put packed rows, each a list of sequences, end to end; a Packed passes through.
+
+    Raises:
+        ConfigError: There is no row, or groups and sequences do not belong together.
+    """
+    if not isinstance(samples, Packed):
+        groups = np.cumsum([0, *(len(row) for row in samples)], dtype=np.int64)
+        samples = Packed(as_ragged(list(chain.from_iterable(samples))), groups)
+    groups = samples.groups
+    if len(groups) < 2 or groups[0] != 0 or groups[-1] != len(samples.sequences):
+        raise ConfigError(f"groups must run from 0 to the {len(samples.sequences)} sequences")
+    if (groups[1:] < groups[:-1]).any():
+        raise ConfigError("groups must be ascending")
+    return samples
