@@ -56,8 +56,8 @@ def write_index(path: Path, columns: Mapping[str, Any]) -> None:
 
     Args:
         path: The file to write.
-        columns: By name, (N,) arrays of numbers, N strings, or N lists of integers; among them
-            :data:`REQUIRED_COLUMNS`.
+        columns: By name, (N,) arrays of numbers, N strings, N lists of integers, or an Arrow array;
+            among them :data:`REQUIRED_COLUMNS`.
 
     Raises:
         ValueError: A required column is missing, or the columns differ in length.
@@ -70,14 +70,12 @@ def write_index(path: Path, columns: Mapping[str, Any]) -> None:
 
 
 def _to_arrow(name: str, values: Any) -> pa.Array:
-    kind = _KNOWN.get(name)
-    if kind is None and isinstance(values, np.ndarray):
+    if name in _KNOWN:
+        return pa.array(values, _KNOWN[name])
+    if isinstance(values, (np.ndarray, pa.Array)):
         return pa.array(values)
-    if kind is None and len(values) and isinstance(values[0], str):
-        kind = pa.large_string()
-    elif kind is None:
-        kind = pa.large_list(pa.int64())
-    return pa.array(values, kind)
+    text = bool(len(values)) and isinstance(values[0], str)
+    return pa.array(values, pa.large_string() if text else pa.large_list(pa.int64()))
 
 
 def _write(path: Path, arrays: Mapping[str, pa.Array]) -> None:
