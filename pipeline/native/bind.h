@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
@@ -38,6 +39,7 @@ class Buffer {
     Py_buffer view_{};
 };
 
+void bind_arena(nb::module_& m);
 void bind_shards(nb::module_& m);
 void bind_pool(nb::module_& m);
 void bind_transcode(nb::module_& m);

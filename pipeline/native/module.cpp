@@ -45,6 +45,7 @@ NB_MODULE(_native, m) {
     m.def("crc32c", crc32c_of, "data"_a, "value"_a = 0);
     m.def("cpu_level", [] { return name(cpu_level()); });
     m.def("probe", probe_of, "data"_a);
+    bind_arena(m);
     bind_shards(m);
     bind_pool(m);
     bind_transcode(m);

@@ -19,7 +19,19 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
     reason for a damaged header. Codec numbers are those of ``stoker.formats.samples.Codec``.
     """
 
+class Arena:
+    """Memory for batches, aligned to 64 bytes, used again once the last array over it is gone.
+
+    At most ``keep`` unused blocks stay allocated.
+    """
+
+    def __init__(self, keep: int) -> None: ...
+    def array(self, shape: Sequence[int], dtype: str) -> npt.NDArray[Any]:
+        """A C-contiguous array of uint8, uint16, float16 or float32, its contents undefined."""
+
 class Job:
+    """A batch under way. When it is dropped, samples that nobody has begun are given up."""
+
     def wait(self) -> None:
         """Wait, GIL released, until every sample of the batch has its status."""
     def done(self) -> bool: ...
@@ -67,14 +79,19 @@ class Pool:
         status: npt.NDArray[np.uint8],
         max_pixels: int,
         verify: bool,
+        decode_only: bool = False,
     ) -> Job:
         """Start a batch. All arrays are kept alive until the job is done.
 
-        ``decoded`` holds (H, W, 3) uint8 oriented pixels for samples of codecs that are not decoded here.
+        Raises ValueError for parameters that lead outside an image, RuntimeError after ``close`` and in a
+        forked child, which has no threads. ``decode_only`` leaves ``out`` as it is: the ceiling that a
+        benchmark compares with. ``decoded`` holds (H, W, 3) uint8 oriented pixels for samples of codecs that
+        are not decoded here.
         ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
         or uint16 for bfloat16.
         """
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give up what nobody has begun, wait for the rest, end the threads."""
 
 def transcode(
     data: Any,
@@ -88,9 +105,32 @@ def transcode(
 ) -> tuple[bytes, int, int]:
     """Decode a JPEG, apply its EXIF orientation, resize, encode: (payload, height, width). GIL released.
 
-    ``mode``: none, shorter, longer, squash, crop, fill (see ``stoker convert --help``); ``encoding``:
-    jpeg or raw; ``subsampling``: 444, 422 or 420. Raises ValueError with the reason.
+    ``encoding``: jpeg or raw; ``subsampling``: 444, 422 or 420. ``mode``:
+
+    - none: the size of the image;
+    - shorter: the shorter side becomes ``height``, the other is rounded down as torchvision's ``Resize``
+      does; smaller images keep their size;
+    - longer: the same with the longer side;
+    - squash: ``height`` x ``width``, whatever becomes of the aspect;
+    - crop: scaled to cover ``height`` x ``width``, then its centre;
+    - fill: scaled to fit into ``height`` x ``width``, then centred on black.
+
+    The last three scale up too; their sizes and offsets are rounded as in ``resize_image`` of NVIDIA DIGITS
+    (digits/utils/image.py), which fills with noise instead of black. Images of at least twice the new size
+    are reduced while they are decoded, as in the loader. Raises ValueError with the reason.
     """
+
+def transcode_pixels(
+    pixels: npt.NDArray[np.uint8],
+    mode: str,
+    height: int,
+    width: int,
+    encoding: str,
+    quality: int,
+    subsampling: str,
+    max_pixels: int,
+) -> tuple[bytes, int, int]:
+    """The same as :func:`transcode` for (H, W, 3) uint8 RGB, C-contiguous, from another decoder."""
 
 def resize(
     pixels: npt.NDArray[np.uint8], size: tuple[int, int], box: tuple[float, float, float, float] | None = None
