@@ -95,8 +95,8 @@ class DaliEngine:
         """Check the payloads of a batch and start it."""
         payloads = [self._reader.read(work.samples, i) for i in range(len(work.samples))]
         batch = _Batch(Graph.of(work.params), work.params, payloads)
-        self._under_way.append(batch)
         self._pipe(batch.graph).start(batch)
+        self._under_way.append(batch)
 
     def collect(self) -> Result:
         """Wait for the oldest batch."""
@@ -135,19 +135,23 @@ class DaliEngine:
         for i, payload in enumerate(batch.payloads):
             alone = _Batch(batch.graph, batch.params, [payload], only=i)
             try:
-                self._pipe(alone.graph).start(alone)
-                self._pipe(alone.graph).finish()
+                self._run(alone)
             except RuntimeError as reason:
                 batch.payloads[i] = Payload(BLACK_PIXEL, Status.NOT_DECODABLE, _last_line(reason))
                 self._pipes.clear()
         try:
-            self._pipe(batch.graph).start(batch)
-            images = self._pipe(batch.graph).finish()
+            return self._run(batch)
         except RuntimeError:
+            self._pipes.clear()
             raise EngineError(f"DALI failed: {_last_line(error)}") from error
-        for waiting in self._under_way:
-            self._pipe(waiting.graph).start(waiting)
-        return images
+        finally:
+            for waiting in self._under_way:
+                self._pipe(waiting.graph).start(waiting)
+
+    def _run(self, batch: _Batch) -> Any:
+        pipe = self._pipe(batch.graph)
+        pipe.start(batch)
+        return pipe.finish()
 
 
 @dataclass(frozen=True)
@@ -181,10 +185,13 @@ class _Batch:
         """What the graph's external sources are fed, by name."""
         chosen = slice(None) if self.only is None else slice(self.only, self.only + 1)
         params = self.params
-        crop, region = params.crop[chosen].copy(), params.region[chosen].copy()
+        crop, region, dest, color = (
+            array[chosen].copy() for array in (params.crop, params.region, params.dest, params.color)
+        )
         bad = [i for i, payload in enumerate(self.payloads) if payload.status != Status.OK]
-        crop[bad], region[bad] = (0, 0, 1, 1), (0, 0, 1, 1)
-        color = params.color[chosen]
+        # One black pixel over all of the output, and its colours left as they are: zeros.
+        crop[bad], region[bad], dest[bad] = (0, 0, 1, 1), (0, 0, 1, 1), (0, 0, *params.size)
+        color[bad] = np.eye(3, 4)
         scale = np.einsum("nii->ni", color[:, :, :3])
         if (
             not np.array_equal(color[:, :, :3], scale[:, :, None] * np.eye(3, dtype=np.float32))
@@ -205,7 +212,6 @@ class _Batch:
         if self.graph.vertical:
             feeds["vertical"] = params.flip[chosen, 1].astype(np.int32)
         if self.graph.padded:
-            dest = params.dest[chosen]
             feeds["dest_size"] = dest[:, 2:].astype(np.float32)
             feeds["dest_anchor"] = -dest[:, :2]
         return feeds
@@ -231,7 +237,8 @@ class _Pipe:
         tensor = images.as_tensor()
         if self._settings.device != "cpu":
             return tensor
-        array = np.from_dlpack(tensor)
+        # By the buffer protocol the array may be written to; np.from_dlpack would make it read-only.
+        array = np.asarray(tensor)
         return _to_bfloat16(array) if self._settings.output.dtype == "bfloat16" else array
 
     def _prime(self) -> None:
@@ -305,11 +312,9 @@ def _build(graph: Graph, settings: _Settings) -> Any:
         if graph.padded:
             image = fn.slice(
                 image,
-                source("dest_anchor", types.INT32, 1),
+                start=source("dest_anchor", types.INT32, 1),
                 shape=list(graph.size),
                 axis_names="HW",
-                normalized_anchor=False,
-                normalized_shape=False,
                 out_of_bounds_policy="pad",
                 fill_values=list(graph.fill),
             )

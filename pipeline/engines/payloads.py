@@ -10,6 +10,7 @@ import numpy as np
 from stoker._native import Shards, crc32c, probe
 from stoker.formats.samples import Codec, Samples
 from stoker.pipeline.engines.base import Status
+from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ __all__ = ["BLACK_PIXEL", "Payload", "PayloadReader"]
 
 # Stands in for a bad payload, so that its neighbours are decoded.
 BLACK_PIXEL = np.frombuffer(b"P6\n1 1\n255\n\0\0\0", dtype=np.uint8)
+_START_OF_SCAN = 0xDA
 _END_OF_IMAGE = b"\xff\xd9"
 
 
@@ -92,23 +94,37 @@ class PayloadReader:
             return _bad(
                 Status.SIZE_MISMATCH, f"{found[0]}x{found[1]} pixels, the index says {height}x{width}"
             )
-        # Decoders fill what is missing with grey and say nothing; a whole JPEG ends with its marker.
-        if _END_OF_IMAGE not in bytes(view[-64:]) and bytes(view).rfind(_END_OF_IMAGE) < 0:
+        # Decoders fill what is missing with grey and say nothing; a whole JPEG has its marker at the end.
+        if view[-2:] != _END_OF_IMAGE and bytes(view).find(_END_OF_IMAGE, _scan_start(view)) < 0:
             return _bad(Status.TRUNCATED, "the JPEG has no end")
         return Payload(np.frombuffer(view, dtype=np.uint8))
 
     def _other(self, view: memoryview, height: int, width: int) -> Payload:
-        from stoker.pipeline.engines.pillow_decode import decode
-
         try:
             pixels = decode(view, max_pixels=self._max_pixels)
-        except ValueError as error:
-            return _bad(Status.NOT_DECODABLE, str(error))
+        except PillowDecodeError as error:
+            return _bad(error.status, str(error))
         if pixels.shape[:2] != (height, width):
             return _bad(
                 Status.SIZE_MISMATCH, f"{pixels.shape[0]}x{pixels.shape[1]} pixels, not {height}x{width}"
             )
         return Payload(_ppm(pixels, height, width))
+
+
+def _scan_start(view: memoryview) -> int:
+    """Where a JPEG's data begins: a thumbnail in a header segment before it has an end of its own."""
+    at = 2
+    while at + 4 <= len(view):
+        if view[at] != 0xFF:
+            break
+        if view[at + 1] == 0xFF:  # fill byte
+            at += 1
+            continue
+        length = int.from_bytes(view[at + 2 : at + 4], "big")
+        if view[at + 1] == _START_OF_SCAN:
+            return at + 2 + length
+        at += 2 + length
+    return len(view)
 
 
 def _raw(view: memoryview, height: int, width: int) -> Payload:
