@@ -1,0 +1,233 @@
+"""DALI on the CPU against the slow truth, on real photographs.
+
+DALI treats the edge of a crop differently from Pillow, so a few levels are allowed within four
+pixels of it; inside, and on average, they agree.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.augment import (
+    CenterCrop,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+    ToDtype,
+    compile_image,
+    reference,
+)
+from stoker.formats import dataset as datasets
+from stoker.formats.samples import Codec
+from stoker.pipeline.engines.base import Output, Result, Status, Work
+
+pytest.importorskip("nvidia.dali")
+
+from stoker.pipeline.engines.dali import DaliEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from stoker.augment.params import ImageParams
+    from stoker.augment.transforms import Transform
+    from stoker.formats.dataset import Dataset
+
+BORDER = 4
+CROP = (RandomResizedCrop(64), RandomHorizontalFlip())
+
+
+def execute(
+    dataset: Dataset, transforms: Sequence[Transform], output: Output, n: int = 24
+) -> tuple[ImageParams, Result]:
+    """One batch of the first ``n`` samples, decided and executed."""
+    samples = dataset.samples(np.arange(min(n, len(dataset))))
+    plan = compile_image(transforms, output.dtype)
+    params = plan.draw(samples.height, samples.width, samples.row, seed=5, epoch=0)
+    files = [str(file) for file in dataset.data_files]
+    engine = DaliEngine(
+        files, dataset.data_sizes, output, num_threads=2, batch_size=len(samples), max_pixels=10**8
+    )
+    engine.submit(Work(samples, params))
+    result = engine.collect()
+    engine.close()
+    return params, result
+
+
+def truth(dataset: Dataset, params: ImageParams, output: Output) -> np.ndarray[Any, Any]:
+    pixels = [reference.decode(dataset.read(i)) for i in range(len(params))]
+    images = [reference.execute(params, i, p, output.dtype, output.layout) for i, p in enumerate(pixels)]
+    return np.stack(images)
+
+
+def inside(params: ImageParams) -> np.ndarray[Any, Any]:
+    """(N, H, W) bool: pixels further from the edge of the resampled rectangle than ``BORDER``."""
+    mask = np.zeros((len(params), *params.size), np.bool_)
+    for i, (top, left, height, width) in enumerate(params.dest.tolist()):
+        mask[i, top + BORDER : top + height - BORDER, left + BORDER : left + width - BORDER] = True
+        vertical, horizontal = (-1 if flip else 1 for flip in params.flip[i, ::-1].tolist())
+        mask[i] = mask[i, ::vertical, ::horizontal].copy()
+    return mask
+
+
+def assert_close(
+    found: np.ndarray[Any, Any], expected: np.ndarray[Any, Any], params: ImageParams, level: float = 1
+) -> None:
+    """Images of layout NHWC; ``level`` is the value of one of 256 levels."""
+    difference = np.abs(found.astype(np.float64) - expected.astype(np.float64)) / level
+    assert difference.mean() < 0.5
+    assert difference[inside(params)].max() <= 1.01
+    assert difference.max() <= 20, "at the border"
+
+
+def check(dataset: Dataset, transforms: Sequence[Transform], n: int = 24) -> None:
+    output = Output("uint8", "NHWC")
+    params, result = execute(dataset, transforms, output, n)
+    assert (result.status == Status.OK).all(), result.reason
+    assert_close(result.images, truth(dataset, params, output), params)
+
+
+def encoded(pixels: np.ndarray[Any, Any] | Image.Image, kind: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def opened(dataset: Path) -> Dataset:
+    return datasets.open(dataset)
+
+
+@pytest.fixture(scope="module")
+def pictures(photographs: list[Path]) -> list[Image.Image]:
+    return [Image.open(file).convert("RGB") for file in photographs[::40]]
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        pytest.param(CROP, id="random crops"),
+        pytest.param((RandomResizedCrop((40, 90), scale=(0.01, 0.1)),), id="enlarged crops"),
+        pytest.param((Resize(72), CenterCrop(64)), id="validation"),
+        pytest.param((Resize((64, 48)),), id="squashed"),
+        pytest.param((CenterCrop(64),), id="not resampled"),
+        pytest.param((RandomVerticalFlip(), *CROP), id="vertical flips"),
+        pytest.param((Resize(50), CenterCrop((70, 60)), RandomVerticalFlip()), id="padded"),
+        pytest.param((CenterCrop(700),), id="padded and not resampled"),
+    ],
+)
+def test_geometry(opened: Dataset, transforms: Sequence[Transform]) -> None:
+    check(opened, transforms, n=24 if transforms != (CenterCrop(700),) else 4)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
+def test_every_dtype_in_every_layout(opened: Dataset, dtype: Any, layout: Any) -> None:
+    output = Output(dtype, layout)
+    transforms = CROP if dtype == "uint8" else (*CROP, Normalize())
+    params, result = execute(opened, transforms, output, n=6)
+    expected = truth(opened, params, output)
+    assert result.images.shape == expected.shape == output.shape(6, (64, 64))
+    assert result.images.dtype == expected.dtype
+    found, expected = (as_float(images, dtype) for images in (result.images, expected))
+    if layout == "NCHW":
+        found, expected = (images.transpose(0, 2, 3, 1) for images in (found, expected))
+    if layout == "NHWC4":
+        assert not found[..., 3].any()
+    # bfloat16 has eight bits: values near two are 1/64 apart, which is about one level.
+    level = {"uint8": 1.0, "bfloat16": 3 / 255 / 0.224}.get(dtype, 1.05 / 255 / 0.224)
+    assert_close(found, expected, params, level)
+
+
+def as_float(images: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
+    if dtype == "bfloat16":
+        return (images.astype(np.uint32) << 16).view(np.float32)
+    return images.astype(np.float32)
+
+
+def test_float32_is_uint8_scaled(opened: Dataset) -> None:
+    _, whole = execute(opened, CROP, Output("uint8", "NHWC"), n=4)
+    _, scaled = execute(opened, (*CROP, ToDtype("float32")), Output("float32", "NHWC"), n=4)
+    assert np.allclose(scaled.images * 255, whole.images, atol=1e-4)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation(pack_images: Callable[..., Path], pictures: list[Image.Image], orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    payloads = [encoded(picture, "JPEG", quality=95, exif=exif) for picture in pictures]
+    dataset = datasets.open(pack_images(payloads))
+    assert (dataset.column("orientation") == orientation).all()
+    check(dataset, (RandomResizedCrop(64, scale=(0.3, 0.9)),))
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK"])
+def test_jpeg_that_is_not_rgb(
+    pack_images: Callable[..., Path], pictures: list[Image.Image], mode: str
+) -> None:
+    payloads = [encoded(picture.convert(mode), "JPEG", quality=95) for picture in pictures]
+    check(datasets.open(pack_images(payloads)), CROP)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "1", "I;16"])
+def test_png(pack_images: Callable[..., Path], pictures: list[Image.Image], mode: str) -> None:
+    if mode == "I;16":
+        converted = [Image.fromarray(np.asarray(p.convert("L")).astype(np.uint16) * 257) for p in pictures]
+    else:
+        converted = [picture.convert(mode) for picture in pictures]
+    check(datasets.open(pack_images([encoded(picture, "PNG") for picture in converted])), CROP)
+
+
+@pytest.mark.parametrize("kind", ["BMP", "GIF", "TIFF", "WEBP"])
+def test_other_codecs(pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str) -> None:
+    check(datasets.open(pack_images([encoded(picture, kind) for picture in pictures])), CROP)
+
+
+def test_raw_pixels_beside_jpeg_and_png(
+    pack_images: Callable[..., Path], pictures: list[Image.Image]
+) -> None:
+    pixels = [np.asarray(picture) for picture in pictures]
+    payloads = [pixels[0].tobytes(), encoded(pixels[1], "JPEG"), encoded(pixels[2], "PNG")]
+    dataset = datasets.open(
+        pack_images(
+            payloads,
+            codec=np.array([Codec.RAW, Codec.JPEG, Codec.PNG], np.uint8),
+            height=np.array([p.shape[0] for p in pixels[:3]]),
+            width=np.array([p.shape[1] for p in pixels[:3]]),
+        )
+    )
+    output = Output("uint8", "NHWC")
+    params, result = execute(dataset, CROP, output)
+    assert (result.status == Status.OK).all(), result.reason
+    decoded = [pixels[0], *(reference.decode(payload) for payload in payloads[1:])]
+    expected = np.stack([reference.execute(params, i, p, "uint8", "NHWC") for i, p in enumerate(decoded)])
+    assert_close(result.images, expected, params)
+
+
+def test_an_image_of_one_pixel(pack_images: Callable[..., Path]) -> None:
+    payload = encoded(np.full((1, 1, 3), 77, np.uint8), "PNG")
+    _, result = execute(datasets.open(pack_images([payload])), (Resize((8, 8)),), Output("uint8", "NHWC"))
+    assert (result.images == 77).all()
+
+
+def test_what_is_bad_is_zero_in_every_form(opened: Dataset) -> None:
+    samples = opened.samples(np.arange(3))
+    samples.crc[1] ^= 1
+    plan = compile_image((Resize(50), CenterCrop((70, 60)), Normalize()))
+    params = plan.draw(samples.height, samples.width, samples.row, 0, 0)
+    files = [str(file) for file in opened.data_files]
+    engine = DaliEngine(files, opened.data_sizes, Output(), batch_size=3, max_pixels=10**8)
+    engine.submit(Work(samples, params))
+    result = engine.collect()
+    engine.close()
+    assert result.status.tolist() == [Status.OK, Status.CHECKSUM_MISMATCH, Status.OK]
+    assert not result.images[1].any()
+    assert result.images[0].any()
