@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from stoker.formats.files import file_digest, open_regular, read_at
 from stoker.formats.foreign_records import FeatureNames, ForeignSample, read_example, read_value
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.publish import folder_lock, move_durably, remove, sync, sync_folder, write_durably
 from stoker.formats.tfrecord import text_index_line
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FeatureNames", "index"]
 
+_TEMPORARY = ".index-"
 _ROWS_IN_MEMORY = 1 << 18
+_RECORDS_A_REPORT = 1000
 _MOST_CLASSES = 1_000_000
 _COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
 
@@ -61,20 +65,27 @@ def index(
         SourceError: A record holds no encoded image where one is expected, or its label is of no use.
         CorruptRecordError: A shard is damaged.
         DatasetError: There is a dataset in ``into`` already.
+        LockedError: Another process is writing into ``into``.
     """
     sources = [Path(path).resolve() for path in paths]
     if not sources:
         raise ConfigError("there are no shards to index")
     folder = Path(into)
+    for source in sources:
+        if not source.exists():
+            raise SourceError("there is no such shard", path=source)
     folder.mkdir(parents=True, exist_ok=True)
-    if (folder / MANIFEST_NAME).exists():
-        raise DatasetError(
-            "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
-        )
-    kind = _detect(sources[0]) if container == "auto" else container
-    indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".index-") as temporary:
-        return indexer.run(sources, folder, Path(temporary))
+    with folder_lock(folder):
+        if (folder / MANIFEST_NAME).exists():
+            raise DatasetError(
+                "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
+            )
+        for left in folder.glob(f"{_TEMPORARY}*"):
+            remove(left)
+        kind = _detect(sources[0]) if container == "auto" else container
+        indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
+            return indexer.run(sources, folder, Path(temporary))
 
 
 def _detect(path: Path) -> str:
@@ -99,7 +110,7 @@ class _Indexer:
         self._container = containers.container(kind)
         self._names = names
         self._classes = classes
-        self._progress = progress
+        self._report = progress
         self._rows: list[tuple[Any, ...]] = []
         self._parts: list[Path] = []
         self._texts: dict[int, str] = {}
@@ -109,29 +120,34 @@ class _Indexer:
     def run(self, sources: list[Path], folder: Path, temporary: Path) -> Manifest:
         """Index the shards into ``temporary``, then move what is complete to ``folder``."""
         files = [self._container.data_file(source) for source in sources]
-        total = sum(file.stat().st_size for file in files)
-        done = 0
+        sizes = [file.stat().st_size for file in files]
         shards = []
-        for number, (source, file) in enumerate(zip(sources, files, strict=True)):
+        for number, (source, file, size) in enumerate(zip(sources, files, sizes, strict=True)):
             name = _unique(source.name, number, sources)
-            records = self._read_shard(number, name, file, temporary)
-            size = file.stat().st_size
+            report = partial(self._progress, sum(sizes[:number]), sum(sizes))
+            records = self._read_shard(number, name, file, temporary, report)
+            report(size)
             shards.append(Shard(name, size, records, file_digest(file), _relative(source, folder)))
-            done += size
-            if self._progress is not None:
-                self._progress(done, total)
         self._flush(temporary)
+        if not self._parts:
+            raise SourceError("there is no image in these shards", path=sources[0])
         concat_indexes(self._parts, temporary / INDEX_NAME)
+        for part in self._parts:
+            part.unlink()
         manifest = self._manifest(shards, temporary / INDEX_NAME)
-        (temporary / MANIFEST_NAME).write_text(manifest.to_json(), encoding="utf-8")
-        _publish(temporary, folder, self._parts)
+        _publish(temporary, folder, manifest)
         return manifest
 
-    def _read_shard(self, number: int, name: str, file: Path, temporary: Path) -> int:
-        records = 0
+    def _progress(self, before: int, total: int, done: int) -> None:
+        if self._report is not None:
+            self._report(before + done, total)
+
+    def _read_shard(
+        self, number: int, name: str, file: Path, temporary: Path, report: Callable[[int], None]
+    ) -> int:
         lines = []
+        done = 0
         for record in self._container.scan(file):
-            records += 1
             lines.append(text_index_line(record.offset, record.length))
             try:
                 self._add(number, name, record)
@@ -143,9 +159,13 @@ class _Indexer:
                 ) from error
             if len(self._rows) >= _ROWS_IN_MEMORY:
                 self._flush(temporary)
+            done += record.length
+            if len(lines) % _RECORDS_A_REPORT == 0:
+                report(done)
         if self._kind == "tfrecord":
-            (temporary / name).with_suffix(".idx").write_text("".join(lines), encoding="ascii")
-        return records
+            # Names such as images.tfrecord-00000-of-00010 have no suffix to replace.
+            (temporary / f"{name}.idx").write_text("".join(lines), encoding="ascii")
+        return len(lines)
 
     def _add(self, number: int, shard: str, record: Record) -> None:
         sample = read_example(record, self._names) if self._kind == "tfrecord" else read_value(record)
@@ -184,10 +204,10 @@ class _Indexer:
             self._texts.setdefault(sample.label, sample.text)
 
     def _flush(self, temporary: Path) -> None:
-        if not self._rows and self._parts:
+        if not self._rows:
             return
         columns = [*_COLUMNS, "label"] if self._labelled else _COLUMNS
-        values = list(zip(*self._rows, strict=True)) or [()] * len(columns)
+        values = zip(*self._rows, strict=True)
         part = temporary / f"part-{len(self._parts)}"
         write_index(part, {name: _typed(name, column) for name, column in zip(columns, values, strict=True)})
         self._parts.append(part)
@@ -230,12 +250,10 @@ def _relative(source: Path, folder: Path) -> str:
     return os.path.relpath(source, home) if source.is_relative_to(home.parent) else str(source)
 
 
-def _publish(temporary: Path, folder: Path, parts: list[Path]) -> None:
+def _publish(temporary: Path, folder: Path, manifest: Manifest) -> None:
     """Move everything into place, the manifest last: before it the folder is no dataset."""
-    for part in parts:
-        part.unlink()
-    files = sorted(temporary.iterdir(), key=lambda file: file.name == MANIFEST_NAME)
-    for file in files:
-        with file.open("rb") as opened:
-            os.fsync(opened.fileno())
-        file.replace(folder / file.name)
+    sync(temporary)
+    for file in temporary.iterdir():
+        move_durably(file, folder / file.name)
+    sync_folder(folder)
+    write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from PIL import Image, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
 
 from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
@@ -33,7 +34,7 @@ _CODECS = {
     "AVIF": Codec.OTHER,
 }
 
-_ORIENTATION = 0x0112  # the Exif tag
+_WIDTH, _HEIGHT, _ORIENTATION = 0x0100, 0x0101, 0x0112  # tags of TIFF and Exif
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,11 @@ def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
     try:
         with open_image(data) as image:
             orientation = image.getexif().get(_ORIENTATION, 1)
-            return _CODECS[str(image.format)], *image.size, orientation if orientation in range(1, 9) else 1
+            width, height = image.size
+            if isinstance(image, TiffImageFile):
+                # Pillow turns this one format by itself, and newer versions say so in ``size``.
+                width, height = image.tag_v2[_WIDTH], image.tag_v2[_HEIGHT]
+            return _CODECS[str(image.format)], width, height, orientation if orientation in range(1, 9) else 1
     except UnidentifiedImageError as error:
         raise DecodeError("not an image of a known format") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
