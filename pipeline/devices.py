@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from stoker.errors import ConfigError
 
-__all__ = ["choose", "gpu_count", "has_dali"]
+__all__ = ["choose", "gpu_count", "has_dali", "place"]
 
 
 @lru_cache(maxsize=1)
@@ -50,9 +50,11 @@ def choose(engine: str, device: str | None, local_rank: int) -> tuple[str, str]:
         raise ConfigError(f"device must be 'cpu', 'cuda' or 'cuda:N', found {device!r}")
     if kind == "cuda" and gpu_count() <= int(number or 0):
         raise ConfigError(f"device {device!r} was asked for and {gpu_count()} GPUs are visible")
-    if engine == "native" or kind == "cpu":
+    if engine == "native" or kind == "cpu" or not gpu_count() or (engine == "auto" and not has_dali()):
         return ("dali" if engine == "dali" else "native"), "cpu"
-    gpu = f"cuda:{number or local_rank % gpu_count()}" if gpu_count() else "cpu"
-    if engine == "dali":
-        return "dali", gpu
-    return ("dali", gpu) if gpu != "cpu" and has_dali() else ("native", "cpu")
+    return "dali", place(device or "cuda", local_rank)
+
+
+def place(device: str, local_rank: int) -> str:
+    """``device`` with its number: "cuda" alone is a GPU of this rank's own."""
+    return f"cuda:{local_rank % gpu_count()}" if device == "cuda" else device

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import weakref
 from dataclasses import replace
+from operator import index
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from stoker.errors import ConfigError, LoaderClosedError
@@ -20,7 +22,6 @@ from stoker.pipeline.state import State
 from stoker.pipeline.stats import Clock, Stats
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping, Sequence
     from types import TracebackType
 
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
     from stoker.pipeline.engines.base import Engine
 
 __all__ = ["DEFAULT_MAX_PIXELS", "ImageLoader", "Loader"]
+
+# As Arrow names them; these are what a column of a batch can hold.
+_NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
+    "halffloat",
+    "float",
+    "double",
+}
 
 DEFAULT_MAX_PIXELS = 178_956_970
 """The largest image that Pillow, too, agrees to decode: twice its ``Image.MAX_IMAGE_PIXELS``."""
@@ -110,6 +118,9 @@ class ImageLoader:
             raise ConfigError(f"prefetch must be at least 1, found {prefetch}")
         if on_error not in ("raise", "skip", "replace"):
             raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
+        if num_threads is not None and num_threads < 1:
+            raise ConfigError(f"num_threads must be at least 1, found {num_threads}")
+        seed = index(seed)  # NumPy's integers too: a checkpoint knows one kind
         self._ranks = find_ranks(rank, world_size)
         opened = _open(dataset)
         plan = _plan(transforms, dtype)
@@ -127,9 +138,13 @@ class ImageLoader:
         self._pass: weakref.ref[Pass[Any]] | None = None
         self._clock = Clock()
         self._closed = False
+        self._process = os.getpid()
+        if output == "numpy" and device is None:
+            device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
         engine_name, engine_device = devices.choose(engine, device, self._ranks.local_rank)
-        self._adapter = adapters.load(output, device or (None if engine_device == "cpu" else engine_device))
+        wanted = device or (None if engine_device == "cpu" else engine_device)
+        self._adapter = adapters.load(output, wanted and devices.place(wanted, self._ranks.local_rank))
         self._engine = _engine(
             engine_name,
             engine_device,
@@ -143,6 +158,11 @@ class ImageLoader:
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next pass; one that is still running is ended."""
+        if os.getpid() != self._process:
+            raise LoaderClosedError(
+                "this loader was made in another process, whose threads a fork does not copy",
+                hint="Make the loader after the fork, one in each process.",
+            )
         self._end_pass()
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new one.")
@@ -207,14 +227,15 @@ class ImageLoader:
             "mask": ("bool", ()),
             "row": ("int64", ()),
         }
-        index = self._recipe.dataset.index
+        dataset = self._recipe.dataset
         return tuple(
-            ColumnSpec(name, *(known[name] if name in known else (index.types[name], ())))
+            ColumnSpec(name, *(known[name] if name in known else (dataset.column(name).dtype.name, ())))
             for name in self._recipe.columns
         )
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass runs this epoch, from its beginning."""
+        epoch = index(epoch)
         if epoch < 0:
             raise ConfigError(f"epoch must be at least 0, found {epoch}")
         self._next, self._progress = State(epoch, 0, self._identity), None
@@ -236,7 +257,7 @@ class ImageLoader:
         Raises:
             CheckpointError: The state belongs to another dataset or configuration; says what differs.
         """
-        loaded = State.from_dict(state, self._identity)
+        loaded = State.from_dict(state, self._identity, len(self._recipe.dataset))
         self._end_pass()
         self._next, self._progress = loaded, None
 
@@ -294,7 +315,8 @@ def _columns(columns: Sequence[str], dataset: Dataset, last_batch: LastBatch) ->
     names = tuple(columns)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
-    known = {"image", "row", "key", "mask", *dataset.columns}
+    types = dataset.index.types
+    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in _NUMBERS)}
     for name in names:
         if name not in known:
             raise ConfigError(f"columns: there is no {name!r}", hint=f"There are {', '.join(sorted(known))}.")

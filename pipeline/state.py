@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from stoker.errors import CheckpointError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 __all__ = ["State"]
 
@@ -35,13 +33,23 @@ class State:
         return {"version": _VERSION, **asdict(self)}
 
     @classmethod
-    def from_dict(cls, state: Mapping[str, Any], identity: Mapping[str, Any]) -> State:
+    def from_dict(cls, state: Mapping[str, Any], identity: Mapping[str, Any], samples: int) -> State:
         """Check a saved state against the loader that is to go on from it.
+
+        Args:
+            state: What :meth:`to_dict` made.
+            identity: Of the loader.
+            samples: In an epoch of the loader.
 
         Raises:
             CheckpointError: It is no state, of another version, or of another loader; says what differs.
         """
-        if not isinstance(state, dict) or set(state) != {"version", "epoch", "position", "identity"}:
+        names = {"version", "epoch", "position", "identity"}
+        if (
+            not isinstance(state, Mapping)
+            or set(state) != names
+            or not isinstance(state["identity"], Mapping)
+        ):
             raise CheckpointError(
                 "this is no state of a Stoker loader", hint="Pass what state_dict() returned."
             )
@@ -58,4 +66,6 @@ class State:
                 f"the state belongs to another loader: {found}",
                 hint="Make the loader with the arguments it was saved with.",
             )
+        if state["position"] > samples:
+            raise CheckpointError(f"position is {state['position']}, and an epoch has {samples} samples")
         return cls(state["epoch"], state["position"], identity)

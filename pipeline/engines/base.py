@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+
+from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +50,11 @@ class Output:
 
     dtype: DType = "float32"
     layout: Layout = "NCHW"
+
+    def __post_init__(self) -> None:
+        for name, known in (("dtype", get_args(DType)), ("layout", get_args(Layout))):
+            if getattr(self, name) not in known:
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, found {getattr(self, name)!r}")
 
     def shape(self, n: int, size: tuple[int, int]) -> tuple[int, int, int, int]:
         """Shape of ``n`` images of ``size`` (height, width)."""
