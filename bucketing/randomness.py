@@ -1,0 +1,80 @@
+"""What batching by length costs in randomness, and how evenly it loads the ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["effective_partners", "intraclass_correlation", "lag1_autocorrelation", "rank_efficiency"]
+
+
+def intraclass_correlation(values: npt.NDArray[np.int64], batches: npt.NDArray[np.int64]) -> float:
+    """How alike the members of a batch are: 0 for random batches, 1 where all are equal.
+
+    ICC(1) by one-way analysis of variance, with unequal groups (Donner, "A review of inference
+    procedures for the intraclass correlation coefficient", 1986). Not a number for a single batch
+    or batches of one.
+
+    Args:
+        values: (N,) int64, such as lengths.
+        batches: (N,) int64, the batch of each.
+    """
+    _, batches, sizes = np.unique(batches, return_inverse=True, return_counts=True)
+    number, total = len(sizes), len(values)
+    if number < 2 or total == number:
+        return float("nan")
+    centred = values - values.mean()
+    means = np.bincount(batches, weights=centred) / sizes
+    between = float((sizes * means**2).sum()) / (number - 1)
+    within = float(((centred - means[batches]) ** 2).sum()) / (total - number)
+    size = (total - float((sizes**2).sum()) / total) / (number - 1)
+    spread = between + (size - 1) * within
+    return (between - within) / spread if spread > 0 else float("nan")
+
+
+def lag1_autocorrelation(series: npt.NDArray[np.float64]) -> float:
+    """How much a step's mean length says of the next one's: 0 where steps are shuffled.
+
+    Args:
+        series: (steps,) float64. Not a number below three steps, or where all are equal.
+    """
+    centred = series - series.mean()
+    spread = float((centred**2).sum())
+    if len(series) < 3 or spread == 0:
+        return float("nan")
+    return float((centred[1:] * centred[:-1]).sum()) / spread
+
+
+def effective_partners(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> float:
+    """From how many equally likely partners a sample's batch seems to be drawn.
+
+    Two epochs are compared: with k partners drawn anew from P, k * k / P are met again. So frozen
+    batches give the batch size less one, and random ones about the number of samples.
+
+    Args:
+        first: (N,) int64, each sample's batch in one epoch.
+        second: (N,) int64, in another.
+
+    Returns:
+        At most N - 1; 0 where every batch is a single sample.
+    """
+    _, second = np.unique(second, return_inverse=True)
+    both = np.unique(first * (int(second.max()) + 1) + second, return_counts=True)[1]
+    pairs = [_pairs(np.unique(batches, return_counts=True)[1]) for batches in (first, second)]
+    again = _pairs(both)
+    if again == 0:
+        return float(len(first) - 1) if min(pairs) > 0 else 0.0
+    return min(2 * pairs[0] * pairs[1] / (len(first) * again), float(len(first) - 1))
+
+
+def _pairs(sizes: npt.NDArray[np.int64]) -> float:
+    return float((sizes * (sizes - 1) / 2).sum())
+
+
+def rank_efficiency(work: npt.NDArray[np.float64]) -> float:
+    """Work done over what all ranks could do while they wait for the slowest at each step, 0 to 1.
+
+    Args:
+        work: (steps, ranks) float64.
+    """
+    return float(work.sum() / (work.shape[1] * work.max(axis=1).sum()))
