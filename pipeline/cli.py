@@ -1,0 +1,276 @@
+"""The command line: ``stoker convert | index | verify | info | bench | doctor``.
+
+Commands are thin: each reads its options, calls one public function and prints what it returns. What a
+command needs is imported when it runs, so that ``stoker --help`` is instant.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from stoker.errors import ConfigError, StokerError
+from stoker.pipeline.console import human_bytes, out, print_error, print_rows, progress
+
+if TYPE_CHECKING:
+    from stoker.formats.convert import Summary
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="stoker",
+    help="Keeps the training step fed: shards from image folders, and batches from shards.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# Typer reads these annotations at run time.
+Dataset = Annotated[Path, typer.Argument(help="A dataset: the folder that convert or index made.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; by default the cores allowed.")]
+Json = Annotated[Path | None, typer.Option("--json", help="Write the result to this file, too.")]
+
+
+def main() -> None:
+    """Run the command line; an error of ours ends it with its message and exit status 1."""
+    try:
+        app()
+    except StokerError as error:
+        print_error(error)
+        sys.exit(1)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from stoker import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def convert(
+    source: Annotated[
+        Path, typer.Argument(help="A folder, one class a directory; or a .csv, .json or .jsonl list.")
+    ],
+    target: Annotated[
+        Path, typer.Argument(help="Folder to write; with --val or --test, a folder a split in it.")
+    ],
+    container: Annotated[str, typer.Option("--format", help="tfrecord or lmdb.")] = "tfrecord",
+    seed: Annotated[
+        int | None, typer.Option(help="Shuffle by this seed; without it, samples are sorted.")
+    ] = None,
+    resize: Annotated[
+        str | None, typer.Option(help="shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, in pixels.")
+    ] = None,
+    encoding: Annotated[str, typer.Option(help="keep, jpeg, png, or raw RGB bytes.")] = "keep",
+    quality: Annotated[int, typer.Option(help="JPEG quality of what is encoded anew, 1 to 100.")] = 90,
+    subsampling: Annotated[
+        str, typer.Option(help="JPEG chroma subsampling likewise: 444, 422 or 420.")
+    ] = "420",
+    shard_size: Annotated[
+        str | None, typer.Option(help="Most bytes a shard, such as 256MB (the default).")
+    ] = None,
+    shard_records: Annotated[int | None, typer.Option(help="Most samples a shard, instead.")] = None,
+    shards: Annotated[int | None, typer.Option(help="Number of shards, instead.")] = None,
+    val: Annotated[str, typer.Option(help="Share of each class held out for validation, such as 10%.")] = "0",
+    test: Annotated[str, typer.Option(help="Share of each class held out for testing.")] = "0",
+    class_depth: Annotated[
+        int | None,
+        typer.Option(help="Directory levels that name a class; by default all, as in animals/cat."),
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Stop at the first file that would be skipped.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace what stands in the target.")
+    ] = False,
+    threads: Threads = None,
+) -> None:
+    """Turn images into shards.
+
+    Bytes are kept as they are unless --resize or --encoding says otherwise. What is no image, or a broken
+    one, is skipped with a reason. Run again after it was stopped, the command goes on where it was; the same
+    command always writes the same bytes.
+
+    stoker convert photos/train shards/train --seed 0
+
+    stoker convert photos/train shards/small --format lmdb --resize shorter=256 --quality 90
+
+    stoker convert photos shards/split --val 10% --test 5%
+    """
+    from stoker.formats.convert import convert as run
+
+    options: dict[str, Any] = {  # any text here; convert() says what may stand there
+        "format": container,
+        "encoding": encoding,
+        "shard_size": shard_size,
+        "shard_records": shard_records,
+        "shards": shards,
+    }
+    with progress("converting", "images") as show:
+        summary = run(
+            source,
+            target,
+            seed=seed,
+            resize=resize,
+            quality=quality,
+            subsampling=subsampling,
+            val=val,
+            test=test,
+            class_depth=class_depth,
+            strict=strict,
+            overwrite=overwrite,
+            num_workers=threads,
+            progress=lambda done, total, _bytes, _stage: show(done, total),
+            **options,
+        )
+    _print_summary(summary)
+
+
+@app.command()
+def index(
+    shards: Annotated[
+        list[Path], typer.Argument(help="TFRecord files of tf.train.Example, or LMDB folders.")
+    ],
+    into: Annotated[Path, typer.Option(help="Folder for the index; the shards stay where they are.")],
+    container: Annotated[str, typer.Option("--format", help="tfrecord, lmdb, or auto to look.")] = "auto",
+    image: Annotated[str, typer.Option(help="Feature that holds the encoded image.")] = "image/encoded",
+    label: Annotated[str, typer.Option(help="Feature that holds the label.")] = "image/class/label",
+    text: Annotated[str, typer.Option(help="Feature that holds the name of the class.")] = "image/class/text",
+    key: Annotated[str, typer.Option(help="Feature that names the sample.")] = "image/filename",
+) -> None:
+    """Make a dataset of shards that others wrote, without rewriting them.
+
+    stoker index imagenet/train-*.tfrecord --into shards/imagenet
+    """
+    from stoker.formats.foreign import FeatureNames
+    from stoker.formats.foreign import index as run
+
+    names = FeatureNames(encoded=image, label=label, text=text, key=key)
+    with progress("indexing", "bytes") as show:
+        manifest = run(shards, into, container=container, names=names, progress=show)
+    _print_skipped(dict(manifest.skipped))
+    out.print(f"{manifest.index.rows:,} samples of {len(manifest.shards)} shards: [bold]{into}[/]")
+
+
+@app.command()
+def verify(
+    dataset: Dataset,
+    decode: Annotated[
+        bool, typer.Option("--decode", help="Decode every image as well; takes far longer.")
+    ] = False,
+    threads: Threads = None,
+) -> None:
+    """Check every byte of a dataset; exit status 1 if anything is wrong."""
+    from stoker.formats.verify import verify as run
+
+    with progress("verifying", "samples") as show:
+        report = run(dataset, decode=decode, num_threads=threads, progress=show)
+    for problem in report.problems:
+        out.print(f"[red]{problem}[/]")
+    checked = f"{report.samples:,} samples, {human_bytes(report.bytes)}"
+    if report.ok:
+        out.print(f"[green]good:[/] {checked}{', all decoded' if decode else ''}")
+        return
+    out.print(f"[bold red]{report.found:,} problems[/] in {checked}")
+    raise typer.Exit(1)
+
+
+@app.command()
+def info(
+    dataset: Dataset,
+    pixels: Annotated[
+        bool, typer.Option("--pixels", help="Decode all images: channel means, deviations.")
+    ] = False,
+    mean_image: Annotated[
+        Path | None, typer.Option(help="With --pixels: write the mean image here, as .png or .npy.")
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Say what a dataset holds; with --pixels, also what Normalize wants."""
+    from stoker.formats.dataset import open as open_dataset
+    from stoker.pipeline.describe import class_table, facts
+
+    opened = open_dataset(dataset)
+    print_rows(facts(opened))
+    if opened.num_classes:
+        out.print(class_table(opened))
+    if pixels:
+        _print_pixels(opened, mean_image, threads)
+
+
+@app.command()
+def bench(
+    dataset: Dataset,
+    against: Annotated[str, typer.Option(help="Loaders to compare with, by comma.")] = "torch,tfdata,dali",
+    rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds; medians are printed.")] = 5,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images a batch.")] = 64,
+    size: Annotated[int, typer.Option(min=1, help="Height and width of the output, pixels.")] = 224,
+    threads: Threads = None,
+    json_out: Json = None,
+) -> None:
+    """Measure images a second against the native loaders, side by side on the same cores.
+
+    Random resized crop, flip, normalise, float32 NCHW. Each loader runs in a process of its own, in turns.
+    """
+    from stoker.benchmarks.bench import run_bench
+    from stoker.benchmarks.table import show
+
+    names = [name.strip() for name in against.split(",") if name.strip()]
+    comparison = run_bench(
+        dataset,
+        names,
+        json_out,
+        rounds=rounds,
+        batch_size=batch_size,
+        num_threads=threads,
+        size=size,
+        report=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    show(comparison)
+
+
+@app.command()
+def doctor() -> None:
+    """Say what Stoker finds on this machine and which engine it would use."""
+    from stoker.pipeline.doctor import examine
+
+    findings = examine()
+    print_rows([(finding.subject, finding.found) for finding in findings])
+    for finding in findings:
+        if finding.advice:
+            out.print(f"[yellow]{finding.subject}:[/] {finding.advice}")
+
+
+def _print_summary(summary: Summary) -> None:
+    _print_skipped(dict(summary.skipped))
+    out.print(
+        f"{summary.written:,} images, {human_bytes(summary.bytes)} in {summary.shards:,} shards, "
+        f"{summary.seconds:.1f} s, {summary.images_per_second:,.0f} images/s"
+    )
+    for folder in summary.datasets.values():
+        out.print(f"[bold]{folder}[/]")
+
+
+def _print_skipped(skipped: dict[str, int]) -> None:
+    for reason, count in sorted(skipped.items()):
+        out.print(f"[yellow]skipped {count:,}:[/] {reason}")
+
+
+def _print_pixels(opened: object, mean_image: Path | None, threads: int | None) -> None:
+    raise ConfigError("not yet")
