@@ -1,0 +1,1 @@
+"""Stoker against the native loaders, side by side: the same bytes, the same cores, the same work."""

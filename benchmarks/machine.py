@@ -1,0 +1,42 @@
+"""The machine that a figure was measured on. No host or user name, so that results can be published."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import stoker
+
+__all__ = ["available_cores", "describe"]
+
+_PACKAGES = ("numpy", "pillow")
+
+
+def available_cores() -> list[int]:
+    """The cores that this process may run on, sorted."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def describe(cores: list[int]) -> dict[str, Any]:
+    """Processor, cores, memory, kernel and versions, as plain values."""
+    return {
+        "cpu": _cpu_model(),
+        "cores": len(cores),
+        "cores_of_machine": os.cpu_count() or 0,
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "stoker": stoker.__version__,
+        "versions": {package: importlib.metadata.version(package) for package in _PACKAGES},
+    }
+
+
+def _cpu_model() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.processor() or "unknown"

@@ -1,0 +1,54 @@
+"""The loaders that are compared, one a file, all with the verbs of ``base.Peer``.
+
+Nothing here is imported before its peer is asked for: a machine without one of these libraries
+compares the rest.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from stoker.benchmarks.peers.base import Peer
+
+__all__ = ["PEERS", "TITLES", "load_peer"]
+
+PEERS = {
+    "stoker": "stoker_native:StokerNative",
+    "stoker-dali": "stoker_dali:StokerDali",
+    "torch": "torch_loader:TorchLoader",
+    "tfdata": "tfdata:TFData",
+    "tfdata-plain": "tfdata:TFDataPlain",
+    "dali": "dali_pipeline:DaliPipeline",
+    "ffcv": "ffcv:FFCV",
+    "spdl": "spdl:SPDL",
+}
+"""Module and class of each peer, by the name that ``--against`` takes."""
+
+TITLES = {
+    "stoker": "Stoker, native engine",
+    "stoker-dali": "Stoker, dali engine",
+    "torch": "PyTorch DataLoader",
+    "tfdata": "tf.data, antialiased",
+    "tfdata-plain": "tf.data, not antialiased",
+    "dali": "DALI pipeline written by hand",
+    "ffcv": "FFCV",
+    "spdl": "SPDL",
+}
+
+
+def load_peer(name: str) -> Peer:
+    """Import a peer's library and make the peer.
+
+    Raises:
+        ConfigError: No peer has this name.
+        ImportError: Its library is not installed, or does not load.
+    """
+    if name not in PEERS:
+        raise ConfigError(f"no loader named {name!r} to compare with", hint=f"known are {', '.join(PEERS)}")
+    module, _, attribute = PEERS[name].partition(":")
+    peer: Peer = getattr(importlib.import_module(f"stoker.benchmarks.peers.{module}"), attribute)()
+    return peer

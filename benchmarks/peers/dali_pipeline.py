@@ -1,0 +1,109 @@
+"""A DALI pipeline on the CPU, written by hand after NVIDIA's ImageNet examples."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from nvidia.dali import fn, pipeline_def, types
+from nvidia.dali import tfrecord as tfrec
+
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from stoker.benchmarks.peers.base import Settings, Source
+
+__all__ = ["DaliPipeline"]
+
+_PREFETCH = 2
+_SHUFFLE_BUFFER = 1024
+
+
+class DaliPipeline:
+    """Reader, fused decode and crop, resize, crop_mirror_normalize."""
+
+    packages: tuple[str, ...] = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
+    lead = _PREFETCH + 1
+
+    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+        """Build the pipeline; it begins to work with the first batch asked for."""
+        if source.container == "tfrecord" and not all(
+            path.with_suffix(".idx").exists() for path in source.shards
+        ):
+            raise Unsupported("DALI's readers.tfrecord needs an .idx file beside each shard")
+        self._batches = source.records // settings.batch_size
+        self._pipeline = _define(
+            source,
+            settings.size,
+            batch_size=settings.batch_size,
+            num_threads=settings.num_threads,
+            device_id=None,
+            seed=settings.seed,
+            prefetch_queue_depth=_PREFETCH,
+        )
+        self._pipeline.build()
+        return (f"order from a shuffle buffer of {_SHUFFLE_BUFFER} records",)
+
+    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+        """As many batches as an epoch has; the pipeline itself runs on without end."""
+        for _ in range(self._batches):
+            images, _labels = self._pipeline.run()
+            yield np.asarray(images.as_tensor())
+
+    def close(self) -> None:
+        """Free the pipeline."""
+        del self._pipeline
+
+
+@pipeline_def  # type: ignore[untyped-decorator]  # DALI's
+def _define(source: Source, size: int) -> Any:
+    if source.container == "tfrecord":
+        records = _records(source)
+        encoded, labels = records["image/encoded"], records["image/class/label"]
+    elif source.raw:
+        raise Unsupported("raw pixels are read from TFRecord shards only")
+    else:
+        paths = [str(path) for path in source.shards]
+        outputs: Any = fn.readers.caffe(path=paths, random_shuffle=True, initial_fill=_SHUFFLE_BUFFER)
+        encoded, labels = outputs
+    if source.raw:
+        sizes = [fn.cast(records[f"image/{side}"], dtype=types.INT32) for side in ("height", "width")]
+        pixels = fn.reinterpret(encoded, shape=fn.cat(*sizes, np.array([3], np.int32)), layout="HWC")
+        images = fn.random_resized_crop(
+            pixels, size=(size, size), random_area=SCALE, random_aspect_ratio=RATIO, antialias=True
+        )
+    else:
+        decoded = fn.decoders.image_random_crop(
+            encoded, device="cpu", output_type=types.RGB, random_area=SCALE, random_aspect_ratio=RATIO
+        )
+        images = fn.resize(
+            decoded, resize_x=size, resize_y=size, interp_type=types.INTERP_LINEAR, antialias=True
+        )
+    normalised = fn.crop_mirror_normalize(
+        images,
+        dtype=types.FLOAT,
+        output_layout="CHW",
+        mean=[255 * value for value in MEAN],
+        std=[255 * value for value in STD],
+        mirror=fn.random.coin_flip(probability=0.5),
+    )
+    return normalised, labels
+
+
+def _records(source: Source) -> Any:
+    return fn.readers.tfrecord(
+        path=[str(path) for path in source.shards],
+        index_path=[str(path.with_suffix(".idx")) for path in source.shards],
+        features={
+            "image/encoded": tfrec.FixedLenFeature([], tfrec.string, ""),
+            "image/class/label": tfrec.FixedLenFeature([1], tfrec.int64, -1),
+            "image/height": tfrec.FixedLenFeature([1], tfrec.int64, 0),
+            "image/width": tfrec.FixedLenFeature([1], tfrec.int64, 0),
+        },
+        random_shuffle=True,
+        initial_fill=_SHUFFLE_BUFFER,
+    )

@@ -1,0 +1,124 @@
+"""FFCV, with the transforms that its documentation uses for ImageNet, on the CPU."""
+
+from __future__ import annotations
+
+import io
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from ffcv.fields import IntField, RGBImageField
+from ffcv.fields.decoders import IntDecoder, RandomResizedCropRGBImageDecoder
+from ffcv.fields.rgb_image import IMAGE_MODES
+from ffcv.loader import Loader, OrderOption
+from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTorchImage
+from ffcv.writer import DatasetWriter
+from PIL import Image
+
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from stoker.benchmarks.peers.base import Settings, Source
+
+__all__ = ["FFCV"]
+
+_BATCHES_AHEAD = 2
+_PASSES = 200
+
+
+class StoredImageField(RGBImageField):  # type: ignore[misc]  # ffcv has no types
+    """Keeps a JPEG's bytes as they are, where FFCV's own field would encode the pixels anew."""
+
+    def encode(self, destination: Any, image: Any, malloc: Callable[[int], tuple[int, Any]]) -> None:
+        """Write one sample: JPEG bytes, or (H, W, 3) uint8 pixels for the raw mode."""
+        if isinstance(image, np.ndarray):
+            super().encode(destination, image, malloc)
+            return
+        with Image.open(io.BytesIO(image)) as header:
+            width, height = header.size
+        destination["mode"] = IMAGE_MODES["jpg"]
+        destination["height"], destination["width"] = height, width
+        destination["data_ptr"], storage = malloc(len(image))
+        storage[:] = np.frombuffer(image, np.uint8)
+
+
+class Samples:
+    """The indexable dataset that FFCV's writer wants."""
+
+    def __init__(self, source: Source) -> None:
+        self._payloads = Payloads(source)
+        self._read = self._payloads.pixels if source.raw else self._payloads.read
+
+    def __len__(self) -> int:
+        return len(self._payloads)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return self._read(index), int(self._payloads.label[index])
+
+
+class FFCV:
+    """FFCV's loader over a file that ``prepare`` writes."""
+
+    packages: tuple[str, ...] = ("ffcv", "numba", "torch")
+    lead = _BATCHES_AHEAD + 1
+
+    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+        """Write the .beton file and make the loader; it compiles with the first batch."""
+        path = source.scratch / "photographs.beton"
+        if not path.exists():
+            fields = {"image": StoredImageField(write_mode="raw"), "label": IntField()}
+            writer = DatasetWriter(str(path), fields, num_workers=settings.num_threads)
+            writer.from_indexed_dataset(Samples(source))
+        self._batches = source.records // settings.batch_size
+        self._endless = _endless(_loader(path, source, settings))
+        decoding = () if source.raw else ("decodes whole images, with libjpeg's fast, less exact DCT",)
+        return (*decoding, "filters by area (OpenCV INTER_AREA), not bilinear")
+
+    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+        """As many batches as an epoch has; the loader itself runs on.
+
+        FFCV allocates all of its buffers anew for every pass, which a short epoch would pay for and a
+        training run does not; so one of its passes holds the samples many times. The copy to NCHW is part
+        of the work, FFCV's own images being NHWC in memory.
+        """
+        for images in islice(self._endless, self._batches):
+            yield images.contiguous().numpy()
+
+    def close(self) -> None:
+        """Drop the loader."""
+        self._endless.close()
+
+
+def _loader(path: Path, source: Source, settings: Settings) -> Any:
+    size = (settings.size, settings.size)
+    images = [
+        RandomResizedCropRGBImageDecoder(size, scale=SCALE, ratio=RATIO),
+        RandomHorizontalFlip(),
+        NormalizeImage(255 * np.array(MEAN), 255 * np.array(STD), np.float32),
+        ToTensor(),
+        ToTorchImage(channels_last=True),
+    ]
+    return Loader(
+        str(path),
+        batch_size=settings.batch_size,
+        num_workers=settings.num_threads,
+        order=OrderOption.RANDOM,
+        os_cache=True,
+        indices=np.tile(np.arange(source.records, dtype=np.uint64), _PASSES),
+        seed=settings.seed,
+        drop_last=True,
+        batches_ahead=_BATCHES_AHEAD,
+        pipelines={"image": images, "label": [IntDecoder(), ToTensor()]},
+        custom_fields={"image": StoredImageField},
+    )
+
+
+def _endless(loader: Any) -> Generator[Any, None, None]:
+    while True:
+        for images, _ in loader:
+            yield images

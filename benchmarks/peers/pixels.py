@@ -1,0 +1,50 @@
+"""The crop law and the normalisation, for peers that leave them to Python."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
+
+if TYPE_CHECKING:
+    import random
+
+    import numpy.typing as npt
+
+__all__ = ["normalised", "random_resized_crop"]
+
+_ATTEMPTS = 10
+_OFFSET = 255 * np.array(MEAN, np.float32)[:, None, None]
+_SCALE = 1 / (255 * np.array(STD, np.float32)[:, None, None])
+
+
+def random_resized_crop(rng: random.Random, height: int, width: int) -> tuple[int, int, int, int]:
+    """Draw a box (top, left, height, width) inside an image, pixels.
+
+    The law is that of ``RandomResizedCrop.make_params`` in torchvision.transforms.v2: a uniform share
+    of the area, a log-uniform aspect ratio, ten attempts, then the largest centred box whose ratio is
+    allowed.
+    """
+    for _ in range(_ATTEMPTS):
+        area = height * width * rng.uniform(*SCALE)
+        ratio = math.exp(rng.uniform(math.log(RATIO[0]), math.log(RATIO[1])))
+        crop_width = round(math.sqrt(area * ratio))
+        crop_height = round(math.sqrt(area / ratio))
+        if 0 < crop_width <= width and 0 < crop_height <= height:
+            top = rng.randint(0, height - crop_height)
+            return top, rng.randint(0, width - crop_width), crop_height, crop_width
+    ratio = min(max(width / height, RATIO[0]), RATIO[1])
+    crop_width = min(width, max(1, round(height * ratio)))
+    crop_height = min(height, max(1, round(width / ratio)))
+    return (height - crop_height) // 2, (width - crop_width) // 2, crop_height, crop_width
+
+
+def normalised(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    """(3, H, W) float32 of (H, W, 3) uint8, with mean and deviation of ``base``."""
+    planes = np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32)
+    planes -= _OFFSET
+    planes *= _SCALE
+    return planes

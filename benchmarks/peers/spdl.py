@@ -1,0 +1,78 @@
+"""SPDL: FFmpeg decodes, crops and resizes a sample; threads run samples side by side."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import spdl.io
+from spdl.pipeline import PipelineBuilder
+
+from stoker.benchmarks.peers.base import Payloads, Unsupported
+from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from stoker.benchmarks.peers.base import Settings, Source
+
+__all__ = ["SPDL"]
+
+_SINK_BATCHES = 3
+
+
+class SPDL:
+    """A pipeline of source, decode, aggregate, collate."""
+
+    packages: tuple[str, ...] = ("spdl", "spdl-io")
+    lead = 0
+
+    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+        """List the samples; SPDL builds a pipeline for each epoch."""
+        if source.raw:
+            raise Unsupported("raw pixels are not among the formats that SPDL reads")
+        self._payloads = Payloads(source)
+        self._settings = settings
+        self._rng = random.Random(settings.seed)  # noqa: S311 - crops, not secrets
+        return ("decodes whole images with FFmpeg", "resizes by swscale's bilinear filter")
+
+    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+        """Build a pipeline, run it, stop it."""
+        order = self._rng.sample(range(len(self._payloads)), len(self._payloads))
+        builder = (
+            PipelineBuilder()
+            .add_source(order)
+            .pipe(self._load, concurrency=self._settings.num_threads, output_order="completion")
+            .aggregate(self._settings.batch_size, drop_last=True)
+            .pipe(_collate)
+            .add_sink(_SINK_BATCHES)
+        )
+        pipeline = builder.build(num_threads=self._settings.num_threads)
+        with pipeline.auto_stop():
+            for images, _ in pipeline:
+                yield images
+
+    def close(self) -> None:
+        """Nothing outlives an epoch."""
+
+    def _load(self, index: int) -> tuple[npt.NDArray[np.float32], int]:
+        size = self._settings.size
+        packets = spdl.io.demux_image(self._payloads.read(index))
+        top, left, height, width = random_resized_crop(self._rng, packets.height, packets.width)
+        flip = ",hflip" if self._rng.random() < 0.5 else ""
+        graph = (
+            f"crop={width}:{height}:{left}:{top}:exact=1,scale={size}:{size}:flags=bilinear{flip},"
+            "format=pix_fmts=rgb24"
+        )
+        frames: Any = spdl.io.decode_packets(packets, filter_desc=graph)
+        pixels = spdl.io.to_numpy(spdl.io.convert_frames(frames))
+        return normalised(pixels), int(self._payloads.label[index])
+
+
+def _collate(
+    samples: list[tuple[npt.NDArray[np.float32], int]],
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    return np.stack([image for image, _ in samples]), np.array([label for _, label in samples])

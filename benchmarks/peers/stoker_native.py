@@ -1,0 +1,54 @@
+"""Stoker with its C++ engine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import stoker
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.benchmarks.peers.base import Settings, Source
+
+__all__ = ["StokerNative"]
+
+
+class StokerNative:
+    """``stoker.ImageLoader`` as a user writes it."""
+
+    packages: tuple[str, ...] = ("stoker", "numpy")
+    lead = 0
+    engine = "native"
+
+    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+        """Open the dataset and start the engine."""
+        self._loader = stoker.ImageLoader(
+            source.dataset,
+            batch_size=settings.batch_size,
+            transforms=[
+                RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO),
+                RandomHorizontalFlip(),
+                Normalize(mean=MEAN, std=STD),
+            ],
+            shuffle=True,
+            seed=settings.seed,
+            last_batch="drop",
+            engine=self.engine,
+            num_threads=settings.num_threads,
+        )
+        return ()
+
+    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+        """One pass over the loader."""
+        for images, _ in self._loader:
+            yield images
+
+    def close(self) -> None:
+        """Close the loader."""
+        self._loader.close()

@@ -1,0 +1,111 @@
+"""tf.data over TFRecord shards, as TensorFlow's ImageNet pipelines are written (tensorflow/models)."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # read when TensorFlow is imported
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+
+from typing import TYPE_CHECKING, Any
+
+import tensorflow as tf
+
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.benchmarks.peers.base import Settings, Source
+
+__all__ = ["TFData", "TFDataPlain"]
+
+_SHUFFLE_BUFFER = 2048
+
+
+class TFData:
+    """Parallel reads, a shuffle buffer, a parallel map, fused decode and crop, prefetching."""
+
+    packages: tuple[str, ...] = ("tensorflow", "tensorflow-cpu")
+    lead = 0
+    antialias = True
+
+    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+        """Build the dataset."""
+        tf.config.threading.set_inter_op_parallelism_threads(settings.num_threads)
+        tf.config.threading.set_intra_op_parallelism_threads(1)  # a sample is the unit of parallelism
+        self._size, self._raw = settings.size, source.raw
+        options = tf.data.Options()
+        options.threading.private_threadpool_size = settings.num_threads
+        options.threading.max_intra_op_parallelism = 1
+        options.deterministic = False
+        if source.container != "tfrecord":
+            raise Unsupported(f"tf.data reads TFRecord, and this dataset is {source.container}")
+        self._dataset = (
+            self._records(source, settings)
+            .map(self._transform, num_parallel_calls=tf.data.AUTOTUNE)
+            .batch(settings.batch_size, drop_remainder=True, num_parallel_calls=tf.data.AUTOTUNE)
+            .prefetch(tf.data.AUTOTUNE)
+            .with_options(options)
+        )
+        order = f"order from a shuffle buffer of {_SHUFFLE_BUFFER} records"
+        return (order,) if self.antialias else (order, "resizes without antialiasing")
+
+    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+        """One pass over the dataset."""
+        for images, _ in self._dataset:
+            yield images.numpy()
+
+    def close(self) -> None:
+        """Drop the dataset."""
+        del self._dataset
+
+    def _records(self, source: Source, settings: Settings) -> Any:
+        paths = [str(path) for path in source.shards]
+        records = tf.data.TFRecordDataset(paths, num_parallel_reads=min(len(paths), settings.num_threads))
+        return records.shuffle(_SHUFFLE_BUFFER, seed=settings.seed).map(_parse)
+
+    def _transform(self, encoded: Any, label: Any, shape: Any) -> tuple[Any, Any]:
+        sizes = tf.stack([*shape, 3]) if self._raw else tf.image.extract_jpeg_shape(encoded)
+        begin, extent, _ = tf.image.sample_distorted_bounding_box(
+            sizes,
+            tf.zeros([1, 0, 4]),
+            area_range=SCALE,
+            aspect_ratio_range=RATIO,
+            max_attempts=10,
+            use_image_if_no_bounding_boxes=True,
+        )
+        top, left, _ = tf.unstack(begin)
+        height, width, _ = tf.unstack(extent)
+        if self._raw:
+            pixels = tf.reshape(tf.io.decode_raw(encoded, tf.uint8), sizes)
+            image = tf.image.crop_to_bounding_box(pixels, top, left, height, width)
+        else:
+            image = tf.image.decode_and_crop_jpeg(encoded, [top, left, height, width], channels=3)
+        image = tf.image.resize(image, (self._size, self._size), antialias=self.antialias)
+        image = tf.image.random_flip_left_right(image)
+        image = (image / 255.0 - tf.constant(MEAN)) / tf.constant(STD)
+        return tf.transpose(image, (2, 0, 1)), label
+
+
+class TFDataPlain(TFData):
+    """The same without antialiasing, which is what ``tf.image.resize`` does unless asked."""
+
+    antialias = False
+
+
+def _parse(record: Any) -> tuple[Any, Any, Any]:
+    features = tf.io.parse_single_example(
+        record,
+        {
+            "image/encoded": tf.io.FixedLenFeature((), tf.string),
+            "image/class/label": tf.io.FixedLenFeature((), tf.int64),
+            "image/height": tf.io.FixedLenFeature((), tf.int64),
+            "image/width": tf.io.FixedLenFeature((), tf.int64),
+        },
+    )
+    shape = (tf.cast(features["image/height"], tf.int32), tf.cast(features["image/width"], tf.int32))
+    return features["image/encoded"], features["image/class/label"], shape

@@ -1,0 +1,137 @@
+"""PyTorch's DataLoader with worker processes, as torchvision's reference training scripts use it.
+
+With torchvision: ``torchvision.io`` decodes (libjpeg-turbo) and transforms v2 work on uint8 tensors.
+Without it: Pillow decodes and resizes, and the crop law is ours.
+"""
+
+from __future__ import annotations
+
+import io
+import random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+try:
+    import torchvision
+except ImportError:
+    torchvision = None
+
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads
+from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from stoker.benchmarks.peers.base import Settings, Source
+
+__all__ = ["TorchLoader"]
+
+_PREFETCH = 4
+"""Batches a worker works ahead; more than the default 2 never hurt here."""
+
+
+class Samples(Dataset[tuple[torch.Tensor, int]]):  # type: ignore[misc]  # torch is not followed
+    """Samples by index, read and transformed in the worker."""
+
+    def __init__(self, payloads: Payloads, transform: Callable[[Payloads, int], torch.Tensor]) -> None:
+        self._payloads = payloads
+        self._transform = transform
+
+    def __len__(self) -> int:
+        return len(self._payloads)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return self._transform(self._payloads, index), int(self._payloads.label[index])
+
+
+class WithTorchvision:
+    """One image through torchvision's decoder and transforms v2."""
+
+    def __init__(self, size: int, raw: bool) -> None:
+        from torchvision.transforms import v2
+
+        self._raw = raw
+        self._transforms = v2.Compose(
+            [
+                v2.RandomResizedCrop(size, scale=SCALE, ratio=RATIO, antialias=True),
+                v2.RandomHorizontalFlip(),
+                v2.ToDtype(torch.float32, scale=True),
+                v2.Normalize(MEAN, STD),
+            ]
+        )
+
+    def __call__(self, payloads: Payloads, index: int) -> torch.Tensor:
+        if self._raw:
+            pixels = torch.from_numpy(payloads.pixels(index)).permute(2, 0, 1)
+        else:
+            encoded = torch.frombuffer(bytearray(payloads.read(index)), dtype=torch.uint8)
+            pixels = torchvision.io.decode_jpeg(encoded, mode=torchvision.io.ImageReadMode.RGB)
+        image: torch.Tensor = self._transforms(pixels)
+        return image
+
+
+class WithPillow:
+    """One image through Pillow."""
+
+    def __init__(self, size: int, raw: bool) -> None:
+        self._size = size
+        self._raw = raw
+        self._rng: random.Random | None = None
+
+    def __call__(self, payloads: Payloads, index: int) -> torch.Tensor:
+        from PIL import Image
+
+        if self._rng is None:  # the first sample in this worker, which torch has given a seed of its own
+            self._rng = random.Random(torch.initial_seed())  # noqa: S311 - crops, not secrets
+        if self._raw:
+            image = Image.fromarray(payloads.pixels(index))
+        else:
+            image = Image.open(io.BytesIO(payloads.read(index))).convert("RGB")
+        top, left, height, width = random_resized_crop(self._rng, image.height, image.width)
+        cropped = image.crop((left, top, left + width, top + height))
+        pixels = np.asarray(cropped.resize((self._size, self._size), Image.Resampling.BILINEAR))
+        if self._rng.random() < 0.5:
+            pixels = pixels[:, ::-1]
+        return torch.from_numpy(normalised(pixels))
+
+
+class TorchLoader:
+    """DataLoader with persistent worker processes."""
+
+    packages: tuple[str, ...] = ("torch", "torchvision", "pillow")
+    lead = 0
+
+    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+        """Make the loader; the workers start with the first epoch."""
+        transform: Callable[[Payloads, int], torch.Tensor]
+        if torchvision is None:
+            notes: tuple[str, ...] = ("torchvision is not installed: Pillow decodes and resizes",)
+            transform = WithPillow(settings.size, source.raw)
+        else:
+            notes = ()
+            transform = WithTorchvision(settings.size, source.raw)
+        torch.manual_seed(settings.seed)
+        self._loader: DataLoader[Any] = DataLoader(
+            Samples(Payloads(source), transform),
+            batch_size=settings.batch_size,
+            shuffle=True,
+            drop_last=True,
+            num_workers=settings.num_threads,
+            persistent_workers=True,
+            prefetch_factor=_PREFETCH,
+        )
+        return notes
+
+    def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
+        """One pass over the loader."""
+        for images, _ in self._loader:
+            yield images.numpy()
+
+    def close(self) -> None:
+        """Drop the loader, and with it the workers."""
+        del self._loader

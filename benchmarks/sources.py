@@ -1,0 +1,62 @@
+"""From a Stoker dataset to what the other loaders read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import stoker
+from stoker.benchmarks.peers.base import Source
+from stoker.errors import ConfigError
+from stoker.formats.samples import Codec
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+__all__ = ["open_source"]
+
+
+def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> Source:
+    """Describe a dataset to the peers.
+
+    Args:
+        dataset_path: A dataset of JPEG images, or of raw pixels.
+        scratch: An empty folder; the caller removes it.
+
+    Raises:
+        ConfigError: The samples are neither all JPEG nor all raw pixels, which not every peer reads.
+        DatasetError: The path is no dataset.
+    """
+    dataset = stoker.open(dataset_path)
+    samples = dataset.samples(np.arange(len(dataset)))
+    codecs = {Codec(int(value)) for value in np.unique(samples.codec)}
+    if codecs not in ({Codec.JPEG}, {Codec.RAW}):
+        raise ConfigError(
+            f"a comparison needs samples that are all JPEG or all raw pixels, found "
+            f"{', '.join(sorted(codec.name for codec in codecs)) or 'none'}",
+            path=dataset.path,
+            hint="convert with --encoding jpeg or --encoding raw",
+        )
+    table = scratch / "payloads.npz"
+    np.savez(
+        table,
+        paths=np.array([str(path) for path in dataset.data_files]),
+        shard=samples.shard,
+        offset=samples.offset,
+        length=samples.length,
+        label=dataset.labels,
+        height=samples.height,
+        width=samples.width,
+    )
+    folder = dataset.path.resolve()
+    return Source(
+        dataset=folder,
+        container=dataset.manifest.container,
+        shards=tuple(folder / (shard.path or shard.name) for shard in dataset.manifest.shards),
+        table=table,
+        records=len(dataset),
+        raw=codecs == {Codec.RAW},
+        scratch=scratch,
+    )
