@@ -1,160 +1,71 @@
-"""Loaders: what a training loop iterates over."""
+"""What every loader does: passes, epochs, checkpoints, figures, and an end."""
 
 from __future__ import annotations
 
-import json
 import os
 import weakref
-from dataclasses import replace
+from abc import ABC, abstractmethod
 from operator import index
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
-from stoker.pipeline import adapters, devices
-from stoker.pipeline.batch import ColumnSpec, batch_type
-from stoker.pipeline.engines.base import DType, Layout, Output
-from stoker.pipeline.images import ImageStage, OnError, Recipe
-from stoker.pipeline.order import BlockShuffle, FullShuffle, LastBatch, Order, Schedule, Sequential
 from stoker.pipeline.passes import Pass, Progress
 from stoker.pipeline.prefetch import Prefetcher
-from stoker.pipeline.ranks import available_cores, find_ranks
 from stoker.pipeline.state import State
 from stoker.pipeline.stats import Clock, Stats
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-    from stoker.augment.params import ImagePlan
-    from stoker.augment.transforms import Transform
-    from stoker.formats.dataset import Dataset
-    from stoker.pipeline.engines.base import Engine
+    from stoker.pipeline.batch import ColumnSpec
+    from stoker.pipeline.passes import Steps
+    from stoker.pipeline.prefetch import Stage
 
-__all__ = ["DEFAULT_MAX_PIXELS", "ImageLoader", "Loader"]
+__all__ = ["Loader"]
 
-# As Arrow names them; these are what a column of a batch can hold.
-_NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
-    "halffloat",
-    "float",
-    "double",
-}
-
-DEFAULT_MAX_PIXELS = 178_956_970
-"""The largest image that Pillow, too, agrees to decode: twice its ``Image.MAX_IMAGE_PIXELS``."""
+L = TypeVar("L", bound="Loader")
 
 
-class Loader(Protocol):
-    """What every loader of this package offers a training loop and an adapter."""
+class Loader(ABC):
+    """Base of the loaders; each pass over one is an epoch, the next pass the next one.
 
-    def __iter__(self) -> Iterator[Any]: ...
-    def __len__(self) -> int: ...
-    def element_spec(self) -> tuple[ColumnSpec, ...]:
-        """Form of the columns of a batch."""
-
-
-class ImageLoader:
-    """Feeds decoded, augmented batches of images to a training loop, working ahead of it.
-
-    Each pass over the loader is one epoch, the next pass the next one. Leaving a pass early ends it. A
-    batch does not depend on threads, prefetching or engine: it is a function of seed, epoch and step.
+    A subclass says which steps an epoch has, and which stage makes their batches.
 
     Args:
-        dataset: A dataset or the path of one.
-        batch_size: Samples a batch on this rank.
-        transforms: What happens to the images, see :mod:`stoker.augment`; they must end in one size.
-        shuffle: False for the order of the index, True for a full shuffle, or a
-            :class:`~stoker.pipeline.order.BlockShuffle` for storage that wants long reads.
-        seed: Decides the order and every random parameter.
-        rank: This rank; by default found from torch.distributed, JAX, or the launcher's environment.
-        world_size: Number of ranks, likewise.
-        last_batch: "partial" hands out a short last batch, "drop" leaves it out, "pad" fills it and adds a
-            column ``mask``, (N,) bool, False where a sample is padding.
-        engine: "native" (C++), "dali", or "auto": dali where there are a GPU and DALI, else native.
-        device: Where batches are wanted, "cpu" or "cuda:N"; by default where the engine leaves them.
-        output: "numpy", "torch", "tensorflow" or "jax".
-        columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the
-            source), "mask", and any further column of numbers of the index.
-        dtype: "uint8", "float32", "float16" or "bfloat16"; by default what the transforms end in. Floats
-            are in 0..1 before Normalize, as torchvision's ``ToDtype(scale=True)`` makes them.
-        layout: "NCHW", "NHWC", or "NHWC4", which pads the channels to four.
-        num_threads: Engine threads; by default the cores this process may use, shared with the other
-            ranks of this machine.
+        identity: What decides the order and the content of batches, as JSON leaves it.
+        samples: Samples in an epoch over all ranks.
         prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
-        on_error: What a bad sample does: "raise" an error that names it, "skip" leaves it out of its batch,
-            "replace" puts the next good sample of the batch in its place.
-        max_pixels: Images with more are bad samples; checked before anything is decoded.
-        verify: Compare every payload with its checksum.
-
-    Raises:
-        ConfigError: An argument cannot be meant as given.
-        DatasetError: The path is no dataset that can be read.
-        MissingDependencyError: The engine or the output needs a package that is not installed.
     """
 
-    def __init__(
-        self,
-        dataset: Dataset | str | os.PathLike[str],
-        *,
-        batch_size: int,
-        transforms: Sequence[Transform] = (),
-        shuffle: bool | BlockShuffle = False,
-        seed: int = 0,
-        rank: int | None = None,
-        world_size: int | None = None,
-        last_batch: LastBatch = "partial",
-        engine: str = "auto",
-        device: str | None = None,
-        output: str = "numpy",
-        columns: Sequence[str] = ("image", "label"),
-        dtype: DType | None = None,
-        layout: Layout = "NCHW",
-        num_threads: int | None = None,
-        prefetch: int = 3,
-        on_error: OnError = "raise",
-        max_pixels: int = DEFAULT_MAX_PIXELS,
-        verify: bool = True,
-    ) -> None:
+    def __init__(self, identity: Mapping[str, Any], samples: int, prefetch: int) -> None:
         if prefetch < 1:
             raise ConfigError(f"prefetch must be at least 1, found {prefetch}")
-        if on_error not in ("raise", "skip", "replace"):
-            raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
-        if num_threads is not None and num_threads < 1:
-            raise ConfigError(f"num_threads must be at least 1, found {num_threads}")
-        seed = index(seed)  # NumPy's integers too: a checkpoint knows one kind
-        self._ranks = find_ranks(rank, world_size)
-        opened = _open(dataset)
-        plan = _plan(transforms, dtype)
-        order = _order(len(opened), shuffle, seed)
-        self._batch_size = batch_size
-        self._last_batch: LastBatch = last_batch
+        self._identity = identity
+        self._samples = samples
         self._prefetch = prefetch
-        names = _columns(columns, opened, last_batch)
-        recipe_output = Output(plan.dtype, layout)
-        self._recipe = Recipe(opened, order, plan, recipe_output, names, on_error, seed, batch_type(names))
-        self._identity = _identity(self._recipe)
-        self._next = State(0, 0, self._identity)
+        self._next = State(0, 0, identity)
         self._progress: Progress | None = None
-        self._schedule(start=0)  # refuses a bad batch_size or last_batch before anything is started
         self._pass: weakref.ref[Pass[Any]] | None = None
         self._clock = Clock()
         self._closed = False
         self._process = os.getpid()
-        if output == "numpy" and device is None:
-            device = "cpu"
-        threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
-        engine_name, engine_device = devices.choose(engine, device, self._ranks.local_rank)
-        wanted = device or (None if engine_device == "cpu" else engine_device)
-        self._adapter = adapters.load(output, wanted and devices.place(wanted, self._ranks.local_rank))
-        self._engine = _engine(
-            engine_name,
-            engine_device,
-            self._recipe,
-            num_threads=threads,
-            depth=min(prefetch, max(2, -(-2 * threads // batch_size))),
-            batch_size=batch_size,
-            max_pixels=max_pixels,
-            verify=verify,
-        )
+
+    @abstractmethod
+    def element_spec(self) -> tuple[ColumnSpec, ...]:
+        """Form of the columns of a batch, without the batch axis."""
+
+    @abstractmethod
+    def _schedule(self, start: int) -> Any:
+        """The :class:`~stoker.pipeline.passes.Steps` of an epoch taken up at position ``start``."""
+
+    @abstractmethod
+    def _stage(self, schedule: Any, epoch: int) -> Stage[Any]:
+        """What makes the batches of those steps."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Free threads and memory."""
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next pass; one that is still running is ended."""
@@ -167,17 +78,11 @@ class ImageLoader:
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new one.")
         state, self._next = self._next, State(self._next.epoch + 1, 0, self._identity)
-        self._progress = Progress(state.epoch, self._schedule(state.position))
-        stage = ImageStage(
-            self._recipe,
-            self._progress.schedule,
-            state.epoch,
-            engine=self._engine,
-            adapter=self._adapter,
-            clock=self._clock,
-        )
+        schedule: Steps = self._schedule(state.position)
+        self._progress = Progress(state.epoch, schedule)
         self._clock.begin()
-        running = Pass(self, Prefetcher(stage, self._prefetch, self._clock), self._progress, self._clock)
+        batches = Prefetcher(self._stage(schedule, state.epoch), self._prefetch, self._clock)
+        running = Pass(self, batches, self._progress, self._clock)
         self._pass = weakref.ref(running)
         return running
 
@@ -185,7 +90,7 @@ class ImageLoader:
         """Batches of a whole epoch on this rank."""
         return len(self._schedule(start=0))
 
-    def __enter__(self) -> ImageLoader:
+    def __enter__(self: L) -> L:
         return self
 
     def __exit__(
@@ -195,43 +100,6 @@ class ImageLoader:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-    def __repr__(self) -> str:
-        return (
-            f"<ImageLoader of {self._recipe.dataset!r}: {len(self)} batches of {self._batch_size}, "
-            f"engine {self._engine.name} on {self._engine.device}, "
-            f"rank {self._ranks.rank} of {self._ranks.world_size}>"
-        )
-
-    @property
-    def dataset(self) -> Dataset:
-        """What is drawn from."""
-        return self._recipe.dataset
-
-    @property
-    def engine(self) -> str:
-        """Name of the engine that runs."""
-        return self._engine.name
-
-    @property
-    def device(self) -> str:
-        """Where the engine leaves images, "cpu" or "cuda:N"."""
-        return self._engine.device
-
-    def element_spec(self) -> tuple[ColumnSpec, ...]:
-        """Form of the columns of a batch, without the batch axis."""
-        output = self._recipe.output
-        known = {
-            "image": (output.dtype, output.shape(0, self._recipe.plan.size)[1:]),
-            "key": ("str", ()),
-            "mask": ("bool", ()),
-            "row": ("int64", ()),
-        }
-        dataset = self._recipe.dataset
-        return tuple(
-            ColumnSpec(name, *(known[name] if name in known else (dataset.column(name).dtype.name, ())))
-            for name in self._recipe.columns
-        )
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass runs this epoch, from its beginning."""
@@ -257,7 +125,7 @@ class ImageLoader:
         Raises:
             CheckpointError: The state belongs to another dataset or configuration; says what differs.
         """
-        loaded = State.from_dict(state, self._identity, len(self._recipe.dataset))
+        loaded = State.from_dict(state, self._identity, self._samples)
         self._end_pass()
         self._next, self._progress = loaded, None
 
@@ -270,79 +138,10 @@ class ImageLoader:
         self._end_pass()
         if not self._closed:
             self._closed = True
-            self._engine.close()
-
-    def _schedule(self, start: int) -> Schedule:
-        ranks = self._ranks
-        samples = self._recipe.order.n
-        return Schedule(samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start)
+            self._release()
 
     def _end_pass(self) -> None:
         running = self._pass() if self._pass else None
         if running is not None:
             running.end()
         self._pass = None
-
-
-def _open(dataset: Dataset | str | os.PathLike[str]) -> Dataset:
-    from stoker.formats import dataset as datasets
-
-    opened = dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
-    if not len(opened):
-        raise ConfigError("the dataset has no samples", path=opened.path)
-    if opened.manifest.kind != "image":
-        raise ConfigError(
-            f"ImageLoader reads images, and this dataset holds {opened.manifest.kind}", path=opened.path
-        )
-    return opened
-
-
-def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
-    from stoker.augment.params import compile_image
-
-    return compile_image(transforms, dtype)
-
-
-def _order(n: int, shuffle: bool | BlockShuffle, seed: int) -> Order:
-    if isinstance(shuffle, BlockShuffle):
-        return replace(shuffle, n=n, seed=seed)
-    if not isinstance(shuffle, bool):
-        raise ConfigError(f"shuffle must be True, False or a BlockShuffle, found {shuffle!r}")
-    return FullShuffle(n, seed) if shuffle else Sequential(n)
-
-
-def _columns(columns: Sequence[str], dataset: Dataset, last_batch: LastBatch) -> tuple[str, ...]:
-    names = tuple(columns)
-    if last_batch == "pad" and "mask" not in names:
-        names = (*names, "mask")
-    types = dataset.index.types
-    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in _NUMBERS)}
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"columns: there is no {name!r}", hint=f"There are {', '.join(sorted(known))}.")
-    if not names:
-        raise ConfigError("columns must name at least one column")
-    return names
-
-
-def _identity(recipe: Recipe) -> dict[str, Any]:
-    """What decides the order and the pixels, as JSON leaves it."""
-    identity = {
-        "dataset": recipe.dataset.fingerprint,
-        "seed": recipe.seed,
-        "order": repr(recipe.order),
-        "transforms": recipe.plan.to_json(),
-    }
-    return cast("dict[str, Any]", json.loads(json.dumps(identity)))
-
-
-def _engine(name: str, device: str, recipe: Recipe, **settings: Any) -> Engine:
-    files = [str(path) for path in recipe.dataset.data_files]
-    if name == "dali":
-        from stoker.pipeline.engines.dali import DaliEngine
-
-        return DaliEngine(files, recipe.dataset.data_sizes, recipe.output, device=device, **settings)
-    from stoker.pipeline.engines.native import NativeEngine
-
-    del settings["batch_size"]
-    return NativeEngine(files, recipe.dataset.data_sizes, recipe.output, **settings)

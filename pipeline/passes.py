@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.state import State
@@ -11,13 +11,21 @@ from stoker.pipeline.state import State
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stoker.pipeline.order import Schedule
     from stoker.pipeline.prefetch import Prefetcher
     from stoker.pipeline.stats import Clock
 
-__all__ = ["Pass", "Progress"]
+__all__ = ["Pass", "Progress", "Steps"]
 
 T = TypeVar("T")
+
+
+class Steps(Protocol):
+    """The steps of an epoch, or of what is left of one."""
+
+    def __len__(self) -> int: ...
+
+    def consumed(self, steps: int) -> int:
+        """Position in the epoch after ``steps`` steps."""
 
 
 @dataclass
@@ -25,7 +33,7 @@ class Progress:
     """How far the consumer is in the pass that was started last."""
 
     epoch: int
-    schedule: Schedule
+    schedule: Steps
     received: int = 0
 
     def state(self, identity: Mapping[str, Any]) -> State:

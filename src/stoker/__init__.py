@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stoker.formats.convert import convert
     from stoker.formats.dataset import Dataset, open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.verify import verify
-    from stoker.pipeline.loader import ImageLoader
+    from stoker.pipeline.image_loader import ImageLoader
 
 __all__ = [
     "Dataset",
@@ -42,7 +42,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Dataset": "stoker.formats.dataset",
-    "ImageLoader": "stoker.pipeline.loader",
+    "ImageLoader": "stoker.pipeline.image_loader",
     "convert": "stoker.formats.convert",
     "open": "stoker.formats.dataset",
     "verify": "stoker.formats.verify",
