@@ -7,6 +7,7 @@
     │   └── StaleIndexError                      index, manifest and shards do not belong together
     ├── SourceError           (ValueError)       a source of a conversion cannot be used
     ├── LockedError           (BlockingIOError)  another process is writing into the same folder
+    ├── WriteError            (OSError)          the disk is full or refuses a write
     ├── SampleError           (ValueError)       one sample is bad; names shard, record and key
     │   ├── CorruptRecordError                   checksum, length or framing is wrong
     │   └── DecodeError                          the bytes are intact and are no decodable image
@@ -35,6 +36,7 @@ __all__ = [
     "SourceError",
     "StaleIndexError",
     "StokerError",
+    "WriteError",
 ]
 
 
@@ -121,6 +123,10 @@ class SourceError(StokerError, ValueError):
 
 class LockedError(StokerError, BlockingIOError):
     """Another process is writing into the same folder."""
+
+
+class WriteError(StokerError, OSError):
+    """The disk is full or refuses a write."""
 
 
 class SampleError(StokerError, ValueError):

@@ -1,0 +1,213 @@
+"""A list of images as a source: CSV with a header line, JSON (an array of objects) or JSON Lines.
+
+Every entry has ``path`` and ``label``; whatever else it has becomes a column of the index: integers,
+floats, or text. A label is a number, or a name, and then the sorted names are the classes; in JSON
+it may be a list of either.
+
+A relative path starts at the folder of the list and stays in it, links included: a list from
+somewhere else must not gather files that nobody meant. An absolute path says what it means and is
+taken as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import SourceError
+from stoker.formats.files import open_regular
+from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
+from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
+
+__all__ = ["list_file"]
+
+_RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, "label", "row", "image"}
+_LARGEST = 1 << 63
+
+Entry = Mapping[str, Any]
+
+
+class _Found(NamedTuple):
+    key: str
+    entry: int
+    size: int
+    modified: int
+
+
+def list_file(path: str | os.PathLike[str]) -> Listing:
+    """List the images that a file names; each of them once.
+
+    Raises:
+        SourceError: The file is no such list; says in which entry and why.
+    """
+    file = Path(path)
+    entries = _read(file)
+    for number, entry in enumerate(entries):
+        _check(file, number, entry)
+    found, skipped = _find(os.path.realpath(file.parent), entries)
+    if not found:
+        raise SourceError("the list names no image that can be read", path=file)
+    found.sort()
+    kept = [entries[item.entry] for item in found]
+    labels, classes = _labels(file, [entry["label"] for entry in kept])
+    return Listing(
+        root=Path(os.path.realpath(file.parent)),
+        keys=pa.array([item.key for item in found], pa.large_string()),
+        sizes=np.array([item.size for item in found], np.int64),
+        modified=np.array([item.modified for item in found], np.int64),
+        labels=labels,
+        classes=classes,
+        columns=_columns(kept),
+        skipped=tuple(sorted(skipped)),
+    )
+
+
+def _fail(file: Path, message: str) -> NoReturn:
+    raise SourceError(
+        message,
+        path=file,
+        hint="expected is CSV with a header line, a JSON array of objects, or JSON Lines, each with path "
+        "and label",
+    )
+
+
+def _read(file: Path) -> list[Entry]:
+    reader = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl}.get(file.suffix.lower())
+    if reader is None:
+        _fail(file, "the source is neither a folder nor a .csv, .json or .jsonl file")
+    try:
+        with open_regular(file) as (descriptor, _), os.fdopen(os.dup(descriptor), "rb") as stream:
+            # utf-8-sig: spreadsheets write a byte order mark.
+            return reader(file, stream.read().decode("utf-8-sig"))
+    except OSError as error:
+        raise SourceError(f"the list cannot be read: {error.strerror or error}", path=file) from error
+    except (ValueError, RecursionError, csv.Error) as error:
+        _fail(file, f"the list cannot be parsed: {error}")
+
+
+def _read_csv(file: Path, text: str) -> list[Entry]:
+    rows = csv.reader(text.splitlines(keepends=True), strict=True)
+    header = next(rows, [])
+    if len(set(header)) != len(header):
+        _fail(file, "two columns have the same name")
+    entries: list[Entry] = []
+    for row in rows:
+        if row and len(row) != len(header):
+            _fail(file, f"line {rows.line_num} has {len(row)} fields where the header has {len(header)}")
+        if row:
+            entries.append(dict(zip(header, row, strict=True)))
+    for name in header:
+        if name != "path":
+            _convert_column(entries, name)
+    return entries
+
+
+def _convert_column(entries: list[Entry], name: str) -> None:
+    """Make numbers of a column of text in which there is nothing else."""
+    for kind in (int, float):
+        try:
+            values = [kind(entry[name]) for entry in entries]
+        except ValueError:
+            continue
+        for entry, value in zip(entries, values, strict=True):
+            entry[name] = value  # type: ignore[index]  # these are dicts of our own
+        return
+
+
+def _read_json(file: Path, text: str) -> list[Entry]:
+    document = json.loads(text)
+    if not isinstance(document, list):
+        _fail(file, "the JSON is no array")
+    return document
+
+
+def _read_jsonl(_: Path, text: str) -> list[Entry]:
+    return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+
+def _check(file: Path, number: int, entry: Any) -> None:
+    where = f"entry {number + 1}"
+    if not isinstance(entry, dict):
+        _fail(file, f"{where} is no object")
+    for name in ("path", "label"):
+        if name not in entry:
+            _fail(file, f"{where} has no {name}")
+    if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
+        _fail(file, f"{where} has a path that is no file name: {entry['path']!r}")
+    labels = entry["label"] if isinstance(entry["label"], list) else [entry["label"]]
+    for label in labels:
+        if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
+            _fail(file, f"{where} has a label that is neither number nor name: {label!r}")
+    if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
+        _fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
+
+
+def _find(root: str, entries: list[Entry]) -> tuple[list[_Found], list[Skip]]:
+    """The files that are there, and why the others are not taken."""
+    found: dict[str, _Found] = {}
+    skipped: list[Skip] = []
+    for number, entry in enumerate(entries):
+        key = os.path.normpath(entry["path"])
+        reason, detail = "", ""
+        try:
+            key.encode()
+            target = os.path.realpath(os.path.join(root, key))  # noqa: PTH118 - a path object a file costs more
+            if not key.startswith("/") and not inside(target, root):
+                reason = "path that leaves the source"
+            elif key in found:
+                reason = "listed twice"
+            elif not is_regular(status := os.stat(target)):  # noqa: PTH116 - likewise
+                reason = "not a regular file"
+            else:
+                found[key] = _Found(key, number, status.st_size, status.st_mtime_ns)
+        except UnicodeEncodeError:
+            reason = "name is not UTF-8"
+        except OSError as error:
+            reason, detail = "unreadable", error.strerror or ""
+        if reason:
+            skipped.append(Skip(printable(key), reason, detail))
+    return list(found.values()), skipped
+
+
+def _labels(file: Path, labels: list[Any]) -> tuple[pa.Array, tuple[str, ...]]:
+    several = any(isinstance(label, list) for label in labels)
+    lists = [label if isinstance(label, list) else [label] for label in labels]
+    kinds = {type(label) for some in lists for label in some}
+    if len(kinds) > 1:
+        _fail(file, "some labels are numbers and some are names")
+    classes: tuple[str, ...] = ()
+    if kinds == {str}:
+        classes = tuple(sorted({label for some in lists for label in some}))
+        number = {name: i for i, name in enumerate(classes)}
+        lists = [[number[label] for label in some] for some in lists]
+    if several:
+        return pa.array(lists, pa.large_list(pa.int64())), classes
+    return pa.array([some[0] for some in lists], pa.int64()), classes
+
+
+def _columns(entries: list[Entry]) -> dict[str, pa.Array]:
+    """Further columns: int64 or float64 where all values are such numbers, else text."""
+    names = sorted({name for entry in entries for name in entry} - {"path", "label"})
+    return {name: _column([entry.get(name) for entry in entries]) for name in names}
+
+
+def _column(values: list[Any]) -> pa.Array:
+    kinds = {type(value) for value in values}
+    if kinds == {int} and all(abs(value) < _LARGEST for value in values):
+        return pa.array(values, pa.int64())
+    if kinds <= {int, float, type(None)} and kinds != {type(None)}:
+        return pa.array([float("nan") if value is None else float(value) for value in values], pa.float64())
+    return pa.array([_text(value) for value in values], pa.large_string())
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)

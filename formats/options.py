@@ -1,0 +1,154 @@
+"""Options of a conversion, checked and in one form."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from typing import Any, Literal, cast
+
+from stoker.errors import ConfigError
+from stoker.formats.containers import CONTAINERS
+from stoker.formats.header import MAX_PIXELS
+
+__all__ = ["ConvertOptions", "Encoding", "ResizeMode", "parse_resize", "parse_share", "parse_size"]
+
+Encoding = Literal["keep", "jpeg", "png", "raw"]
+ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
+
+_ENCODINGS = ("keep", "jpeg", "png", "raw")
+_SUBSAMPLINGS = ("444", "422", "420")
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+_LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
+
+
+@dataclass(frozen=True)
+class ConvertOptions:
+    """How a source becomes shards.
+
+    Attributes:
+        container: tfrecord or lmdb.
+        seed: Seed of the global shuffle, from 0; None keeps the sorted order.
+        mode: How images are resized: none, shorter, longer, squash, crop, fill.
+        height: Pixels; of the shorter or longer side where ``mode`` says so. 0 with ``none``.
+        width: Likewise.
+        encoding: keep, jpeg, png or raw.
+        quality: Of JPEG, 1 to 100.
+        subsampling: Of JPEG: 444, 422 or 420.
+        shard_bytes: Bytes that a shard has at most, unless a sample alone has more; 0 if not by size.
+        shard_records: Records that a shard has at most; 0 if not by records.
+        shards: Number of shards; 0 if not by number.
+        val: Share of each class that goes to ``val``, 0 to 1.
+        test: Likewise to ``test``.
+        class_depth: Number of leading folders that name the class; None for all.
+        max_pixels: Largest image that is taken.
+        strict: Whether the first file that would be skipped stops the conversion.
+    """
+
+    container: str = "tfrecord"
+    seed: int | None = None
+    mode: ResizeMode = "none"
+    height: int = 0
+    width: int = 0
+    encoding: Encoding = "keep"
+    quality: int = 90
+    subsampling: str = "420"
+    shard_bytes: int = 0
+    shard_records: int = 0
+    shards: int = 0
+    val: Fraction = Fraction(0)
+    test: Fraction = Fraction(0)
+    class_depth: int | None = None
+    max_pixels: int = MAX_PIXELS
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        _one_of("format", self.container, CONTAINERS)
+        _one_of("encoding", self.encoding, _ENCODINGS)
+        _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
+        _within("quality", self.quality, 1, 100)
+        _within("max_pixels", self.max_pixels, 1, MAX_PIXELS)
+        if self.seed is not None:
+            _within("seed", self.seed, 0, (1 << 64) - 1)
+        if self.class_depth is not None:
+            _within("class_depth", self.class_depth, 1, 4096)
+        if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:
+            raise ConfigError("shards are made by one of shard_size, shard_records and shards, each above 0")
+        if self.val + self.test >= 1:
+            raise ConfigError(
+                f"val and test leave nothing to train on: {float(self.val):g} + {float(self.test):g} of all"
+            )
+        if self.mode != "none" and self.height * self.width > self.max_pixels:
+            raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
+
+    @property
+    def keeps_bytes(self) -> bool:
+        """Whether every image is stored as it is."""
+        return self.mode == "none" and self.encoding == "keep"
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the datasets that are made; one without a name if there are no splits."""
+        if not self.val and not self.test:
+            return ("",)
+        return ("train", *(["val"] if self.val else []), *(["test"] if self.test else []))
+
+    def to_manifest(self) -> dict[str, str | int | float | bool | None]:
+        """As the manifest states them."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {
+            "made_by": "convert",
+            **{name: float(v) if isinstance(v, Fraction) else v for name, v in values.items()},
+        }
+
+
+def parse_size(name: str, value: str | int) -> int:
+    """Read a number of bytes: 256MB, 1.5 GiB, 1000000. M is 10^6 and Mi is 2^20."""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?|)B?\s*", str(value).upper())
+    if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
+        raise ConfigError(f"{name} must be a number of bytes such as 256MB or 1GiB, not {value!r}")
+    return size
+
+
+def parse_share(name: str, value: str | float | Fraction) -> Fraction:
+    """Read a share of all samples: 0.1, "0.1" or "10%", exactly as it is written."""
+    text = str(value).strip()
+    try:
+        share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share < 1:
+        raise ConfigError(f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, not {value!r}")
+    return share
+
+
+def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
+    """Read a resize such as shorter=256 or fill=224x224 (height x width): (mode, height, width).
+
+    The modes are those of DIGITS, and of torchvision's ``Resize(n)`` for ``shorter``:
+    ``shorter`` and ``longer`` scale so that that side has so many pixels; ``squash`` scales both
+    sides, each by its own factor; ``crop`` scales to cover height x width and cuts out the centre;
+    ``fill`` scales to fit within height x width and puts black around.
+    """
+    if value is None:
+        return "none", 0, 0
+    match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", value.strip())
+    if match is None:
+        raise ConfigError(
+            f"resize must be shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, not {value!r}"
+        )
+    mode = cast("ResizeMode", match[1] or match[3])
+    height, width = (int(match[2]),) * 2 if match[1] else (int(match[4]), int(match[5]))
+    for side in (height, width):
+        _within("a side in resize", side, 1, _LONGEST_SIDE)
+    return mode, height, width
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def _within(name: str, value: Any, low: int, high: int) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ConfigError(f"{name} must be an integer from {low} to {high}, not {value!r}")

@@ -1,0 +1,190 @@
+"""Planning a conversion: which sample goes to which split and which shard, in which order.
+
+Pure: a plan follows from a listing and options alone. Nothing is read and nothing is written, so
+every shard of a plan can be made anywhere, at any time, and again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+import stoker
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from fractions import Fraction
+
+    import numpy.typing as npt
+
+    from stoker.formats.listing import Listing
+    from stoker.formats.options import ConvertOptions
+
+    Rows = npt.NDArray[np.int64]
+
+__all__ = ["ConversionPlan", "PlannedShard", "plan_conversion"]
+
+# What a record has beside its payload, about: framing, the names of the features, the key.
+_RECORD_OVERHEAD = 300
+
+
+@dataclass(frozen=True)
+class PlannedShard:
+    """One shard of a plan.
+
+    Attributes:
+        split: Name of its dataset; empty where there are no splits.
+        position: Position in that dataset, from 0.
+        rows: (N,) int64, rows of the listing in the order in which they are written.
+    """
+
+    split: str
+    position: int
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class ConversionPlan:
+    """All that there is to know for making any of the shards.
+
+    Attributes:
+        options: How.
+        listing: Of what.
+        shards: In the order of the splits and of the positions in them.
+        fingerprint: SHA-256 in hexadecimal of options, listing and version: the same plan, the same bytes.
+    """
+
+    options: ConvertOptions
+    listing: Listing
+    shards: tuple[PlannedShard, ...]
+    fingerprint: str
+
+
+def plan_conversion(listing: Listing, options: ConvertOptions) -> ConversionPlan:
+    """Plan a conversion.
+
+    Raises:
+        ConfigError: A split that was asked for would get no sample.
+    """
+    shards = []
+    for split, rows in split_rows(listing, options).items():
+        if not len(rows):
+            raise ConfigError(
+                f"{split} would get none of {len(listing)} samples",
+                hint="ask for a larger share, or for none",
+            )
+        ordered = shuffled(rows, options.seed)
+        for position, part in enumerate(shard_rows(estimated_bytes(listing, options)[ordered], options)):
+            shards.append(PlannedShard(split, position, ordered[part]))
+    identity = json.dumps([stoker.__version__, options.to_manifest(), listing.fingerprint()])
+    return ConversionPlan(options, listing, tuple(shards), hashlib.sha256(identity.encode()).hexdigest())
+
+
+def split_rows(listing: Listing, options: ConvertOptions) -> dict[str, Rows]:
+    """Rows of the listing by split, in ascending order.
+
+    In each class the samples with the lowest hashes of their keys go to ``val`` and those with the
+    highest to ``test``: which ones they are depends on no seed, and when files come or go only those
+    at the edge move. At least one sample of a class stays in ``train``.
+    """
+    everything = np.arange(len(listing), dtype=np.int64)
+    if options.splits == ("",):
+        return {"": everything}
+    classes = _stratum(listing)
+    order = np.lexsort((_key_hashes(listing), classes))
+    counts = np.bincount(classes)
+    ties = _hashes(list(listing.classes) if listing.classes else [str(i) for i in range(len(counts))])
+    val = np.minimum(shares(counts, options.val, ties), np.maximum(counts - 1, 0))
+    test = np.minimum(shares(counts, options.test, ties), np.maximum(counts - 1 - val, 0))
+    rank = np.empty(len(listing), np.int64)
+    rank[order] = everything - (np.cumsum(counts) - counts)[classes[order]]
+    in_val = rank < val[classes]
+    in_test = rank >= (counts - test)[classes]
+    parts = {"train": ~in_val & ~in_test, "val": in_val, "test": in_test}
+    return {split: np.flatnonzero(parts[split]).astype(np.int64) for split in options.splits}
+
+
+def _stratum(listing: Listing) -> Rows:
+    """A small number for each sample, the same for samples to be divided alike: its first label."""
+    labels = pc.list_element(listing.labels, 0) if listing.multi_label else listing.labels
+    numbers = np.asarray(labels.to_numpy(zero_copy_only=False), np.int64)
+    if listing.classes:
+        return numbers
+    return np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def shares(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64]) -> Rows:
+    """Divide ``share`` of all samples among classes by the largest remainders.
+
+    Every class gets its exact share rounded down or up, and the total is the exact share of all,
+    rounded to the nearest.
+
+    Args:
+        counts: (C,) samples of each class.
+        share: From 0 to 1.
+        ties: (C,) which of equal remainders come first.
+    """
+    numerator, denominator = share.numerator, share.denominator
+    # Python's integers: an exact share may have a denominator of any size.
+    exact = [int(count) * numerator for count in counts]
+    whole = np.array([value // denominator for value in exact], np.int64)
+    total = (2 * sum(exact) + denominator) // (2 * denominator)
+    by_remainder = sorted(range(len(exact)), key=lambda i: (-(exact[i] % denominator), int(ties[i])))
+    whole[by_remainder[: total - int(whole.sum())]] += 1
+    return whole
+
+
+def _key_hashes(listing: Listing) -> npt.NDArray[np.uint64]:
+    return _hashes(listing.keys.to_pylist())
+
+
+def _hashes(names: list[str]) -> npt.NDArray[np.uint64]:
+    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+def shuffled(rows: Rows, seed: int | None) -> Rows:
+    """A permutation of the rows that depends on the seed and their number alone.
+
+    It sorts by the raw output of Philox, which NumPy promises to keep; the streams of its
+    distributions and of ``shuffle`` may change between versions (NEP 19).
+    """
+    if seed is None:
+        return rows
+    return rows[np.argsort(np.random.Philox(key=seed).random_raw(len(rows)), kind="stable")]
+
+
+def estimated_bytes(listing: Listing, options: ConvertOptions) -> Rows:
+    """(N,) bytes that each record takes, about; exact payloads where raw pixels of one size are written."""
+    if options.encoding == "raw" and options.mode in ("squash", "crop", "fill"):
+        payload = np.full(len(listing), options.height * options.width * 3, np.int64)
+    else:
+        payload = listing.sizes
+    return payload + _RECORD_OVERHEAD
+
+
+def shard_rows(sizes: Rows, options: ConvertOptions) -> list[slice]:
+    """Divide samples in a row into shards, none of them empty.
+
+    Args:
+        sizes: (N,) bytes of each sample, N at least 1.
+        options: Whose ``shard_bytes``, ``shard_records`` or ``shards`` counts.
+    """
+    n = len(sizes)
+    if options.shard_records:
+        starts = np.arange(0, n, options.shard_records)
+    elif options.shards:
+        number = min(options.shards, n)
+        starts = np.arange(number, dtype=np.int64) * n // number
+    else:
+        ends = np.cumsum(sizes)
+        number = max(1, -(-int(ends[-1]) // options.shard_bytes))
+        # Shards of equal size rather than full ones and a rest: readers share them out evenly.
+        limits = np.arange(1, number, dtype=np.int64) * (int(ends[-1]) // number)
+        starts = np.unique(np.concatenate([[0], np.minimum(np.searchsorted(ends, limits), n - 1)]))
+    return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], n], strict=True)]
