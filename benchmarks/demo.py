@@ -1,0 +1,136 @@
+"""`make demo`: photographs to shards, a network trained on them, and a comparison with the native loaders.
+
+Everything is written to ``out/demo`` (or ``--out``); run it again and the shards are taken as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+import stoker
+from stoker.benchmarks.copies import copy_photographs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PHOTOS = Path(__file__).resolve().parent.parent / "examples" / "photos"
+
+_BATCH_SIZE = 36
+_TRAINING_SECONDS = 50
+_FEWEST_EPOCHS, _MOST_EPOCHS = 12, 60
+_COPIES = 8  # of each photograph, so that a round of the comparison takes seconds
+
+
+def main() -> None:
+    """Run the three parts and say what each one did."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--photos", type=Path, default=PHOTOS, help="a folder with train/CLASS and val/CLASS")
+    parser.add_argument("--out", type=Path, default=Path("out/demo"))
+    parser.add_argument("--rounds", type=int, default=3, help="of the comparison")
+    options = parser.parse_args()
+    console = Console(highlight=False)
+
+    console.rule("[bold]1. Photographs to shards", align="left")
+    shards = {split: options.out / split for split in ("train", "val")}
+    for split, folder in shards.items():
+        _convert(options.photos / split, folder, console)
+
+    console.rule("[bold]2. A network fed by the loader", align="left")
+    _train(shards["train"], shards["val"], console)
+
+    console.rule("[bold]3. Images a second against the native loaders", align="left")
+    _compare(options.photos / "train", options.out, options.rounds, console)
+
+
+def _convert(source: Path, target: Path, console: Console) -> None:
+    if (target / "dataset.json").exists():
+        dataset = stoker.open(target)
+        console.print(f"{target}: {len(dataset)} photographs, as they were")
+        return
+    summary = stoker.convert(source, target, seed=0)
+    console.print(
+        f"{target}: {summary.written} photographs, {summary.bytes / 1e6:.1f} MB in {summary.shards} shard, "
+        f"{summary.seconds:.2f} s"
+    )
+
+
+def _train(train_set: Path, held_out: Path, console: Console) -> None:
+    import torch
+
+    from stoker.benchmarks.training import evaluate, make_network, stoker_loaders, train
+
+    torch.manual_seed(0)
+    training, evaluation = stoker_loaders(train_set, held_out, _BATCH_SIZE, seed=0)
+    classes = training.dataset.num_classes
+    console.print(f"{training!r}")
+    epochs = _epochs_that_fit(
+        lambda: train(make_network(classes), training, epochs=1, steps_per_epoch=len(training))
+    )
+    network = make_network(classes)
+    training.set_epoch(0)
+    with Progress(
+        TextColumn("epoch {task.fields[epoch]}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("loss {task.fields[loss]:.3f}"),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not sys.stdout.isatty(),
+    ) as bar:
+        task = bar.add_task("training", total=epochs * len(training), epoch=0, loss=float("nan"))
+        train(
+            network,
+            training,
+            epochs=epochs,
+            steps_per_epoch=len(training),
+            after_step=lambda step, loss: bar.update(
+                task, completed=step, loss=loss, epoch=(step - 1) // len(training) + 1
+            ),
+        )
+    console.print(
+        f"{epochs} epochs. Accuracy on {len(evaluation.dataset)} held-out photographs of {classes} classes: "
+        f"[bold]{evaluate(network, evaluation):.1%}[/] (chance is {1 / classes:.1%})"
+    )
+    console.print(training.stats().verdict)
+
+
+def _epochs_that_fit(epoch: Callable[[], Any]) -> int:
+    """How many epochs take about as long as the demo may train on this machine."""
+    epoch()
+    began = time.perf_counter()
+    epoch()
+    seconds = time.perf_counter() - began
+    return max(_FEWEST_EPOCHS, min(_MOST_EPOCHS, round(_TRAINING_SECONDS / seconds)))
+
+
+def _compare(photos: Path, out: Path, rounds: int, console: Console) -> None:
+    from stoker.benchmarks.bench import run_bench
+    from stoker.benchmarks.table import show
+
+    dataset = out / "bench"
+    if not (dataset / "dataset.json").exists():
+        copies = copy_photographs(photos, out / "copies", _COPIES)
+        stoker.convert(copies, dataset, seed=0)
+    with console.status("measuring, each loader in turn") as status:
+        comparison = run_bench(
+            dataset,
+            ("torch", "tfdata", "dali"),
+            out / "bench.json",
+            rounds=rounds,
+            workload=f"photographs as they are, {_COPIES} copies of each",
+            report=status.update,
+        )
+    show(comparison)
+
+
+if __name__ == "__main__":
+    main()
