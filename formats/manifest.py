@@ -116,6 +116,8 @@ class Manifest:
         names = [shard.name for shard in self.shards]
         if len(set(names)) != len(names):
             raise DatasetError("two shards have the same name")
+        if self.index.rows > (records := sum(shard.records for shard in self.shards)):
+            raise DatasetError(f"the index has {self.index.rows} rows, and the shards have {records} records")
         for reason, count in self.skipped.items():
             _check_count(f"skipped[{reason!r}]", count)
 

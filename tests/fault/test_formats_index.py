@@ -1,0 +1,227 @@
+"""A stale, damaged or hostile index or manifest: refused with a hint, and never run."""
+
+import json
+import os
+import pickle
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import stoker
+from stoker.errors import DatasetError, StokerError
+from stoker.formats.index import Index
+from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME
+
+Make = Callable[..., Path]
+
+
+def test_every_flipped_bit_of_an_index_is_found(make_dataset: Make) -> None:
+    folder = make_dataset()
+    path = folder / INDEX_NAME
+    good = path.read_bytes()
+    for bit in range(0, len(good) * 8, 7):
+        data = bytearray(good)
+        data[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(data)
+        with pytest.raises(DatasetError, match="digest differs") as caught:
+            stoker.open(folder)
+        assert "convert or index again" in str(caught.value)
+
+
+def test_every_cut_of_an_index_is_found(make_dataset: Make) -> None:
+    folder = make_dataset()
+    good = (folder / INDEX_NAME).read_bytes()
+    for length in range(0, len(good), 5):
+        (folder / INDEX_NAME).write_bytes(good[:length])
+        with pytest.raises(DatasetError, match="bytes where the manifest says"):
+            stoker.open(folder)
+        with pytest.raises(DatasetError):
+            Index.open(folder / INDEX_NAME)
+
+
+FUZZ = """
+import random, struct, sys
+from pathlib import Path
+from stoker.errors import StokerError
+from stoker.formats.index import Index
+
+good, path = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2])
+rng = random.Random(0)
+for i in range(3000):
+    data = bytearray(good)
+    for _ in range(rng.choice([1, 1, 2, 5])):
+        end = len(data) - 9
+        at = rng.choice([rng.randrange(end), rng.randrange(1500), end - rng.randrange(1500)])
+        value = rng.choice([-1, 0, 1, 2**31 - 1, 2**63 - 1, -(2**63), 1 << 40, len(data)])
+        if rng.random() < 0.5:
+            data[at] ^= 1 << rng.randrange(8)
+        else:
+            struct.pack_into("<q", data, at & ~7, value)
+    # A new file each time: the one before is mapped still.
+    path.unlink(missing_ok=True)
+    path.write_bytes(data)
+    try:
+        index = Index.open(path)
+        if len(index) > 6:
+            continue  # which the manifest contradicts
+        for name in index.types:
+            if name != "key":
+                index.column(name).sum()
+        index.keys(range(len(index)))
+        index.samples(range(len(index)))
+    except StokerError:
+        pass
+print("survived")
+"""
+
+
+def test_an_index_damaged_behind_its_digest_kills_nobody(make_dataset: Make, tmp_path: Path) -> None:
+    """Large indexes are opened without their digest being checked. In a process of its own: it might die."""
+    folder = make_dataset()
+    command = [sys.executable, "-c", FUZZ, folder / INDEX_NAME, tmp_path / "damaged.arrow"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "survived\n", done.stderr
+
+
+class Bomb:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os.mkdir, (os.fspath(self.path),)
+
+
+def hostile(bomb: Bomb) -> list[bytes]:
+    """Thirty payloads that do harm to whoever unpickles, evaluates or imports them."""
+    pickles = [pickle.dumps(bomb, protocol) for protocol in range(6)]
+    wrapped = [json.dumps({"version": 1, "shards": data.hex()}).encode() for data in pickles]
+    call = f"__import__('os').mkdir({os.fspath(bomb.path)!r})"
+    texts = [
+        call,
+        f'{{"version": {call}}}',
+        json.dumps({"version": 1, "__class__": "os.mkdir", "args": [os.fspath(bomb.path)]}),
+        json.dumps({"version": 1, "py/object": "os.mkdir", "py/args": [os.fspath(bomb.path)]}),
+        json.dumps({"version": 1, "container": call}),
+        json.dumps({"version": 1, "container": "../../os"}),
+        f"!!python/object/apply:os.mkdir [{bomb.path}]",
+        f"- !!python/name:os.mkdir {bomb.path}",
+        "\0" * 100,
+    ]
+    cut = [data[: len(data) // 2] for data in pickles]
+    long = [data + bytes(10_000) for data in pickles[3:]]
+    return [*pickles, *wrapped, *cut, *long, *(text.encode() for text in texts)]
+
+
+def test_nothing_on_disk_is_ever_unpickled(make_dataset: Make, tmp_path: Path) -> None:
+    folder = make_dataset()
+    payloads = hostile(Bomb(tmp_path / "bomb"))
+    assert len(payloads) == 30
+    manifest = (folder / MANIFEST_NAME).read_bytes()
+    for payload in payloads:
+        for name in (MANIFEST_NAME, INDEX_NAME):
+            good = (folder / name).read_bytes()
+            (folder / name).unlink()
+            (folder / name).write_bytes(payload)
+            with pytest.raises(DatasetError):
+                stoker.open(folder)
+            if name == INDEX_NAME:
+                with pytest.raises(DatasetError):
+                    Index.open(folder / name)
+                assert not stoker.verify(folder).ok
+            (folder / name).unlink()
+            (folder / name).write_bytes(good)
+    assert (folder / MANIFEST_NAME).read_bytes() == manifest
+    assert stoker.verify(folder).ok
+    assert not (tmp_path / "bomb").exists()
+    pickle.loads(payloads[0])
+    assert (tmp_path / "bomb").exists(), "the payloads are harmless, and the test tests nothing"
+
+
+@pytest.mark.parametrize("name", ["arrow.py_extension_type", "pandas.interval", "arrow.json"])
+def test_an_extension_type_in_an_index_is_not_unpickled(
+    make_dataset: Make, tmp_path: Path, name: str
+) -> None:
+    """Old versions of pyarrow unpickled the metadata of such a column when they read it (CVE-2023-47248)."""
+    folder = make_dataset()
+    batch = pa.ipc.open_file(folder / INDEX_NAME).get_batch(0)
+    metadata = {
+        "ARROW:extension:name": name,
+        "ARROW:extension:metadata": pickle.dumps(Bomb(tmp_path / "bomb")),
+    }
+    fields = [field.with_metadata(metadata) for field in batch.schema]
+    schema = pa.schema(fields, metadata=batch.schema.metadata)
+    path = tmp_path / "hostile.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch(batch.columns, schema=schema))
+    with suppress(StokerError):
+        Index.open(path).column("label")
+    assert not (tmp_path / "bomb").exists()
+
+
+def mutations(document: dict) -> list[tuple[str, dict]]:
+    """Thirty manifests that are well formed and do not belong to the files beside them."""
+    rng = random.Random(0)
+    changed = []
+
+    def change(name: str, edit: Callable[[dict], object]) -> None:
+        copy = json.loads(json.dumps(document))
+        edit(copy)
+        changed.append((name, copy))
+
+    for delta in (-1, 1, 4096, -4096):
+        for shard in (0, 1):
+            change(
+                f"bytes of shard {shard} {delta:+}",
+                lambda d, s=shard, b=delta: d["shards"][s].update(bytes=d["shards"][s]["bytes"] + b),
+            )
+        change(
+            f"bytes of the index {delta:+}",
+            lambda d, b=delta: d["index"].update(bytes=d["index"]["bytes"] + b),
+        )
+        change(f"rows {delta:+}", lambda d, b=delta: d["index"].update(rows=max(0, d["index"]["rows"] + b)))
+    for _ in range(3):
+        digest = f"crc32c:{rng.randrange(1 << 32):08x}"
+        change("digest of the index", lambda d, x=digest: d["index"].update(digest=x))
+    change("one shard fewer", lambda d: d["shards"].pop())
+    change("the first shard missing", lambda d: d["shards"].pop(0))
+    change("a shard more", lambda d: d["shards"].append({**d["shards"][0], "name": "more"}))
+    change("shards renamed", lambda d: d["shards"][0].update(name="renamed"))
+    change("a path elsewhere", lambda d: d["shards"][0].update(path="/nowhere/at/all"))
+    change("another container", lambda d: d.update(container="lmdb"))
+    change("a column fewer", lambda d: d["columns"].pop("label"))
+    change("a column more", lambda d: d["columns"].update(mask="int64"))
+    change("a column of another type", lambda d: d["columns"].update(label="int32"))
+    change("columns in another order", lambda d: d.update(columns=dict(reversed(d["columns"].items()))))
+    change("another version", lambda d: d.update(version=2))
+    change("an unknown key", lambda d: d.update(shard_count=2))
+    return changed
+
+
+# These open, as the files are all there; what is wrong is in the report.
+REPORTED = {"another container"}
+# An order of columns means nothing.
+HARMLESS = {"columns in another order"}
+
+
+def test_thirty_mutations_of_a_manifest(make_dataset: Make) -> None:
+    folder = make_dataset()
+    path = folder / MANIFEST_NAME
+    changed = mutations(json.loads(path.read_text()))
+    assert len(changed) >= 30
+    for name, document in changed:
+        path.write_text(json.dumps(document))
+        if name in HARMLESS | REPORTED:
+            assert len(stoker.open(folder)) == 6
+            assert stoker.verify(folder).ok == (name in HARMLESS), name
+        else:
+            with pytest.raises(DatasetError) as caught:
+                stoker.open(folder)
+            assert caught.value.path, name

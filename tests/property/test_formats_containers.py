@@ -1,0 +1,62 @@
+"""Containers under any records and any bytes."""
+
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError
+from stoker.formats.containers import CONTAINERS, container
+from stoker.formats.files import file_digest
+
+RECORDS = st.lists(
+    st.tuples(
+        st.binary(max_size=600),  # key
+        st.binary(max_size=40),
+        st.one_of(st.binary(max_size=60), st.integers(0, 20_000).map(bytes)),
+        st.binary(max_size=40),
+    ),
+    max_size=30,
+)
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+@settings(deadline=None, max_examples=60)
+@given(records=RECORDS)
+def test_records_come_back_from_where_the_writer_says(kind: str, records: list[tuple[bytes, ...]]) -> None:
+    module = container(kind)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"shard{module.SUFFIX}"
+        with module.Writer(path) as writer:
+            for record in records:
+                writer.write(*record)
+            shard = writer.finish()
+        file = module.data_file(path)
+        data = file.read_bytes()
+        scanned = list(module.scan(file))
+        assert [bytes(record.view) for record in scanned] == [b"".join(parts) for _, *parts in records]
+        assert all(data[r.offset : r.offset + r.length] == bytes(r.view) for r in scanned)
+        assert (shard.records, shard.data_bytes, shard.digest) == (len(records), len(data), file_digest(file))
+        for (_, _, payload, _), offset, length, crc in zip(
+            records, shard.offset, shard.length, shard.crc, strict=True
+        ):
+            assert data[offset : offset + length] == payload
+            assert crc32c(payload) == crc
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+@settings(deadline=None)
+@given(data=st.binary(max_size=9000))
+def test_any_bytes_are_refused(kind: str, data: bytes) -> None:
+    module = container(kind)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "data.mdb"
+        path.write_bytes(data)
+        with suppress(CorruptRecordError):
+            assert list(module.scan(path)) == []
+            assert kind == "tfrecord"
+            assert data == b""

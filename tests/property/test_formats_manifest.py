@@ -1,0 +1,76 @@
+"""Manifests under any JSON."""
+
+import json
+from contextlib import suppress
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.errors import DatasetError
+from stoker.formats.manifest import IndexFile, Manifest, Shard
+
+COUNTS = st.integers(0, 2**63 - 1)
+DIGESTS = st.integers(0, 2**32 - 1).map("crc32c:{:08x}".format)
+NAMES = st.text(st.characters(blacklist_characters="/\\\0", blacklist_categories=["Cs"]), min_size=1).filter(
+    lambda name: name not in (".", "..")
+)
+SHARDS = st.builds(Shard, NAMES, COUNTS, COUNTS, DIGESTS, st.one_of(st.none(), NAMES))
+TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=10)
+SCALARS = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), TEXT)
+JSON = st.recursive(
+    SCALARS, lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXT, inner, max_size=4))
+)
+
+
+@given(
+    st.lists(SHARDS, max_size=5, unique_by=lambda shard: shard.name),
+    st.dictionaries(TEXT, SCALARS, max_size=4),
+    st.lists(TEXT, max_size=4),
+    DIGESTS,
+)
+def test_manifests_come_back(shards: list[Shard], options: dict, classes: list[str], digest: str) -> None:
+    rows = sum(shard.records for shard in shards) % 2**63
+    manifest = Manifest(
+        container="lmdb",
+        kind="text",
+        columns={"key": "large_string"},
+        shards=tuple(shards),
+        index=IndexFile(min(rows, sum(shard.records for shard in shards)), 5, digest),
+        classes=tuple(classes),
+        options=options,
+    )
+    assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+@given(st.one_of(TEXT, JSON.map(json.dumps)))
+def test_any_json_is_refused(text: str) -> None:
+    try:
+        Manifest.from_json(text)
+    except DatasetError:
+        return
+    raise AssertionError("no random JSON is a manifest")
+
+
+GOOD = Manifest(
+    container="tfrecord",
+    kind="image",
+    columns={"key": "large_string"},
+    shards=(Shard("a", 1, 1, "crc32c:00000000"),),
+    index=IndexFile(1, 5, "crc32c:00000000"),
+    options={"quality": 90},
+    skipped={"no image": 1},
+).to_json()
+
+
+@given(st.data(), JSON)
+def test_any_value_in_any_place_is_taken_or_refused(data: st.DataObject, value: object) -> None:
+    document = at = json.loads(GOOD)
+    while True:
+        key = data.draw(st.sampled_from(sorted(at)) if isinstance(at, dict) else st.integers(0, len(at) - 1))
+        if not at[key] or not isinstance(at[key], dict | list) or data.draw(st.booleans()):
+            break
+        at = at[key]
+    at[key] = value
+    with suppress(DatasetError):
+        manifest = Manifest.from_json(json.dumps(document))
+        assert Manifest.from_json(manifest.to_json()) == manifest
