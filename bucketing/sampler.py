@@ -122,7 +122,8 @@ class SortedBucketSampler(Sampler):
     """Batches from windows of random samples, sorted by length (GluonNLP's SortedBucketSampler).
 
     Each step is padded to its longest sequence, so shapes are many. A window of one batch is plain
-    random batching; ``window=None`` sorts all samples.
+    random batching; ``window=None`` sorts all samples. What ``last_batch="drop"`` leaves out are
+    the shortest of the last window.
 
     Attributes:
         batch_size: Samples of a batch on one rank.

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker.bucketing import Flatten, Pack, Pad
+
+OUTPUTS = ("input_ids", "attention_mask", "position_ids", "segment_ids", "labels", "cu_seqlens", "max_seqlen")
+sequences = st.lists(st.lists(st.integers(0, 5), max_size=6), min_size=1, max_size=8)
+quick = settings(max_examples=100, deadline=None)
+
+
+def recovered(segment_ids, values):
+    """The sequences that are not empty, read back from the segments of each row."""
+    return [
+        values[row][segment_ids[row] == segment].tolist()
+        for row in range(len(values))
+        for segment in range(1, segment_ids[row].max() + 1)
+        if (segment_ids[row] == segment).any()
+    ]
+
+
+@quick
+@given(sequences, st.sampled_from(["left", "right"]), st.integers(1, 4))
+def test_padding_keeps_every_token(samples, side, multiple_of):
+    made = Pad(outputs=OUTPUTS, side=side, multiple_of=multiple_of, value=5)(samples)
+    ids, mask = made["input_ids"], made["attention_mask"]
+    assert ids.shape[1] % multiple_of == 0
+    assert [row[kept].tolist() for row, kept in zip(ids, mask, strict=True)] == samples
+    assert (ids[~mask] == 5).all()
+    check(made, [[sample] for sample in samples])
+
+
+@quick
+@given(st.lists(sequences, min_size=1, max_size=4), st.integers(0, 3))
+def test_packing_keeps_every_token(rows, spare):
+    width = max(max(sum(map(len, row)) for row in rows) + spare, 1)
+    made = Pack(outputs=OUTPUTS)(rows, width)
+    assert made["input_ids"].shape == (len(rows), width)
+    check(made, rows)
+
+
+@quick
+@given(sequences, st.integers(1, 4))
+def test_flattening_keeps_every_token(samples, multiple_of):
+    made = Flatten(outputs=OUTPUTS, multiple_of=multiple_of)(samples)
+    check(
+        {
+            name: value[None] if getattr(value, "ndim", 0) and name != "cu_seqlens" else value
+            for name, value in made.items()
+        },
+        [samples],
+    )
+
+
+def check(made, rows):
+    real = [sequence for row in rows for sequence in row if sequence]
+    segments = made["segment_ids"]
+    assert recovered(segments, made["input_ids"]) == real
+    assert recovered(segments, made["position_ids"]) == [list(range(len(one))) for one in real]
+    assert recovered(segments, made["labels"]) == [[-100, *one[1:]] for one in real]
+    assert (made["attention_mask"] == (segments > 0)).all()
+    assert (made["labels"][segments == 0] == -100).all()
+    bounds = made["cu_seqlens"]
+    assert bounds.dtype == np.int32
+    assert (bounds[0], bounds[-1]) == (0, segments.size)
+    flat, kept = made["input_ids"].reshape(-1), segments.reshape(-1)
+    spans = [(begin, end) for begin, end in pairwise(bounds.tolist()) if end > begin]
+    assert [flat[begin:end].tolist() for begin, end in spans if kept[begin]] == real
+    assert made["max_seqlen"] == max(end - begin for begin, end in spans)
