@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from stoker.errors import CorruptRecordError
 from stoker.formats.wire import FIXED32, LENGTH, VARINT, Span, delimited, fields, read_varint, varint
@@ -50,13 +51,22 @@ def encode_example(
     suffix_at = len(names)
     for position, name in enumerate(names):
         if name == payload:
-            feature = delimited(_BYTES_LIST, delimited(1, b"", payload_bytes), payload_bytes)
-            parts.append(_entry(name, feature, payload_bytes))
+            parts.append(_payload_entry(name, payload_bytes))
             suffix_at = position + 1
         else:
             parts.append(_entry(name, _encode_feature(name, features[name])))
-    prefix, suffix = b"".join(parts[:suffix_at]), b"".join(parts[suffix_at:])
+    return _frame(b"".join(parts[:suffix_at]), payload_bytes, b"".join(parts[suffix_at:]))
+
+
+def _frame(prefix: bytes, payload_bytes: int, suffix: bytes) -> tuple[bytes, bytes]:
+    """The message ``Example``: field 1, whose entries come before, with and after the payload."""
     return delimited(1, prefix, payload_bytes + len(suffix)), suffix
+
+
+def _payload_entry(name: str, payload_bytes: int) -> bytes:
+    """Entry of the payload, as far as it comes before it."""
+    feature = delimited(_BYTES_LIST, delimited(1, b"", payload_bytes), payload_bytes)
+    return _entry(name, feature, payload_bytes)
 
 
 def _entry(name: str, feature: bytes, following: int = 0) -> bytes:
@@ -102,20 +112,27 @@ def encode_image_example(
     Returns:
         What the message has before the encoded image, and after it.
     """
-    features: dict[str, Feature] = {
-        "image/channels": [3],
-        "image/filename": key.encode(),
-        "image/format": format.encode(),
-        "image/height": [height],
-        "image/width": [width],
-    }
-    if orientation != 1:
-        features["image/orientation"] = [orientation]
+    before = [_entry_of("image/channels", 3)]
     if label is not None:
-        features["image/class/label"] = [label]
+        before.append(_entry_of("image/class/label", label))
     if class_name is not None:
-        features["image/class/text"] = class_name.encode()
-    return encode_example(features, "image/encoded", payload_bytes)
+        before.append(_entry_of("image/class/text", class_name))
+    before.append(_payload_entry("image/encoded", payload_bytes))
+    after = [
+        _entry("image/filename", _encode_feature("image/filename", key.encode())),
+        _entry_of("image/format", format),
+        _entry_of("image/height", height),
+    ]
+    if orientation != 1:
+        after.append(_entry_of("image/orientation", orientation))
+    after.append(_entry_of("image/width", width))
+    return _frame(b"".join(before), payload_bytes, b"".join(after))
+
+
+@lru_cache(maxsize=1 << 14)
+def _entry_of(name: str, value: int | str) -> bytes:
+    """Entry of a feature with one value; sizes and labels repeat, and encoding them is what takes long."""
+    return _entry(name, _encode_feature(name, [value] if isinstance(value, int) else value.encode()))
 
 
 def parse_example(data: memoryview | bytes) -> dict[str, list[Span] | list[int] | list[float]]:
