@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["copy_photographs"]
 
 
 def copy_photographs(source: Path, target: Path, copies: int) -> Path:
-    """Fill ``target`` with ``copies`` of every file of an image folder; a copy is a link where disks allow it.
+    """Fill ``target`` with ``copies`` of every file of an image folder; links where disks allow them.
 
     Returns ``target``. What is there already stays, so that the call can be repeated at once.
     """
