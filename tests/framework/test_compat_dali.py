@@ -1,0 +1,97 @@
+"""DALI's own readers read our shards. In processes of their own, as some of its failures are signals."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import stoker
+from stoker.formats import foreign, tfrecord
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("nvidia.dali") is None if importlib.util.find_spec("nvidia") else True,
+    reason="DALI is not installed: pip install nvidia-dali-cuda120",
+)
+
+Make = Callable[..., Path]
+
+PREAMBLE = """
+import json, sys
+import numpy as np
+from nvidia.dali import fn, pipeline_def, tfrecord
+
+def rows(pipeline):
+    pipeline.build()
+    for _ in range(3):
+        for columns in zip(*(output.as_cpu() for output in pipeline.run())):
+            print(json.dumps([np.asarray(column).tolist() for column in columns]))
+"""
+
+TFRECORD = """
+arguments = json.loads(sys.argv[1])
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None)
+def pipeline():
+    features = fn.readers.tfrecord(path=arguments["paths"], index_path=arguments["indexes"], features={
+        "image/encoded": tfrecord.FixedLenFeature((), tfrecord.string, ""),
+        "image/class/label": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
+        "image/height": tfrecord.FixedLenFeature([1], tfrecord.int64, -1),
+    })
+    image = fn.decoders.image(features["image/encoded"])
+    return features["image/encoded"], features["image/class/label"], features["image/height"], image.shape()
+
+rows(pipeline())
+"""
+
+CAFFE = """
+arguments = json.loads(sys.argv[1])
+
+@pipeline_def(batch_size=2, num_threads=1, device_id=None)
+def pipeline():
+    encoded, label = fn.readers.caffe(path=arguments["paths"])
+    return encoded, label, fn.decoders.image(encoded).shape()
+
+rows(pipeline())
+"""
+
+
+def run(code: str, **arguments: list[str]) -> list[list]:
+    command = [sys.executable, "-W", "ignore", "-c", PREAMBLE + code, json.dumps(arguments)]
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_readers_tfrecord_reads_our_shards_by_our_index(
+    make_dataset: Make, make_jpeg: Callable[..., bytes]
+) -> None:
+    files = stoker.open(make_dataset()).data_files
+    indexes = [os.fspath(tfrecord.text_index_path(file)) for file in files]
+    rows = run(TFRECORD, paths=list(map(os.fspath, files)), indexes=indexes)
+    assert [bytes(row[0]) for row in rows] == [make_jpeg(i) for i in range(6)]
+    assert [row[1:] for row in rows] == [[[i % 3], [12], [12, 16, 3]] for i in range(6)]
+
+
+def test_readers_tfrecord_reads_others_shards_by_our_index(
+    make_dataset: Make, make_jpeg: Callable[..., bytes], tmp_path: Path
+) -> None:
+    files = stoker.open(make_dataset()).data_files
+    foreign.index(files, tmp_path / "into")
+    indexes = [os.fspath(tmp_path / "into" / f"{file.name}.idx") for file in files]
+    rows = run(TFRECORD, paths=list(map(os.fspath, files)), indexes=indexes)
+    assert [bytes(row[0]) for row in rows] == [make_jpeg(i) for i in range(6)]
+
+
+def test_readers_caffe_reads_our_shards(make_dataset: Make, make_jpeg: Callable[..., bytes]) -> None:
+    folders = [file.parent for file in stoker.open(make_dataset("lmdb")).data_files]
+    before = [(folder / "data.mdb").read_bytes() for folder in folders]
+    rows = run(CAFFE, paths=list(map(os.fspath, folders)))
+    assert [bytes(row[0]) for row in rows] == [make_jpeg(i) for i in range(6)]
+    assert [row[1:] for row in rows] == [[[i % 3], [12, 16, 3]] for i in range(6)]
+    assert [(folder / "data.mdb").read_bytes() for folder in folders] == before
