@@ -60,7 +60,7 @@ for batch in records.batch(4).map(lambda some: tf.io.parse_example(some, spec)):
     for i in range(len(batch["image/width"])):
         values = {name: column[i].numpy() for name, column in batch.items()}
         image = tf.io.decode_jpeg(values["image/encoded"])
-        plain = {name: value.hex() if isinstance(value, bytes) else int(value) for name, value in values.items()}
+        plain = {name: v.hex() if isinstance(v, bytes) else int(v) for name, v in values.items()}
         print(json.dumps({**plain, "shape": image.shape.as_list()}))
 """
 
