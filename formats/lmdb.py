@@ -28,7 +28,7 @@ SUFFIX = ".lmdb"
 
 _DATA_FILE = "data.mdb"
 _LONGEST_KEY = 511
-_TRANSACTION = 16 << 20
+_TRANSACTION = 2 << 20
 _LEAST_MAP = 64 << 20
 
 
