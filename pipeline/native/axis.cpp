@@ -6,16 +6,23 @@
 namespace stoker {
 namespace {
 
-// Weights that sum to one -> integers that sum to 1 << kWeightBits; the largest takes what rounding left.
+// To integers that sum to 1 << kWeightBits; the largest takes what rounding left.
 void quantize(const double* exact, int count, double sum, std::int16_t* weights) {
     constexpr int one = 1 << kWeightBits;
+    const double factor = one / sum;
     int total = 0, largest = 0;
     for (int i = 0; i < count; ++i) {
-        weights[i] = static_cast<std::int16_t>(std::lround(exact[i] / sum * one));
+        weights[i] = static_cast<std::int16_t>(exact[i] * factor + 0.5);
         total += weights[i];
         if (weights[i] > weights[largest]) largest = i;
     }
     weights[largest] = static_cast<std::int16_t>(weights[largest] + one - total);
+}
+
+// Rounded down, for the numbers of pixels that occur; std::floor is a call on the oldest x86-64.
+int whole(double value) {
+    const int truncated = static_cast<int>(value);
+    return truncated - (value < truncated);
 }
 
 }  // namespace
@@ -30,14 +37,15 @@ void Axis::set(double begin, double end, int low, int high, int count, bool reve
     first.resize(static_cast<std::size_t>(count));
     weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(taps), 0);
     exact_.resize(static_cast<std::size_t>(taps));
+    const double slope = 1 / support;
     for (int i = 0; i < count; ++i) {
         const double center = begin + (i + 0.5) * scale;
-        const int left = std::clamp(static_cast<int>(std::floor(center - support + 0.5)), low, high - 1);
-        const int right = std::clamp(static_cast<int>(std::floor(center + support + 0.5)), left + 1,
+        const int left = std::clamp(whole(center - support + 0.5), low, high - 1);
+        const int right = std::clamp(whole(center + support + 0.5), left + 1,
                                      std::min(high, left + taps));
         double sum = 0;
         for (int x = left; x < right; ++x) {
-            const double weight = std::max(0.0, 1.0 - std::abs(x - center + 0.5) / support);
+            const double weight = std::max(0.0, 1.0 - std::abs(x - center + 0.5) * slope);
             exact_[static_cast<std::size_t>(x - left)] = weight;
             sum += weight;
         }

@@ -62,30 +62,48 @@ bool prepare_vbmi(const HorizontalPass& pass) {
     return true;
 }
 
-void horizontal_vbmi(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+namespace {
+
+// `pairs` of taps, known at compile time for the common numbers (0: any number).
+template <int pairs>
+void run(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
     constexpr __mmask64 low_bytes = 0x5555555555555555;
     const __m512i half = _mm512_set1_epi32(1 << (kWeightBits - 1));
     const __m512i next_pair = _mm512_set1_epi8(6);
-    const int bytes = group_bytes(pass.taps);
+    const int count = pairs > 0 ? pairs : pass.taps / 2;
+    const int outputs = pass.outputs;
+    std::uint8_t* red = planes;
+    std::uint8_t* green = planes + pass.plane;
+    std::uint8_t* blue = planes + 2 * pass.plane;
     const std::uint8_t* group = pass.table;
-    for (int x = 0; x < pass.outputs; x += kGroup, group += bytes) {
+    for (int x = 0; x < outputs; x += kGroup) {
         std::int32_t first_byte;
         std::memcpy(&first_byte, group, 4);
         const __m512i source = _mm512_loadu_si512(rgb + first_byte);
         __m512i place = _mm512_loadu_si512(group + offsetof(GroupHeader, place));
-        const std::uint8_t* weights = group + sizeof(GroupHeader);
+        group += sizeof(GroupHeader);
         __m512i sum = half;
-        for (int t = 0; t < pass.taps; t += 2, weights += 64) {
-            const __m512i pairs = _mm512_maskz_permutexvar_epi8(low_bytes, place, source);
-            sum = _mm512_add_epi32(sum, _mm512_madd_epi16(pairs, _mm512_loadu_si512(weights)));
+        for (int pair = 0; pair < count; ++pair, group += 64) {
+            const __m512i pixels = _mm512_maskz_permutexvar_epi8(low_bytes, place, source);
+            sum = _mm512_add_epi32(sum, _mm512_madd_epi16(pixels, _mm512_loadu_si512(group)));
             place = _mm512_add_epi8(place, next_pair);
         }
         const __m128i result = _mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, kWeightBits));
         // Eight bytes are written and five of them meant: the next group overwrites the rest.
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(planes + x), result);
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(planes + pass.plane + x), _mm_srli_si128(result, kGroup));
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(planes + 2 * pass.plane + x),
-                         _mm_srli_si128(result, 2 * kGroup));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(red + x), result);
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(green + x), _mm_srli_si128(result, kGroup));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(blue + x), _mm_srli_si128(result, 2 * kGroup));
+    }
+}
+
+}  // namespace
+
+void horizontal_vbmi(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+    switch (pass.taps) {
+        case 2: return run<1>(pass, rgb, planes);
+        case 4: return run<2>(pass, rgb, planes);
+        case 6: return run<3>(pass, rgb, planes);
+        default: return run<0>(pass, rgb, planes);
     }
 }
 

@@ -19,15 +19,17 @@ inline __m256i pixel_sum(const std::uint8_t* source, const std::int16_t* weights
     const __m256i spread_weights =
         _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3,  //
                          4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+    const auto products = [&](const std::uint8_t* pixels, __m128i four) {
+        const __m256i bytes =
+            _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pixels)));
+        return _mm256_madd_epi16(_mm256_shuffle_epi8(bytes, spread),
+                                 _mm256_shuffle_epi8(_mm256_broadcastq_epi64(four), spread_weights));
+    };
     __m256i sum = _mm256_setzero_si256();
-    for (int t = 0; t < taps; t += 4, source += 12) {
-        std::int64_t four = 0;
-        std::memcpy(&four, weights + t, taps - t == 2 ? 4 : 8);
-        const __m128i pixels = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
-        sum = _mm256_add_epi32(
-            sum, _mm256_madd_epi16(_mm256_shuffle_epi8(_mm256_broadcastsi128_si256(pixels), spread),
-                                   _mm256_shuffle_epi8(_mm256_set1_epi64x(four), spread_weights)));
-    }
+    int t = 0;
+    for (; t + 4 <= taps; t += 4)
+        sum = _mm256_add_epi32(sum, products(source + 3 * t, _mm_loadu_si64(weights + t)));
+    if (t < taps) sum = _mm256_add_epi32(sum, products(source + 3 * t, _mm_loadu_si32(weights + t)));
     return sum;
 }
 

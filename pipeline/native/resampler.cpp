@@ -31,13 +31,13 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     horizontal_.weights = x.weights.data();
     horizontal_.plane = plane_;
     horizontal_.table = table_.data();
-    kernels().prepare(horizontal_);
+    kernels_.prepare(horizontal_);
 }
 
 void Resampler::push(const std::uint8_t* rgb) {
     const int row = next_row_++;
     if (finished()) return;
-    kernels().horizontal(horizontal_, rgb, slot(row));
+    kernels_.horizontal(horizontal_, rgb, slot(row));
     while (!finished() && next_row_ >= rows_wanted()) emit();
 }
 
@@ -53,7 +53,7 @@ void Resampler::emit() {
     pass.weights = y.weights.data() + output * static_cast<std::size_t>(y.taps);
     pass.taps = y.taps;
     pass.bytes = 3 * plane_;
-    kernels().vertical(pass, output_.data());
+    kernels_.vertical(pass, output_.data());
     sink_->row(next_output_++, output_.data(), plane_);
 }
 

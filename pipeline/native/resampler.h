@@ -34,6 +34,7 @@ class Resampler {
     int rows_wanted() const;  // before the next output can be made
     void emit();
 
+    const Kernels& kernels_ = kernels();
     RowSink* sink_ = nullptr;
     HorizontalPass horizontal_;
     int plane_ = 0;

@@ -62,6 +62,7 @@ Outcome SampleRunner::execute(const Batch& batch, std::size_t i) {
     const Orientation orientation = Orientation::exif(jpeg ? batch.samples.orientation[i] : 1);
     const Placement placement =
         place(batch.parameters.at(i), orientation, height, width, options.height, options.width);
+    if (!jpeg && options.decode_only) return {};
     if (!options.decode_only) writer_.begin(batch.target(i), placement.dest);
     if (decoded.data != nullptr) {
         run_pixels(decoded.data, height, width, placement);

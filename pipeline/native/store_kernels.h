@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+
 #if defined(__F16C__)
 #include <immintrin.h>
 #endif
@@ -30,21 +31,15 @@ inline std::uint32_t float_bits(float value) {
 
 // Round to nearest even, overflow to infinity, as IEEE 754 asks.
 inline Half to_half(float value) {
-#if defined(__F16C__)
-    return {static_cast<std::uint16_t>(_cvtss_sh(value, 0))};
-#else
     const std::uint32_t bits = float_bits(value);
     const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
-    if (magnitude > 0x7F800000) return {static_cast<std::uint16_t>(sign | 0x7E00)};
-    if (magnitude >= 0x477FF000) return {static_cast<std::uint16_t>(sign | 0x7C00)};
-    if (magnitude < 0x38800000) {  // subnormal: let the adder of floats round
-        float absolute;
-        std::memcpy(&absolute, &magnitude, 4);
-        return {static_cast<std::uint16_t>(sign | (float_bits(absolute + 0.5F) - 0x3F000000))};
-    }
-    const std::uint32_t rounded = magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1);
-    return {static_cast<std::uint16_t>(sign | rounded >> 13)};
-#endif
+    float absolute;
+    std::memcpy(&absolute, &magnitude, 4);
+    const std::uint32_t subnormal = float_bits(absolute + 0.5F) - 0x3F000000;  // the adder rounds
+    const std::uint32_t normal = (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13;
+    const std::uint32_t finite = magnitude < 0x38800000 ? subnormal : normal;
+    const std::uint32_t large = magnitude > 0x7F800000 ? 0x7E00 : 0x7C00;
+    return {static_cast<std::uint16_t>(sign | (magnitude >= 0x477FF000 ? large : finite))};
 }
 
 inline void put(float value, float& out) { out = value; }
@@ -77,6 +72,7 @@ void mix_channel(const std::uint8_t* __restrict r, const std::uint8_t* __restric
             out[x]);
 }
 
+// One channel of `width` pixels from `x` on.
 template <class Out>
 void channel(const StorePass& pass, int c, int x, int width, bool diagonal, Out* out) {
     const std::uint8_t* in = pass.planes + x;
@@ -86,6 +82,31 @@ void channel(const StorePass& pass, int c, int x, int width, bool diagonal, Out*
     else
         mix_channel(in, in + pass.plane, in + 2 * pass.plane, width, m, out);
 }
+
+// Bytes that stay what they are.
+inline void channel(const StorePass& pass, int c, int x, int width, bool diagonal, std::uint8_t* out) {
+    const float* m = pass.color + 4 * c;
+    if (diagonal && m[c] == 1.0F && m[3] == 0.0F)
+        std::memcpy(out, pass.planes + c * pass.plane + x, static_cast<std::size_t>(width));
+    else
+        channel<std::uint8_t>(pass, c, x, width, diagonal, out);
+}
+
+#if defined(__F16C__)
+// By the instruction that compilers do not find in to_half().
+inline void channel(const StorePass& pass, int c, int x, int width, bool diagonal, Half* out) {
+    constexpr int block = 64;
+    float values[block] = {};
+    for (int begin = 0; begin < width; begin += block) {
+        const int count = width - begin < block ? width - begin : block;
+        channel<float>(pass, c, x + begin, count, diagonal, values);
+        Half halves[block];
+        for (int i = 0; i < count; i += 8)
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i), _mm256_cvtps_ph(_mm256_loadu_ps(values + i), 0));
+        std::memcpy(out + begin, halves, static_cast<std::size_t>(count) * sizeof(Half));
+    }
+}
+#endif
 
 template <class Out>
 void store_planes(const StorePass& pass, bool diagonal) {
