@@ -10,8 +10,12 @@ from stoker.augment.params import ImageParams, ImagePlan, compile_image
 from stoker.augment.recipe import load_recipe, recipe_names, save_recipe
 from stoker.augment.transforms import (
     CenterCrop,
+    ColorJitter,
     Normalize,
+    RandomGrayscale,
     RandomHorizontalFlip,
+    RandomInvert,
+    RandomPhotometricDistort,
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
@@ -21,10 +25,14 @@ from stoker.augment.transforms import (
 
 __all__ = [
     "CenterCrop",
+    "ColorJitter",
     "ImageParams",
     "ImagePlan",
     "Normalize",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomPhotometricDistort",
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",

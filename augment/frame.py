@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.color import GREY
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -38,7 +40,9 @@ class Frame:
         limit_start: (2, N) float64, integers: the part of the source that resampling may read.
         limit_stop: (2, N) float64, integers.
         flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
-        color: (N, 3, 4) float64, affine map of RGB in 0..255.
+        color: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
+            three for the mean RGB of the image.
+        uses_mean: Whether some transform mixes in the mean RGB, be it of no sample of this batch.
         fill: (3,) uint8, RGB of what was padded.
     """
 
@@ -52,6 +56,7 @@ class Frame:
     flip: npt.NDArray[np.bool_]
     color: Float
     fill: npt.NDArray[np.uint8]
+    uses_mean: bool = False
 
     @classmethod
     def of(cls, height: npt.NDArray[np.integer], width: npt.NDArray[np.integer]) -> Frame:
@@ -66,7 +71,7 @@ class Frame:
             limit_start=np.zeros(size.shape),
             limit_stop=size.astype(np.float64),
             flip=np.zeros(size.shape, np.bool_),
-            color=np.tile(np.eye(3, 4), (size.shape[1], 1, 1)),
+            color=np.tile(np.eye(3, 7), (size.shape[1], 1, 1)),
             fill=np.zeros(3, np.uint8),
         )
 
@@ -91,9 +96,26 @@ class Frame:
         self.flip[axis] ^= where
 
     def paint(self, matrix: Float) -> None:
-        """Apply an affine map of RGB, (N, 3, 4) or (3, 4), after those before it."""
+        """Apply an affine map of RGB, (3, 4) or (N, 3, 4), after those before it."""
         self.color = matrix[..., :3] @ self.color
         self.color[..., 3] += matrix[..., 3]
+
+    def blend(self, matrix: Float) -> None:
+        """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after those before it."""
+        self.color = matrix @ self.color
+
+    def mix(self, matrix: Float, grey_share: Float) -> None:
+        """Apply a linear map of RGB, (N, 3, 3), and add a share, (N,), of the mean grey at this point.
+
+        The mean of an affine map of pixels is that map of their mean, so nothing need be measured but
+        the mean RGB of the image before all colour.
+        """
+        mean_grey = GREY @ self.color
+        mean_grey[:, 4:] += mean_grey[:, :3]
+        mean_grey[:, :3] = 0
+        self.blend(matrix)
+        self.color += (grey_share[:, None] * mean_grey)[:, None]
+        self.uses_mean = True
 
     def dest(self) -> tuple[Int, Int]:
         """Where the content comes to lie in the image, before mirroring: corners, (2, N) int64 each."""
@@ -112,8 +134,9 @@ class Frame:
             corner[:, where] = 0
         for corner in (self.stop, self.content_stop, self.limit_stop):
             corner[:, where] = 1
-        self.color[where, :, 3] += self.color[where, :, :3] @ self.fill
-        self.color[where, :, :3] = 0
+        pixel_and_mean = self.color[where, :, :3] + self.color[where, :, 4:]
+        self.color[where, :, 3] += pixel_and_mean @ self.fill
+        self.color[where, :, :3] = self.color[where, :, 4:] = 0
 
     def reach(self, dest_size: Int) -> tuple[Float, Float]:
         """The pixels of the source that antialiased bilinear resampling reads: corners, integers.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +34,9 @@ class ImageParams:
     ``fill``; the output is mirrored as ``flip`` says; then each pixel becomes
     ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255.
 
+    Fields that are None by default ask for more. An engine that does not know one must refuse
+    parameters in which it is set: see :meth:`extras`.
+
     Attributes:
         size: Height and width of the output, pixels, the same for all samples.
         crop: (N, 4) int32, top, left, height, width in pixels of the oriented source; within it.
@@ -43,6 +46,8 @@ class ImageParams:
         flip: (N, 2) bool, horizontally, vertically.
         color: (N, 3, 4) float32; contains dtype scaling and normalisation.
         fill: (3,) uint8, RGB.
+        mean: (N, 3, 3) float32. ``mean @ m`` is added to the result, where m is the mean RGB of the
+            output before ``color``, fill included.
     """
 
     size: tuple[int, int]
@@ -52,9 +57,15 @@ class ImageParams:
     flip: npt.NDArray[np.bool_]
     color: npt.NDArray[np.float32]
     fill: npt.NDArray[np.uint8]
+    mean: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
         return len(self.crop)
+
+    def extras(self) -> tuple[str, ...]:
+        """Names of the optional fields that are set."""
+        optional = (field.name for field in fields(self) if field.default is None)
+        return tuple(name for name in optional if getattr(self, name) is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +93,12 @@ class ImagePlan:
     def random(self) -> bool:
         """Whether the parameters depend on seed and epoch."""
         return any(transform.draws for transform in self.transforms)
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Optional fields of :class:`ImageParams` that this plan sets, whatever is drawn."""
+        one = np.ones(1, np.int64)
+        return self.draw(one, one, one, 0, 0).extras()
 
     def draw(
         self,
@@ -174,8 +191,9 @@ def _params(frame: Frame, size: Size) -> ImageParams:
         region=_rows(frame.content_start, frame.content_stop, np.float64),
         dest=_rows(dest_start, dest_size, np.int32),
         flip=np.ascontiguousarray(frame.flip[::-1].T),
-        color=frame.color.astype(np.float32),
+        color=frame.color[:, :, :4].astype(np.float32, order="C"),
         fill=frame.fill,
+        mean=frame.color[:, :, 4:].astype(np.float32, order="C") if frame.uses_mean else None,
     )
 
 

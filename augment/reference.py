@@ -49,7 +49,10 @@ def execute(
     """
     rgb = render(params, i, pixels).astype(np.float64)
     color = params.color[i].astype(np.float64)
-    image = convert(rgb @ color[:, :3].T + color[:, 3], dtype)
+    values = rgb @ color[:, :3].T + color[:, 3]
+    if params.mean is not None:
+        values += params.mean[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
+    image = convert(values, dtype)
     if layout == "NCHW":
         return np.ascontiguousarray(image.transpose(2, 0, 1))
     return np.pad(image, ((0, 0), (0, 0), (0, 1))) if layout == "NHWC4" else image

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.color import (
+    ColorJitter,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPhotometricDistort,
+)
 from stoker.augment.transforms.crop import CenterCrop, RandomResizedCrop
 from stoker.augment.transforms.flip import RandomHorizontalFlip, RandomVerticalFlip
 from stoker.augment.transforms.output import Normalize, ToDtype
@@ -10,8 +16,12 @@ from stoker.augment.transforms.resize import Resize
 
 __all__ = [
     "CenterCrop",
+    "ColorJitter",
     "Normalize",
+    "RandomGrayscale",
     "RandomHorizontalFlip",
+    "RandomInvert",
+    "RandomPhotometricDistort",
     "RandomResizedCrop",
     "RandomVerticalFlip",
     "Resize",

@@ -67,13 +67,12 @@ class Transform:
         self.check(name, good, "a positive integer or a pair (height, width) of them, pixels")
         self.set(name, (int(pair[0]), int(pair[1])))
 
-    def set_range(self, name: str) -> None:
-        """Normalise an argument that is a range of positive numbers."""
-        pair = getattr(self, name)
-        good = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(map(is_finite, pair))
-        rule = "a pair (low, high) of finite numbers, 0 < low <= high"
-        self.check(name, good and 0 < pair[0] <= pair[1], rule)
-        self.set(name, (float(pair[0]), float(pair[1])))
+    def set_range(self, name: str, low: float, high: float, rule: str) -> None:
+        """Normalise an argument that is a pair of numbers, ascending, within ``low`` to ``high``."""
+        value = getattr(self, name)
+        good = isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_finite, value))
+        self.check(name, good and low <= value[0] <= value[1] <= high, rule)
+        self.set(name, (float(value[0]), float(value[1])))
 
     def check_probability(self, name: str = "p") -> None:
         """An argument that is a probability."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -74,8 +75,8 @@ class RandomResizedCrop(Transform):
 
     def __post_init__(self) -> None:
         self.set_size()
-        self.set_range("scale")
-        self.set_range("ratio")
+        for name in ("scale", "ratio"):
+            self.set_range(name, sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""

@@ -8,8 +8,12 @@ import pytest
 
 from stoker.augment import (
     CenterCrop,
+    ColorJitter,
     Normalize,
+    RandomGrayscale,
     RandomHorizontalFlip,
+    RandomInvert,
+    RandomPhotometricDistort,
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
@@ -18,6 +22,7 @@ from stoker.augment import (
     load_recipe,
     recipe_names,
     save_recipe,
+    transforms,
 )
 from stoker.errors import ConfigError
 
@@ -28,6 +33,10 @@ EVERY = [
     RandomResizedCrop((224, 192), scale=(0.2, 0.9)),
     RandomHorizontalFlip(0.3),
     RandomVerticalFlip(),
+    ColorJitter(0.4, (0.5, 1.5), None, 0.1),
+    RandomPhotometricDistort(p=0.4),
+    RandomGrayscale(0.2),
+    RandomInvert(),
     ToDtype("float16"),
     Normalize((0.5, 0.5, 0.5), (1, 2, 3)),
 ]
@@ -36,6 +45,10 @@ EVERY = [
 def write(path, value):
     path.write_text(value if isinstance(value, str) else json.dumps(value), "utf-8")
     return path
+
+
+def test_every_transform_is_tested_here():
+    assert {type(transform).__name__ for transform in EVERY} == set(transforms.__all__) - {"Transform"}
 
 
 def test_transforms_survive_a_round_trip(tmp_path):
