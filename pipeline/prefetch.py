@@ -140,7 +140,9 @@ def _take_slot(line: _Line[T], clock: Clock, *, wait: bool) -> bool:
 def _drain(stage: Stage[T], under_way: int) -> None:
     """Leave the engine empty for the next pass."""
     for _ in range(under_way):
-        with contextlib.suppress(Exception):  # the pass is over, and its first error is on its way already
+        with contextlib.suppress(
+            BaseException
+        ):  # the pass is over, and its first error is on its way already
             stage.finish()
 
 

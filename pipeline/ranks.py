@@ -88,7 +88,8 @@ def _from_torch() -> Ranks | None:
 def _from_jax() -> Ranks | None:
     jax = sys.modules.get("jax")
     # process_count() alone would start JAX's backends, which is the user's to do.
-    if jax is None or not jax.distributed.is_initialized():
+    initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
+    if jax is None or initialized is None or not initialized():
         return None
     return Ranks(jax.process_index(), jax.process_count(), 0, 1, "JAX")
 
