@@ -1,0 +1,81 @@
+"""One pass: what it counts, and what becomes of it when it ends early."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stoker.errors import LoaderClosedError
+from stoker.pipeline.order import Schedule
+from stoker.pipeline.passes import Pass, Progress
+from stoker.pipeline.stats import Clock
+
+
+class Batches:
+    """Stands in for a prefetcher."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self._sizes = iter([len(schedule.positions(step)[0]) for step in range(len(schedule))])
+        self.closed = 0
+
+    def __next__(self) -> Any:
+        return (np.zeros(next(self._sizes)),)
+
+    def close(self) -> None:
+        self.closed += 1
+        self._sizes = iter(())
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def schedule() -> Schedule:
+    return Schedule(10, 2, 0, 2, start=1)
+
+
+def begin(schedule: Schedule, clock: Clock) -> tuple[Pass[Any], Progress, Batches]:
+    progress = Progress(3, schedule)
+    batches = Batches(schedule)
+    return Pass(object(), batches, progress, clock), progress, batches
+
+
+def test_it_counts_what_was_received(schedule: Schedule, clock: Clock) -> None:
+    running, progress, _ = begin(schedule, clock)
+    for received, position in enumerate((1, 5, 9)):
+        state = progress.state({"k": 1})
+        assert (state.epoch, state.position, state.identity) == (3, position, {"k": 1})
+        assert (clock.batches, clock.samples) == (received, 2 * received)
+        next(running)
+    assert clock.samples == 5
+    assert (progress.state({}).epoch, progress.state({}).position) == (4, 0)
+    with pytest.raises(StopIteration):
+        next(running)
+
+
+def test_a_pass_that_was_ended_says_so(schedule: Schedule, clock: Clock) -> None:
+    running, progress, batches = begin(schedule, clock)
+    next(running)
+    running.end()
+    running.end()
+    assert batches.closed == 2
+    with pytest.raises(LoaderClosedError, match="ended by close"):
+        next(running)
+    assert progress.state({}).position == 5
+
+
+def test_a_pass_that_was_complete_just_ends(schedule: Schedule, clock: Clock) -> None:
+    running, _, _ = begin(schedule, clock)
+    assert len(list(running)) == 3
+    running.end()
+    assert list(running) == []
+
+
+def test_an_empty_pass_is_a_whole_epoch(clock: Clock) -> None:
+    running, progress, _ = begin(Schedule(10, 20, last_batch="drop"), clock)
+    assert list(running) == []
+    assert progress.state({}).epoch == 4

@@ -1,0 +1,166 @@
+"""The prefetcher against a stage that writes down what it is asked to do."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+import pytest
+
+from stoker.errors import LoaderClosedError
+from stoker.pipeline import prefetch
+from stoker.pipeline.prefetch import Prefetcher
+from stoker.pipeline.stats import Clock
+
+
+class Numbers:
+    """Batches 0..n-1; fails where told to."""
+
+    def __init__(
+        self, n: int, limit: int = 2, bad_start: int | None = None, bad_finish: int | None = None
+    ) -> None:
+        self.under_way_limit = limit
+        self.n = n
+        self.started = 0
+        self.finished = 0
+        self.most_under_way = 0
+        self._bad_start = bad_start
+        self._bad_finish = bad_finish
+
+    def start(self) -> bool:
+        if self.started == self._bad_start:
+            raise ZeroDivisionError("start")
+        if self.started == self.n:
+            return False
+        self.started += 1
+        self.most_under_way = max(self.most_under_way, self.started - self.finished)
+        return True
+
+    def finish(self) -> int:
+        number = self.finished
+        self.finished += 1
+        if number == self._bad_finish:
+            raise ZeroDivisionError("finish")
+        return number
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
+
+
+def wait_until(condition: object, seconds: float = 10) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert condition()
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays() -> object:
+    yield
+    assert not threads()
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+@pytest.mark.parametrize("depth", [1, 2, 10])
+@pytest.mark.parametrize("limit", [1, 3])
+def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> None:
+    stage = Numbers(n, limit)
+    batches = Prefetcher(stage, depth, Clock())
+    assert list(batches) == list(range(n))
+    assert list(batches) == [], "an ended pass stays ended"
+    assert stage.most_under_way <= min(depth, limit)
+
+
+@pytest.mark.parametrize(("depth", "limit"), [(1, 1), (3, 2), (3, 9)])
+def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> None:
+    stage = Numbers(100, limit)
+    batches = Prefetcher(stage, depth, Clock())
+    for received in range(5):
+        wait_until(lambda expected=depth + received: stage.finished == expected)
+        time.sleep(0.005)
+        assert stage.started == depth + received
+        assert next(batches) == received
+    batches.close()
+
+
+def test_leaving_early_finishes_what_was_started() -> None:
+    stage = Numbers(100, limit=4)
+    batches = Prefetcher(stage, 8, Clock())
+    next(batches)
+    batches.close()
+    assert stage.finished == stage.started, "the engine is left empty"
+    assert not threads()
+    batches.close()
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_dropping_it_stops_the_thread() -> None:
+    batches = Prefetcher(Numbers(100), 3, Clock())
+    next(batches)
+    assert len(threads()) == 1
+    del batches
+    gc.collect()
+    assert not threads()
+
+
+@pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
+@pytest.mark.parametrize("at", [0, 3, 9])
+@pytest.mark.parametrize("depth", [1, 4])
+def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
+    where: str, at: int, depth: int
+) -> None:
+    stage = Numbers(10, **{where: at})
+    batches = Prefetcher(stage, depth, Clock())
+    received = []
+    with pytest.raises(ZeroDivisionError, match=where.removeprefix("bad_")):
+        received.extend(batches)
+    assert received == list(range(len(received)))
+    assert len(received) <= at
+    assert stage.finished == stage.started
+    assert list(batches) == []
+
+
+def test_batches_before_an_exception_are_handed_out() -> None:
+    batches = Prefetcher(Numbers(10, bad_finish=4), 2, Clock())
+    assert [next(batches) for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(ZeroDivisionError):
+        next(batches)
+
+
+def test_even_an_exit_of_the_producer_is_told() -> None:
+    class Exits(Numbers):
+        def finish(self) -> int:
+            raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        next(Prefetcher(Exits(3), 2, Clock()))
+
+
+def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = Prefetcher(Numbers(10), 2, Clock())
+    monkeypatch.setattr(prefetch.os, "getpid", lambda: -1)
+    with pytest.raises(LoaderClosedError, match="another process"):
+        next(batches)
+    monkeypatch.undo()
+    batches.close()
+
+
+def test_the_clock_tells_waiting_from_being_waited_for() -> None:
+    clock = Clock()
+    batches = Prefetcher(Numbers(3, limit=1), 1, clock)
+    time.sleep(0.02)
+    list(batches)
+    assert clock.idle >= 0.0
+    assert clock.waited >= 0.0
+
+    class Slow(Numbers):
+        def finish(self) -> int:
+            time.sleep(0.01)
+            return super().finish()
+
+    clock = Clock()
+    list(Prefetcher(Slow(3), 1, clock))
+    assert clock.waited > 0.02

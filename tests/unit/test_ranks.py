@@ -1,0 +1,164 @@
+"""Who am I: every launcher's way to say it, and their precedence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from stoker.errors import ConfigError
+from stoker.pipeline import ranks
+from stoker.pipeline.ranks import Ranks, available_cores, find_ranks
+
+TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+HOROVOD = {
+    "HOROVOD_RANK": "2",
+    "HOROVOD_SIZE": "3",
+    "HOROVOD_LOCAL_RANK": "0",
+    "HOROVOD_LOCAL_SIZE": "1",
+}
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
+SLURM = {
+    "SLURM_PROCID": "6",
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_LOCALID": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+}
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("HOROVOD_", "OMPI_", "SLURM_")) or name in TORCHRUN:
+            monkeypatch.delenv(name)
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, *launchers: dict[str, str]) -> None:
+    for launcher in launchers:
+        for name, value in launcher.items():
+            monkeypatch.setenv(name, value)
+
+
+def torch_distributed(initialized: bool) -> SimpleNamespace:
+    return SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: initialized,
+        get_rank=lambda: 9,
+        get_world_size=lambda: 10,
+    )
+
+
+def test_one_process() -> None:
+    assert find_ranks() == Ranks(0, 1, 0, 1, "one process")
+
+
+@pytest.mark.parametrize(
+    ("launchers", "expected"),
+    [
+        ([TORCHRUN], Ranks(5, 8, 1, 4, "torchrun")),
+        ([HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
+        ([OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([SLURM], Ranks(6, 8, 2, 4, "Slurm")),
+        ([SLURM, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([OPEN_MPI, HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
+        ([HOROVOD, TORCHRUN, SLURM], Ranks(5, 8, 1, 4, "torchrun")),
+    ],
+)
+def test_launchers(monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Ranks) -> None:
+    set_all(monkeypatch, *launchers)
+    assert find_ranks() == expected
+
+
+def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})
+    assert find_ranks() == Ranks()
+
+
+def test_a_rank_without_a_world_size_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    assert find_ranks() == Ranks()
+
+
+@pytest.mark.parametrize(("written", "meant"), [("4(x2)", 4), ("2(x3),1", 2), ("3,2", 3), ("5", 5)])
+def test_tasks_per_node(monkeypatch: pytest.MonkeyPatch, written: str, meant: int) -> None:
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": written})
+    assert find_ranks().local_world_size == meant
+
+
+def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, TORCHRUN, {"RANK": "first"})
+    with pytest.raises(ConfigError, match="environment variable RANK must be a number, found 'first'"):
+        find_ranks()
+
+
+def test_given_goes_before_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, TORCHRUN)
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    assert find_ranks(1, 2) == Ranks(1, 2, 1, 4, "given")
+
+
+@pytest.mark.parametrize("given", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
+def test_given_must_fit(given: tuple[int | None, int | None]) -> None:
+    with pytest.raises(ConfigError, match=r"go together|0\.\.world_size-1"):
+        find_ranks(*given)
+
+
+def test_torch_distributed_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, TORCHRUN)
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    assert find_ranks() == Ranks(9, 10, 1, 4, "torch.distributed")
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(False))
+    assert find_ranks().source == "torchrun"
+
+
+def test_jax_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    def jax(initialized: bool) -> SimpleNamespace:
+        return SimpleNamespace(
+            distributed=SimpleNamespace(is_initialized=lambda: initialized),
+            process_index=lambda: 2,
+            process_count=lambda: 3,
+        )
+
+    set_all(monkeypatch, TORCHRUN)
+    monkeypatch.setitem(sys.modules, "jax", jax(True))
+    assert find_ranks() == Ranks(2, 3, 0, 1, "JAX")
+    monkeypatch.setitem(sys.modules, "jax", jax(False))
+    assert find_ranks().source == "torchrun"
+
+
+def test_jax_too_old_or_half_imported_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace()))
+    assert find_ranks() == Ranks()
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
+    assert find_ranks() == Ranks()
+
+
+@pytest.mark.parametrize(
+    ("limit", "expected"),
+    [("max 100000", 6), ("250000 100000", 2), ("50000 100000", 1), ("9900000 100000", 6)],
+)
+def test_cores_within_the_quota(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: object, limit: str, expected: int
+) -> None:
+    (tmp_path / "cpu.max").write_text(limit)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
+    monkeypatch.setattr(ranks, "open", lambda _: (tmp_path / "cpu.max").open(), raising=False)
+    assert available_cores() == expected
+
+
+def test_cores_without_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: str) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
+    monkeypatch.setattr(ranks, "open", missing, raising=False)
+    assert available_cores() == 6

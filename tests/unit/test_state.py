@@ -1,0 +1,67 @@
+"""Checkpoints: what is saved, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from stoker.errors import CheckpointError
+from stoker.pipeline.state import State
+
+IDENTITY = {"dataset": "abc", "seed": 3, "transforms": {"size": [2, 2]}}
+STATE = State(2, 7, IDENTITY).to_dict()
+
+
+def test_it_survives_json() -> None:
+    assert State.from_dict(json.loads(json.dumps(STATE)), IDENTITY, 10) == State(2, 7, IDENTITY)
+
+
+def test_it_is_plain_and_small() -> None:
+    assert STATE == {"version": 1, "epoch": 2, "position": 7, "identity": IDENTITY}
+
+
+def test_any_mapping_will_do() -> None:
+    assert State.from_dict(MappingProxyType(STATE), IDENTITY, 10).position == 7
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        {},
+        [],
+        {**STATE, "more": 1},
+        {k: v for k, v in STATE.items() if k != "epoch"},
+        {**STATE, "identity": 3},
+    ],
+)
+def test_what_is_no_state(state: Any) -> None:
+    with pytest.raises(CheckpointError, match="no state of a Stoker loader"):
+        State.from_dict(state, IDENTITY, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version 2, this Stoker reads 1"),
+        ({"epoch": -1}, "epoch must be a whole number from 0, found -1"),
+        ({"epoch": True}, "epoch must be a whole number"),
+        ({"position": 1.5}, r"position must be a whole number from 0, found 1\.5"),
+        ({"position": "1"}, "position must be a whole number"),
+        ({"position": 11}, "position is 11, and an epoch has 10 samples"),
+    ],
+)
+def test_what_cannot_be_a_state(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        State.from_dict({**STATE, **change}, IDENTITY, 10)
+
+
+def test_another_loader_is_told_what_differs() -> None:
+    other = {**IDENTITY, "seed": 4, "order": "full"}
+    with pytest.raises(CheckpointError) as caught:
+        State.from_dict(STATE, other, 10)
+    assert "order was None and is 'full'; seed was 3 and is 4" in str(caught.value)
+    assert "transforms" not in str(caught.value)
