@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from stoker.formats.listing import Skip
     from stoker.formats.plan import ConversionPlan
 
-__all__ = ["SKIPPED_NAME", "STATE_NAME", "ConversionState"]
+__all__ = ["SKIPPED_NAME", "STATE_NAME", "TOKENIZER_NAME", "ConversionState"]
 
 STATE_NAME = ".stoker-convert"
 SKIPPED_NAME = "skipped.jsonl"
+TOKENIZER_NAME = "tokenizer.json"
 
 _TRASH = ".stoker-trash-"
 _PLAN = "plan.json"
@@ -126,7 +127,8 @@ class ConversionState:
             skipped = Counter(skip.reason for result in results for skip in result.skipped)
             self._discard()
             raise SourceError(
-                f"no image could be converted: {dict(sorted(skipped.items()))}", path=self.plan.listing.root
+                f"no {self.plan.encoder.kind} could be converted: {dict(sorted(skipped.items()))}",
+                path=self.plan.listing.root,
             )
         datasets = self.datasets()
         for split, dataset in datasets.items():
@@ -154,7 +156,7 @@ class ConversionState:
             for shard in manifest.shards:
                 remove(dataset / shard.name)
                 remove((dataset / shard.name).with_suffix(".idx"))
-        for name in (INDEX_NAME, SKIPPED_NAME):
+        for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME):
             remove(dataset / name)
         retired.unlink()
 
@@ -174,7 +176,7 @@ class ConversionState:
         skipped = self._skipped(split, results)
         manifest = Manifest(
             container=self._kind,
-            kind="image",
+            kind=self.plan.encoder.kind,
             columns=Index.open(index).types,
             shards=tuple(
                 Shard(place.name, place.result.bytes, place.result.records, place.result.digest)
@@ -186,9 +188,10 @@ class ConversionState:
             skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),
         )
         lines = [json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in skipped]
-        staged = self.folder / f"{split}.{SKIPPED_NAME}"
-        write_durably(staged, "".join(lines).encode())
-        move_durably(staged, dataset / SKIPPED_NAME)
+        for name, content in {SKIPPED_NAME: "".join(lines).encode(), **self.plan.encoder.files}.items():
+            staged = self.folder / f"{split}.{name}"
+            write_durably(staged, content)
+            move_durably(staged, dataset / name)
         move_durably(index, dataset / INDEX_NAME)
         sync_folder(dataset)
         path = self.folder / f"{split}.{MANIFEST_NAME}"

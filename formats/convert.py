@@ -26,7 +26,7 @@ from stoker.formats.shards import Cancelled, ShardResult, write_shard
 if TYPE_CHECKING:
     from fractions import Fraction
 
-__all__ = ["Progress", "Summary", "convert"]
+__all__ = ["Progress", "Summary", "check_workers", "convert", "execute", "no_progress", "shard_bytes"]
 
 Progress = Callable[[int, int, int, str], None]
 """Called from the converting thread with samples done, samples in all, source bytes done, and the stage:
@@ -41,10 +41,10 @@ class Summary:
 
     Attributes:
         written: Samples in the shards.
-        skipped: How many files were left out, by reason; which ones is in ``skipped.jsonl``.
+        skipped: How many files or lines were left out, by reason; which ones is in ``skipped.jsonl``.
         bytes: Of all data files.
         seconds: This run took, without listing the source.
-        images_per_second: That this run converted.
+        images_per_second: Samples, whatever they are, that this run converted.
         shards: Number of shards.
         datasets: Folder of each dataset by split; under an empty name where there are no splits.
     """
@@ -131,7 +131,7 @@ def convert(
         encoding=encoding,
         quality=quality,
         subsampling=subsampling,
-        shard_bytes=_shard_bytes(shard_size, shard_records, shards),
+        shard_bytes=shard_bytes(shard_size, shard_records, shards),
         shard_records=shard_records or 0,
         shards=shards or 0,
         val=parse_share("val", val),
@@ -140,23 +140,29 @@ def convert(
         max_pixels=max_pixels,
         strict=strict,
     )
-    workers = len(os.sched_getaffinity(0)) if num_workers is None else num_workers
-    if workers < 1:
-        raise ConfigError(f"num_workers must be at least 1, not {num_workers}")
-    report = progress or _no_progress
+    report = progress or no_progress
     report(0, 0, 0, "listing")
+    workers = check_workers(num_workers)
     plan = _plan(Path(src), Path(dst), options)
-    with os_errors(Path(dst)):
-        return _execute(plan, Path(dst), workers, overwrite, report)
+    return execute(plan, Path(dst), workers, overwrite=overwrite, report=report)
 
 
-def _shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
+def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
+    """Bytes of a shard as asked for, by default 256 MB; 0 where shards are made by another rule."""
     if shard_size is None:
         return 0 if shard_records is not None or shards is not None else 256_000_000
     return parse_size("shard_size", shard_size)
 
 
-def _no_progress(done: int, total: int, size: int, stage: str) -> None:
+def check_workers(num_workers: int | None) -> int:
+    """Number of threads: as given, or the cores that this process may use."""
+    workers = len(os.sched_getaffinity(0)) if num_workers is None else num_workers
+    if workers < 1:
+        raise ConfigError(f"num_workers must be at least 1, not {num_workers}")
+    return workers
+
+
+def no_progress(done: int, total: int, size: int, stage: str) -> None:
     """Nobody wants to know."""
 
 
@@ -188,14 +194,19 @@ def _plan(src: Path, dst: Path, options: ConvertOptions) -> ConversionPlan:
     return plan_conversion(listing, options)
 
 
-def _execute(plan: ConversionPlan, dst: Path, workers: int, overwrite: bool, report: Progress) -> Summary:
+def execute(plan: ConversionPlan, dst: Path, workers: int, *, overwrite: bool, report: Progress) -> Summary:
+    """Run a plan, or what is left of it, and publish its datasets.
+
+    Raises: As :func:`convert`.
+    """
     started = time.monotonic()
-    dst.mkdir(parents=True, exist_ok=True)
-    with folder_lock(dst):
-        state = ConversionState.enter(dst, plan, overwrite=overwrite)
-        run = _Run(plan, state, workers, report)
-        results = run.run()
-        datasets = state.publish(results)
+    with os_errors(dst):
+        dst.mkdir(parents=True, exist_ok=True)
+        with folder_lock(dst):
+            state = ConversionState.enter(dst, plan, overwrite=overwrite)
+            run = _Run(plan, state, workers, report)
+            results = run.run()
+            datasets = state.publish(results)
     seconds = time.monotonic() - started
     skipped = Counter(skip.reason for skip in plan.listing.skipped)
     skipped.update(skip.reason for result in results for skip in result.skipped)

@@ -5,13 +5,26 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+import numpy as np
 
 from stoker.errors import ConfigError
 from stoker.formats.containers import CONTAINERS
 from stoker.formats.header import MAX_PIXELS
 
-__all__ = ["ConvertOptions", "Encoding", "ResizeMode", "parse_resize", "parse_share", "parse_size"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = [
+    "ConvertOptions",
+    "Encoding",
+    "ResizeMode",
+    "ShardOptions",
+    "parse_resize",
+    "parse_share",
+    "parse_size",
+]
 
 Encoding = Literal["keep", "jpeg", "png", "raw"]
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
@@ -20,71 +33,46 @@ _ENCODINGS = ("keep", "jpeg", "png", "raw")
 _SUBSAMPLINGS = ("444", "422", "420")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
+# What a record has beside its payload, about: framing, the names of the features, the key.
+_RECORD_OVERHEAD = 300
 
 
 @dataclass(frozen=True)
-class ConvertOptions:
-    """How a source becomes shards.
+class ShardOptions:
+    """How samples of any kind are divided among splits and shards.
 
     Attributes:
         container: tfrecord or lmdb.
-        seed: Seed of the global shuffle, from 0; None keeps the sorted order.
-        mode: How images are resized: none, shorter, longer, squash, crop, fill.
-        height: Pixels; of the shorter or longer side where ``mode`` says so. 0 with ``none``.
-        width: Likewise.
-        encoding: keep, jpeg, png or raw.
-        quality: Of JPEG, 1 to 100.
-        subsampling: Of JPEG: 444, 422 or 420.
+        seed: Seed of the global shuffle, from 0; None keeps the order of the source.
         shard_bytes: Bytes that a shard has at most, unless a sample alone has more; 0 if not by size.
         shard_records: Records that a shard has at most; 0 if not by records.
         shards: Number of shards; 0 if not by number.
         val: Share of each class that goes to ``val``, 0 to 1.
         test: Likewise to ``test``.
-        class_depth: Number of leading folders that name the class; None for all.
-        max_pixels: Largest image that is taken.
-        strict: Whether the first file that would be skipped stops the conversion.
+        strict: Whether the first sample that would be skipped stops the conversion.
     """
 
     container: str = "tfrecord"
     seed: int | None = None
-    mode: ResizeMode = "none"
-    height: int = 0
-    width: int = 0
-    encoding: Encoding = "keep"
-    quality: int = 90
-    subsampling: str = "420"
     shard_bytes: int = 0
     shard_records: int = 0
     shards: int = 0
     val: Fraction = Fraction(0)
     test: Fraction = Fraction(0)
-    class_depth: int | None = None
-    max_pixels: int = MAX_PIXELS
     strict: bool = False
+
+    made_by: ClassVar[str] = "convert"
 
     def __post_init__(self) -> None:
         _one_of("format", self.container, CONTAINERS)
-        _one_of("encoding", self.encoding, _ENCODINGS)
-        _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
-        _within("quality", self.quality, 1, 100)
-        _within("max_pixels", self.max_pixels, 1, MAX_PIXELS)
         if self.seed is not None:
             _within("seed", self.seed, 0, (1 << 64) - 1)
-        if self.class_depth is not None:
-            _within("class_depth", self.class_depth, 1, 4096)
         if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:
             raise ConfigError("shards are made by one of shard_size, shard_records and shards, each above 0")
         if self.val + self.test >= 1:
             raise ConfigError(
                 f"val and test leave nothing to train on: {float(self.val):g} + {float(self.test):g} of all"
             )
-        if self.mode != "none" and self.height * self.width > self.max_pixels:
-            raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
-
-    @property
-    def keeps_bytes(self) -> bool:
-        """Whether every image is stored as it is."""
-        return self.mode == "none" and self.encoding == "keep"
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -93,13 +81,64 @@ class ConvertOptions:
             return ("",)
         return ("train", *(["val"] if self.val else []), *(["test"] if self.test else []))
 
+    def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(N,) bytes that each record takes, about, for samples of ``sizes`` bytes in the source."""
+        return sizes + _RECORD_OVERHEAD
+
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
         """As the manifest states them."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {
-            "made_by": "convert",
+            "made_by": self.made_by,
             **{name: float(v) if isinstance(v, Fraction) else v for name, v in values.items()},
         }
+
+
+@dataclass(frozen=True)
+class ConvertOptions(ShardOptions):
+    """How images become shards.
+
+    Attributes:
+        mode: How images are resized: none, shorter, longer, squash, crop, fill.
+        height: Pixels; of the shorter or longer side where ``mode`` says so. 0 with ``none``.
+        width: Likewise.
+        encoding: keep, jpeg, png or raw.
+        quality: Of JPEG, 1 to 100.
+        subsampling: Of JPEG: 444, 422 or 420.
+        class_depth: Number of leading folders that name the class; None for all.
+        max_pixels: Largest image that is taken.
+    """
+
+    mode: ResizeMode = "none"
+    height: int = 0
+    width: int = 0
+    encoding: Encoding = "keep"
+    quality: int = 90
+    subsampling: str = "420"
+    class_depth: int | None = None
+    max_pixels: int = MAX_PIXELS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _one_of("encoding", self.encoding, _ENCODINGS)
+        _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
+        _within("quality", self.quality, 1, 100)
+        _within("max_pixels", self.max_pixels, 1, MAX_PIXELS)
+        if self.class_depth is not None:
+            _within("class_depth", self.class_depth, 1, 4096)
+        if self.mode != "none" and self.height * self.width > self.max_pixels:
+            raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
+
+    @property
+    def keeps_bytes(self) -> bool:
+        """Whether every image is stored as it is."""
+        return self.mode == "none" and self.encoding == "keep"
+
+    def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """See :meth:`ShardOptions.record_bytes`; exact payloads where raw pixels of one size are written."""
+        if self.encoding == "raw" and self.mode in ("squash", "crop", "fill"):
+            sizes = np.full(len(sizes), self.height * self.width * 3, np.int64)
+        return super().record_bytes(sizes)
 
 
 def parse_size(name: str, value: str | int) -> int:

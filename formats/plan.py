@@ -16,21 +16,21 @@ import pyarrow.compute as pc
 
 import stoker
 from stoker.errors import ConfigError
+from stoker.formats.image_encoder import ImageEncoder
+from stoker.formats.options import ConvertOptions
 
 if TYPE_CHECKING:
     from fractions import Fraction
 
     import numpy.typing as npt
 
+    from stoker.formats.encoder import Encoder
     from stoker.formats.listing import Listing
-    from stoker.formats.options import ConvertOptions
+    from stoker.formats.options import ShardOptions
 
     Rows = npt.NDArray[np.int64]
 
 __all__ = ["ConversionPlan", "PlannedShard", "plan_conversion"]
-
-# What a record has beside its payload, about: framing, the names of the features, the key.
-_RECORD_OVERHEAD = 300
 
 
 @dataclass(frozen=True)
@@ -55,22 +55,34 @@ class ConversionPlan:
     Attributes:
         options: How.
         listing: Of what.
+        encoder: What makes records of its samples.
         shards: In the order of the splits and of the positions in them.
         fingerprint: SHA-256 in hexadecimal of options, listing and version: the same plan, the same bytes.
     """
 
-    options: ConvertOptions
+    options: ShardOptions
     listing: Listing
+    encoder: Encoder
     shards: tuple[PlannedShard, ...]
     fingerprint: str
 
 
-def plan_conversion(listing: Listing, options: ConvertOptions) -> ConversionPlan:
+def plan_conversion(
+    listing: Listing, options: ShardOptions, encoder: Encoder | None = None
+) -> ConversionPlan:
     """Plan a conversion.
+
+    Args:
+        listing: Of what.
+        options: How.
+        encoder: What makes records of its samples; by default that of images.
 
     Raises:
         ConfigError: A split that was asked for would get no sample.
     """
+    if encoder is None:
+        assert isinstance(options, ConvertOptions), "images are encoded as their options say"
+        encoder = ImageEncoder(listing, options)
     shards = []
     for split, rows in split_rows(listing, options).items():
         if not len(rows):
@@ -79,13 +91,14 @@ def plan_conversion(listing: Listing, options: ConvertOptions) -> ConversionPlan
                 hint="ask for a larger share, or for none",
             )
         ordered = shuffled(rows, options.seed)
-        for position, part in enumerate(shard_rows(estimated_bytes(listing, options)[ordered], options)):
+        for position, part in enumerate(shard_rows(options.record_bytes(listing.sizes)[ordered], options)):
             shards.append(PlannedShard(split, position, ordered[part]))
     identity = json.dumps([stoker.__version__, options.to_manifest(), listing.fingerprint()])
-    return ConversionPlan(options, listing, tuple(shards), hashlib.sha256(identity.encode()).hexdigest())
+    fingerprint = hashlib.sha256(identity.encode()).hexdigest()
+    return ConversionPlan(options, listing, encoder, tuple(shards), fingerprint)
 
 
-def split_rows(listing: Listing, options: ConvertOptions) -> dict[str, Rows]:
+def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
     """Rows of the listing by split, in ascending order.
 
     In each class the samples with the lowest hashes of their keys go to ``val`` and those with the
@@ -159,16 +172,7 @@ def shuffled(rows: Rows, seed: int | None) -> Rows:
     return rows[np.argsort(np.random.Philox(key=seed).random_raw(len(rows)), kind="stable")]
 
 
-def estimated_bytes(listing: Listing, options: ConvertOptions) -> Rows:
-    """(N,) bytes that each record takes, about; exact payloads where raw pixels of one size are written."""
-    if options.encoding == "raw" and options.mode in ("squash", "crop", "fill"):
-        payload = np.full(len(listing), options.height * options.width * 3, np.int64)
-    else:
-        payload = listing.sizes
-    return payload + _RECORD_OVERHEAD
-
-
-def shard_rows(sizes: Rows, options: ConvertOptions) -> list[slice]:
+def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:
     """Divide samples in a row into shards, none of them empty.
 
     Args:

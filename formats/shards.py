@@ -8,15 +8,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.errors import DecodeError
 from stoker.formats.containers import container
-from stoker.formats.encode import Encoded, EncodedImage, SourceFile, encode_file
 from stoker.formats.index import write_index
-from stoker.formats.intake import SkippedError
 from stoker.formats.listing import Skip
 from stoker.formats.publish import move_durably, remove, sync, sync_folder, write_durably
 
@@ -24,14 +21,12 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
     from pathlib import Path
 
+    from stoker.formats.encoder import EncodedRecord
     from stoker.formats.plan import ConversionPlan, PlannedShard
 
 __all__ = ["Cancelled", "ShardResult", "finished_shard", "shard_files", "write_shard"]
 
-# What one task of the pool works on: large enough that handing it over costs nothing beside it, small
-# enough that several in flight are little memory.
-_CHUNK_SAMPLES = 32
-_CHUNK_SAMPLES_TOUCHED = 8
+# Source bytes that one task of the pool works on: several in flight are little memory.
 _CHUNK_BYTES = 1 << 20
 
 Tally = Callable[[int, int], None]
@@ -104,7 +99,7 @@ def write_shard(
 
     Raises:
         Cancelled: ``stop`` was set.
-        DecodeError: A file would be skipped and the plan is strict.
+        StokerError: A sample would be skipped and the plan is strict.
         OSError: The shard cannot be written.
     """
     kind = plan.options.container
@@ -141,21 +136,12 @@ class _ShardTask:
         self._shard = shard
         self._stop = stop
         self._tally = tally
-        self._root = str(plan.listing.root)
-        listing = plan.listing
-        self._files = [
-            SourceFile(key, size, (label,) if isinstance(label, int) else tuple(label))
-            for key, size, label in zip(
-                listing.keys.take(shard.rows).to_pylist(),
-                listing.sizes[shard.rows].tolist(),
-                listing.labels.take(shard.rows).to_pylist(),
-                strict=True,
-            )
-        ]
+        self._sizes = plan.listing.sizes[shard.rows]
 
     def run(self, path: Path, index_path: Path, pool: ThreadPoolExecutor | None, ahead: int) -> ShardResult:
         """Write the shard and its part of the index."""
-        images: list[EncodedImage] = []
+        keys: list[str] = []
+        attributes: list[tuple[int, ...]] = []
         written: list[int] = []
         skipped: list[Skip] = []
         with container(self._plan.options.container).Writer(path) as writer:
@@ -164,46 +150,38 @@ class _ShardTask:
                     if isinstance(outcome, Skip):
                         skipped.append(outcome)
                         continue
-                    image, prefix, suffix = outcome
-                    writer.write(self._files[i].key.encode(), prefix, image.payload, suffix)
-                    images.append(image._replace(payload=b""))
+                    writer.write(outcome.key.encode(), outcome.prefix, outcome.payload, outcome.suffix)
+                    keys.append(outcome.key)
+                    attributes.append(outcome.attributes)
                     written.append(i)
-                self._tally(len(chunk), sum(self._files[i].size for i in chunk))
+                self._tally(len(chunk), int(self._sizes[chunk.start : chunk.stop].sum()))
             shard = writer.finish()
+        encoder = self._plan.encoder
+        table = np.array(attributes, np.int64).reshape(-1, len(encoder.attributes))
         columns = {
             "shard": np.full(len(written), self._shard.position),
             "record": np.arange(len(written)),
             "offset": shard.offset,
             "length": shard.length,
             "crc": shard.crc,
-            "key": [self._files[i].key for i in written],
-            "codec": np.array([image.codec for image in images], np.uint8),
-            "height": np.array([image.height for image in images], np.int32),
-            "width": np.array([image.width for image in images], np.int32),
-            "orientation": np.array([image.orientation for image in images], np.uint8),
+            "key": keys,
         }
-        write_index(index_path, {**columns, **self._own_columns(written)})
+        for (name, kind), values in zip(encoder.attributes.items(), table.T, strict=True):
+            columns[name] = values.astype(kind)
+        own = encoder.columns(self._shard.rows[np.array(written, np.int64)])
+        write_index(index_path, {**columns, **own})
         return ShardResult(shard.data_bytes, shard.records, shard.digest, tuple(skipped))
-
-    def _own_columns(self, written: list[int]) -> dict[str, Any]:
-        """Labels and the user's columns of the samples that were written, as Arrow arrays."""
-        rows = self._shard.rows[np.array(written, np.int64)]
-        listing = self._plan.listing
-        return {
-            name: array.take(rows) for name, array in {"label": listing.labels, **listing.columns}.items()
-        }
 
     def _outcomes(
         self, pool: ThreadPoolExecutor | None, ahead: int
-    ) -> Iterator[tuple[range, list[Encoded | Skip]]]:
+    ) -> Iterator[tuple[range, list[EncodedRecord | Skip]]]:
         """Chunks in order, each encoded; a bounded number of them ahead."""
-        most = _CHUNK_SAMPLES if self._plan.options.keeps_bytes else _CHUNK_SAMPLES_TOUCHED
-        chunks = _chunks([file.size for file in self._files], most)
+        chunks = _chunks(self._sizes.tolist(), self._plan.encoder.chunk_samples)
         if pool is None:
             for chunk in chunks:
                 yield chunk, self._encode(chunk)
             return
-        window: deque[tuple[range, Future[list[Encoded | Skip]]]] = deque()
+        window: deque[tuple[range, Future[list[EncodedRecord | Skip]]]] = deque()
         try:
             for chunk in chunks:
                 window.append((chunk, pool.submit(self._encode, chunk)))
@@ -217,28 +195,16 @@ class _ShardTask:
             for _, future in window:
                 future.cancel()
 
-    def _encode(self, chunk: range) -> list[Encoded | Skip]:
-        outcomes: list[Encoded | Skip] = []
-        plan = self._plan
-        for file in self._files[chunk.start : chunk.stop]:
+    def _encode(self, chunk: range) -> list[EncodedRecord | Skip]:
+        outcomes: list[EncodedRecord | Skip] = []
+        encoder = self._plan.encoder
+        for outcome in encoder.encode(self._shard.rows[chunk.start : chunk.stop]):
             if self._stop.is_set():
                 raise Cancelled
-            try:
-                outcomes.append(encode_file(self._root, file, plan.listing.classes, plan.options))
-            except SkippedError as skip:
-                left_out = Skip(file.key, *skip.args)
-                if plan.options.strict:
-                    raise self._refusal(left_out) from skip
-                outcomes.append(left_out)
+            if isinstance(outcome, Skip) and self._plan.options.strict:
+                raise encoder.refusal(outcome)
+            outcomes.append(outcome)
         return outcomes
-
-    def _refusal(self, skip: Skip) -> DecodeError:
-        return DecodeError(
-            f"{skip.reason}: {skip.detail}" if skip.detail else skip.reason,
-            path=self._plan.listing.root / skip.key,
-            key=skip.key,
-            hint="repair or remove the file, or convert without strict to skip it",
-        )
 
 
 def _chunks(sizes: list[int], most: int) -> Iterator[range]:
