@@ -80,7 +80,7 @@ def evaluate(network: nn.Module, loader: Iterable[Any]) -> float:
     for images, labels in loader:
         hits += int((network(images).argmax(1) == labels).sum())
         total += len(labels)
-    return hits / total
+    return float(hits / total)
 
 
 def stoker_loaders(
@@ -129,7 +129,8 @@ def _accuracy(loaders: tuple[Any, Any], num_classes: int, epochs: int, seed: int
     torch.manual_seed(seed)
     network = make_network(num_classes)
     train(network, loaders[0], epochs=epochs, steps_per_epoch=len(loaders[0]))
-    return evaluate(network, loaders[1])
+    accuracy: float = evaluate(network, loaders[1])
+    return accuracy
 
 
 def main() -> None:
@@ -151,7 +152,7 @@ def main() -> None:
         results: dict[str, list[float]] = {"stoker": [], "torch DataLoader": []}
         for seed in range(options.seeds):
             loaders = {
-                "stoker": stoker_loaders(*shards, options.batch_size, seed),
+                "stoker": stoker_loaders(shards[0], shards[1], options.batch_size, seed),
                 "torch DataLoader": torch_loaders(
                     options.source / "train", options.source / "val", options.batch_size, seed
                 ),

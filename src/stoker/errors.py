@@ -21,6 +21,8 @@ Each one is also the built-in exception that code without Stoker in mind would c
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "CheckpointError",
     "ConfigError",
@@ -85,20 +87,12 @@ class StokerError(Exception):
         return f"{text}\n{self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        fields = (self.message, self.path, self.shard, self.record, self.key, self.hint)
-        return _rebuild, (type(self), *fields)
+        names = ("path", "shard", "record", "key", "hint")
+        return _rebuild, (type(self), self.message, {name: getattr(self, name) for name in names})
 
 
-def _rebuild(
-    cls: type[StokerError],
-    message: str,
-    path: str | None,
-    shard: str | None,
-    record: int | None,
-    key: str | None,
-    hint: str | None,
-) -> StokerError:
-    return cls(message, path=path, shard=shard, record=record, key=key, hint=hint)
+def _rebuild(cls: type[StokerError], message: str, details: dict[str, Any]) -> StokerError:
+    return cls(message, **details)
 
 
 class ConfigError(StokerError, ValueError):
