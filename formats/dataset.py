@@ -185,7 +185,9 @@ class Dataset:
     def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
         at = np.asarray(positions, np.int64)
         if at.size and not 0 <= at.min() <= at.max() < len(self):
-            raise IndexError(f"positions go from 0 to {len(self) - 1}, and {at.min()} to {at.max()} were asked for")
+            raise IndexError(
+                f"positions go from 0 to {len(self) - 1}, and {at.min()} to {at.max()} were asked for"
+            )
         return at if self._rows is None else self._rows[at]
 
     def select(self, which: npt.ArrayLike) -> Dataset:
@@ -200,7 +202,9 @@ class Dataset:
                 raise ConfigError(f"a mask must have one entry a sample, {len(self)}, not shape {at.shape}")
             at = np.flatnonzero(at)
         elif at.size and (at.ndim != 1 or at.dtype.kind not in "iu"):
-            raise ConfigError(f"positions must be integers in one dimension, not {at.dtype} of shape {at.shape}")
+            raise ConfigError(
+                f"positions must be integers in one dimension, not {at.dtype} of shape {at.shape}"
+            )
         return Dataset(
             self.path, self.manifest, self.index, self.data_files, self._to_rows(at.astype(np.int64))
         )

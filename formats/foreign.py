@@ -122,12 +122,13 @@ class _Indexer:
         files = [self._container.data_file(source) for source in sources]
         sizes = [file.stat().st_size for file in files]
         shards = []
-        for number, (source, file, size) in enumerate(zip(sources, files, sizes, strict=True)):
-            name = _unique(source.name, number, sources)
-            report = partial(self._progress, sum(sizes[:number]), sum(sizes))
+        before = 0
+        for number, (name, file, size) in enumerate(zip(_unique_names(sources), files, sizes, strict=True)):
+            report = partial(self._progress, before, sum(sizes))
             records = self._read_shard(number, name, file, temporary, report)
+            before += size
             report(size)
-            shards.append(Shard(name, size, records, file_digest(file), _relative(source, folder)))
+            shards.append(Shard(name, size, records, file_digest(file), _relative(sources[number], folder)))
         self._flush(temporary)
         if not self._parts:
             raise SourceError("there is no image in these shards", path=sources[0])
@@ -240,8 +241,13 @@ def _typed(name: str, column: Sequence[Any]) -> Any:
     return column if name == "key" else np.array(column, np.int64)
 
 
-def _unique(name: str, number: int, sources: list[Path]) -> str:
-    return name if sum(source.name == name for source in sources) == 1 else f"{number:05d}-{name}"
+def _unique_names(sources: list[Path]) -> list[str]:
+    """File names, with a number before those that occur twice."""
+    count = Counter(source.name for source in sources)
+    return [
+        source.name if count[source.name] == 1 else f"{number:05d}-{source.name}"
+        for number, source in enumerate(sources)
+    ]
 
 
 def _relative(source: Path, folder: Path) -> str:
