@@ -25,12 +25,13 @@ _CIRCULANT = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
 def brightness(factor: Float) -> Float:
     """``factor * rgb``."""
-    return np.einsum("n,ij->nij", factor, np.eye(3))
+    return factor[:, None, None] * np.eye(3)
 
 
 def saturation(factor: Float) -> Float:
     """``factor * rgb + (1 - factor) * grey``."""
-    return brightness(factor) + (1 - factor)[:, None, None] * np.tile(GREY, (3, 1))
+    grey: Float = np.tile(GREY, (3, 1))
+    return brightness(factor) + brightness(1 - factor) @ grey
 
 
 def grayscale(where: npt.NDArray[np.bool_]) -> Float:

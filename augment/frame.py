@@ -8,7 +8,7 @@ Arrays over axes have shape (2, N): the vertical axis first, then the horizontal
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,7 @@ class Frame:
         flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
         color: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
             three for the mean RGB of the image.
+        erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
         uses_mean: Whether some transform mixes in the mean RGB, be it of no sample of this batch.
         fill: (3,) uint8, RGB of what was padded.
     """
@@ -56,6 +57,7 @@ class Frame:
     flip: npt.NDArray[np.bool_]
     color: Float
     fill: npt.NDArray[np.uint8]
+    erased: list[tuple[Int, Int]] = field(default_factory=list)
     uses_mean: bool = False
 
     @classmethod
@@ -116,6 +118,10 @@ class Frame:
         self.blend(matrix)
         self.color += (grey_share[:, None] * mean_grey)[:, None]
         self.uses_mean = True
+
+    def erase(self, origin: Int, size: Int) -> None:
+        """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""
+        self.erased.append((origin, size))
 
     def dest(self) -> tuple[Int, Int]:
         """Where the content comes to lie in the image, before mirroring: corners, (2, N) int64 each."""

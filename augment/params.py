@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.augment.extras import Erase
 from stoker.augment.frame import Frame
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.output import Form, OutputTransform, ToDtype
 from stoker.errors import ConfigError
 
@@ -48,6 +50,7 @@ class ImageParams:
         fill: (3,) uint8, RGB.
         mean: (N, 3, 3) float32. ``mean @ m`` is added to the result, where m is the mean RGB of the
             output before ``color``, fill included.
+        erase: Boxes that are overwritten last, one after the other.
     """
 
     size: tuple[int, int]
@@ -58,6 +61,7 @@ class ImageParams:
     color: npt.NDArray[np.float32]
     fill: npt.NDArray[np.uint8]
     mean: npt.NDArray[np.float32] | None = None
+    erase: tuple[Erase, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.crop)
@@ -78,11 +82,13 @@ class ImagePlan:
         transforms: As they were given.
         size: Height and width of the output, pixels.
         form: Element type of the output and the affine map of colours that leads there.
+        erase_values: (3,) float64 for each RandomErasing, in the units of the output.
     """
 
     transforms: tuple[Transform, ...]
     size: Size
     form: Form
+    erase_values: tuple[npt.NDArray[np.float64], ...] = ()
 
     @property
     def dtype(self) -> DType:
@@ -123,7 +129,7 @@ class ImagePlan:
                 u = uniform(derive_key(seed, epoch, position), samples, transform.draws)
                 transform.decide(frame, u)
         frame.paint(self.form.matrix)
-        return _params(frame, self.size)
+        return _params(frame, self)
 
     def to_json(self) -> dict[str, Any]:
         """All that decides the parameters, as a dictionary that JSON can hold."""
@@ -138,7 +144,7 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
     """Check a list of transforms and prepare it for drawing.
 
     Geometry and colour may come in any order, for they do not depend on each other: geometry is
-    executed first. Normalize and ToDtype come last.
+    executed first. RandomErasing, Normalize and ToDtype come last.
 
     Args:
         transforms: Applied in this order.
@@ -152,20 +158,14 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
     """
     size: Size | None = None
     form = Form("uint8", np.eye(3, 4))
-    last: Transform | None = None
-    for transform in transforms:
-        if not isinstance(transform, Transform):
-            raise ConfigError(
-                f"transforms must be transforms of stoker.augment; found {transform!r}",
-                hint="Transforms of torchvision have counterparts of the same name there.",
-            )
+    erased: list[npt.NDArray[np.float64]] = []
+    for transform, before in zip(transforms, (None, *transforms), strict=False):
+        _check_place(transform, before)
+        size = transform.output_size(size)
         if isinstance(transform, OutputTransform):
             form = transform.convert(form)
-            last = transform
-        elif last is not None:
-            name = type(transform).__name__
-            raise ConfigError(f"{name} stands after {type(last).__name__}", hint=f"Move {name} before it.")
-        size = transform.output_size(size)
+        elif isinstance(transform, RandomErasing):
+            erased.append(form.to_rgb(np.array(transform.value)))
     if size is None:
         raise ConfigError(
             "the transforms leave images of different sizes, which cannot form a batch",
@@ -173,10 +173,22 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
         )
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
-    return ImagePlan(tuple(transforms), size, form)
+    return ImagePlan(tuple(transforms), size, form, tuple(map(form.from_rgb, erased)))
 
 
-def _params(frame: Frame, size: Size) -> ImageParams:
+def _check_place(transform: Transform, before: Transform | None) -> None:
+    """ConfigError where ``transform`` cannot follow the transform ``before``."""
+    if not isinstance(transform, Transform):
+        raise ConfigError(
+            f"transforms must be transforms of stoker.augment; found {transform!r}",
+            hint="Transforms of torchvision have counterparts of the same name there.",
+        )
+    if before is not None and before.late and not transform.late:
+        name = type(transform).__name__
+        raise ConfigError(f"{name} stands after {type(before).__name__}", hint=f"Move {name} before it.")
+
+
+def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
     """Write a finished frame in the form that engines take."""
     dest_start, dest_stop = frame.dest()
     empty = np.any(dest_stop <= dest_start, axis=0)
@@ -186,7 +198,7 @@ def _params(frame: Frame, size: Size) -> ImageParams:
     dest_size = dest_stop - dest_start
     start, stop = frame.reach(dest_size)
     return ImageParams(
-        size=size,
+        size=plan.size,
         crop=_rows(start, stop - start, np.int32),
         region=_rows(frame.content_start, frame.content_stop, np.float64),
         dest=_rows(dest_start, dest_size, np.int32),
@@ -194,6 +206,11 @@ def _params(frame: Frame, size: Size) -> ImageParams:
         color=frame.color[:, :, :4].astype(np.float32, order="C"),
         fill=frame.fill,
         mean=frame.color[:, :, 4:].astype(np.float32, order="C") if frame.uses_mean else None,
+        erase=tuple(
+            Erase(_rows(origin, size, np.int32), value.astype(np.float32))
+            for (origin, size), value in zip(frame.erased, plan.erase_values, strict=True)
+        )
+        or None,
     )
 
 

@@ -52,6 +52,9 @@ def execute(
     values = rgb @ color[:, :3].T + color[:, 3]
     if params.mean is not None:
         values += params.mean[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
+    for erase in params.erase or ():
+        top, left, height, width = erase.box[i].tolist()
+        values[top : top + height, left : left + width] = erase.value
     image = convert(values, dtype)
     if layout == "NCHW":
         return np.ascontiguousarray(image.transpose(2, 0, 1))

@@ -10,6 +10,7 @@ from stoker.augment.transforms.color import (
     RandomPhotometricDistort,
 )
 from stoker.augment.transforms.crop import CenterCrop, RandomResizedCrop
+from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.flip import RandomHorizontalFlip, RandomVerticalFlip
 from stoker.augment.transforms.output import Normalize, ToDtype
 from stoker.augment.transforms.resize import Resize
@@ -18,6 +19,7 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "Normalize",
+    "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",

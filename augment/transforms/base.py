@@ -31,9 +31,11 @@ class Transform:
 
     Attributes:
         draws: Random numbers it wants for each sample.
+        late: Whether it follows all geometry and colour; what is not late cannot stand after it.
     """
 
     draws: ClassVar[int] = 0
+    late: ClassVar[bool] = False
 
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """Compose this transform onto ``frame``; ``u`` is (N, draws) float64, uniform in [0, 1)."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from stoker.augment.transforms.area import ATTEMPTS, first_fit
 from stoker.augment.transforms.base import Size, Transform
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     Float = npt.NDArray[np.float64]
 
 __all__ = ["CenterCrop", "RandomResizedCrop"]
-
-ATTEMPTS = 10
 
 
 @dataclass(frozen=True)
@@ -80,8 +79,8 @@ class RandomResizedCrop(Transform):
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
-        size = self._draw_size(frame.size, u[:, : 2 * ATTEMPTS])
-        missing = np.flatnonzero(size[0] == 0)
+        size, fits = first_fit(frame.size, (1, frame.size), self.scale, self.ratio, u[:, : 2 * ATTEMPTS])
+        missing = np.flatnonzero(~fits)
         if missing.size:
             size[:, missing] = self._central_size(frame.size[:, missing])
         margin = frame.size - size
@@ -94,17 +93,6 @@ class RandomResizedCrop(Transform):
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
         return self.size  # type: ignore[return-value]  # a pair since __post_init__
-
-    def _draw_size(self, image: Int, u: Float) -> Int:
-        """Sizes, (2, N), of the first attempts that fit; zeros where none does."""
-        low, high = self.scale
-        area = (image[0] * image[1])[:, None] * (low + (high - low) * u[:, :ATTEMPTS])
-        low, high = math.log(self.ratio[0]), math.log(self.ratio[1])
-        ratio = np.exp(low + (high - low) * u[:, ATTEMPTS:])
-        size = np.rint(np.sqrt((area / ratio, area * ratio)))
-        fits = np.all((size > 0) & (size <= image[:, :, None]), axis=0)
-        rows, first = np.arange(fits.shape[0]), np.argmax(fits, axis=1)
-        return np.array(size[:, rows, first] * fits[rows, first], np.int64)
 
     def _central_size(self, image: Int) -> Int:
         """Sizes, (2, M), of the largest parts whose aspect ratio lies within ``ratio``."""

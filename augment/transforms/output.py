@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -24,15 +24,25 @@ class Form:
 
     Attributes:
         dtype: Element type.
-        matrix: (3, 4) float64, an affine map of RGB.
+        matrix: (3, 4) float64, an affine map of RGB, channel by channel.
     """
 
     dtype: DType
     matrix: npt.NDArray[np.float64]
 
+    def to_rgb(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """RGB in 0..255 of ``values``, (3,), in the units of this form."""
+        return (values - self.matrix[:, 3]) / self.matrix[:, :3].diagonal()
+
+    def from_rgb(self, rgb: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The inverse of :meth:`to_rgb`."""
+        return self.matrix[:, :3].diagonal() * rgb + self.matrix[:, 3]
+
 
 class OutputTransform(Transform):
-    """A transform that is the same for all samples and comes after all others."""
+    """A transform that is the same for all samples; it concerns the form of the output alone."""
+
+    late: ClassVar[bool] = True
 
     def convert(self, form: Form) -> Form:
         """The form of the output after this transform."""

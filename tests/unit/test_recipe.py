@@ -10,6 +10,7 @@ from stoker.augment import (
     CenterCrop,
     ColorJitter,
     Normalize,
+    RandomErasing,
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomInvert,
@@ -37,6 +38,7 @@ EVERY = [
     RandomPhotometricDistort(p=0.4),
     RandomGrayscale(0.2),
     RandomInvert(),
+    RandomErasing(value=(1, 2, 3)),
     ToDtype("float16"),
     Normalize((0.5, 0.5, 0.5), (1, 2, 3)),
 ]

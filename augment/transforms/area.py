@@ -1,0 +1,49 @@
+"""Boxes of random area and aspect ratio: the law that RandomResizedCrop and RandomErasing share."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["ATTEMPTS", "first_fit"]
+
+ATTEMPTS = 10
+"""As many as torchvision makes."""
+
+
+def first_fit(
+    image: Int,
+    bounds: tuple[Int | int, Int | int],
+    scale: tuple[float, float],
+    ratio: tuple[float, float],
+    u: Float,
+) -> tuple[Int, npt.NDArray[np.bool_]]:
+    """Sizes of the first attempts that lie within bounds.
+
+    Args:
+        image: (2, N), heights and widths of the images.
+        bounds: Smallest and largest size, each (2, N) or a number.
+        scale: Range of the area as a share of the image's, drawn uniformly.
+        ratio: Range of width over height, drawn uniformly in the logarithm.
+        u: (N, 2 * ATTEMPTS), uniform in [0, 1): all areas, then all ratios.
+
+    Returns:
+        Heights and widths, (2, N) int64, and which samples have one, (N,) bool.
+    """
+    low, high = scale
+    area = (image[0] * image[1])[:, None] * (low + (high - low) * u[:, :ATTEMPTS])
+    low, high = math.log(ratio[0]), math.log(ratio[1])
+    aspect = np.exp(low + (high - low) * u[:, ATTEMPTS:])
+    size = np.rint(np.sqrt((area / aspect, area * aspect)))
+    smallest, largest = (np.atleast_1d(bound)[..., None] for bound in bounds)
+    fits = np.all((size >= smallest) & (size <= largest), axis=0)
+    rows, first = np.arange(fits.shape[0]), np.argmax(fits, axis=1)
+    return size[:, rows, first].astype(np.int64), fits[rows, first]

@@ -1,0 +1,107 @@
+"""RandomErasing: its law against torchvision's, its units, and what it overwrites."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from stoker.augment import CenterCrop, ColorJitter, Normalize, RandomErasing, Resize, ToDtype, compile_image
+from stoker.augment.reference import execute
+from stoker.errors import ConfigError
+
+WHITE = np.full((40, 60, 3), 255, np.uint8)
+
+
+def draw(transforms, n=1, dtype=None):
+    plan = compile_image([CenterCrop((40, 60)), *transforms], dtype)
+    return plan.draw(np.full(n, 40), np.full(n, 60), np.arange(n), 0, 0)
+
+
+def torchvision_box(height, width, scale, ratio, rng):
+    """(top, left, height, width), or None where nothing is erased."""
+    for _ in range(10):
+        area = height * width * rng.uniform(*scale)
+        aspect = math.exp(rng.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if h < height and w < width:
+            return rng.randint(0, height - h), rng.randint(0, width - w), h, w
+    return None
+
+
+@pytest.mark.parametrize(
+    ("scale", "ratio"), [((0.02, 0.33), (0.3, 3.3)), ((0.3, 0.9), (0.2, 1.0)), ((0.9, 1.0), (2.0, 3.0))]
+)
+def test_boxes_follow_torchvisions_law(scale, ratio):
+    n = 20_000
+    box = draw([RandomErasing(1.0, scale, ratio)], n).erase[0].box
+    ours = box[box[:, 2] > 0]
+    rng = random.Random(1)
+    boxes = [torchvision_box(40, 60, scale, ratio, rng) for _ in range(n)]
+    expected = np.array([b for b in boxes if b is not None]).reshape(-1, 4)
+    assert abs(len(ours) - len(expected)) <= 6 * math.sqrt(n / 2)
+    for axis in range(4) if len(expected) else ():
+        a, b = np.sort(ours[:, axis]), np.sort(expected[:, axis])
+        points = np.arange(61)
+        distance = np.abs(np.searchsorted(a, points) / len(a) - np.searchsorted(b, points) / len(b)).max()
+        assert distance < 2.7 * math.sqrt((len(a) + len(b)) / (len(a) * len(b)))  # p = 1e-6
+
+
+def test_probability():
+    for p in (0.0, 0.25, 1.0):
+        box = draw([RandomErasing(p)], 10_000).erase[0].box
+        assert abs((box[:, 2] > 0).mean() - p) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("transforms", "dtype", "expected"),
+    [
+        ([RandomErasing(1, value=51)], None, 51),
+        ([RandomErasing(1, value=51)], "float32", 0.2),
+        ([ToDtype("float32"), RandomErasing(1, value=0.4)], None, 0.4),
+        ([ToDtype("float32", scale=False), RandomErasing(1, value=51)], None, 51),
+        ([RandomErasing(1, value=51), Normalize((0.5,) * 3, (0.1,) * 3)], None, -3),
+        ([Normalize((0.5,) * 3, (0.1,) * 3), RandomErasing(1, value=0.25)], None, 0.25),
+        ([Normalize((0.5,) * 3, (0.1,) * 3), RandomErasing(1, value=0.25)], "bfloat16", 0.25),
+    ],
+)
+def test_the_value_has_the_units_of_its_place(transforms, dtype, expected):
+    np.testing.assert_allclose(draw(transforms, dtype=dtype).erase[0].value, expected, rtol=1e-6)
+
+
+def test_the_box_is_overwritten_after_colour_and_nothing_else():
+    params = draw([ColorJitter((0.5, 0.5)), RandomErasing(1, value=(1, 2, 3))], 20)
+    assert params.extras() == ("erase",)
+    for i, (top, left, height, width) in enumerate(params.erase[0].box.tolist()):
+        expected = np.full((40, 60, 3), 128)
+        expected[top : top + height, left : left + width] = 1, 2, 3
+        np.testing.assert_array_equal(execute(params, i, WHITE, "uint8", "NHWC"), expected)
+
+
+def test_two_boxes_differ():
+    first, second = draw([RandomErasing(1), RandomErasing(1, value=9)], 50).erase
+    assert (first.box != second.box).any(axis=1).all()
+    assert second.value.tolist() == [9, 9, 9]
+
+
+@pytest.mark.parametrize("transform", [Resize((8, 8)), ColorJitter(0.5)])
+def test_geometry_and_colour_do_not_follow(transform):
+    with pytest.raises(ConfigError, match="stands after RandomErasing"):
+        draw([RandomErasing(), transform])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"p": 1.5}, "p"),
+        ({"scale": (0.1, 1.5)}, "scale"),
+        ({"ratio": (0, 1)}, "ratio"),
+        ({"value": "random"}, "value"),
+        ({"value": (1, 2)}, "value"),
+    ],
+)
+def test_a_bad_argument_is_named(arguments, name):
+    with pytest.raises(ConfigError, match=f"RandomErasing: {name} must be .*; found "):
+        RandomErasing(**arguments)
