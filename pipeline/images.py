@@ -86,6 +86,7 @@ class ImageStage:
         engine: Engine,
         adapter: Adapter,
         clock: Clock,
+        read_ahead: int,
     ) -> None:
         self.under_way_limit = engine.under_way_limit
         self._recipe = recipe
@@ -93,7 +94,7 @@ class ImageStage:
         self._engine = engine
         self._adapter = adapter
         self._clock = clock
-        self._batches = _planned(recipe, schedule, epoch)
+        self._batches = _ahead(_planned(recipe, schedule, epoch), engine, read_ahead)
         self._under_way: deque[_Planned] = deque()
 
     def start(self) -> bool:
@@ -190,3 +191,15 @@ def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planne
         ends = np.cumsum([len(positions) for positions, _ in parts])
         for (_, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
             yield _Planned(positions, mask, recipe.dataset.samples(positions))
+
+
+def _ahead(batches: Iterator[_Planned], engine: Engine, distance: int) -> Iterator[_Planned]:
+    """The same batches, their bytes asked for ``distance`` batches before."""
+    waiting: deque[_Planned] = deque()
+    for planned in batches:
+        if distance and len(planned):
+            engine.read_ahead(planned.samples)
+        waiting.append(planned)
+        if len(waiting) > distance:
+            yield waiting.popleft()
+    yield from waiting

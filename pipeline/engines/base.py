@@ -97,6 +97,9 @@ class Engine(Protocol):
     under_way_limit: int
     """Batches that may be submitted and not collected: enough to keep its threads busy."""
 
+    def read_ahead(self, samples: Samples) -> None:
+        """Ask the kernel for payloads that will be needed; returns at once."""
+
     def submit(self, work: Work) -> None:
         """Start a batch; returns at once unless too many are under way."""
 

@@ -63,6 +63,7 @@ class DaliEngine:
         batch_size: Samples in the largest batch.
         max_pixels: An image with more is refused by its header.
         verify: Compare each payload with its checksum.
+        mapped: Map the files; otherwise read each payload, as suits network file systems.
 
     Raises:
         MissingDependencyError: DALI is not installed.
@@ -82,12 +83,13 @@ class DaliEngine:
         batch_size: int = 1,
         max_pixels: int,
         verify: bool = True,
+        mapped: bool = True,
     ) -> None:
         _require_dali()
         self.device = device
         self.under_way_limit = max(1, depth)
         self._settings = _Settings(output, device, num_threads, max(1, depth), batch_size)
-        self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify)
+        self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
         self._pipes: dict[Graph, _Pipe] = {}
         self._under_way: deque[_Batch] = deque()
 

@@ -48,10 +48,19 @@ class PayloadReader:
         sizes: Bytes of each.
         max_pixels: More than these in a header is TOO_LARGE.
         verify: Compare checksums.
+        mapped: Map the files; otherwise read each payload.
     """
 
-    def __init__(self, files: Sequence[str], sizes: Sequence[int], *, max_pixels: int, verify: bool) -> None:
-        self._shards = Shards(files, sizes)
+    def __init__(
+        self,
+        files: Sequence[str],
+        sizes: Sequence[int],
+        *,
+        max_pixels: int,
+        verify: bool,
+        mapped: bool = True,
+    ) -> None:
+        self._shards = Shards(files, sizes, mapped)
         self._max_pixels = max_pixels
         self._verify = verify
 
