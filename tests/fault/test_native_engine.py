@@ -1,0 +1,380 @@
+"""What the native engine does with bad samples, bad arguments, and ends that come early."""
+
+import io
+import multiprocessing
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker import _native
+from stoker.augment import ImageParams, reference
+from stoker.errors import DatasetError, EngineError, StaleIndexError
+from stoker.formats.samples import Codec, Samples
+from stoker.pipeline.engines.base import Output, Result, Status, Work
+from stoker.pipeline.engines.native import NativeEngine
+
+SIZE = (48, 64)
+OUT = (20, 24)
+
+
+def picture(seed: int) -> Image.Image:
+    pixels = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
+    return Image.fromarray(pixels).resize((SIZE[1], SIZE[0]), Image.Resampling.BICUBIC)
+
+
+def encode(image: Image.Image, form: str = "JPEG", **saved: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, form, **saved)
+    return stream.getvalue()
+
+
+GOOD = [encode(picture(seed)) for seed in range(3)]
+PROGRESSIVE = encode(picture(7), progressive=True)
+
+
+class Dataset:
+    """Payloads in one file, and a batch of all of them."""
+
+    def __init__(self, folder: Path, payloads: list[bytes], codecs: list[Codec] | None = None) -> None:
+        self.path = folder / "shard"
+        self.path.write_bytes(b"".join(payloads))
+        n = len(payloads)
+        length = np.array([len(payload) for payload in payloads], np.int64)
+        self.samples = Samples(
+            row=np.arange(n),
+            shard=np.zeros(n, np.int32),
+            record=np.arange(n),
+            offset=np.cumsum(length) - length,
+            length=length,
+            crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
+            codec=np.array(codecs or [Codec.JPEG] * n, np.uint8),
+            height=np.full(n, SIZE[0], np.int32),
+            width=np.full(n, SIZE[1], np.int32),
+            orientation=np.ones(n, np.uint8),
+        )
+        box = np.array([0, 0, *SIZE])
+        self.params = ImageParams(
+            size=OUT,
+            crop=np.tile(box, (n, 1)).astype(np.int32),
+            region=np.tile(box, (n, 1)).astype(np.float64),
+            dest=np.tile([0, 0, *OUT], (n, 1)).astype(np.int32),
+            flip=np.zeros((n, 2), bool),
+            color=np.tile(np.eye(3, 4), (n, 1, 1)).astype(np.float32),
+            fill=np.zeros(3, np.uint8),
+        )
+
+    def engine(self, threads: int = 2, **options: Any) -> NativeEngine:
+        settings: dict[str, Any] = {"depth": 2, "max_pixels": 10**6, "verify": True, **options}
+        size = self.path.stat().st_size
+        return NativeEngine([str(self.path)], [size], Output(), num_threads=threads, **settings)
+
+    def execute(self, **options: Any) -> Result:
+        engine = self.engine(**options)
+        engine.submit(Work(self.samples, self.params))
+        result = engine.collect()
+        engine.close()
+        return result
+
+
+def with_frame(data: bytes, height: int, width: int) -> bytes:
+    """The same JPEG with another size in its header."""
+    at = data.index(b"\xff\xc0") + 5
+    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
+
+
+def damaged(data: bytes) -> bytes:
+    """Entropy-coded data with a run of ones, which is no Huffman code of any table."""
+    middle = (data.index(b"\xff\xda") + len(data)) // 2
+    return data[:middle] + b"\xff\x00" * 20 + data[middle + 40 :]
+
+
+def header_of(data: bytes) -> bytes:
+    scan = data.index(b"\xff\xda")
+    return data[: scan + 14]
+
+
+BAD = {
+    "nothing": (b"", Status.TRUNCATED),
+    "start only": (b"\xff\xd8", Status.TRUNCATED),
+    "text": (b"<html>not found</html>" * 20, Status.NOT_DECODABLE),
+    "zeros": (bytes(500), Status.NOT_DECODABLE),
+    "half": (GOOD[0][: len(GOOD[0]) // 2], Status.TRUNCATED),
+    "without its end": (GOOD[0][:-2], Status.TRUNCATED),
+    "header only": (header_of(GOOD[0]), Status.TRUNCATED),
+    "header and end": (header_of(GOOD[0]) + b"\xff\xd9", Status.TRUNCATED),
+    "half and end": (GOOD[0][: len(GOOD[0]) // 2] + b"\xff\xd9", Status.TRUNCATED),
+    "half progressive": (PROGRESSIVE[: len(PROGRESSIVE) // 2], Status.TRUNCATED),
+    "damaged": (damaged(GOOD[0]), Status.NOT_DECODABLE),
+    "another size": (encode(picture(0).resize((64, 47))), Status.SIZE_MISMATCH),
+    "turned": (encode(picture(0).resize((48, 64))), Status.SIZE_MISMATCH),
+    "bomb": (with_frame(GOOD[0], 65000, 65000), Status.TOO_LARGE),
+    "no pixels": (with_frame(GOOD[0], 0, 64), Status.NOT_DECODABLE),
+    "png": (encode(picture(0), "PNG"), Status.NOT_DECODABLE),
+}
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+@pytest.mark.parametrize("kind", list(BAD))
+def test_a_bad_sample_is_a_status_and_its_neighbours_are_whole(
+    kind: str, position: int, tmp_path: Path
+) -> None:
+    payload, expected = BAD[kind]
+    whole = Dataset(tmp_path, GOOD).execute()
+    payloads = list(GOOD)
+    payloads[position] = payload
+    result = Dataset(tmp_path, payloads).execute()
+    assert result.status[position] == expected, result.reason
+    assert list(result.reason) == [position]
+    assert result.reason[position]
+    assert not result.images[position].any()
+    for neighbour in {0, 1, 2} - {position}:
+        np.testing.assert_array_equal(result.images[neighbour], whole.images[neighbour])
+
+
+def test_every_flipped_bit_is_found(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, [GOOD[0]])
+    engine = dataset.engine(mapped=False)
+    data = bytearray(dataset.path.read_bytes())
+    for bit in range(0, 8 * len(data), 5):
+        data[bit // 8] ^= 1 << bit % 8
+        dataset.path.write_bytes(data)
+        data[bit // 8] ^= 1 << bit % 8
+        engine.submit(Work(dataset.samples, dataset.params))
+        assert engine.collect().status.tolist() == [Status.CHECKSUM_MISMATCH]
+    engine.close()
+
+
+def test_without_verify_no_checksum_is_computed(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    dataset.samples.crc[:] = 0
+    assert dataset.execute().status.tolist() == [Status.CHECKSUM_MISMATCH] * 3
+    assert dataset.execute(verify=False).status.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+@pytest.mark.parametrize(
+    ("column", "value"), [("shard", 1), ("shard", -1), ("offset", -1), ("offset", 10**15), ("length", 2**62)]
+)
+def test_payloads_outside_the_shards(column: str, value: int, mapped: bool, tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    getattr(dataset.samples, column)[1] = value
+    assert dataset.execute(mapped=mapped).status.tolist() == [0, Status.READ_ERROR, 0]
+
+
+def test_a_file_that_shrinks_is_an_error_where_it_is_read(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    engine = dataset.engine(mapped=False)
+    os.truncate(dataset.path, dataset.samples.offset[2] + 5)
+    engine.submit(Work(dataset.samples, dataset.params))
+    assert engine.collect().status.tolist() == [0, 0, Status.READ_ERROR]
+    engine.close()
+
+
+def test_files_of_another_size_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "shard"
+    path.write_bytes(b"123")
+    for size in (0, 2, 4, 2**40):
+        with pytest.raises(StaleIndexError, match="3 bytes"):
+            NativeEngine([str(path)], [size], Output(), num_threads=1, depth=1, max_pixels=1, verify=True)
+    with pytest.raises(DatasetError, match="No such file"):
+        NativeEngine(["/none"], [0], Output(), num_threads=1, depth=1, max_pixels=1, verify=True)
+    with pytest.raises(StaleIndexError):
+        NativeEngine([str(tmp_path)], [4096], Output(), num_threads=1, depth=1, max_pixels=1, verify=True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("crop", (-1, 0, 10, 10)),
+        ("crop", (0, 0, SIZE[0] + 1, 10)),
+        ("crop", (0, 2**31 - 1, 10, 10)),
+        ("crop", (0, 0, 0, 10)),
+        ("region", (0, 0, 49, 10)),
+        ("region", (5, 0, 5, 10)),
+        ("region", (0, 0, float("nan"), 10)),
+        ("region", (0, 0, float("inf"), 10)),
+        ("dest", (0, 0, OUT[0] + 1, 1)),
+        ("dest", (-1, 0, 1, 1)),
+    ],
+)
+def test_parameters_that_lead_outside_are_refused(field: str, value: Any, tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    getattr(dataset.params, field)[2] = value
+    with pytest.raises(EngineError, match="sample 2 of the batch"):
+        dataset.execute()
+
+
+def test_other_codecs_come_through_pillow(tmp_path: Path) -> None:
+    codecs = [Codec.PNG, Codec.WEBP, Codec.BMP, Codec.GIF, Codec.TIFF, Codec.JPEG, Codec.PNG, Codec.PNG]
+    forms = ["PNG", "WEBP", "BMP", "GIF", "TIFF", "JPEG", "PNG", "PNG"]
+    payloads = [encode(picture(i), form) for i, form in enumerate(forms)]
+    payloads[6] = payloads[6][: len(payloads[6]) // 2]
+    dataset = Dataset(tmp_path, payloads, codecs)
+    dataset.samples.crc[7] ^= 1
+    result = dataset.execute()
+    assert result.status[:6].tolist() == [0] * 6, result.reason
+    assert result.status[6] in (Status.TRUNCATED, Status.NOT_DECODABLE)
+    assert result.status[7] == Status.CHECKSUM_MISMATCH
+    assert sorted(result.reason) == [6, 7]
+    assert not result.images[6:].any()
+    for i in range(5):
+        expected = reference.execute(dataset.params, i, reference.decode(payloads[i]))
+        assert np.abs(result.images[i] - expected).max() <= 1
+
+
+def test_a_large_image_of_another_codec_is_not_decoded(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, [encode(picture(0), "PNG")], [Codec.PNG])
+    assert dataset.execute(max_pixels=SIZE[0] * SIZE[1] - 1).status.tolist() == [Status.TOO_LARGE]
+    assert dataset.execute(max_pixels=SIZE[0] * SIZE[1]).status.tolist() == [Status.OK]
+
+
+def test_threads_change_nothing(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD * 20)
+    results = [dataset.execute(threads=threads).images.tobytes() for threads in (1, 2, 5, 16)]
+    assert len(set(results)) == 1
+
+
+def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
+    """The same bytes from every level that this machine has."""
+    dataset = Dataset(tmp_path, GOOD)
+    digests = set()
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import hashlib, pickle, sys\n"
+        "from pathlib import Path\n"
+        "from stoker.pipeline.engines.base import Output, Work\n"
+        "from stoker.pipeline.engines.native import NativeEngine\n"
+        "path, samples, params = pickle.load(sys.stdin.buffer)\n"
+        "for dtype in ('float32', 'float16', 'bfloat16', 'uint8'):\n"
+        "    for layout in ('NCHW', 'NHWC', 'NHWC4'):\n"
+        "        engine = NativeEngine([path], [Path(path).stat().st_size], Output(dtype, layout),\n"
+        "                              num_threads=1, depth=1, max_pixels=10**6, verify=True)\n"
+        "        engine.submit(Work(samples, params))\n"
+        "        print(hashlib.sha256(engine.collect().images.tobytes()).hexdigest())\n"
+        "        engine.close()\n"
+    )
+    rng = np.random.default_rng(0)
+    color = rng.normal(0, 0.01, (3, 3, 4)).astype(np.float32)
+    params = replace(dataset.params, color=color, flip=np.array([(0, 1), (1, 0), (1, 1)], bool))
+    work = pickle.dumps((str(dataset.path), dataset.samples, params))
+    for level in ("plain", "avx2", "avx512"):
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            input=work,
+            env={**os.environ, "STOKER_CPU_LEVEL": level},
+            capture_output=True,
+            check=True,
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1
+
+
+def test_arrays_in_use_are_not_written_again(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    engine = dataset.engine()
+    held = []
+    for i in range(12):
+        engine.submit(Work(dataset.samples, dataset.params))
+        images = engine.collect().images
+        kept = np.from_dlpack(images[1:]) if i % 2 else images[:1, 0]
+        held.append((kept, kept.copy()))
+        del images
+        for array, copy in held:
+            np.testing.assert_array_equal(array, copy)
+    addresses = {array.ctypes.data for array, _ in held}
+    assert len(addresses) == len(held)
+    engine.close()
+    for array, copy in held:
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_dropped_arrays_are_used_again(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    engine = dataset.engine()
+    addresses = set()
+    for _ in range(10):
+        engine.submit(Work(dataset.samples, dataset.params))
+        addresses.add(engine.collect().images.ctypes.data)
+    engine.close()
+    assert len(addresses) <= 2
+
+
+def test_closing_with_batches_under_way(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD * 50)
+    engine = dataset.engine()
+    for _ in range(2):
+        engine.submit(Work(dataset.samples, dataset.params))
+    engine.close()
+    engine.close()
+    with pytest.raises(EngineError, match="closed"):
+        engine.submit(Work(dataset.samples, dataset.params))
+    with pytest.raises(EngineError, match="no batch"):
+        engine.collect()
+
+
+def test_a_job_may_be_dropped_while_it_runs(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD * 100)
+    threads = threading.active_count()
+    for _ in range(5):
+        engine = dataset.engine()
+        engine.submit(Work(dataset.samples, dataset.params))
+        del engine
+    assert threading.active_count() == threads
+
+
+def _in_child(engine: NativeEngine, work: Work, said: Any) -> None:
+    try:
+        engine.submit(work)
+        engine.collect()
+    except EngineError as error:
+        said.send(str(error))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_is_told_so(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    engine = dataset.engine()
+    work = Work(dataset.samples, dataset.params)
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(engine, work, theirs))
+    child.start()
+    assert ours.poll(20)
+    assert "fork" in ours.recv()
+    child.join(20)
+    assert child.exitcode == 0
+    engine.submit(work)
+    assert engine.collect().status.tolist() == [0, 0, 0]
+    engine.close()
+
+
+@pytest.mark.parametrize("order", ["pool, shards, job", "job, pool, shards", "shards, job, pool", "nothing"])
+def test_interpreter_exit_is_silent(order: str, tmp_path: Path) -> None:
+    """Nothing hangs, crashes or is reported as leaked, whatever is dropped first."""
+    path = tmp_path / "shard"
+    path.write_bytes(GOOD[0])
+    end = "" if order == "nothing" else f"del {order}"
+    program = f"""
+import numpy as np
+from stoker import _native
+shards = _native.Shards([{str(path)!r}], [{len(GOOD[0])}])
+pool = _native.Pool(2)
+n = 200
+job = pool.submit(shards, np.zeros(n, np.int32), np.zeros(n, np.int64), np.full(n, {len(GOOD[0])}),
+    np.full(n, {_native.crc32c(GOOD[0])}, np.uint32), np.ones(n, np.uint8), np.full(n, {SIZE[0]}, np.int32),
+    np.full(n, {SIZE[1]}, np.int32), np.ones(n, np.uint8), {{}}, np.tile([0, 0, {SIZE[0]}, {SIZE[1]}],
+    (n, 1)).astype(np.int32), np.tile([0., 0, {SIZE[0]}, {SIZE[1]}], (n, 1)), np.tile([0, 0, 9, 9], (n, 1))
+    .astype(np.int32), np.zeros((n, 2), bool), np.zeros((n, 3, 4), np.float32), np.zeros(3, np.uint8),
+    np.empty((n, 3, 9, 9), np.float32), 0, np.empty(n, np.uint8), 10**6, True)
+{end}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -1,0 +1,291 @@
+"""The native engine against Pillow, on every kind of image that it decodes itself."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from stoker import _native
+from stoker.augment import ImageParams, reference
+from stoker.formats.samples import Codec, Samples
+from stoker.pipeline.engines.base import DType, Layout, Output, Result, Work
+from stoker.pipeline.engines.native import NativeEngine
+
+IDENTITY = np.eye(3, 4, dtype=np.float32)
+MIXING = np.array(
+    [[0.513, 0.247, 0.2531, -3.1], [0.1037, 0.811, 0.097, 2.3], [-0.213, 0.317, 0.891, 1.7]], np.float32
+)
+ORIENTATION = 0x0112
+
+
+@dataclass(frozen=True)
+class Case:
+    """An image and what is to become of it; boxes are shares of what is there."""
+
+    height: int
+    width: int
+    orientation: int
+    saved: dict[str, Any]
+    crop: tuple[float, float, float, float]
+    region: tuple[float, float, float, float]
+    dest: tuple[float, float, float, float]
+    flip: tuple[bool, bool]
+    size: tuple[int, int]
+    mode: str = "RGB"
+    raw: bool = False
+
+
+def photograph(height: int, width: int, seed: int = 0) -> Image.Image:
+    """Something between a photograph and noise: coarse colours, fine grain."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (height // 8 + 2, width // 8 + 2, 3), np.uint8)
+    smooth = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC), np.int16)
+    grain = rng.integers(-20, 21, smooth.shape, np.int16)
+    return Image.fromarray((smooth + grain).clip(0, 255).astype(np.uint8))
+
+
+def encode(image: Image.Image, orientation: int = 1, **saved: Any) -> bytes:
+    exif = Image.Exif()
+    exif[ORIENTATION] = orientation
+    stream = io.BytesIO()
+    image.save(stream, "JPEG", exif=exif, **saved)
+    return stream.getvalue()
+
+
+def samples_of(payloads: Sequence[bytes], folder: Path, codec: Codec = Codec.JPEG) -> Samples:
+    """Payloads one after the other in the file ``shard``, with the rows of an index."""
+    (folder / "shard").write_bytes(b"".join(payloads))
+    sizes = [reference.decode(p).shape[:2] if codec == Codec.JPEG else (0, 0) for p in payloads]
+    length = np.array([len(payload) for payload in payloads], np.int64)
+    n = len(payloads)
+    return Samples(
+        row=np.arange(n),
+        shard=np.zeros(n, np.int32),
+        record=np.arange(n),
+        offset=np.cumsum(length) - length,
+        length=length,
+        crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
+        codec=np.full(n, codec, np.uint8),
+        height=np.array([size[0] for size in sizes], np.int32),
+        width=np.array([size[1] for size in sizes], np.int32),
+        orientation=np.array([_native.probe(payload)[3] for payload in payloads], np.uint8),
+    )
+
+
+def execute(samples: Samples, params: ImageParams, folder: Path, output: Output, threads: int = 1) -> Result:
+    path = folder / "shard"
+    engine = NativeEngine(
+        [str(path)],
+        [path.stat().st_size],
+        output,
+        num_threads=threads,
+        depth=1,
+        max_pixels=10**7,
+        verify=True,
+    )
+    engine.submit(Work(samples, params))
+    result = engine.collect()
+    engine.close()
+    return result
+
+
+def params_of(case: Case, height: int, width: int, color: Any = IDENTITY) -> ImageParams:
+    """Parameters of one sample; ``height`` and ``width`` are those of the oriented image."""
+
+    def within(share: tuple[float, float, float, float], h: int, w: int) -> list[int]:
+        rows, columns = max(1, round(share[2] * h)), max(1, round(share[3] * w))
+        return [round(share[0] * (h - rows)), round(share[1] * (w - columns)), rows, columns]
+
+    crop = within(case.crop, height, width)
+    top, left, rows, columns = crop
+    y = sorted([top + case.region[0] * rows, top + case.region[2] * rows])
+    x = sorted([left + case.region[1] * columns, left + case.region[3] * columns])
+    if y[1] - y[0] < 0.01 or x[1] - x[0] < 0.01:
+        y, x = [top, top + rows], [left, left + columns]
+    return ImageParams(
+        size=case.size,
+        crop=np.array([crop], np.int32),
+        region=np.array([[y[0], x[0], y[1], x[1]]], np.float64),
+        dest=np.array([within(case.dest, *case.size)], np.int32),
+        flip=np.array([case.flip]),
+        color=np.array([color], np.float32),
+        fill=np.array([1, 128, 254], np.uint8),
+    )
+
+
+def is_reduced(params: ImageParams) -> bool:
+    """Whether the engine may decode the crop in a smaller DCT size."""
+    size = params.region[0, 2:] - params.region[0, :2]
+    return bool((size >= 2 * params.dest[0, 2:]).all())
+
+
+fractions = st.floats(0, 1, width=32)
+boxes = st.tuples(fractions, fractions, fractions, fractions)
+full = st.just((0.0, 0.0, 1.0, 1.0))
+saved = st.fixed_dictionaries(
+    {"quality": st.integers(20, 98), "subsampling": st.sampled_from(["4:4:4", "4:2:2", "4:2:0"])},
+    optional={"progressive": st.booleans(), "restart_marker_rows": st.integers(1, 2)},
+)
+cases = st.builds(
+    Case,
+    height=st.integers(1, 150),
+    width=st.integers(1, 150),
+    orientation=st.integers(1, 8),
+    saved=saved,
+    crop=boxes | full,
+    region=boxes | full,
+    dest=boxes | full,
+    flip=st.tuples(st.booleans(), st.booleans()),
+    size=st.tuples(st.integers(1, 90), st.integers(1, 90)),
+    mode=st.sampled_from(["RGB", "RGB", "L", "CMYK"]),
+    raw=st.booleans(),
+)
+
+
+@settings(max_examples=200)
+@given(case=cases)
+def test_within_one_level_of_pillow(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    payload = encode(photograph(case.height, case.width).convert(case.mode), case.orientation, **case.saved)
+    pixels = reference.decode(payload)
+    height, width = pixels.shape[:2]
+    samples = samples_of(
+        [pixels.tobytes() if case.raw else payload], folder, Codec.RAW if case.raw else Codec.JPEG
+    )
+    samples.height[:], samples.width[:] = height, width
+    params = params_of(case, height, width)
+    result = execute(samples, params, folder, Output("float32", "NCHW"))
+    assert result.status.tolist() == [0], result.reason
+    difference = np.abs(result.images[0] - reference.execute(params, 0, pixels))
+    if not case.raw and is_reduced(params):
+        # A handful of pixels may differ by much in noise; large reductions have a test of their own.
+        assert difference.mean() <= 12
+    else:
+        assert difference.max() <= 1
+
+
+def whole(size: tuple[int, int], source: tuple[int, int], color: Any = IDENTITY) -> ImageParams:
+    case = Case(0, 0, 1, {}, (0, 0, 1, 1), (0, 0, 1, 1), (0, 0, 1, 1), (False, False), size)
+    return params_of(case, *source, color)
+
+
+@pytest.mark.parametrize("size", [(224, 224), (100, 150), (50, 64), (31, 17)])
+def test_reduced_decoding_is_near_pillow(
+    size: tuple[int, int], tmp_path: Path, photographs: list[Path]
+) -> None:
+    """The stated tolerance: a mean absolute difference of at most 1.2 levels on photographs."""
+    differences = []
+    for path in photographs[::12]:
+        image = Image.open(path).convert("RGB")
+        large = image.resize((image.width * 2, image.height * 2), Image.Resampling.BICUBIC)
+        payload = encode(large, quality=92)
+        params = whole(size, (large.height, large.width))
+        result = execute(samples_of([payload], tmp_path), params, tmp_path, Output())
+        expected = reference.execute(params, 0, reference.decode(payload))
+        differences.append(np.abs(result.images[0] - expected).mean())
+    assert max(differences) <= 1.2
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("color", [IDENTITY, MIXING, IDENTITY * np.float32(0.017) - np.float32(1.9)])
+@pytest.mark.parametrize("width", [37, 64, 200])
+def test_every_form_of_output(dtype: DType, layout: Layout, color: Any, width: int, tmp_path: Path) -> None:
+    if color is not MIXING:
+        color = np.where(np.eye(3, 4, dtype=bool) | (np.arange(4) == 3), color, np.float32(0))
+    pixels = np.asarray(photograph(23, width))
+    samples = samples_of([pixels.tobytes()], tmp_path, Codec.RAW)
+    samples.height[:], samples.width[:] = 23, width
+    params = whole((23, width), (23, width), color)
+    result = execute(samples, params, tmp_path, Output(dtype, layout))
+    expected = reference.execute(params, 0, pixels, dtype, layout)
+    assert result.images.dtype == expected.dtype
+    assert result.images.ctypes.data % 64 == 0
+    # The engine works in float32, the reference in float64: one unit in the last place at a tie.
+    got, want = (
+        (result.images[0].view(np.int16), expected.view(np.int16))
+        if dtype in ("float16", "bfloat16")
+        else (result.images[0], expected)
+    )
+    if dtype == "float32":
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-4)
+    else:
+        assert np.abs(got.astype(np.int64) - want.astype(np.int64)).max() <= 1
+        assert (got != want).mean() < 0.01
+
+
+def sampled(horizontal: int, vertical: int) -> bytes:
+    """A JPEG whose luminance has these sampling factors, which Pillow can read and not write.
+
+    The header of a 4:4:4 image is rewritten; what it shows is not the picture that was encoded, but every
+    decoder sees the same.
+    """
+    data = bytearray(encode(photograph(64, 64), subsampling="4:4:4", quality=90))
+    frame = data.index(b"\xff\xc0")
+    data[frame + 11] = horizontal << 4 | vertical
+    blocks = horizontal * vertical + 2
+    height, width = (64 * 3 // blocks) // vertical * vertical or vertical, 64
+    data[frame + 5 : frame + 9] = (height // 8 * 8 or 8).to_bytes(2, "big") + width.to_bytes(2, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize(("horizontal", "vertical"), [(4, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 2)])
+def test_unusual_sampling_factors(horizontal: int, vertical: int, tmp_path: Path) -> None:
+    payload = sampled(horizontal, vertical)
+    pixels = reference.decode(payload)
+    height, width = pixels.shape[:2]
+    for top, left in [(0, 0), (3, 5), (height // 2, 31)]:
+        params = whole((height - top, width - left), (height, width))
+        params.crop[:] = top, left, height - top, width - left
+        params.region[:] = top, left, height, width
+        result = execute(samples_of([payload], tmp_path), params, tmp_path, Output("uint8", "NHWC"))
+        assert result.status.tolist() == [0], result.reason
+        np.testing.assert_array_equal(result.images[0], pixels[top:, left:])
+
+
+@pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_region_is_decoded_bit_for_bit(subsampling: str, progressive: bool, tmp_path: Path) -> None:
+    payload = encode(photograph(67, 83), quality=85, subsampling=subsampling, progressive=progressive)
+    pixels = reference.decode(payload)
+    corners = [(top, left) for top in range(0, 40, 3) for left in range(0, 50, 7)]
+    boxes = [(y, x, y + h, x + w) for y, x in corners for h, w in [(5, 9), (27, 33)]]
+    samples = samples_of([payload] * len(boxes), tmp_path)
+    for top, left, bottom, right in boxes:
+        params = whole((bottom - top, right - left), (67, 83))
+        params.crop[:] = top, left, bottom - top, right - left
+        params.region[:] = top, left, bottom, right
+        one = Samples(**{name: column[:1] for name, column in vars(samples).items()})
+        result = execute(one, params, tmp_path, Output("uint8", "NHWC"))
+        np.testing.assert_array_equal(result.images[0], pixels[top:bottom, left:right])
+
+
+def test_cmyk_without_adobe_marker_is_not_inverted(tmp_path: Path) -> None:
+    payload = bytearray(encode(photograph(24, 24).convert("CMYK"), quality=95))
+    adobe = payload.index(b"Adobe")
+    del payload[adobe - 4 : adobe + 12]
+    expected = np.asarray(Image.open(io.BytesIO(bytes(payload))), np.int64)
+    # Pillow takes every CMYK for Adobe's; undo that, then convert by its own formula.
+    ink = 255 - expected
+    rgb = (255 - ink[..., 3:]) - ((255 - ink[..., 3:]) * ink[..., :3] + 127) // 255
+    result = execute(
+        samples_of([bytes(payload)], tmp_path), whole((24, 24), (24, 24)), tmp_path, Output("uint8", "NHWC")
+    )
+    assert np.abs(result.images[0] - rgb).max() <= 1
+
+
+def test_trailing_bytes_are_tolerated(tmp_path: Path) -> None:
+    payload = encode(photograph(40, 30))
+    results = [
+        execute(samples_of([data], tmp_path), whole((40, 30), (40, 30)), tmp_path, Output()).images
+        for data in (payload, payload + b"\0" * 1000, payload + b"\xff\xd8\xff\xe0 and more")
+    ]
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
