@@ -64,13 +64,14 @@ class StokerError(Exception):
         key: str | None = None,
         hint: str | None = None,
     ) -> None:
+        # First: ImportError's own sets a path, to None.
+        super().__init__(message)
         self.message = message
         self.path = None if path is None else str(path)
         self.shard = shard
         self.record = record
         self.key = key
         self.hint = hint
-        super().__init__(str(self))
 
     def __str__(self) -> str:
         where = [
