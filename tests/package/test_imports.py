@@ -1,0 +1,174 @@
+"""What importing costs and needs, and in which direction imports point."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import stoker
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "stoker"
+FOLDERS = ("formats", "augment", "bucketing", "pipeline")
+FRAMEWORKS = ("torch", "tensorflow", "jax", "nvidia", "ml_dtypes", "lightning", "keras", "mxnet", "cupy")
+HOME = {
+    "torch": "pipeline/adapters/torch.py",
+    "tensorflow": "pipeline/adapters/tensorflow.py",
+    "jax": "pipeline/adapters/jax.py",
+    "nvidia": "pipeline/engines/dali.py",
+    "ml_dtypes": "pipeline/adapters/numpy.py",
+}
+
+
+def modules() -> list[Path]:
+    """Python files of the four folders, relative to the root."""
+    files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
+    assert len(files) > 40
+    return [file.relative_to(ROOT) for file in files]
+
+
+@cache
+def imported(path: Path) -> set[str]:
+    """Full names of all modules that a file imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def needs(path: Path, module: str) -> bool:
+    return any(name == module or name.startswith(f"{module}.") for name in imported(path))
+
+
+def python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_stoker_imports_nothing_else() -> None:
+    code = "import sys; before = set(sys.modules); import stoker; print(*sorted(set(sys.modules) - before))"
+    loaded = {name.partition(".")[0] for name in python(code).split()}
+    assert loaded <= {"stoker", "importlib", "typing", "warnings"} | set(sys.stdlib_module_names)
+    assert not loaded & {"numpy", "pyarrow", "PIL", "lmdb", "rich", "typer"}
+
+
+def test_loading_images_as_numpy_needs_no_framework() -> None:
+    code = "import sys, stoker; stoker.ImageLoader; print(*sys.modules)"
+    assert not {name.partition(".")[0] for name in python(code).split()} & set(FRAMEWORKS)
+
+
+def test_every_module_imports_without_frameworks() -> None:
+    adapters = {HOME[name] for name in ("torch", "tensorflow", "jax")}
+    names = [
+        "stoker." + ".".join(path.with_suffix("").parts)
+        for path in modules()
+        if str(path) not in adapters and path.stem != "__init__"
+    ]
+    code = f"""
+import sys
+for name in {FRAMEWORKS}:
+    sys.modules[name] = None
+import importlib
+for name in {names}:
+    importlib.import_module(name)
+"""
+    python(code)
+
+
+def test_missing_packages_are_named() -> None:
+    code = f"""
+import sys
+for name in {FRAMEWORKS}:
+    sys.modules[name] = None
+from stoker.errors import MissingDependencyError
+from stoker.pipeline import adapters, devices
+from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.base import Output
+assert not devices.has_dali()
+for name in ("torch", "tensorflow", "jax"):
+    try:
+        adapters.load(name, None)
+    except MissingDependencyError as error:
+        assert f"pip install {{name}}" in str(error), error
+    else:
+        raise AssertionError(name)
+try:
+    DaliEngine([], [], Output(), max_pixels=1)
+except MissingDependencyError as error:
+    assert "stoker[dali-cuda12]" in str(error), error
+else:
+    raise AssertionError("dali")
+"""
+    python(code)
+
+
+def test_every_public_name_is_there() -> None:
+    assert sorted(stoker.__all__) == stoker.__all__
+    for name in stoker.__all__:
+        assert getattr(stoker, name) is not None
+    assert dir(stoker) == sorted(stoker.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Loader'"):
+        stoker.Loader  # noqa: B018 - the access is the test
+
+
+@pytest.mark.parametrize("package", [*FRAMEWORKS])
+def test_a_framework_is_imported_in_one_place(package: str) -> None:
+    found = {str(path) for path in modules() if needs(path, package)}
+    assert found <= {HOME.get(package, "")}
+
+
+@pytest.mark.parametrize(
+    ("folder", "not_from"),
+    [
+        ("formats", ("augment", "bucketing", "pipeline")),
+        ("augment", ("formats", "bucketing", "pipeline")),
+        ("bucketing", ("formats", "augment", "pipeline")),
+    ],
+)
+def test_imports_point_one_way(folder: str, not_from: tuple[str, ...]) -> None:
+    for path in modules():
+        if path.parts[0] == folder:
+            for other in not_from:
+                assert not needs(path, f"stoker.{other}"), path
+
+
+def test_engines_and_order_know_nothing_of_what_sits_on_top() -> None:
+    for path in modules():
+        if path.parts[0] == "pipeline" and path.stem not in ("cli", "__init__"):
+            assert not needs(path, "stoker.pipeline.cli"), path
+        if path.parts[:2] == ("pipeline", "engines"):
+            for upper in ("adapters", "loader", "image_loader", "images", "prefetch"):
+                assert not needs(path, f"stoker.pipeline.{upper}"), path
+
+
+def test_nobody_unpickles() -> None:
+    for path in modules():
+        assert not {name.partition(".")[0] for name in imported(path)} & {"pickle", "marshal", "shelve"}, path
+
+
+def test_every_module_says_what_is_public() -> None:
+    for path in modules():
+        tree = ast.parse((ROOT / path).read_text())
+        assert ast.get_docstring(tree), path
+        if path.stem == "__init__":
+            continue
+        names = [
+            target.id
+            for node in tree.body
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        ]
+        assert "__all__" in names, path

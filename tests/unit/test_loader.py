@@ -1,0 +1,325 @@
+"""ImageLoader: what a batch holds, how passes follow each other, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import CenterCrop, Normalize, RandomResizedCrop, Resize
+from stoker.errors import CheckpointError, ConfigError, DatasetError, LoaderClosedError
+from stoker.formats import dataset as datasets
+from stoker.pipeline import image_loader
+from stoker.pipeline import loader as loaders
+from stoker.pipeline.batch import ColumnSpec
+from stoker.pipeline.order import BlockShuffle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+CROP = [RandomResizedCrop(8)]
+
+
+@pytest.fixture
+def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
+    made = []
+
+    def make(**options: Any) -> ImageLoader:
+        given = {"batch_size": 16, "transforms": CROP, "num_threads": 1, "columns": ("row",), **options}
+        made.append(ImageLoader(given.pop("dataset", thumbnails), **given))
+        return made[-1]
+
+    yield make
+    for loader in made:
+        loader.close()
+
+
+def rows(batches: Any) -> list[int]:
+    return [int(row) for batch in batches for row in batch.row]
+
+
+def test_a_batch_holds_the_columns_asked_for(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+    names = ("image", "label", "row", "key", "mask", "height", "crc")
+    loader = load(columns=names, shuffle=True)
+    batch = next(iter(loader))
+    assert batch._fields == names
+    index = datasets.open(thumbnails).index
+    assert batch.image.shape == (16, 3, 8, 8)
+    assert batch.image.dtype == np.uint8
+    assert np.array_equal(batch.label, batch.row)
+    assert batch.key == [f"k{row}" for row in batch.row]
+    assert batch.mask.all()
+    assert np.array_equal(batch.height, index.column("height")[batch.row])
+    assert np.array_equal(batch.crc, index.column("crc")[batch.row])
+    assert loader.element_spec() == (
+        ColumnSpec("image", "uint8", (3, 8, 8)),
+        ColumnSpec("label", "int64", ()),
+        ColumnSpec("row", "int64", ()),
+        ColumnSpec("key", "str", ()),
+        ColumnSpec("mask", "bool", ()),
+        ColumnSpec("height", "int32", ()),
+        ColumnSpec("crc", "uint32", ()),
+    )
+
+
+@pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=5, window=3)])
+def test_an_epoch_holds_every_sample_once_and_the_next_one_follows(
+    load: Callable[..., ImageLoader], shuffle: Any
+) -> None:
+    loader = load(shuffle=shuffle, seed=3)
+    first, second = rows(loader), rows(loader)
+    assert sorted(first) == sorted(second) == list(range(61))
+    assert (first == second) == (shuffle is False)
+    loader.set_epoch(0)
+    assert rows(loader) == first
+    assert rows(loader) == second
+    assert loader.stats().samples == 4 * 61
+
+
+def test_samples_change_with_the_epoch_and_not_with_their_batch(load: Callable[..., ImageLoader]) -> None:
+    def images(batch_size: int, epoch: int) -> Any:
+        loader = load(columns=("image", "row"), batch_size=batch_size)
+        loader.set_epoch(epoch)
+        return np.concatenate([batch.image for batch in loader])
+
+    assert np.array_equal(images(16, 0), images(7, 0))
+    assert not np.array_equal(images(16, 0), images(16, 1))
+
+
+@pytest.mark.parametrize(
+    ("last_batch", "sizes"), [("partial", [16, 16, 16, 13]), ("drop", [16] * 3), ("pad", [16] * 4)]
+)
+def test_last_batch(load: Callable[..., ImageLoader], last_batch: str, sizes: list[int]) -> None:
+    loader = load(last_batch=last_batch, columns=("image", "row"))
+    batches = list(loader)
+    assert [len(batch.row) for batch in batches] == sizes
+    assert [len(batch.image) for batch in batches] == sizes
+    assert len(loader) == len(sizes)
+    assert hasattr(batches[0], "mask") == (last_batch == "pad")
+    if last_batch == "pad":
+        assert np.concatenate([batch.row[batch.mask] for batch in batches]).tolist() == list(range(61))
+
+
+def test_ranks_share_an_epoch(load: Callable[..., ImageLoader]) -> None:
+    passes = [list(load(rank=rank, world_size=3, batch_size=5, shuffle=True)) for rank in range(3)]
+    assert {len(batches) for batches in passes} == {5}
+    assert sorted(row for batches in passes for row in rows(batches)) == list(range(61))
+
+
+def test_a_rank_without_samples_gets_an_empty_batch(
+    load: Callable[..., ImageLoader], thumbnails: Path
+) -> None:
+    two = datasets.open(thumbnails).select([4, 9])
+    for dtype in ("uint8", "bfloat16"):
+        loader = load(dataset=two, rank=2, world_size=3, columns=("image", "label", "key"), dtype=dtype)
+        images, labels, keys = next(iter(loader))
+        assert images.shape == (0, 3, 8, 8)
+        assert images.dtype.name == dtype
+        assert labels.shape == (0,)
+        assert keys == []
+
+
+def test_a_selection_keeps_its_rows(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+    chosen = datasets.open(thumbnails).select([50, 3, 3, 17])
+    batch = next(iter(load(dataset=chosen, columns=("row", "key", "label"))))
+    assert batch.row.tolist() == batch.label.tolist() == [50, 3, 3, 17]
+    assert batch.key == ["k50", "k3", "k3", "k17"]
+
+
+class TestPasses:
+    def test_leaving_one_early_begins_the_next_epoch(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load(shuffle=True)
+        for _ in loader:
+            break
+        assert loader.state_dict()["position"] == 16
+        second = rows(loader)
+        assert sorted(second) == list(range(61))
+        again = load(shuffle=True)
+        again.set_epoch(1)
+        assert rows(again) == second
+
+    def test_a_newer_pass_ends_the_older(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        older = iter(loader)
+        next(older)
+        newer = iter(loader)
+        with pytest.raises(LoaderClosedError, match="newer pass"):
+            next(older)
+        assert len(list(newer)) == 4
+
+    def test_two_loaders_run_at_once(self, load: Callable[..., ImageLoader]) -> None:
+        one, two = load(shuffle=True), load(shuffle=True)
+        for left, right in zip(one, two, strict=True):
+            assert np.array_equal(left.row, right.row)
+
+    def test_closing(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        running = iter(loader)
+        next(running)
+        loader.close()
+        loader.close()
+        with pytest.raises(LoaderClosedError):
+            next(running)
+        with pytest.raises(LoaderClosedError, match="this loader is closed"):
+            iter(loader)
+
+    def test_with(self, load: Callable[..., ImageLoader]) -> None:
+        with load() as loader:
+            next(iter(loader))
+        with pytest.raises(LoaderClosedError):
+            iter(loader)
+
+    def test_a_forked_child_makes_its_own(
+        self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        loader = load()
+        monkeypatch.setattr(loaders.os, "getpid", lambda: -1)
+        with pytest.raises(LoaderClosedError, match="after the fork"):
+            iter(loader)
+
+
+class TestState:
+    def test_it_counts_what_was_received(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load(shuffle=True)
+        states = [loader.state_dict()]
+        for _ in loader:
+            states.append(loader.state_dict())  # noqa: PERF401 - the state at each step
+        assert [(s["epoch"], s["position"]) for s in states] == [(0, 0), (0, 16), (0, 32), (0, 48), (1, 0)]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"seed": 1},
+            {"shuffle": True},
+            {"transforms": [RandomResizedCrop(9)]},
+            {"dtype": "float32"},
+        ],
+    )
+    def test_another_loader_is_refused(
+        self, load: Callable[..., ImageLoader], change: dict[str, Any]
+    ) -> None:
+        with pytest.raises(CheckpointError, match="belongs to another loader"):
+            load(**change).load_state_dict(load().state_dict())
+
+    def test_a_selection_is_another_dataset(self, load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+        selection = datasets.open(thumbnails).select(np.arange(60))
+        with pytest.raises(CheckpointError, match="dataset was"):
+            load(dataset=selection).load_state_dict(load().state_dict())
+
+    def test_a_refused_state_changes_nothing(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        running = iter(loader)
+        next(running)
+        with pytest.raises(CheckpointError):
+            loader.load_state_dict({})
+        assert len(list(running)) == 3
+
+    def test_it_is_for_the_next_pass_only(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        loader.load_state_dict({**loader.state_dict(), "position": 40})
+        assert loader.state_dict()["position"] == 40
+        assert rows(loader) == list(range(40, 61))
+        assert rows(loader) == list(range(61))
+        assert len(loader) == 4
+
+    def test_the_end_of_an_epoch(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load(last_batch="drop")
+        loader.load_state_dict({**loader.state_dict(), "position": 61})
+        assert rows(loader) == []
+        assert loader.state_dict()["epoch"] == 1
+
+    def test_seeds_of_numpy_are_seeds(self, load: Callable[..., ImageLoader]) -> None:
+        state = load(seed=np.int64(3), shuffle=True).state_dict()
+        loader = load(seed=3, shuffle=True)
+        loader.load_state_dict(state)
+        loader.set_epoch(np.int64(2))
+        assert loader.state_dict()["epoch"] == 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
+        ({"prefetch": 0}, "prefetch must be at least 1, found 0"),
+        ({"num_threads": 0}, "num_threads must be at least 1, found 0"),
+        ({"on_error": "ignore"}, "on_error must be 'raise', 'skip' or 'replace', found 'ignore'"),
+        ({"last_batch": "keep"}, "last_batch must be"),
+        ({"shuffle": 3}, "shuffle must be True, False or a BlockShuffle, found 3"),
+        ({"columns": ("image", "name")}, "there is no 'name'"),
+        ({"columns": ()}, "at least one column"),
+        ({"columns": ("row", "row")}, "columns="),
+        ({"engine": "fast"}, "engine must be"),
+        ({"output": "mxnet"}, "output must be one of numpy, torch, tensorflow, jax, found 'mxnet'"),
+        ({"layout": "CHW"}, "layout must be one of NCHW, NHWC, NHWC4, found 'CHW'"),
+        ({"dtype": "float64"}, "dtype"),
+        ({"transforms": []}, "different sizes"),
+        ({"transforms": [Resize(8)]}, "different sizes"),
+        ({"rank": 1}, "go together"),
+        ({"rank": 2, "world_size": 2}, "found rank 2 of 2"),
+        ({"dtype": "uint8", "transforms": [CenterCrop(8), Normalize()]}, "uint8 output"),
+    ],
+)
+def test_refusals(load: Callable[..., ImageLoader], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**options)
+
+
+def test_epochs_count_from_zero(load: Callable[..., ImageLoader]) -> None:
+    with pytest.raises(ConfigError, match="epoch must be at least 0, found -1"):
+        load().set_epoch(-1)
+
+
+def test_a_folder_that_is_no_dataset(load: Callable[..., ImageLoader], tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"dataset\.json"):
+        load(dataset=tmp_path)
+
+
+def test_a_dataset_of_nothing(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+    with pytest.raises(ConfigError, match="no samples"):
+        load(dataset=datasets.open(thumbnails).select([]))
+
+
+def test_columns_of_strings_are_refused_at_once(
+    load: Callable[..., ImageLoader], pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    folder = pack_images([make_jpeg(0)], note=["a"], tags=[[1, 2]], weight=np.ones(1, np.float32))
+    for name in ("note", "tags"):
+        with pytest.raises(ConfigError, match=f"there is no '{name}'"):
+            load(dataset=folder, columns=(name,))
+    loader = load(dataset=folder, columns=("weight",))
+    assert next(iter(loader)).weight.tolist() == [1.0]
+    assert loader.element_spec() == (ColumnSpec("weight", "float32", ()),)
+
+
+def test_threads_are_shared_with_the_ranks_of_the_machine(
+    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(image_loader, "available_cores", lambda: 12)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    make = image_loader._engine
+
+    def spy(*arguments: Any, num_threads: int, **settings: Any) -> Any:
+        asked.append(num_threads)
+        return make(*arguments, num_threads=1, **settings)
+
+    monkeypatch.setattr(image_loader, "_engine", spy)
+    load(rank=0, world_size=4, num_threads=None)
+    assert asked == [3]
+
+
+def test_repr_says_what_it_is(load: Callable[..., ImageLoader]) -> None:
+    loader = load()
+    assert "4 batches of 16" in repr(loader)
+    assert loader.engine in repr(loader)
+    assert (loader.device, len(loader.dataset)) == ("cpu", 61)
+
+
+def test_numpy_batches_come_from_the_cpu_on_a_machine_with_gpus(
+    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_loader.devices, "gpu_count", lambda: 1)
+    assert load(engine="auto", batch_size=4).device == "cpu"
