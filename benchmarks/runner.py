@@ -87,6 +87,11 @@ class PeerProcess:
             env={**os.environ, "OMP_NUM_THREADS": str(len(cores)), "NUMBA_NUM_THREADS": str(num_threads)},
         )
 
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
     def __enter__(self) -> PeerProcess:
         return self
 
@@ -127,7 +132,7 @@ class PeerProcess:
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
+            os.killpg(self.pid, number)
 
     def _kill(self) -> None:
         # Once it has been waited for, its number may be another process's.

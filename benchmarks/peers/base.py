@@ -118,6 +118,11 @@ class Payloads:
     def __len__(self) -> int:
         return len(self.label)
 
+    @property
+    def most_pixels(self) -> int:
+        """Pixels of the largest image."""
+        return int(self._shape.prod(axis=1).max())
+
     def read(self, i: int) -> bytes:
         """Payload of sample ``i``."""
         if not self._descriptors:  # after a fork or an unpickling, so that no two processes share them

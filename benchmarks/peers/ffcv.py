@@ -29,6 +29,8 @@ __all__ = ["FFCV"]
 
 _BATCHES_AHEAD = 2
 _PASSES = 200
+_MOST_BYTES = 1 << 32
+"""Of buffers; FFCV keeps ``batches_ahead + 2`` batches of whole decoded images."""
 
 
 class StoredImageField(RGBImageField):  # type: ignore[misc]  # ffcv has no types
@@ -96,6 +98,7 @@ class FFCV:
 
 def _loader(path: Path, source: Source, settings: Settings) -> Any:
     size = (settings.size, settings.size)
+    batch_bytes = 3 * settings.batch_size * Payloads(source).most_pixels
     images = [
         RandomResizedCropRGBImageDecoder(size, scale=SCALE, ratio=RATIO),
         RandomHorizontalFlip(),
@@ -112,7 +115,7 @@ def _loader(path: Path, source: Source, settings: Settings) -> Any:
         indices=np.tile(np.arange(source.records, dtype=np.uint64), _PASSES),
         seed=settings.seed,
         drop_last=True,
-        batches_ahead=_BATCHES_AHEAD,
+        batches_ahead=_BATCHES_AHEAD if (_BATCHES_AHEAD + 2) * batch_bytes <= _MOST_BYTES else 1,
         pipelines={"image": images, "label": [IntDecoder(), ToTensor()]},
         custom_fields={"image": StoredImageField},
     )

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 __all__ = ["TorchLoader"]
 
 _PREFETCH = 4
-"""Batches a worker works ahead; more than the default 2 never hurt here."""
+_PREFETCH_LARGE = 2
+"""Batches a worker works ahead; torch's own 2 where batches are so large that memory counts."""
+_LARGE_BATCH = 256
 
 
 class Samples(Dataset[tuple[torch.Tensor, int]]):  # type: ignore[misc]  # torch is not followed
@@ -123,7 +125,7 @@ class TorchLoader:
             drop_last=True,
             num_workers=settings.num_threads,
             persistent_workers=True,
-            prefetch_factor=_PREFETCH,
+            prefetch_factor=_PREFETCH if settings.batch_size < _LARGE_BATCH else _PREFETCH_LARGE,
         )
         return notes
 
