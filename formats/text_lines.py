@@ -1,0 +1,151 @@
+"""The lines of a text file, found once and then read in any order.
+
+A file compressed with gzip has no random access: it is unpacked once, into a file without a name that
+the kernel removes, whatever becomes of this process.
+"""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import hashlib
+import os
+import shutil
+import tempfile
+import zlib
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import SourceError
+from stoker.formats.files import open_regular, read_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+__all__ = ["LineFile", "open_lines"]
+
+_BLOCK = 4 << 20
+_GZIP = b"\x1f\x8b"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, eq=False)
+class LineFile:
+    """An open file and where its lines lie.
+
+    Attributes:
+        path: The file, as it was named.
+        descriptor: Of what holds the lines: the file, or what was unpacked from it.
+        starts: (N + 1,) int64, where each line begins, and the end of the last.
+        digest: 32 hexadecimal digits of the content.
+        modified: Nanoseconds since 1970, of what ``descriptor`` names.
+    """
+
+    path: Path
+    descriptor: int
+    starts: npt.NDArray[np.int64]
+    digest: str
+    modified: int
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, bytes of each line with its end."""
+        return np.diff(self.starts)
+
+    def read(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
+        """Lines without their ends, which are LF or CR LF.
+
+        Args:
+            rows: (M,) int64, from 0; neighbouring ones in ascending order are read at once.
+
+        Raises:
+            SourceError: The file has changed since it was opened.
+        """
+        lines = []
+        breaks = np.flatnonzero(np.diff(rows) != 1) + 1
+        for run in np.split(rows, breaks):
+            bounds = self.starts[run[0] : run[-1] + 2]
+            data = read_at(self.descriptor, int(bounds[0]), int(bounds[-1] - bounds[0]))
+            edges = (bounds - bounds[0]).tolist()
+            lines += [data[a:b] for a, b in pairwise(edges)]
+        self._check_unchanged()
+        return [line.removesuffix(b"\n").removesuffix(b"\r") for line in lines]
+
+    def _check_unchanged(self) -> None:
+        status = os.fstat(self.descriptor)
+        if (status.st_size, status.st_mtime_ns) != (int(self.starts[-1]), self.modified):
+            raise SourceError(
+                "the file was changed while it was converted",
+                path=self.path,
+                hint="run the same command again when nobody writes to it",
+            )
+
+
+@contextmanager
+def open_lines(path: Path, scratch: Path) -> Iterator[LineFile]:
+    """Open a text file, plain or compressed with gzip, and find its lines.
+
+    Args:
+        path: A regular file.
+        scratch: Folder on whose disk a compressed file is unpacked.
+
+    Raises:
+        SourceError: The file cannot be read, or unpacked.
+        OSError: There is no room to unpack it.
+    """
+    with ExitStack() as stack:
+        try:
+            found = _open(path, scratch, stack)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise SourceError(f"the text cannot be read: {error.strerror or error}", path=path) from error
+        yield found
+
+
+def _open(path: Path, scratch: Path, stack: ExitStack) -> LineFile:
+    descriptor, size = stack.enter_context(open_regular(path))
+    if read_at(descriptor, 0, 2) != _GZIP:
+        return _find_lines(path, descriptor, size)
+    unpacked = stack.enter_context(tempfile.TemporaryFile(dir=scratch)).fileno()  # noqa: SIM115 - the stack closes it
+    _unpack(path, descriptor, unpacked)
+    return _find_lines(path, unpacked, os.fstat(unpacked).st_size)
+
+
+def _unpack(path: Path, source: int, target: int) -> None:
+    try:
+        with (
+            os.fdopen(os.dup(source), "rb") as packed,
+            gzip.open(packed) as stream,
+            os.fdopen(os.dup(target), "wb") as out,
+        ):
+            shutil.copyfileobj(stream, out, _BLOCK)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise SourceError(f"the file cannot be unpacked: {error}", path=path) from error
+
+
+def _find_lines(path: Path, descriptor: int, size: int) -> LineFile:
+    status = os.fstat(descriptor)
+    digest = hashlib.blake2b(digest_size=16)
+    first = len(_BYTE_ORDER_MARK) if read_at(descriptor, 0, 3) == _BYTE_ORDER_MARK else 0
+    starts = [np.array([first], np.int64)]
+    for offset in range(0, size, _BLOCK):
+        block = read_at(descriptor, offset, min(_BLOCK, size - offset))
+        if len(block) < min(_BLOCK, size - offset):
+            raise OSError(errno.EIO, "it became shorter while it was read", os.fspath(path))
+        digest.update(block)
+        starts.append(np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + (offset + 1))
+    if starts[-1][-1:] != [size] and size > first:
+        starts.append(np.array([size], np.int64))  # the last line has no end
+    found = np.concatenate(starts)
+    return LineFile(path, descriptor, found, digest.hexdigest(), status.st_mtime_ns)

@@ -1,0 +1,200 @@
+"""Text into token ids: words, bytes, or whatever a Hugging Face tokenizers file says."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from stoker.errors import ConfigError, MissingDependencyError, SourceError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Sequence
+
+    import numpy.typing as npt
+
+    Ids = npt.NDArray[np.int32]
+    Lengths = npt.NDArray[np.int64]
+
+__all__ = ["SPECIAL_TOKENS", "Bytes", "File", "Tokenizer", "Whitespace"]
+
+SPECIAL_TOKENS = ("[UNK]", "[PAD]", "[BOS]", "[EOS]")
+"""Of :class:`Whitespace`, ids 0 to 3. Conversion writes none of them: they are for the model's own use."""
+
+
+class Tokenizer(Protocol):
+    """What a conversion needs; used by several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """As options state it."""
+
+    @property
+    def vocab_size(self) -> int:
+        """All ids are less."""
+
+    @property
+    def pad_id(self) -> int:
+        """What padding may be filled with."""
+
+    @property
+    def file(self) -> bytes | None:
+        """A Hugging Face tokenizers JSON that does the same; None where there is none."""
+
+    def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        """Token ids of N texts, end to end, (T,) int32, and how many each has, (N,) int64."""
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """UTF-8 bytes: ids 0 to 255. 256, 257 and 258 are free for padding, beginning and end of a text."""
+
+    name: str = "bytes"
+    vocab_size: int = 259
+    pad_id: int = 256
+    file: bytes | None = None
+
+    def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        """See :class:`Tokenizer`."""
+        encoded = [text.encode() for text in texts]
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        return np.frombuffer(b"".join(encoded), np.uint8).astype(np.int32), lengths
+
+
+@dataclass(frozen=True)
+class Whitespace:
+    """Words between whitespace, as ``str.split`` sees it.
+
+    Attributes:
+        words: From id 4 on (see :data:`SPECIAL_TOKENS`): the most frequent first, equally frequent ones
+            in the order of their code points.
+    """
+
+    words: tuple[str, ...]
+    name: str = "whitespace"
+    pad_id: int = SPECIAL_TOKENS.index("[PAD]")
+
+    @classmethod
+    def build(cls, counts: Iterable[Counter[str]]) -> Whitespace:
+        """The vocabulary of words that were counted, see :func:`count_words`."""
+        total: Counter[str] = Counter()
+        for some in counts:
+            total.update(some)
+        for special in SPECIAL_TOKENS:
+            total.pop(special, None)
+        return cls(tuple(sorted(total, key=lambda word: (-total[word], word))))
+
+    @property
+    def vocab_size(self) -> int:
+        """See :class:`Tokenizer`."""
+        return len(SPECIAL_TOKENS) + len(self.words)
+
+    @cached_property
+    def vocab(self) -> dict[str, int]:
+        """Id of every word and special token."""
+        return {word: number for number, word in enumerate((*SPECIAL_TOKENS, *self.words))}
+
+    @property
+    def file(self) -> bytes:
+        """The vocabulary as a WordLevel model, which ``tokenizers.Tokenizer.from_file`` reads."""
+        flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+        document = {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": [
+                {"id": number, "content": token, **flags, "special": True}
+                for number, token in enumerate(SPECIAL_TOKENS)
+            ],
+            "normalizer": None,
+            "pre_tokenizer": {"type": "WhitespaceSplit"},
+            "post_processor": None,
+            "decoder": None,
+            "model": {"type": "WordLevel", "vocab": self.vocab, "unk_token": SPECIAL_TOKENS[0]},
+        }
+        return json.dumps(document, ensure_ascii=False, indent=0).encode()
+
+    def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        """See :class:`Tokenizer`; a word that was not counted becomes [UNK]."""
+        words, lengths = split_words(texts)
+        distinct = words.dictionary_encode()
+        known = [self.vocab.get(word, 0) for word in distinct.dictionary.to_pylist()]
+        return np.array(known, np.int32)[distinct.indices.to_numpy()], lengths
+
+
+def split_words(texts: Sequence[str]) -> tuple[pa.Array, Lengths]:
+    """Words of N texts, end to end, and how many each has, (N,) int64; without Python's lock."""
+    lists = pc.utf8_split_whitespace(pa.array(texts, pa.large_string()))
+    # A text that begins or ends with whitespace has an empty word there.
+    real = pc.not_equal(lists.values, "")
+    before = np.concatenate(([0], np.cumsum(real.to_numpy(zero_copy_only=False), dtype=np.int64)))
+    return lists.values.filter(real), np.diff(before[lists.offsets.to_numpy()])
+
+
+def count_words(texts: Sequence[str]) -> Counter[str]:
+    """How often each word occurs."""
+    words, _ = split_words(texts)
+    counted = pc.value_counts(words)
+    return Counter(
+        dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist(), strict=True))
+    )
+
+
+class File:
+    """A Hugging Face tokenizers JSON. Its special tokens are added; it neither truncates nor pads here.
+
+    Args:
+        path: The file, such as ``tokenizer.json``.
+
+    Raises:
+        MissingDependencyError: The package ``tokenizers`` is not installed.
+        ConfigError: There is no such file.
+        SourceError: The file is no tokenizer.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        try:
+            import tokenizers
+        except ImportError as error:
+            raise MissingDependencyError(
+                "a tokenizer from a file needs the package tokenizers", hint='pip install "stoker[text]"'
+            ) from error
+        try:
+            self.file = Path(path).read_bytes()
+        except OSError as error:
+            raise ConfigError(
+                f"tokenizer must be whitespace, bytes, or a tokenizers JSON; the file cannot be read: "
+                f"{error.strerror}",
+                path=path,
+            ) from error
+        try:
+            self._tokenizer: Any = tokenizers.Tokenizer.from_buffer(self.file)
+        except Exception as error:  # the package raises plain Exception
+            raise SourceError(f"the file is no tokenizers JSON: {error}", path=path) from error
+        self.name = Path(path).name
+        self.pad_id = self._find_pad_id()
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.vocab_size = max(self._tokenizer.get_vocab(with_added_tokens=True).values()) + 1
+
+    def _find_pad_id(self) -> int:
+        padding = self._tokenizer.padding
+        if padding is not None:
+            return int(padding["pad_id"])
+        ids = [self._tokenizer.token_to_id(token) for token in ("[PAD]", "<pad>", "<|endoftext|>")]
+        return next((number for number in ids if number is not None), 0)
+
+    def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        """See :class:`Tokenizer`."""
+        encoded = [one.ids for one in self._tokenizer.encode_batch_fast(list(texts))]
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        ids = np.fromiter((token for one in encoded for token in one), np.int32, int(lengths.sum()))
+        return ids, lengths
