@@ -123,7 +123,7 @@ class ImageLoader(Loader):
         names = _columns(columns, opened, last_batch)
         recipe_output = Output(plan.dtype, layout)
         self._recipe = Recipe(opened, order, plan, recipe_output, names, on_error, seed, batch_type(names))
-        self._schedule(start=0)  # refuses a bad batch_size or last_batch before anything is started
+        self._schedule(epoch=0, start=0)  # refuses a bad batch_size or last_batch before anything is started
         super().__init__(_identity(self._recipe), len(opened), prefetch)
         if output == "numpy" and device is None:
             device = "cpu"
@@ -180,7 +180,7 @@ class ImageLoader(Loader):
             for name in self._recipe.columns
         )
 
-    def _schedule(self, start: int) -> Schedule:
+    def _schedule(self, epoch: int, start: int) -> Schedule:
         ranks = self._ranks
         samples = self._recipe.order.n
         return Schedule(samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start)

@@ -56,8 +56,8 @@ class Loader(ABC):
         """Form of the columns of a batch, without the batch axis."""
 
     @abstractmethod
-    def _schedule(self, start: int) -> Any:
-        """The :class:`~stoker.pipeline.passes.Steps` of an epoch taken up at position ``start``."""
+    def _schedule(self, epoch: int, start: int) -> Any:
+        """The :class:`~stoker.pipeline.passes.Steps` of ``epoch``, taken up at position ``start``."""
 
     @abstractmethod
     def _stage(self, schedule: Any, epoch: int) -> Stage[Any]:
@@ -78,7 +78,7 @@ class Loader(ABC):
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new one.")
         state, self._next = self._next, State(self._next.epoch + 1, 0, self._identity)
-        schedule: Steps = self._schedule(state.position)
+        schedule: Steps = self._schedule(state.epoch, state.position)
         self._progress = Progress(state.epoch, schedule)
         self._clock.begin()
         batches = Prefetcher(self._stage(schedule, state.epoch), self._prefetch, self._clock)
@@ -88,7 +88,7 @@ class Loader(ABC):
 
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank."""
-        return len(self._schedule(start=0))
+        return len(self._schedule(epoch=0, start=0))
 
     def __enter__(self: L) -> L:
         return self
