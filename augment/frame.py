@@ -9,11 +9,12 @@ Arrays over axes have shape (2, N): the vertical axis first, then the horizontal
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker.augment.color import GREY
+from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,6 +43,9 @@ class Frame:
         flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
         color: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
             three for the mean RGB of the image.
+        warp: (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas, the
+            image as it was when it was first warped; edges of pixels are integers. None before that.
+        canvas: (2, N) int64, size of the canvas.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
         uses_mean: Whether some transform mixes in the mean RGB, be it of no sample of this batch.
         fill: (3,) uint8, RGB of what was padded.
@@ -57,6 +61,8 @@ class Frame:
     flip: npt.NDArray[np.bool_]
     color: Float
     fill: npt.NDArray[np.uint8]
+    warp: Float | None = None
+    canvas: Int | None = None
     erased: list[tuple[Int, Int]] = field(default_factory=list)
     uses_mean: bool = False
 
@@ -79,6 +85,12 @@ class Frame:
 
     def crop(self, origin: Int, size: Int) -> None:
         """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
+        if self.warp is not None:
+            if np.any(origin < 0) or np.any(origin + size > self.size):
+                raise ConfigError("a crop pads after a warp", hint="Pad before it.")
+            self.warp = self.warp @ _affine(1, 1, origin[1], origin[0])
+            self.size = np.broadcast_to(size, self.size.shape)
+            return
         if self.flip.any():
             origin = np.where(self.flip, self.size - size - origin, origin)
         scale = (self.stop - self.start) / self.size
@@ -89,13 +101,29 @@ class Frame:
 
     def resize(self, size: Int) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before."""
+        if self.warp is not None:
+            scale = self.size / size
+            self.warp = self.warp @ _affine(scale[1], scale[0], 0, 0)
+            self.size = np.broadcast_to(size, self.size.shape)
+            return
         self.limit_start = np.floor(self.content_start)
         self.limit_stop = np.ceil(self.content_stop)
         self.size = np.broadcast_to(size, self.size.shape)
 
     def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
         """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
-        self.flip[axis] ^= where
+        if self.warp is None:
+            self.flip[axis] ^= where
+            return
+        sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
+        self.warp = self.warp @ (_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
+
+    def distort(self, matrix: Float) -> None:
+        """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this step to (x, y, 1) before it."""
+        if self.warp is None:
+            self.warp, self.canvas = matrix, self.size
+        else:
+            self.warp = self.warp @ matrix
 
     def paint(self, matrix: Float) -> None:
         """Apply an affine map of RGB, (3, 4) or (N, 3, 4), after those before it."""
@@ -124,8 +152,9 @@ class Frame:
         self.erased.append((origin, size))
 
     def dest(self) -> tuple[Int, Int]:
-        """Where the content comes to lie in the image, before mirroring: corners, (2, N) int64 each."""
-        scale = self.size / (self.stop - self.start)
+        """Where the content comes to lie in the canvas, before mirroring: corners, (2, N) int64 each."""
+        canvas = self.size if self.canvas is None else self.canvas
+        scale = canvas / (self.stop - self.start)
         start = np.rint((self.content_start - self.start) * scale)
         stop = np.rint((self.content_stop - self.start) * scale)
         return start.astype(np.int64), stop.astype(np.int64)
@@ -154,3 +183,12 @@ class Frame:
         start = np.maximum(self.limit_start, np.floor(self.content_start - support))
         stop = np.minimum(self.limit_stop, np.ceil(self.content_stop + support))
         return start, stop
+
+
+def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:
+    """(N, 3, 3) matrices from numbers and (N,) arrays; (1, 3, 3) from numbers alone."""
+    n = np.broadcast(scale_x, scale_y, shift_x, shift_y, [0]).size
+    matrix = np.zeros((n, 3, 3))
+    matrix[:, 0, 0], matrix[:, 1, 1], matrix[:, 2, 2] = scale_x, scale_y, 1
+    matrix[:, 0, 2], matrix[:, 1, 2] = shift_x, shift_y
+    return matrix

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.extras import Erase
+from stoker.augment.extras import Erase, Warp
 from stoker.augment.frame import Frame
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.output import Form, OutputTransform, ToDtype
+from stoker.augment.transforms.warp import WarpTransform
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ class ImageParams:
         fill: (3,) uint8, RGB.
         mean: (N, 3, 3) float32. ``mean @ m`` is added to the result, where m is the mean RGB of the
             output before ``color``, fill included.
+        warp: A further resampling, after ``flip`` and before ``color``.
         erase: Boxes that are overwritten last, one after the other.
     """
 
@@ -61,6 +63,7 @@ class ImageParams:
     color: npt.NDArray[np.float32]
     fill: npt.NDArray[np.uint8]
     mean: npt.NDArray[np.float32] | None = None
+    warp: Warp | None = None
     erase: tuple[Erase, ...] | None = None
 
     def __len__(self) -> int:
@@ -81,12 +84,14 @@ class ImagePlan:
     Attributes:
         transforms: As they were given.
         size: Height and width of the output, pixels.
+        canvas: Height and width of the image that is warped, or None where none is.
         form: Element type of the output and the affine map of colours that leads there.
         erase_values: (3,) float64 for each RandomErasing, in the units of the output.
     """
 
     transforms: tuple[Transform, ...]
     size: Size
+    canvas: Size | None
     form: Form
     erase_values: tuple[npt.NDArray[np.float64], ...] = ()
 
@@ -157,23 +162,35 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
             whose size differs from sample to sample.
     """
     size: Size | None = None
+    canvas: Size | None = None
     form = Form("uint8", np.eye(3, 4))
     erased: list[npt.NDArray[np.float64]] = []
     for transform, before in zip(transforms, (None, *transforms), strict=False):
         _check_place(transform, before)
+        if isinstance(transform, WarpTransform):
+            canvas = canvas or _fixed(size)
         size = transform.output_size(size)
         if isinstance(transform, OutputTransform):
             form = transform.convert(form)
         elif isinstance(transform, RandomErasing):
             erased.append(form.to_rgb(np.array(transform.value)))
-    if size is None:
-        raise ConfigError(
-            "the transforms leave images of different sizes, which cannot form a batch",
-            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size).",
-        )
+    size = _fixed(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
-    return ImagePlan(tuple(transforms), size, form, tuple(map(form.from_rgb, erased)))
+    plan = ImagePlan(tuple(transforms), size, canvas, form, tuple(map(form.from_rgb, erased)))
+    one = np.ones(1, np.int64)
+    plan.draw(one, one, one, 0, 0)  # what cannot be composed is refused here, not in training
+    return plan
+
+
+def _fixed(size: Size | None) -> Size:
+    """ConfigError where images differ in size at a point where they may not."""
+    if size is None:
+        raise ConfigError(
+            "the transforms leave images of different sizes, which cannot form a batch or be warped",
+            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size).",
+        )
+    return size
 
 
 def _check_place(transform: Transform, before: Transform | None) -> None:
@@ -206,6 +223,7 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         color=frame.color[:, :, :4].astype(np.float32, order="C"),
         fill=frame.fill,
         mean=frame.color[:, :, 4:].astype(np.float32, order="C") if frame.uses_mean else None,
+        warp=Warp(frame.warp, plan.canvas) if frame.warp is not None and plan.canvas else None,
         erase=tuple(
             Erase(_rows(origin, size, np.int32), value.astype(np.float32))
             for (origin, size), value in zip(frame.erased, plan.erase_values, strict=True)

@@ -14,17 +14,21 @@ from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.flip import RandomHorizontalFlip, RandomVerticalFlip
 from stoker.augment.transforms.output import Normalize, ToDtype
 from stoker.augment.transforms.resize import Resize
+from stoker.augment.transforms.warp import RandomAffine, RandomPerspective, RandomRotation
 
 __all__ = [
     "CenterCrop",
     "ColorJitter",
     "Normalize",
+    "RandomAffine",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomResizedCrop",
+    "RandomRotation",
     "RandomVerticalFlip",
     "Resize",
     "ToDtype",

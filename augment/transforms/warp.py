@@ -1,0 +1,219 @@
+"""Warps: torchvision.transforms.v2.RandomRotation, RandomAffine and RandomPerspective.
+
+They are composed into one matrix with all the geometry that follows them, and act on the image that
+the geometry before them made. That image must have one size for all samples: put a resize or crop to
+a fixed size before. What follows is resampled bilinearly without antialiasing, so shrink before, too.
+
+Interpolation is bilinear (torchvision's default is nearest for the first two), about the centre of
+the image, without expansion, and what comes into sight is black.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from stoker.augment.transforms.base import Transform, is_finite
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.frame import Frame
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "WarpTransform"]
+
+_CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
+"""Row and column of the corners, clockwise from the top left."""
+
+
+class WarpTransform(Transform):
+    """A transform that resamples along lines other than the axes."""
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        frame.distort(self.matrix(frame.size, u))
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """(N, 3, 3), from (x, y, 1) in the output to the input, for images of ``size``, (2, N)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RandomRotation(WarpTransform):
+    """Rotate about the centre, counterclockwise.
+
+    Args:
+        degrees: Range of the angle, or one number x for (-x, x); drawn uniformly.
+    """
+
+    degrees: float | tuple[float, float]
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        _set_symmetric(self, "degrees")
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """See :class:`WarpTransform`."""
+        return _inverse_affine(size, -_between(self.degrees, u[:, 0]))
+
+
+@dataclass(frozen=True)
+class RandomAffine(WarpTransform):
+    """Rotate, shift, scale and shear about the centre.
+
+    Args:
+        degrees: Range of the rotation, clockwise, or one number x for (-x, x).
+        translate: Largest shift to either side, as shares of width and height; rounded to pixels.
+        scale: Range of the magnification.
+        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers,
+            of which the last two are the range along y.
+
+    All are drawn uniformly.
+    """
+
+    degrees: float | tuple[float, float]
+    translate: tuple[float, float] | None = None
+    scale: tuple[float, float] | None = None
+    shear: float | tuple[float, ...] | None = None
+
+    draws: ClassVar[int] = 6
+
+    def __post_init__(self) -> None:
+        _set_symmetric(self, "degrees")
+        if self.translate is not None:
+            value = self.translate
+            good = isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_finite, value))
+            good = good and all(0 <= share <= 1 for share in value)
+            self.check("translate", good, "None or two numbers within 0 to 1")
+            self.set("translate", tuple(map(float, value)))
+        if self.scale is not None:
+            self.set_range("scale", sys.float_info.min, math.inf, "None or a pair, 0 < low <= high")
+        if self.shear is not None:
+            self._set_shear()
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """See :class:`WarpTransform`."""
+        n = len(u)
+        shift = np.zeros((2, n))
+        if self.translate is not None:
+            most = np.array(self.translate)[:, None] * size[::-1]
+            shift = np.rint((2 * u[:, 1:3].T - 1) * most)
+        scale = np.ones(n) if self.scale is None else _between(self.scale, u[:, 3])
+        shear = self.shear or (0.0, 0.0, 0.0, 0.0)
+        shears = np.stack((_between(shear[:2], u[:, 4]), _between(shear[2:], u[:, 5])))  # type: ignore[index]  # four
+        return _inverse_affine(size, _between(self.degrees, u[:, 0]), shift, scale, shears)
+
+    def _set_shear(self) -> None:
+        if isinstance(self.shear, (tuple, list)) and len(self.shear) == 4:
+            x, y = self.shear[:2], self.shear[2:]
+            rule = "two ranges, low <= high, within -90 to 90 degrees, as four numbers"
+            good = all(map(is_finite, self.shear)) and -90 < x[0] <= x[1] < 90 and -90 < y[0] <= y[1] < 90
+            self.check("shear", good, rule)
+            self.set("shear", tuple(map(float, self.shear)))
+        else:
+            _set_symmetric(self, "shear", most=math.nextafter(90, 0))
+            self.set("shear", (*self.shear, 0.0, 0.0))  # type: ignore[misc]  # a pair now
+
+
+@dataclass(frozen=True)
+class RandomPerspective(WarpTransform):
+    """Move each corner inwards at random, with probability ``p``.
+
+    Args:
+        distortion_scale: Largest move, as a share of half the height and width, 0 to 1.
+        p: Probability.
+    """
+
+    distortion_scale: float = 0.5
+    p: float = 0.5
+
+    draws: ClassVar[int] = 9
+
+    def __post_init__(self) -> None:
+        value = self.distortion_scale
+        self.check("distortion_scale", is_finite(value) and 0 <= value <= 1, "a number within 0 to 1")
+        self.check_probability()
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """See :class:`WarpTransform`."""
+        matrix = np.tile(np.eye(3), (len(u), 1, 1))
+        hit = np.flatnonzero(u[:, 0] < self.p)
+        size = size[:, hit].T[:, None]
+        # As torchvision draws them: up to ``most`` pixels from the top and left; and at the bottom and
+        # right from the size less ``most`` to the size less one. Corners are (row, column).
+        most = (self.distortion_scale * (size // 2)).astype(np.int64) + 1
+        moved = (u[hit, 1:].reshape(-1, 4, 2) * most).astype(np.int64)
+        ends = np.where(_CORNERS, size - most + moved, moved)
+        matrix[hit] = _homography(ends[..., ::-1], (_CORNERS * (size - 1))[..., ::-1])
+        return matrix
+
+
+def _inverse_affine(
+    size: Int,
+    degrees: Float,
+    shift: Float | None = None,
+    scale: Float | None = None,
+    shear: Float | None = None,
+) -> Float:
+    """Matrices that undo scale, shear and rotation about the centre, and then a shift.
+
+    Args:
+        size: (2, N) heights and widths, of which the centre is taken.
+        degrees: (N,), clockwise.
+        shift: (2, N), x and y, pixels.
+        scale: (N,).
+        shear: (2, N), along x and y, degrees.
+    """
+    angle = np.radians(degrees)
+    shift = np.zeros((2, len(angle))) if shift is None else shift
+    scale = np.ones(len(angle)) if scale is None else scale
+    x, y = np.zeros((2, len(angle))) if shear is None else np.radians(shear)
+    # Rotation and shear have determinant 1, so the inverse swaps and negates their entries.
+    inverse = np.zeros((len(angle), 3, 3))
+    inverse[:, 0, 0] = np.cos(angle) - np.sin(angle - y) * np.tan(x) / np.cos(y)
+    inverse[:, 0, 1] = np.sin(angle) + np.cos(angle - y) * np.tan(x) / np.cos(y)
+    inverse[:, 1, 0] = -np.sin(angle - y) / np.cos(y)
+    inverse[:, 1, 1] = np.cos(angle - y) / np.cos(y)
+    inverse /= scale[:, None, None]
+    center = size[::-1] / 2
+    inverse[:, :2, 2] = (center - np.einsum("nij,jn->in", inverse[:, :2, :2], center + shift)).T
+    inverse[:, 2, 2] = 1
+    return inverse
+
+
+def _homography(start: Int, end: Int) -> Float:
+    """(N, 3, 3) matrices that take four points, (N, 4, 2) of (x, y), to four others."""
+    x, y = start[..., 0], start[..., 1]
+    one, zero = np.ones_like(x), np.zeros_like(x)
+    rows = [
+        np.stack((x, y, one, zero, zero, zero, -end[..., 0] * x, -end[..., 0] * y), axis=-1),
+        np.stack((zero, zero, zero, x, y, one, -end[..., 1] * x, -end[..., 1] * y), axis=-1),
+    ]
+    system = np.concatenate(rows, axis=1).astype(np.float64)
+    target = np.concatenate((end[..., 0], end[..., 1]), axis=1).astype(np.float64)
+    # A quadrilateral of no area has no solution; least squares then sees what it can.
+    solved = np.einsum("nij,nj->ni", np.linalg.pinv(system), target)
+    return np.concatenate((solved, np.ones((len(solved), 1))), axis=1).reshape(-1, 3, 3)
+
+
+def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> None:
+    """Normalise a range in degrees, for which one number x means (-x, x)."""
+    rule = "a number from 0 or a pair low <= high, in degrees" + ("" if most == math.inf else ", within 90")
+    value = getattr(transform, name)
+    if is_finite(value):
+        transform.check(name, value >= 0, rule)
+        transform.set(name, (-value, value))
+    transform.set_range(name, -most, most, rule)
+
+
+def _between(bounds: Any, u: Float) -> Float:
+    low, high = bounds
+    return np.asarray(low + (high - low) * u)
