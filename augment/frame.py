@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.color import GREY
+from stoker.augment.steps import Affine, Table
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from stoker.augment.steps import Step
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
@@ -47,7 +50,9 @@ class Frame:
             image as it was when it was first warped; edges of pixels are integers. None before that.
         canvas: (2, N) int64, size of the canvas.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
-        uses_mean: Whether some transform mixes in the mean RGB, be it of no sample of this batch.
+        uses_mean: Whether ``color`` mixes in the mean RGB, be it of no sample of this batch.
+        painted: Whether ``color`` is more than the identity, be it for no sample of this batch.
+        steps: What happens to levels before ``color``.
         fill: (3,) uint8, RGB of what was padded.
     """
 
@@ -65,6 +70,8 @@ class Frame:
     canvas: Int | None = None
     erased: list[tuple[Int, Int]] = field(default_factory=list)
     uses_mean: bool = False
+    painted: bool = False
+    steps: list[Step] = field(default_factory=list)
 
     @classmethod
     def of(cls, height: npt.NDArray[np.integer], width: npt.NDArray[np.integer]) -> Frame:
@@ -129,10 +136,12 @@ class Frame:
         """Apply an affine map of RGB, (3, 4) or (N, 3, 4), after those before it."""
         self.color = matrix[..., :3] @ self.color
         self.color[..., 3] += matrix[..., 3]
+        self.painted = True
 
     def blend(self, matrix: Float) -> None:
         """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after those before it."""
         self.color = matrix @ self.color
+        self.painted = True
 
     def mix(self, matrix: Float, grey_share: Float) -> None:
         """Apply a linear map of RGB, (N, 3, 3), and add a share, (N,), of the mean grey at this point.
@@ -146,6 +155,29 @@ class Frame:
         self.blend(matrix)
         self.color += (grey_share[:, None] * mean_grey)[:, None]
         self.uses_mean = True
+
+    def look_up(self, levels: npt.NDArray[np.uint8]) -> None:
+        """Replace level x of every channel by ``levels[:, x]``, (N, 256), after all colour before it."""
+        last = self.steps[-1] if self.steps else None
+        if isinstance(last, Table) and not self.painted:
+            rows = np.arange(len(levels))[:, None, None]
+            self.steps[-1] = Table(levels[rows, last.levels])
+        else:
+            self.add_step(Table(np.repeat(levels[:, None], 3, axis=1)))
+
+    def add_step(self, step: Step) -> None:
+        """Append a step, which finds the colours that the transforms before it have made."""
+        if self.painted:
+            self.steps.append(Affine(*self.affine()))
+            self.color = np.tile(np.eye(3, 7), (self.size.shape[1], 1, 1))
+            self.painted = self.uses_mean = False
+        self.steps.append(step)
+
+    def affine(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
+        """``color`` and ``mean`` as :class:`stoker.augment.params.ImageParams` has them."""
+        color = self.color.astype(np.float32)
+        color, mean = np.ascontiguousarray(color[:, :, :4]), np.ascontiguousarray(color[:, :, 4:])
+        return color, mean if self.uses_mean else None
 
     def erase(self, origin: Int, size: Int) -> None:
         """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""
@@ -169,8 +201,11 @@ class Frame:
             corner[:, where] = 0
         for corner in (self.stop, self.content_stop, self.limit_stop):
             corner[:, where] = 1
-        pixel_and_mean = self.color[where, :, :3] + self.color[where, :, 4:]
-        self.color[where, :, 3] += pixel_and_mean @ self.fill
+        for i in np.flatnonzero(where).tolist():
+            pixels = self.fill[None, None]
+            for step in self.steps:
+                pixels = step.run(i, pixels)
+            self.color[i, :, 3] += (self.color[i, :, :3] + self.color[i, :, 4:]) @ pixels[0, 0]
         self.color[where, :, :3] = self.color[where, :, 4:] = 0
 
     def reach(self, dest_size: Int) -> tuple[Float, Float]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.steps import Step
     from stoker.augment.transforms.base import Size
     from stoker.augment.transforms.output import DType
 
@@ -51,6 +52,7 @@ class ImageParams:
         fill: (3,) uint8, RGB.
         mean: (N, 3, 3) float32. ``mean @ m`` is added to the result, where m is the mean RGB of the
             output before ``color``, fill included.
+        steps: Done to the pixels one after the other, before ``color``.
         warp: A further resampling, after ``flip`` and before ``color``.
         erase: Boxes that are overwritten last, one after the other.
     """
@@ -63,6 +65,7 @@ class ImageParams:
     color: npt.NDArray[np.float32]
     fill: npt.NDArray[np.uint8]
     mean: npt.NDArray[np.float32] | None = None
+    steps: tuple[Step, ...] | None = None
     warp: Warp | None = None
     erase: tuple[Erase, ...] | None = None
 
@@ -214,15 +217,17 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         dest_start, dest_stop = frame.dest()
     dest_size = dest_stop - dest_start
     start, stop = frame.reach(dest_size)
+    color, mean = frame.affine()
     return ImageParams(
         size=plan.size,
         crop=_rows(start, stop - start, np.int32),
         region=_rows(frame.content_start, frame.content_stop, np.float64),
         dest=_rows(dest_start, dest_size, np.int32),
         flip=np.ascontiguousarray(frame.flip[::-1].T),
-        color=frame.color[:, :, :4].astype(np.float32, order="C"),
+        color=color,
         fill=frame.fill,
-        mean=frame.color[:, :, 4:].astype(np.float32, order="C") if frame.uses_mean else None,
+        mean=mean,
+        steps=tuple(frame.steps) or None,
         warp=Warp(frame.warp, plan.canvas) if frame.warp is not None and plan.canvas else None,
         erase=tuple(
             Erase(_rows(origin, size, np.int32), value.astype(np.float32))

@@ -47,7 +47,9 @@ def execute(
     Returns:
         One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4).
     """
-    rgb = render(params, i, pixels).astype(np.float64)
+    rgb = render(params, i, pixels)
+    for step in params.steps or ():
+        rgb = step.run(i, rgb)
     color = params.color[i].astype(np.float64)
     values = rgb @ color[:, :3].T + color[:, 3]
     if params.mean is not None:

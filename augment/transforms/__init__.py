@@ -12,6 +12,12 @@ from stoker.augment.transforms.color import (
 from stoker.augment.transforms.crop import CenterCrop, RandomResizedCrop
 from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.flip import RandomHorizontalFlip, RandomVerticalFlip
+from stoker.augment.transforms.levels import (
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomPosterize,
+    RandomSolarize,
+)
 from stoker.augment.transforms.output import Normalize, ToDtype
 from stoker.augment.transforms.resize import Resize
 from stoker.augment.transforms.warp import RandomAffine, RandomPerspective, RandomRotation
@@ -21,14 +27,18 @@ __all__ = [
     "ColorJitter",
     "Normalize",
     "RandomAffine",
+    "RandomAutocontrast",
+    "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomPerspective",
     "RandomPhotometricDistort",
+    "RandomPosterize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomSolarize",
     "RandomVerticalFlip",
     "Resize",
     "ToDtype",

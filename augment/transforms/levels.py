@@ -1,0 +1,95 @@
+"""Transforms of torchvision.transforms.v2 that replace each level of a channel by another.
+
+Posterize and solarize are tables that are known beforehand. Autocontrast and equalize follow from
+the image's own histogram, which engines take from the output, after all geometry and with padding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from stoker.augment.steps import Autocontrast, Equalize
+from stoker.augment.transforms.base import Transform, is_count, is_finite
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.frame import Frame
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["RandomAutocontrast", "RandomEqualize", "RandomPosterize", "RandomSolarize"]
+
+_LEVELS = np.arange(256, dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class RandomPosterize(Transform):
+    """Keep the highest ``bits`` of each level, with probability ``p``."""
+
+    bits: int
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check("bits", is_count(self.bits) and self.bits <= 8, "an integer within 1 to 8")
+        self.check_probability()
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        frame.look_up(np.where(u < self.p, _LEVELS >> (8 - self.bits) << (8 - self.bits), _LEVELS))
+
+
+@dataclass(frozen=True)
+class RandomSolarize(Transform):
+    """Invert levels from ``threshold`` upwards (0..255), with probability ``p``."""
+
+    threshold: float
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check("threshold", is_finite(self.threshold), "a finite number, in levels of 0..255")
+        self.check_probability()
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        solarized = np.where(self.threshold <= _LEVELS, 255 - _LEVELS, _LEVELS)
+        frame.look_up(np.where(u < self.p, solarized, _LEVELS))
+
+
+@dataclass(frozen=True)
+class RandomAutocontrast(Transform):
+    """Stretch each channel to the full range, with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        frame.add_step(Autocontrast(u[:, 0] < self.p))
+
+
+@dataclass(frozen=True)
+class RandomEqualize(Transform):
+    """Flatten each channel's histogram, with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        frame.add_step(Equalize(u[:, 0] < self.p))
