@@ -6,10 +6,13 @@ hold, the answer is a report.
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,15 +29,19 @@ from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
 
     import numpy.typing as npt
 
     from stoker.formats.index import Index
     from stoker.formats.samples import Samples
 
+    _Check = tuple[Callable[[], list["Problem"]], int]
+
 __all__ = ["Problem", "Report", "verify"]
 
-_ROWS = 4096
+_ROWS = 512
+_AHEAD = 64
 _MOST_PROBLEMS = 1000
 
 
@@ -71,7 +78,7 @@ class Report:
         bytes: Bytes of the data files.
         decoded: Whether the images were decoded too.
         found: Number of problems.
-        problems: The first 1,000 of them, in the order of the shards.
+        problems: 1,000 of them at most, in the order of shards and records.
     """
 
     path: Path
@@ -110,23 +117,14 @@ def verify(
     files = manifest.data_files(folder)
     index, problems = _verify_index(folder, manifest)
     rows = 0 if index is None else len(index)
-    threads = num_threads or len(os.sched_getaffinity(0))
-    found = len(problems)
-    done = 0
-    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-verify") as pool:
-        work = deque((pool.submit(_verify_file, manifest, files, shard), 0) for shard in range(len(files)))
-        if index is not None:
-            for start in range(0, rows, _ROWS):
-                end = min(start + _ROWS, rows)
-                work.append(
-                    (pool.submit(_verify_rows, manifest, files, index, range(start, end), decode), end)
-                )
-        while work:
-            future, end = work.popleft()
-            some = future.result()
+    found, done = len(problems), 0
+    with ThreadPoolExecutor(
+        num_threads or len(os.sched_getaffinity(0)), thread_name_prefix="stoker-verify"
+    ) as pool:
+        for some, checked in _in_order(pool, _checks(manifest, files, index, decode)):
             found += len(some)
             problems += some[: _MOST_PROBLEMS - len(problems)]
-            done = max(done, end)
+            done += checked
             if progress is not None:
                 progress(done, rows)
     return Report(
@@ -135,8 +133,40 @@ def verify(
         bytes=sum(shard.bytes for shard in manifest.shards),
         decoded=decode,
         found=found,
-        problems=tuple(problems),
+        problems=tuple(sorted(problems, key=_place)),
     )
+
+
+def _place(problem: Problem) -> tuple[str, int, str]:
+    return problem.shard or "", -1 if problem.record is None else problem.record, problem.key or ""
+
+
+def _checks(manifest: Manifest, files: list[Path], index: Index | None, decode: bool) -> Iterator[_Check]:
+    """Everything to check, files among the rows, so that a bar that counts rows moves evenly."""
+    of_files = ((i / len(files), (partial(_verify_file, manifest, files, i), 0)) for i in range(len(files)))
+    of_rows = iter(()) if index is None else _row_checks(manifest, files, index, decode)
+    placed: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
+    return (check for _, check in placed)
+
+
+def _row_checks(
+    manifest: Manifest, files: list[Path], index: Index, decode: bool
+) -> Iterator[tuple[float, _Check]]:
+    for start in range(0, len(index), _ROWS):
+        rows = range(start, min(start + _ROWS, len(index)))
+        yield start / len(index), (partial(_verify_rows, manifest, files, index, rows, decode), len(rows))
+
+
+def _in_order(pool: ThreadPoolExecutor, checks: Iterator[_Check]) -> Iterator[tuple[list[Problem], int]]:
+    """Run checks, a few at a time: an interrupt waits for no more than those."""
+    running: deque[tuple[Future[list[Problem]], int]] = deque()
+    for check, rows in checks:
+        running.append((pool.submit(check), rows))
+        if len(running) > _AHEAD:
+            future, done = running.popleft()
+            yield future.result(), done
+    for future, done in running:
+        yield future.result(), done
 
 
 def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[Problem]]:
