@@ -75,6 +75,12 @@ def test_l2_is_martello_and_toths(seed):
     )
 
 
+def test_halves_share_a_bin():
+    plan = pack([5, 5, 5, 5], 10)
+    assert len(plan) == plan.least == 2
+    assert pack([6, 6, 5], 10).least == 3
+
+
 def test_what_is_too_long_is_an_error_that_names_the_row():
     with pytest.raises(ConfigError, match="row 2 has 7 tokens, more than the capacity of 5"):
         pack([1, 5, 7], 5)

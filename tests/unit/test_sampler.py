@@ -111,6 +111,13 @@ def test_only_one_group_repeats_rows():
     assert {shape[0] for shape in pad.shapes()} == {32}
 
 
+def test_the_last_group_is_one_group():
+    ten = np.full(10, 5)
+    plan = FixedBucketSampler(ten, np.array([5]), 8, world_size=4).plan()
+    assert plan.shapes() == [(3, 5)]
+    assert (plan.valid.tolist(), plan.sizes.tolist()) == ([10], [12])
+
+
 def test_shapes_are_the_same_every_epoch_and_few():
     sampler = FixedBucketSampler(ANSWER, EDGES, 32, last_batch="pad")
     first, second = sampler.plan(0), sampler.plan(1)
