@@ -1,0 +1,168 @@
+"""A fuzzer of the C++ entry points: images are mutated, and whatever happens must be a status or ValueError.
+
+Memory errors are for the sanitizers to see. Runs for a given number of seconds from a given seed; the input
+that was being worked on lies in ``last-input`` when the process dies.
+
+    python tests/sanitize/fuzz.py --seconds 60 --seed 0 --scratch FOLDER
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from stoker import _native
+
+_SIDES = ((1, 1), (7, 5), (33, 47), (64, 64))
+_MAX_PIXELS = 1 << 20
+_INTERESTING = (
+    b"\x00",
+    b"\x01",
+    b"\x7f",
+    b"\x80",
+    b"\xff",
+    b"\xff\xd8",
+    b"\xff\xd9",
+    b"\xff\xd0",
+    b"\xff\xda",
+)
+
+
+def seeds() -> list[bytes]:
+    """Small images of every kind that the engine decodes itself, and a PNG for the prober."""
+    rng = np.random.default_rng(0)
+    found = []
+    for height, width in _SIDES:
+        image = Image.fromarray(rng.integers(0, 256, (height, width, 3), np.uint8))
+        exif = Image.Exif()
+        exif[0x0112] = 1 + len(found) % 8
+        for mode, options in (
+            ("RGB", {"subsampling": "4:2:0", "exif": exif}),
+            ("RGB", {"subsampling": "4:2:2", "progressive": True}),
+            ("RGB", {"subsampling": "4:4:4", "restart_marker_blocks": 1}),
+            ("L", {"quality": 30}),
+            ("CMYK", {"quality": 90}),
+        ):
+            found.append(_encoded(image.convert(mode), "JPEG", options))
+        found.append(_encoded(image, "PNG", {"exif": exif}))
+    return found
+
+
+def _encoded(image: Image.Image, form: str, options: dict[str, Any]) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, form, **options)
+    return stream.getvalue()
+
+
+def mutate(data: bytes, rng: np.random.Generator) -> bytes:
+    """A few random edits, more of them in the header than elsewhere."""
+    result = bytearray(data)
+    for _ in range(int(rng.integers(1, 6))):
+        at = int(len(result) * rng.random() ** rng.integers(1, 4))
+        match rng.integers(0, 6):
+            case 0:
+                result[at : at + 1] = bytes([int(rng.integers(0, 256))])
+            case 1:
+                chosen = _INTERESTING[int(rng.integers(0, len(_INTERESTING)))]
+                result[at : at + len(chosen)] = chosen
+            case 2:
+                del result[at : at + int(rng.integers(1, 9))]
+            case 3:
+                result[at:at] = rng.bytes(int(rng.integers(1, 9)))
+            case 4:
+                del result[max(at, 3) :]
+            case _:
+                begin = int(rng.integers(0, len(result) + 1))
+                result[at:at] = result[begin : begin + int(rng.integers(1, 65))]
+    return bytes(result)
+
+
+def attack(data: bytes, pool: _native.Pool, rng: np.random.Generator, path: Path) -> None:
+    """Hand one input to every entry point."""
+    _native.crc32c(data)
+    height, width = 8, 8
+    with contextlib.suppress(ValueError):
+        _, width, height, orientation, _ = _native.probe(data)
+        if orientation >= 5:
+            height, width = width, height
+    mode = ("none", "shorter", "longer", "squash", "crop", "fill")[int(rng.integers(0, 6))]
+    encoding = ("raw", "jpeg")[int(rng.integers(0, 2))]
+    with contextlib.suppress(ValueError):
+        side = int(rng.integers(1, 40))
+        _native.transcode(data, mode, side, int(rng.integers(1, 40)), encoding, 75, "420", _MAX_PIXELS)
+    execute(data, max(height, 1), max(width, 1), pool, rng, path)
+
+
+def execute(
+    data: bytes, height: int, width: int, pool: _native.Pool, rng: np.random.Generator, path: Path
+) -> None:
+    """A batch of the input as JPEG and as raw pixels, with random boxes."""
+    path.write_bytes(data)
+    shards = _native.Shards([str(path)], [len(data)], bool(rng.integers(0, 2)))
+    n = 3
+    rows = rng.integers(1, height + 1, n)
+    columns = rng.integers(1, width + 1, n)
+    crop = np.stack(
+        [rng.integers(0, height - rows + 1), rng.integers(0, width - columns + 1), rows, columns], 1
+    )
+    region = np.stack([crop[:, 0], crop[:, 1], crop[:, 0] + rows, crop[:, 1] + columns], 1).astype(float)
+    size = [int(side) for side in rng.integers(1, 40, 2)]
+    status = np.empty(n, np.uint8)
+    job = pool.submit(
+        shards,
+        shard=np.zeros(n, np.int32),
+        offset=np.zeros(n, np.int64),
+        length=np.full(n, len(data), np.int64),
+        crc=np.zeros(n, np.uint32),
+        codec=np.array([1, 0, 1], np.uint8),
+        height=np.full(n, height, np.int32),
+        width=np.full(n, width, np.int32),
+        orientation=rng.integers(0, 10, n).astype(np.uint8),
+        decoded={},
+        crop=crop.astype(np.int32),
+        region=region,
+        dest=np.tile([0, 0, *size], (n, 1)).astype(np.int32),
+        flip=rng.integers(0, 2, (n, 2)).astype(bool),
+        color=rng.normal(size=(n, 3, 4)).astype(np.float32),
+        fill=np.zeros(3, np.uint8),
+        out=np.empty((n, 3, *size), np.float32),
+        layout=0,
+        status=status,
+        max_pixels=_MAX_PIXELS,
+        verify=False,
+    )
+    job.wait()
+    for i in range(n):
+        if (status[i] != 0) != bool(job.reason(i)):
+            raise AssertionError(f"status {status[i]} with reason {job.reason(i)!r}")
+
+
+def main() -> None:
+    """Fuzz until the time is up."""
+    parser = argparse.ArgumentParser(description="Mutational fuzzer of stoker._native.")
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scratch", type=Path, required=True)
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(arguments.seed)
+    pool = _native.Pool(2)
+    corpus = seeds()
+    last = arguments.scratch / "last-input"
+    until = time.monotonic() + arguments.seconds
+    inputs = 0
+    while time.monotonic() < until:
+        data = mutate(corpus[int(rng.integers(0, len(corpus)))], rng)
+        attack(data, pool, rng, last)
+        inputs += 1
+    print(f"{inputs} inputs, seed {arguments.seed}: nothing found")
+
+
+if __name__ == "__main__":
+    main()

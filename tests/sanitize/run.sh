@@ -1,0 +1,64 @@
+#!/bin/sh
+# Builds the C++ module with sanitizers and runs its tests and the fuzzer against it.
+#
+#     tests/sanitize/run.sh [address] [thread]      FUZZ_SECONDS=30  PYTHON=python  BUILD=build/sanitize
+#
+# "address" is AddressSanitizer and UndefinedBehaviorSanitizer together; both kinds by default. Needs GCC, or
+# another compiler that answers -print-file-name for the sanitizers' shared libraries.
+set -eu
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+python=${PYTHON:-python}
+build=${BUILD:-$root/build/sanitize}
+seconds=${FUZZ_SECONDS:-30}
+compiler=${CXX:-c++}
+
+# A folder to import from that comes before any installed stoker; -S keeps editable installs out of the way.
+packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+
+prepare() { # kind, compiler flags
+    mkdir -p "$build/$1/site/stoker"
+    cmake -S "$root" -B "$build/$1" -DCMAKE_BUILD_TYPE=Debug -DPython_EXECUTABLE="$(command -v "$python")" \
+        -DCMAKE_CXX_FLAGS="-O1 -g -fno-omit-frame-pointer $2" >"$build/$1/configure.log"
+    cmake --build "$build/$1" --parallel 2 >"$build/$1/build.log" 2>&1 || { cat "$build/$1/build.log"; exit 1; }
+    for entry in "$root"/src/stoker/*; do
+        ln -sfn "$(readlink -f "$entry")" "$build/$1/site/stoker/$(basename "$entry")"
+    done
+    ln -sfn "$build/$1"/_native.*.so "$build/$1/site/stoker/"
+}
+
+sanitized() { # kind, libraries to preload; then a command line for Python
+    kind=$1 preload=$2
+    shift 2
+    # A new address space layout may lie where ThreadSanitizer keeps its shadow.
+    env PYTHONPATH="$build/$kind/site:$packages" LD_PRELOAD="$preload" STOKER_SANITIZED=1 \
+        OPENBLAS_NUM_THREADS=1 PYTHONMALLOC=malloc \
+        ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+        UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+        TSAN_OPTIONS=halt_on_error=1:exitcode=66:suppressions="$root/tests/sanitize/thread.supp" \
+        setarch -R "$python" -S "$@"
+}
+
+check() { # kind, libraries to preload
+    echo "== $1: tests"
+    sanitized "$1" "$2" -m pytest -q -p no:cacheprovider "$root"/tests/*/test_native_*.py
+    echo "== $1: fuzzer, $seconds s"
+    sanitized "$1" "$2" "$root/tests/sanitize/fuzz.py" --seconds "$seconds" --scratch "$build/$1"
+}
+
+library() { "$compiler" -print-file-name="$1"; }
+
+for kind in ${*:-address thread}; do
+    mkdir -p "$build/$kind"
+    case $kind in
+        address)
+            prepare address "-fsanitize=address,undefined -fno-sanitize-recover=undefined"
+            check address "$(library libasan.so):$(library libubsan.so):$(library libstdc++.so.6)"
+            ;;
+        thread)
+            prepare thread "-fsanitize=thread"
+            check thread "$(library libtsan.so):$(library libstdc++.so.6)"
+            ;;
+        *) echo "unknown kind $kind: address or thread" >&2; exit 2 ;;
+    esac
+done
