@@ -130,14 +130,14 @@ class _Spill:
             self._start_file.write(np.int64(0).tobytes())
 
     def append(self, array: pa.Array) -> None:
-        """Add the rows of a part, which has no nulls and no offset."""
+        """Add the rows of a part: an array from a file, which has no nulls and starts at 0."""
         if _varies(self._kind):
             starts = np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
-            self._start_file.write((starts[1:] - starts[0] + self._values).data)
-            self._values += int(starts[-1] - starts[0])
+            self._start_file.write((starts[1:] + self._values).data)
+            self._values += int(starts[-1])
             values = array.buffers()[-1] or b""
             size = 1 if self._kind == pa.large_string() else array.values.type.bit_width // 8
-            self._value_file.write(memoryview(values)[int(starts[0]) * size : int(starts[-1]) * size])
+            self._value_file.write(memoryview(values)[: int(starts[-1]) * size])
         else:
             self._value_file.write(array.to_numpy(zero_copy_only=True).data)
         self._rows += len(array)

@@ -187,6 +187,19 @@ def test_another_form_is_refused(tmp_path: Path, change: str, message: str) -> N
     assert caught.value.hint
 
 
+def test_a_key_out_of_bounds_is_refused(tmp_path: Path) -> None:
+    write_index(tmp_path / "i", columns(5, key=list("abcde")))
+    data = (tmp_path / "i").read_bytes()
+    starts = np.arange(6, dtype=np.int64).tobytes()
+    assert data.count(starts) == 1
+    (tmp_path / "i").write_bytes(data.replace(starts, np.array([0, 1, 99, 3, 4, 5]).tobytes()))
+    index = Index.open(tmp_path / "i")
+    assert index.keys([0, 3, 4]) == ["a", "d", "e"]
+    for row in (1, 2):
+        with pytest.raises(StaleIndexError, match=f"key of row {row} is out of bounds"):
+            index.keys([row])
+
+
 def test_a_missing_index_says_so(tmp_path: Path) -> None:
     with pytest.raises(StaleIndexError, match="missing"):
         Index.open(tmp_path / "i")
