@@ -1,0 +1,42 @@
+"""A dataset is read without Stoker as docs/guide/format.md says."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.formats.containers import CONTAINERS
+from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
+from stoker.formats.manifest import IndexFile, Manifest, Shard
+from stoker.formats.samples import Codec
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "format.md"
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_the_guides_example_runs(
+    make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes], tmp_path: Path, kind: str
+) -> None:
+    make_dataset(kind, name="shards/train")
+    (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
+    assert "stoker" not in example
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"k4 dog {len(make_jpeg(4))}{os.linesep}"
+
+
+def test_the_guide_names_everything() -> None:
+    text = GUIDE.read_text()
+    for name in (*REQUIRED_COLUMNS, *IMAGE_COLUMNS, "label"):
+        assert f"`{name}`" in text
+    for kind in (Manifest, Shard, IndexFile):
+        for name in kind.__dataclass_fields__:
+            assert f"`{name}`" in text
+    for codec in Codec:
+        assert re.search(rf"\b{codec.value} (raw RGB|another|{codec.name})", text, re.IGNORECASE), codec
