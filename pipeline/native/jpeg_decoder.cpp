@@ -97,7 +97,11 @@ bool JpegDecoder::open(const std::uint8_t* data, std::size_t size) {
         if (status_ == Status::ok) status_ = Status::not_decodable;
         return false;
     }
-    jpeg_abort_decompress(&decoder_);
+    // Anew for every image: libjpeg keeps tables, and one that lacks its own would get those of the last.
+    jpeg_destroy_decompress(&decoder_);
+    jpeg_create_decompress(&decoder_);
+    decoder_.src = &source_;
+    decoder_.progress = &progress_;
     source_.next_input_byte = data;
     source_.bytes_in_buffer = size;
     jpeg_read_header(&decoder_, TRUE);
