@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from dataclasses import dataclass
 from time import perf_counter
@@ -198,7 +199,8 @@ def _ahead(batches: Iterator[_Planned], engine: Engine, distance: int) -> Iterat
     waiting: deque[_Planned] = deque()
     for planned in batches:
         if distance and len(planned):
-            engine.read_ahead(planned.samples)
+            with contextlib.suppress(ValueError):  # a place outside its file is told when it is read
+                engine.read_ahead(planned.samples)
         waiting.append(planned)
         if len(waiting) > distance:
             yield waiting.popleft()

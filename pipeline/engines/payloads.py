@@ -73,13 +73,11 @@ class PayloadReader:
         if self._verify and crc32c(view) != int(samples.crc[i]):
             return _bad(Status.CHECKSUM_MISMATCH, "the payload does not match its CRC32C")
         height, width = int(samples.height[i]), int(samples.width[i])
-        if height * width > self._max_pixels:
-            return _bad(Status.TOO_LARGE, f"{height}x{width} pixels")
         match samples.codec[i]:
             case Codec.JPEG:
                 return self._jpeg(view, height, width)
             case Codec.RAW:
-                return _raw(view, height, width)
+                return self._raw(view, height, width)
             case _:
                 return self._other(view, height, width)
 
@@ -93,9 +91,11 @@ class PayloadReader:
 
     def _jpeg(self, view: memoryview, height: int, width: int) -> Payload:
         try:
-            _, stored_width, stored_height, orientation, _ = probe(view)
+            codec, stored_width, stored_height, orientation, _ = probe(view)
         except ValueError as error:
             return _bad(Status.NOT_DECODABLE, str(error))
+        if codec != Codec.JPEG:
+            return _bad(Status.NOT_DECODABLE, "not a JPEG")
         found = (stored_width, stored_height) if orientation >= 5 else (stored_height, stored_width)
         if found[0] * found[1] > self._max_pixels:
             return _bad(Status.TOO_LARGE, f"{found[0]}x{found[1]} pixels")
@@ -107,6 +107,13 @@ class PayloadReader:
         if view[-2:] != _END_OF_IMAGE and bytes(view).find(_END_OF_IMAGE, _scan_start(view)) < 0:
             return _bad(Status.TRUNCATED, "the JPEG has no end")
         return Payload(np.frombuffer(view, dtype=np.uint8))
+
+    def _raw(self, view: memoryview, height: int, width: int) -> Payload:
+        if height * width > self._max_pixels:
+            return _bad(Status.TOO_LARGE, f"{height}x{width} pixels")
+        if len(view) != height * width * 3:
+            return _bad(Status.SIZE_MISMATCH, f"{len(view)} bytes for {height}x{width} RGB pixels")
+        return Payload(_ppm(view, height, width))
 
     def _other(self, view: memoryview, height: int, width: int) -> Payload:
         try:
@@ -134,12 +141,6 @@ def _scan_start(view: memoryview) -> int:
             return at + 2 + length
         at += 2 + length
     return len(view)
-
-
-def _raw(view: memoryview, height: int, width: int) -> Payload:
-    if len(view) != height * width * 3:
-        return _bad(Status.SIZE_MISMATCH, f"{len(view)} bytes for {height}x{width} RGB pixels")
-    return Payload(_ppm(view, height, width))
 
 
 def _ppm(pixels: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
