@@ -1,0 +1,295 @@
+"""Bad samples in a loader: named, skipped or replaced, their neighbours unchanged, on every engine."""
+
+from __future__ import annotations
+
+import io
+import resource
+import struct
+import threading
+import zlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker import ImageLoader
+from stoker.augment import Resize
+from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
+from stoker.formats import dataset as datasets
+from stoker.formats.samples import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ENGINES = ["native", "dali"]
+BAD = [0, 7, 14]
+"""First, in the middle, and last in batches of five."""
+GOOD = [row for row in range(15) if row not in BAD]
+REPLACED_BY = {0: 1, 7: 8, 14: 10}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """How a sample goes bad.
+
+    Attributes:
+        error: What a loader raises.
+        payload: The bad payload from the good one; its checksum is right.
+        columns: What the index says of it.
+        on_disk: Byte of the payload that changes after the checksum was taken.
+    """
+
+    error: type[SampleError]
+    payload: Callable[[bytes], bytes] = bytes
+    columns: dict[str, int] = field(default_factory=dict)
+    on_disk: int | None = None
+
+
+def png(payload: bytes) -> bytes:
+    stream = io.BytesIO()
+    Image.open(io.BytesIO(payload)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def png_bomb(_: bytes) -> bytes:
+    """60,000 by 60,000 black pixels in a few bytes."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", 60_000, 60_000, 1, 0, 0, 0, 0)
+    rows = zlib.compress(bytes(100_000))
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+def jpeg_bomb(payload: bytes) -> bytes:
+    """A JPEG whose header claims 65,000 by 65,000 pixels."""
+    at = payload.index(b"\xff\xc0") + 5
+    return payload[:at] + struct.pack(">HH", 65_000, 65_000) + payload[at + 4 :]
+
+
+def bad_tables(payload: bytes) -> bytes:
+    """Huffman tables that are none: the header is fine, and no decoder goes on."""
+    at = payload.index(b"\xff\xc4") + 5
+    return payload[:at] + b"\xff" * 16 + payload[at + 16 :]
+
+
+def without_tables(payload: bytes) -> bytes:
+    at = payload.index(b"\xff\xdb")
+    length = int.from_bytes(payload[at + 2 : at + 4], "big")
+    return payload[:at] + payload[at + 2 + length :]
+
+
+FAULTS = {
+    "a flipped bit": Fault(CorruptRecordError, on_disk=300),
+    "a flipped bit at the start": Fault(CorruptRecordError, on_disk=0),
+    "another checksum": Fault(CorruptRecordError, columns={"crc": 7}),
+    "beyond the file": Fault(CorruptRecordError, columns={"offset": 2**40}),
+    "before the file": Fault(CorruptRecordError, columns={"offset": -5}),
+    "longer than the file": Fault(CorruptRecordError, columns={"length": 2**40}),
+    "of no shard": Fault(CorruptRecordError, columns={"shard": 3}),
+    "another height": Fault(CorruptRecordError, columns={"height": 999}),
+    "empty": Fault(DecodeError, lambda _: b""),
+    "text": Fault(DecodeError, lambda _: b"not found" * 20),
+    "zeros": Fault(DecodeError, lambda payload: bytes(len(payload))),
+    "header only": Fault(DecodeError, lambda payload: payload[:40]),
+    "cut in half": Fault(DecodeError, lambda payload: payload[: len(payload) // 2]),
+    "without its last bytes": Fault(DecodeError, lambda payload: payload[:-10]),
+    "bad Huffman tables": Fault(DecodeError, bad_tables),
+    "no quantisation tables": Fault(DecodeError, without_tables),
+    "half a PNG": Fault(DecodeError, lambda p: png(p)[:500], {"codec": Codec.PNG}),
+    "a JPEG bomb": Fault(ImageTooLargeError, jpeg_bomb),
+    "a PNG bomb": Fault(ImageTooLargeError, png_bomb, {"codec": Codec.PNG}),
+    "a bomb by the index": Fault(CorruptRecordError, columns={"height": 60_000, "width": 60_000}),
+}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "dali":
+        pytest.importorskip("nvidia.dali")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def payloads(thumbnails: Path) -> list[bytes]:
+    dataset = datasets.open(thumbnails)
+    return [dataset.read(i) for i in range(15)]
+
+
+def load(folder: Path, engine: str, **options: Any) -> ImageLoader:
+    given = {"batch_size": 5, "columns": ("image", "row", "key"), "num_threads": 2, **options}
+    return ImageLoader(folder, transforms=[Resize((16, 16))], engine=engine, **given)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(thumbnails: Path, engine: str) -> np.ndarray[Any, Any]:
+    """Images of the first 15 samples when none is bad."""
+    with load(thumbnails, engine) as loader:
+        return np.concatenate([batch.image for batch in loader])
+
+
+@pytest.fixture(scope="module", params=FAULTS)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    return FAULTS[request.param]
+
+
+@pytest.fixture(scope="module")
+def damaged(pack_images: Callable[..., Path], thumbnails: Path, payloads: list[bytes], fault: Fault) -> Path:
+    """15 samples of which those at BAD have the fault."""
+    index = datasets.open(thumbnails).index
+    columns = {name: index.column(name)[:15].copy() for name in ("codec", "height", "width", "orientation")}
+    packed = [fault.payload(p) if i in BAD else p for i, p in enumerate(payloads)]
+    if set(fault.columns) - set(columns):
+        plain = datasets.open(pack_images(packed, **columns)).index
+        columns |= {name: plain.column(name).copy() for name in ("crc", "offset", "length", "shard")}
+    for name, value in fault.columns.items():
+        columns[name][BAD] = value
+    folder = pack_images(packed, **columns)
+    if fault.on_disk is not None:
+        dataset = datasets.open(folder)
+        data = bytearray(dataset.data_files[0].read_bytes())
+        for row in BAD:
+            data[dataset.index.column("offset")[row] + fault.on_disk] ^= 0x10
+        dataset.data_files[0].write_bytes(data)
+    return folder
+
+
+def test_raise_names_the_sample(damaged: Path, engine: str, fault: Fault) -> None:
+    with load(damaged, engine, prefetch=3) as loader:
+        state = loader.state_dict()
+        for row in BAD:
+            loader.load_state_dict({**state, "position": row // 5 * 5})
+            with pytest.raises(SampleError) as caught:
+                next(iter(loader))
+            assert type(caught.value) is fault.error
+            assert (caught.value.key, caught.value.record) == (f"k{row}", row)
+            assert caught.value.shard in ("shard-00000-of-00001.tfrecord", "number 3")
+            assert "stoker verify" in str(caught.value)
+
+
+def test_skip_leaves_neighbours_as_they_are(
+    damaged: Path, engine: str, undisturbed: np.ndarray[Any, Any]
+) -> None:
+    with load(damaged, engine, on_error="skip") as loader:
+        batches = list(loader)
+        stats = loader.stats()
+    assert [len(batch.row) for batch in batches] == [4, 4, 4]
+    assert np.concatenate([batch.row for batch in batches]).tolist() == GOOD
+    assert [key for batch in batches for key in batch.key] == [f"k{row}" for row in GOOD]
+    assert np.array_equal(np.concatenate([batch.image for batch in batches]), undisturbed[GOOD])
+    assert (stats.skipped, stats.replaced, stats.samples) == (3, 0, 12)
+    assert stats.bad_keys == tuple(f"k{row}" for row in BAD)
+
+
+def test_replace_takes_the_next_good_sample(
+    damaged: Path, engine: str, undisturbed: np.ndarray[Any, Any]
+) -> None:
+    with load(damaged, engine, on_error="replace") as loader:
+        batches = list(loader)
+        stats = loader.stats()
+    expected = [REPLACED_BY.get(row, row) for row in range(15)]
+    assert np.concatenate([batch.row for batch in batches]).tolist() == expected
+    assert [key for batch in batches for key in batch.key] == [f"k{row}" for row in expected]
+    assert np.array_equal(np.concatenate([batch.image for batch in batches]), undisturbed[expected])
+    assert (stats.skipped, stats.replaced, stats.samples) == (0, 3, 15)
+
+
+class TestNothingGoodInABatch:
+    @pytest.fixture
+    def folder(self, pack_images: Callable[..., Path], payloads: list[bytes]) -> Path:
+        crc = datasets.open(pack_images(payloads[:10])).index.column("crc").copy()
+        crc[:5] ^= 1
+        return pack_images(payloads[:10], crc=crc)
+
+    def test_skip_gives_an_empty_batch(self, folder: Path, engine: str) -> None:
+        with load(folder, engine, on_error="skip") as loader:
+            first, second = loader
+        assert first.image.shape == (0, 3, 16, 16)
+        assert len(first.row) == 0
+        assert len(second.row) == 5
+
+    def test_replace_has_nothing_to_take(self, folder: Path, engine: str) -> None:
+        with (
+            load(folder, engine, on_error="replace") as loader,
+            pytest.raises(CorruptRecordError, match="k0"),
+        ):
+            next(iter(loader))
+
+
+def test_unverified_samples_are_taken_on_trust(
+    pack_images: Callable[..., Path], payloads: list[bytes], engine: str
+) -> None:
+    folder = pack_images(payloads[:5], crc=np.zeros(5, np.uint32))
+    with load(folder, engine, verify=False) as loader:
+        assert len(next(iter(loader)).row) == 5
+
+
+def test_a_bomb_is_not_decoded(pack_images: Callable[..., Path], payloads: list[bytes], engine: str) -> None:
+    bombs = [png_bomb(b""), jpeg_bomb(payloads[0])] * 10
+    lies = {
+        "codec": np.array([Codec.PNG, Codec.JPEG] * 10),
+        "height": np.full(20, 32),
+        "width": np.full(20, 48),
+    }
+    folder = pack_images([*bombs[:20]], **lies)
+    with load(folder, engine, on_error="skip", batch_size=20) as loader:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        (batch,) = loader
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert loader.stats().skipped == 20
+    assert len(batch.row) == 0
+    assert grown < 256 * 1024, "kilobytes"
+
+
+def test_max_pixels_is_the_limit(thumbnails: Path, engine: str) -> None:
+    index = datasets.open(thumbnails).index
+    pixels = index.column("height").astype(int) * index.column("width")
+    limit = int(np.median(pixels))
+    with load(thumbnails, engine, on_error="skip", max_pixels=limit) as loader:
+        rows = [int(row) for batch in loader for row in batch.row]
+    assert rows == np.flatnonzero(pixels <= limit).tolist()
+    assert 0 < len(rows) < 61
+
+
+STAGES = ["draw", "submit", "collect", "images", "column", "samples"]
+
+
+@pytest.mark.parametrize("at", [0, 6, 12])
+@pytest.mark.parametrize("stage", STAGES)
+def test_an_exception_in_any_stage_reaches_the_consumer(
+    thumbnails: Path, engine: str, stage: str, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = load(thumbnails, engine)
+    recipe = loader._recipe
+    owner, name = {
+        "draw": (type(recipe.plan), "draw"),
+        "submit": (loader._engine, "submit"),
+        "collect": (loader._engine, "collect"),
+        "images": (loader._adapter, "images"),
+        "column": (loader._adapter, "column"),
+        "samples": (type(recipe.dataset), "samples"),
+    }[stage]
+    original, calls = getattr(owner, name), iter(range(1000))
+    per_batch = 2 if stage == "column" else 1
+
+    def fail(*arguments: Any) -> Any:
+        if next(calls) // per_batch == at:
+            raise ZeroDivisionError(stage)
+        return original(*arguments)
+
+    monkeypatch.setattr(owner, name, fail)
+    received = []
+    with pytest.raises(ZeroDivisionError, match=stage):
+        received.extend(loader)
+    assert len(received) <= at
+    assert [int(row) for batch in received for row in batch.row] == list(range(5 * len(received)))
+    monkeypatch.undo()
+    loader.set_epoch(0)
+    if stage != "collect":  # which has lost a batch that the engine still holds
+        assert sum(len(batch.row) for batch in loader) == 61, "the loader works on"
+    loader.close()
+    assert "stoker-prefetch" not in {thread.name for thread in threading.enumerate()}
