@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from stoker.errors import ConfigError, StokerError
+from stoker.errors import StokerError
 from stoker.pipeline.console import human_bytes, out, print_error, print_rows, progress
 
 if TYPE_CHECKING:
     from stoker.formats.convert import Summary
+    from stoker.formats.dataset import Dataset as StokerDataset
 
 __all__ = ["app", "main"]
 
@@ -165,7 +166,9 @@ def index(
     with progress("indexing", "bytes") as show:
         manifest = run(shards, into, container=container, names=names, progress=show)
     _print_skipped(dict(manifest.skipped))
-    out.print(f"{manifest.index.rows:,} samples of {len(manifest.shards)} shards: [bold]{into}[/]")
+    out.print(
+        f"{_count(manifest.index.rows, 'sample')} of {_count(len(manifest.shards), 'shard')}: [bold]{into}[/]"
+    )
 
 
 @app.command()
@@ -260,11 +263,15 @@ def doctor() -> None:
 def _print_summary(summary: Summary) -> None:
     _print_skipped(dict(summary.skipped))
     out.print(
-        f"{summary.written:,} images, {human_bytes(summary.bytes)} in {summary.shards:,} shards, "
+        f"{summary.written:,} images, {human_bytes(summary.bytes)} in {_count(summary.shards, 'shard')}, "
         f"{summary.seconds:.1f} s, {summary.images_per_second:,.0f} images/s"
     )
     for folder in summary.datasets.values():
         out.print(f"[bold]{folder}[/]")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _print_skipped(skipped: dict[str, int]) -> None:
@@ -272,5 +279,15 @@ def _print_skipped(skipped: dict[str, int]) -> None:
         out.print(f"[yellow]skipped {count:,}:[/] {reason}")
 
 
-def _print_pixels(opened: object, mean_image: Path | None, threads: int | None) -> None:
-    raise ConfigError("not yet")
+def _print_pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> None:
+    from stoker.formats.pixels import pixel_statistics, save_mean_image
+
+    with progress("decoding", "images") as show:
+        found = pixel_statistics(opened, num_threads=threads, progress=show)
+    mean, std = (tuple(round(value, 4) for value in values) for values in (found.mean, found.std))
+    out.print(f"Normalize(mean={mean}, std={std})")
+    if mean_image is not None:
+        save_mean_image(mean_image, found.mean_image)
+        out.print(
+            f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: [bold]{mean_image}[/]"
+        )
