@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +50,14 @@ def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, 
 def _check_size(file: Path, name: str, expected: int) -> None:
     hint = "restore the file, or convert the source again"
     try:
-        size = file.stat().st_size
+        status = file.stat()
     except OSError as error:
         raise DatasetError(
             f"shard {name} is missing: {error.strerror}", path=file, shard=name, hint=hint
         ) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise DatasetError(f"shard {name} is missing: no regular file", path=file, shard=name, hint=hint)
+    size = status.st_size
     if size != expected:
         what = "truncated" if size < expected else "longer than it was"
         raise DatasetError(
@@ -75,13 +79,11 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
     path = folder / INDEX_NAME
     hint = "index and manifest are not of one conversion: convert or index again"
     # Before mapping: a file that is shorter than its own header says would end the process.
-    if path.is_file() and path.stat().st_size != manifest.index.bytes:
-        raise StaleIndexError(
-            f"the index has {path.stat().st_size} bytes where the manifest says {manifest.index.bytes}",
-            path=path,
-            hint=hint,
-        )
-    if manifest.index.bytes <= _SMALL_INDEX and path.is_file() and file_digest(path) != manifest.index.digest:
+    size = path.stat().st_size if path.is_file() else 0
+    if size != manifest.index.bytes:
+        what = f"has {size} bytes where the manifest says {manifest.index.bytes}" if size else "is missing"
+        raise StaleIndexError(f"the index {what}", path=path, hint=hint)
+    if size <= _SMALL_INDEX and file_digest(path) != manifest.index.digest:
         raise StaleIndexError(
             "the index is not the one that the manifest means: its digest differs", path=path, hint=hint
         )

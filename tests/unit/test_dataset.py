@@ -1,5 +1,6 @@
 """Opening a dataset, reading from it, selecting and splitting."""
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -156,6 +157,18 @@ def test_a_missing_index(make_dataset: Make) -> None:
     folder = make_dataset()
     (folder / INDEX_NAME).unlink()
     with pytest.raises(StaleIndexError, match="missing"):
+        stoker.open(folder)
+
+
+@pytest.mark.parametrize("name", [MANIFEST_NAME, INDEX_NAME, "shard-00001-of-00002.tfrecord"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_does_not_block(
+    make_dataset: Make, name: str, make: Callable[[Path], None]
+) -> None:
+    folder = make_dataset()
+    (folder / name).unlink()
+    make(folder / name)
+    with pytest.raises(DatasetError, match=r"missing|not a dataset"):
         stoker.open(folder)
 
 
