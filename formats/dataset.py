@@ -78,11 +78,14 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
     """
     path = folder / INDEX_NAME
     hint = "index and manifest are not of one conversion: convert or index again"
+    if not path.is_file():
+        raise StaleIndexError("the index is missing", path=path, hint=hint)
     # Before mapping: a file that is shorter than its own header says would end the process.
-    size = path.stat().st_size if path.is_file() else 0
+    size = path.stat().st_size
     if size != manifest.index.bytes:
-        what = f"has {size} bytes where the manifest says {manifest.index.bytes}" if size else "is missing"
-        raise StaleIndexError(f"the index {what}", path=path, hint=hint)
+        raise StaleIndexError(
+            f"the index has {size} bytes where the manifest says {manifest.index.bytes}", path=path, hint=hint
+        )
     if size <= _SMALL_INDEX and file_digest(path) != manifest.index.digest:
         raise StaleIndexError(
             "the index is not the one that the manifest means: its digest differs", path=path, hint=hint
