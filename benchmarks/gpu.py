@@ -1,0 +1,115 @@
+"""On a GPU: images a second of each way to feed it, and how much of that hides behind a training step.
+
+The training step is ResNet-50 in bfloat16 with channels last. "Both" is the loop as a user writes it; it
+should take about as long as the slower of the two alone.
+
+    python -m stoker.benchmarks.gpu shards/train --json gpu.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+import stoker
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.machine import available_cores, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from torch import nn
+
+__all__ = ["main"]
+
+_WARM_UP = 5
+
+
+def _loader(dataset: str, engine: str, batch_size: int) -> stoker.ImageLoader:
+    return stoker.ImageLoader(
+        dataset,
+        batch_size=batch_size,
+        shuffle=True,
+        last_batch="drop",
+        engine=engine,
+        device="cuda:0",
+        output="torch",
+        dtype="bfloat16",
+        layout="NHWC",
+        transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
+    )
+
+
+def _endless(loader: Iterable[Any]) -> Iterable[Any]:
+    while True:
+        yield from loader
+
+
+def _rate(step: Callable[[Any, Any], None], batches: Iterable[Any], count: int) -> float:
+    """Images a second over ``count`` batches, the first few not counted."""
+    images = 0
+    began = 0.0
+    for number, (image, label) in enumerate(batches):
+        if number == _WARM_UP:
+            torch.cuda.synchronize()
+            began = perf_counter()
+        if number >= _WARM_UP:
+            images += len(label)
+        step(image, label)
+        if number == _WARM_UP + count - 1:
+            break
+    torch.cuda.synchronize()
+    return images / (perf_counter() - began)
+
+
+def _training_step(num_classes: int) -> Callable[[Any, Any], None]:
+    from torchvision.models import resnet50
+
+    network: nn.Module = resnet50(num_classes=num_classes).cuda().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9)
+
+    def step(images: Any, labels: Any) -> None:
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            # NHWC in memory is NCHW channels last: a view, no copy.
+            loss = torch.nn.functional.cross_entropy(network(images.permute(0, 3, 1, 2)), labels)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def main() -> None:
+    """Measure and print; the loaders in turn, so that they do not share the machine."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dataset")
+    parser.add_argument("--batch-size", type=int, default=256)
+    parser.add_argument("--batches", type=int, default=60)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    step = _training_step(stoker.open(options.dataset).num_classes)
+    one = next(iter(_loader(options.dataset, "native", options.batch_size)))
+    rates = {"step alone": _rate(step, _endless([tuple(one)]), options.batches)}
+    for engine in ("dali", "native"):
+        with _loader(options.dataset, engine, options.batch_size) as loader:
+            rates[f"{engine} alone"] = _rate(lambda *_: None, _endless(loader), options.batches)
+        with _loader(options.dataset, engine, options.batch_size) as loader:
+            rates[f"{engine} and step"] = _rate(step, _endless(loader), options.batches)
+            print(f"{engine}: {loader.stats().verdict}")
+    for name, rate in rates.items():
+        print(f"{name:16} {rate:10,.0f} images/s")
+    if options.json:
+        gpu = torch.cuda.get_device_name()
+        result = {"machine": {**describe(available_cores()), "gpu": gpu}, "images_per_second": rates}
+        options.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

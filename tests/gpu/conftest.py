@@ -1,0 +1,18 @@
+"""These tests need an NVIDIA GPU with DALI; without one they are skipped, and say so."""
+
+import pytest
+
+from stoker.pipeline.devices import gpu_count, has_dali
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reason = (
+        None
+        if gpu_count() and has_dali()
+        else "needs an NVIDIA GPU and DALI, and this machine lacks one of them"
+    )
+    for item in items:
+        if "tests/gpu" in item.path.as_posix():
+            item.add_marker(pytest.mark.gpu)
+            if reason:
+                item.add_marker(pytest.mark.skip(reason=reason))

@@ -1,0 +1,106 @@
+"""DALI on the GPU: the same parameters, the same pixels within rounding, and the same policies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize, reference
+from stoker.errors import SampleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BORDER = 4
+TRAINING = (RandomResizedCrop(64), RandomHorizontalFlip())
+EVALUATION = (Resize(72), CenterCrop(64))
+
+
+def torch_batches(dataset: Path, **arguments: Any) -> list[Any]:
+    """All batches of one pass, on the GPU."""
+    settings: dict[str, Any] = {"batch_size": 24, "engine": "dali", "device": "cuda:0", "output": "torch"}
+    with stoker.ImageLoader(dataset, **{**settings, **arguments}) as loader:
+        return list(loader)
+
+
+def damaged(photographs: list[Path], at: int) -> list[bytes]:
+    """Eight photographs, one of them with a scan that no decoder can read."""
+    payloads = [file.read_bytes() for file in photographs[:8]]
+    cut = payloads[at].find(b"\xff\xda")
+    payloads[at] = payloads[at][: cut + 14] + b"\xff\xd9"
+    return payloads
+
+
+@pytest.mark.parametrize("transforms", [TRAINING, EVALUATION], ids=["training", "evaluation"])
+def test_the_gpu_shows_the_reference_pixels(dataset: Path, transforms: tuple[Any, ...]) -> None:
+    batch = torch_batches(dataset, transforms=transforms, layout="NHWC", columns=("image", "row"))[0]
+    found, opened = batch.image.cpu().numpy().astype(int), stoker.open(dataset)
+    samples = opened.samples(np.arange(len(found)))
+    plan = stoker.augment.compile_image(transforms)
+    params = plan.draw(samples.height, samples.width, samples.row, 0, 0)
+    for i in range(len(found)):
+        expected = reference.execute(params, i, reference.decode(opened.read(i)), "uint8", "NHWC").astype(int)
+        difference = np.abs(found[i] - expected)
+        # nvJPEG rounds its colour conversion and upsampling otherwise than libjpeg-turbo.
+        assert difference.mean() < 1.5
+        assert np.percentile(difference[BORDER:-BORDER, BORDER:-BORDER], 99) <= 8
+
+
+def test_images_stay_on_the_gpu(dataset: Path) -> None:
+    batch = torch_batches(dataset, transforms=[*TRAINING, Normalize()])[0]
+    assert batch.image.device.type == batch.label.device.type == "cuda"
+    assert batch.image.dtype.is_floating_point
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_every_float_on_the_gpu(dataset: Path, dtype: str) -> None:
+    images = torch_batches(dataset, transforms=[*TRAINING, Normalize()], dtype=dtype)[0].image
+    assert str(images.dtype) == f"torch.{dtype}"
+    assert abs(float(images.float().mean())) < 3
+
+
+def test_two_passes_show_the_same_pixels(dataset: Path) -> None:
+    first, second = (torch_batches(dataset, transforms=TRAINING, shuffle=True, seed=3)[0] for _ in range(2))
+    assert bool((first.image == second.image).all())
+    assert bool((first.label == second.label).all())
+
+
+@pytest.mark.parametrize("at", [0, 3, 7])
+def test_a_bad_sample_is_skipped_and_its_neighbours_are_whole(
+    pack_images: Callable[..., Path], photographs: list[Path], at: int
+) -> None:
+    whole = pack_images([file.read_bytes() for file in photographs[:8]])
+    broken = pack_images(damaged(photographs, at))
+    expected = torch_batches(whole, batch_size=8, transforms=EVALUATION)[0].image
+    found = torch_batches(broken, batch_size=8, transforms=EVALUATION, on_error="skip")[0].image
+    kept = [i for i in range(8) if i != at]
+    assert bool((found == expected[kept]).all())
+
+
+def test_a_bad_sample_is_named(pack_images: Callable[..., Path], photographs: list[Path]) -> None:
+    with pytest.raises(SampleError, match="k3"):
+        torch_batches(pack_images(damaged(photographs, 3)), batch_size=8, transforms=EVALUATION)
+
+
+def test_memory_is_flat_over_a_thousand_batches(dataset: Path) -> None:
+    torch = pytest.importorskip("torch")
+    free = []
+    with stoker.ImageLoader(
+        dataset,
+        batch_size=32,
+        shuffle=True,
+        engine="dali",
+        device="cuda:0",
+        output="torch",
+        transforms=[*TRAINING, Normalize()],
+    ) as loader:
+        batches = 0
+        while batches < 1000:
+            batches += sum(1 for _ in loader)
+            free.append(torch.cuda.mem_get_info()[0])
+    warm = free[len(free) // 4 :]
+    assert max(warm) - min(warm) < 256 << 20
