@@ -30,9 +30,9 @@ _SMALL_INDEX = 64 << 20  # about a million samples, read in some ten millisecond
 def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, as gzip.open
     """Open the dataset in a folder.
 
-    Reads the manifest and the index's header, and asks the size of every data file; nothing else,
-    so a dataset of a hundred million samples opens at once. Checksums are verified when samples are
-    read, and all of them by :func:`stoker.verify`.
+    Reads the manifest and the index's header (all of an index of up to 64 MiB, for its digest), and
+    asks the size of every data file: a dataset of a hundred million samples opens at once. Checksums
+    are verified when samples are read, and all of them by :func:`stoker.verify`.
 
     Raises:
         DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
@@ -92,7 +92,7 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
         )
     index = Index.open(path)
     needed = IMAGE_COLUMNS if manifest.kind == "image" else {}
-    if missing := ", ".join(needed.keys() - manifest.columns.keys()):
+    if missing := ", ".join(sorted(needed.keys() - manifest.columns.keys())):
         raise StaleIndexError(
             f"the index of a dataset of images lacks the columns {missing}", path=path, hint=hint
         )
