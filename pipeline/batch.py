@@ -22,12 +22,12 @@ class ColumnSpec:
     Attributes:
         name: The column.
         dtype: NumPy's name of the element type, "bfloat16", or "str".
-        shape: Without the first axis, which is the batch.
+        shape: Without the first axis, which is the batch; None where a size differs from batch to batch.
     """
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
 
 
 @lru_cache(maxsize=64)

@@ -22,16 +22,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
     from stoker.formats.convert import convert
+    from stoker.formats.convert_text import convert_text
     from stoker.formats.dataset import Dataset, open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.verify import verify
     from stoker.pipeline.image_loader import ImageLoader
+    from stoker.pipeline.text_loader import TextLoader
 
 __all__ = [
     "Dataset",
     "ImageLoader",
+    "TextLoader",
     "augment",
     "bucketing",
     "convert",
+    "convert_text",
     "errors",
     "formats",
     "open",
@@ -43,7 +47,9 @@ __version__ = "0.1.0"
 _HOME = {
     "Dataset": "stoker.formats.dataset",
     "ImageLoader": "stoker.pipeline.image_loader",
+    "TextLoader": "stoker.pipeline.text_loader",
     "convert": "stoker.formats.convert",
+    "convert_text": "stoker.formats.convert_text",
     "open": "stoker.formats.dataset",
     "verify": "stoker.formats.verify",
 }

@@ -1,0 +1,146 @@
+"""The stage of a text loader: read a batch's sequences, make arrays of them, hand them over."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from stoker.bucketing import Flatten, Packed
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.bucketing import Batch, Batchify, PackingPlan, Ragged
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.adapters import Adapter
+    from stoker.pipeline.stats import Clock
+    from stoker.pipeline.text_plan import Pieces, TextPlanner, TextSchedule
+    from stoker.pipeline.tokens import TokenReader
+
+__all__ = ["TextRecipe", "TextStage", "assemble"]
+
+
+@dataclass(frozen=True)
+class TextRecipe:
+    """What a loader makes of sequences, the same in every epoch."""
+
+    dataset: Dataset
+    reader: TokenReader
+    planner: TextPlanner
+    batchify: Batchify
+    columns: tuple[str, ...]
+    batch: Callable[..., Any]
+
+
+def assemble(
+    batchify: Batchify,
+    fields: tuple[str, ...],
+    sequences: list[Ragged],
+    pieces: Pieces,
+    shape: tuple[int, ...],
+) -> Mapping[str, Any]:
+    """Sequences into arrays by name.
+
+    Args:
+        batchify: Takes the sequences of one field, packed rows, or a dict with the sequences of each.
+        fields: Names of the fields.
+        sequences: Of each field.
+        pieces: What they are.
+        shape: (n, length), or (n, length, length, ...) for several fields.
+
+    Raises:
+        ConfigError: What it makes is no dict.
+    """
+    samples: Any = dict(zip(fields, sequences, strict=True))
+    length: Any = dict(zip(fields, shape[1:], strict=True))
+    if len(fields) == 1:
+        samples, length = sequences[0], shape[1]
+        if pieces.groups is not None:
+            samples = Packed(samples, pieces.groups)
+        elif isinstance(batchify, Flatten):
+            length = shape[0] * length  # as many tokens as the padded batch has: one shape for each of its
+    made = batchify(samples, length)
+    if not isinstance(made, dict):
+        raise ConfigError(
+            f"batchify must make a dict of arrays, found {type(made).__name__}",
+            hint="Wrap it: Dict({'tokens': Stack()}).",
+        )
+    return made
+
+
+class _Planned(NamedTuple):
+    """A batch that is under way."""
+
+    batch: Batch
+    mask: npt.NDArray[np.bool_]
+    pieces: Pieces
+
+
+class TextStage:
+    """Starts and finishes the batches of one pass (see :class:`stoker.pipeline.prefetch.Stage`)."""
+
+    under_way_limit = 2  # while one is made, the kernel reads the next
+
+    def __init__(
+        self,
+        recipe: TextRecipe,
+        schedule: TextSchedule,
+        packing: PackingPlan | None,
+        *,
+        adapter: Adapter,
+        clock: Clock,
+    ) -> None:
+        self._recipe = recipe
+        self._schedule = schedule
+        self._packing = packing
+        self._adapter = adapter
+        self._clock = clock
+        self._next = 0
+        self._under_way: deque[_Planned] = deque()
+
+    def start(self) -> bool:
+        """Decide the next batch and have its bytes read ahead."""
+        if self._next == len(self._schedule):
+            return False
+        began = perf_counter()
+        batch, mask = self._schedule.batch(self._next)
+        pieces = self._recipe.planner.pieces(batch.rows, self._packing)
+        self._recipe.reader.will_need(pieces.positions)
+        self._under_way.append(_Planned(batch, mask, pieces))
+        self._next += 1
+        self._clock.planning += perf_counter() - began
+        return True
+
+    def finish(self) -> Any:
+        """Make the oldest batch and hand it over."""
+        planned = self._under_way.popleft()
+        began = perf_counter()
+        reader = self._recipe.reader
+        sequences = reader.read(planned.pieces)
+        shape = planned.batch.shape
+        arrays = assemble(self._recipe.batchify, reader.fields, sequences, planned.pieces, shape)
+        made = perf_counter()
+        self._clock.executing += made - began
+        values = [self._hand_over(arrays, planned, name) for name in self._recipe.columns]
+        self._clock.handing_over += perf_counter() - made
+        return self._recipe.batch(*values)
+
+    def _hand_over(self, arrays: Mapping[str, Any], planned: _Planned, name: str) -> Any:
+        if name in arrays:
+            value = arrays[name]
+        elif name == "mask":
+            value = planned.mask
+        elif name == "row":
+            value = self._recipe.reader.rows[planned.batch.rows]
+        elif name == "key":
+            value = self._recipe.dataset.keys(planned.batch.rows)
+        else:
+            value = self._recipe.dataset.column(name)[planned.batch.rows]
+        # A length such as max_seqlen is an argument of a kernel, not an array.
+        return value if isinstance(value, int) else self._adapter.column(value)

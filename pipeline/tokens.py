@@ -1,0 +1,146 @@
+"""Reading token ids from shards: one join of bytes for a whole batch."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stoker._native import Shards, crc32c
+from stoker.bucketing import Ragged
+from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
+from stoker.formats.text_encoder import length_column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.text_plan import Pieces
+
+__all__ = ["TokenReader"]
+
+_HINT = "stoker verify lists all bad samples; convert the source again."
+
+
+class _Place(NamedTuple):
+    """Where the payload of one sample lies, and how many tokens it has."""
+
+    position: int
+    shard: int
+    offset: int
+    length: int
+    crc: int
+    tokens: int
+
+
+class TokenReader:
+    """Reads sequences of a dataset of text.
+
+    Args:
+        dataset: What ``stoker.convert_text`` made, or a part of it.
+        fields: Which of its fields to read; None for all.
+        dtype: Of the token ids that are handed out.
+        verify: Compare every payload with its checksum.
+
+    Raises:
+        ConfigError: There is no such field.
+        StaleIndexError: The dataset does not say what its payloads are.
+    """
+
+    def __init__(self, dataset: Dataset, fields: Sequence[str] | None, dtype: str, *, verify: bool) -> None:
+        options = dataset.manifest.options
+        stored = str(options.get("fields", "")).split(",")
+        if any(length_column(field) not in dataset.columns for field in stored):
+            raise StaleIndexError("the index lacks the lengths of the text's fields", path=dataset.path)
+        if options.get("dtype") not in ("uint16", "int32"):
+            raise StaleIndexError(
+                f"token ids are uint16 or int32, not {options.get('dtype')!r}", path=dataset.path
+            )
+        self.fields = tuple(fields) if fields is not None else tuple(stored)
+        if not self.fields or len(set(self.fields)) < len(self.fields) or not set(self.fields) <= set(stored):
+            raise ConfigError(f"fields must be of {', '.join(stored)}, each once, found {self.fields}")
+        self.pad_id = int(options.get("pad_id") or 0)
+        self.dtype = np.dtype(dtype)
+        self._dataset = dataset
+        self._verify = verify
+        self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
+        self._chosen = [stored.index(field) for field in self.fields]
+        self._lengths = [dataset.column(length_column(field)) for field in stored]
+        self._shard, self._offset, self._length, self._crc = (
+            dataset.column(name) for name in ("shard", "offset", "length", "crc")
+        )
+        self._shards = Shards([str(file) for file in dataset.data_files], dataset.data_sizes)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(N, D) int64, tokens of every sample of the dataset in each field that is read."""
+        return np.stack([self._lengths[field] for field in self._chosen], axis=1).astype(np.int64)
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, the row in the index of every sample."""
+        return self._dataset.rows
+
+    def will_need(self, positions: npt.NDArray[np.int64]) -> None:
+        """Ask the kernel to read these samples ahead."""
+        self._shards.will_need(self._shard[positions], self._offset[positions], self._length[positions])
+
+    def read(self, pieces: Pieces) -> list[Ragged]:
+        """The sequences of a batch, for each field that is read.
+
+        Raises:
+            CorruptRecordError: A payload is not what was written; names shard, record and key.
+        """
+        values = np.frombuffer(b"".join(self._payloads(pieces.positions)), self._stored).astype(self.dtype)
+        stored = np.stack([lengths[pieces.positions] for lengths in self._lengths], axis=1).astype(np.int64)
+        bounds = np.concatenate(([0], np.cumsum(stored)))
+        if len(self._chosen) == 1 == len(self._lengths) and np.array_equal(stored, pieces.lengths):
+            return [Ragged(values, bounds)]
+        starts = bounds[:-1].reshape(stored.shape)
+        return [
+            _slices(values, starts[:, field] + pieces.begins, pieces.lengths[:, column])
+            for column, field in enumerate(self._chosen)
+        ]
+
+    def close(self) -> None:
+        """Close the files."""
+        self._shards.close()
+
+    def _payloads(self, positions: npt.NDArray[np.int64]) -> list[memoryview]:
+        places = zip(
+            positions.tolist(),
+            self._shard[positions].tolist(),
+            self._offset[positions].tolist(),
+            self._length[positions].tolist(),
+            self._crc[positions].tolist(),
+            sum(lengths[positions] for lengths in self._lengths).tolist(),  # type: ignore[union-attr]  # one or more arrays
+            strict=True,
+        )
+        return [self._payload(_Place(*place)) for place in places]
+
+    def _payload(self, place: _Place) -> memoryview:
+        try:
+            view = self._shards.view(place.shard, place.offset, place.length)
+        except (ValueError, OSError) as error:
+            raise self._error(place, f"the payload cannot be read: {error}") from error
+        if self._verify and crc32c(view) != place.crc:
+            raise self._error(place, "the payload does not match its checksum")
+        if place.length != place.tokens * self._stored.itemsize:
+            raise self._error(
+                place, f"{place.length} bytes are not {place.tokens} token ids of {self._stored.name}"
+            )
+        return view
+
+    def _error(self, place: _Place, message: str) -> Exception:
+        return self._dataset.error(place.position, message, CorruptRecordError, _HINT)
+
+
+def _slices(
+    values: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> Ragged:
+    """Pieces of ``values``, end to end."""
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    return Ragged(values[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)
