@@ -108,7 +108,7 @@ def _stretched(histogram: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     low, *_, high = np.flatnonzero(histogram).repeat(2)
     if low == high:
         return np.arange(256)
-    return np.clip((np.arange(256) - low) * 255 // (high - low), 0, 255)
+    return np.asarray(np.clip((np.arange(256) - low) * 255 // (high - low), 0, 255))
 
 
 def _equalized(histogram: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -117,4 +117,4 @@ def _equalized(histogram: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     if step == 0:
         return np.arange(256)
     before = histogram.cumsum() - histogram
-    return np.clip((before + step // 2) // step, 0, 255)
+    return np.asarray(np.clip((before + step // 2) // step, 0, 255))

@@ -1,0 +1,116 @@
+"""Boxes in the formats of torchvision's BoundingBoxFormat, and what a window shows of a quadrilateral."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["BoxFormat", "clip_quads", "convert_boxes", "corners"]
+
+BoxFormat = Literal["XYXY", "XYWH", "CXCYWH"]
+
+
+def convert_boxes(boxes: npt.ArrayLike, source: BoxFormat, target: BoxFormat) -> Float:
+    """Convert boxes, (..., 4), pixels, from one format to another.
+
+    XYXY is left, top, right, bottom; XYWH left, top, width, height (COCO); CXCYWH the centre, width
+    and height (YOLO, there as shares of the image). Edges of pixels are integers.
+    """
+    for name, value in (("source", source), ("target", target)):
+        if value not in get_args(BoxFormat):
+            raise ConfigError(f"{name} must be one of {', '.join(get_args(BoxFormat))}; found {value!r}")
+    first, second = np.split(np.asarray(boxes, np.float64), 2, axis=-1)
+    if source == "XYXY":
+        low, extent = first, second - first
+    else:
+        low, extent = (first if source == "XYWH" else first - second / 2), second
+    pairs = {"XYXY": (low, low + extent), "XYWH": (low, extent), "CXCYWH": (low + extent / 2, extent)}
+    return np.concatenate(pairs[target], axis=-1)
+
+
+def corners(boxes: Float) -> Float:
+    """Corners of XYXY boxes, (M, 4), in clockwise order: (M, 4, 2) of (x, y)."""
+    return boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
+
+
+def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
+    """Boxes around what lies within an image, and the share of each quadrilateral's area that does.
+
+    Args:
+        quads: (M, 4, 2), (x, y) of the corners of convex quadrilaterals, in order. Nothing is seen
+            of one that has an infinite corner.
+        size: Height and width of the image.
+
+    Returns:
+        (M, 4) XYXY, zeros where nothing is seen, and (M,) shares, 0 to 1.
+    """
+    height, width = size
+    quads = np.where(np.isfinite(quads).all(axis=(1, 2), keepdims=True), quads, 0.0)
+    points, seen = _vertices(quads, corners(np.array([[0.0, 0.0, width, height]])))
+    x, y = points[..., 0], points[..., 1]
+    bounds = [x.min(1, initial=np.inf, where=seen), y.min(1, initial=np.inf, where=seen)]
+    bounds += [x.max(1, initial=-np.inf, where=seen), y.max(1, initial=-np.inf, where=seen)]
+    boxes = np.stack(bounds, axis=-1)
+    area = np.abs(_area(quads))
+    inside = _convex_area(points, seen)
+    share = np.divide(inside, area, out=np.zeros_like(area), where=area > 0).clip(0, 1)
+    boxes[share == 0] = 0
+    return boxes, share
+
+
+def _vertices(quads: Float, window: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
+    """Candidates for the vertices of quads within a window, (M, 24, 2), and which are, (M, 24).
+
+    Those are the corners of either that lie within the other, and the crossings of their edges.
+    """
+    window = np.broadcast_to(window, quads.shape)
+    start, edge = quads[:, :, None], (np.roll(quads, -1, axis=1) - quads)[:, :, None]
+    other, other_edge = window[:, None], (np.roll(window, -1, axis=1) - window)[:, None]
+    denominator = _cross(edge, other_edge)
+    parallel = denominator == 0
+    denominator = np.where(parallel, 1.0, denominator)
+    along = _cross(other - start, other_edge) / denominator
+    across = _cross(other - start, edge) / denominator
+    crossing = ~parallel & (along >= 0) & (along <= 1) & (across >= 0) & (across <= 1)
+    m = len(quads)
+    points = np.concatenate((quads, window, (start + along[..., None] * edge).reshape(m, 16, 2)), axis=1)
+    seen = np.concatenate((_within(quads, window), _within(window, quads), crossing.reshape(m, 16)), axis=1)
+    return points, seen
+
+
+def _within(points: Float, polygons: Float) -> npt.NDArray[np.bool_]:
+    """Which points, (M, P, 2), lie within or on the edge of convex polygons, (M, Q, 2)."""
+    edges = np.roll(polygons, -1, axis=1) - polygons
+    sides = _cross(edges[:, None], points[:, :, None] - polygons[:, None])
+    sides *= np.sign(_area(polygons))[:, None, None]
+    return np.asarray(np.all(sides >= 0, axis=2))
+
+
+def _convex_area(points: Float, seen: npt.NDArray[np.bool_]) -> Float:
+    """Areas of convex polygons whose vertices, in any order and repeated, are the points ``seen``."""
+    count = np.maximum(seen.sum(axis=1), 1)[:, None, None]
+    center = np.where(seen[..., None], points, 0).sum(axis=1, keepdims=True) / count
+    offset = np.where(seen[..., None], points - center, 0)
+    angle = np.where(seen, np.arctan2(offset[..., 1], offset[..., 0]), np.inf)
+    order = np.argsort(angle, axis=1, kind="stable")
+    offset = np.take_along_axis(offset, order[..., None], axis=1)
+    # What is not seen comes last; the first vertex in its place adds nothing.
+    ranked = np.take_along_axis(seen, order, axis=1)
+    return np.abs(_area(np.where(ranked[..., None], offset, offset[:, :1])))
+
+
+def _area(polygons: Float) -> Float:
+    """Signed areas of polygons, (M, P, 2), by the shoelace formula."""
+    return np.asarray(_cross(polygons, np.roll(polygons, -1, axis=1)).sum(axis=1) / 2)
+
+
+def _cross(a: Float, b: Float) -> Float:
+    return np.asarray(a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0])

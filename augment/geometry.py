@@ -1,0 +1,158 @@
+"""Boxes, masks and keypoints under the parameters of their image.
+
+Labels of a batch come as one array for all its images, with the position of each label's image in
+the batch beside it (``owner``). Coordinates are (x, y) in pixels, edges of pixels being integers, of
+the source after its EXIF orientation has been applied, and leave in pixels of the output.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.augment.boxes import BoxFormat, clip_quads, convert_boxes, corners
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.params import ImageParams
+
+    Float = npt.NDArray[np.float64]
+    Owner = npt.NDArray[np.integer]
+
+__all__ = ["forward_matrix", "mirrored", "transform_boxes", "transform_keypoints", "transform_mask"]
+
+
+def forward_matrix(params: ImageParams) -> Float:
+    """(N, 3, 3) float64, from homogeneous (x, y, 1) in the source to the output."""
+    region, dest = params.region, params.dest.astype(np.float64)
+    scale = dest[:, 2:] / (region[:, 2:] - region[:, :2])
+    shift = dest[:, :2] - region[:, :2] * scale
+    size = params.warp.canvas if params.warp else params.size
+    flip = params.flip[:, ::-1]
+    matrix = np.zeros((len(params), 3, 3))
+    # Fields of ``params`` have the vertical axis first, points the horizontal one.
+    matrix[:, [1, 0], [1, 0]] = np.where(flip, -scale, scale)
+    matrix[:, [1, 0], 2] = np.where(flip, size - shift, shift)
+    matrix[:, 2, 2] = 1
+    return matrix if params.warp is None else np.linalg.inv(params.warp.matrix) @ matrix
+
+
+def mirrored(params: ImageParams) -> npt.NDArray[np.bool_]:
+    """(N,) bool: left and right hands are exchanged, as by one flip, and not by two or by a rotation."""
+    return np.asarray(np.linalg.det(forward_matrix(params)) < 0)
+
+
+def transform_boxes(
+    params: ImageParams,
+    boxes: npt.ArrayLike,
+    owner: Owner,
+    box_format: BoxFormat = "XYXY",
+    *,
+    min_visible: float = 0.0,
+    min_size: float = 0.0,
+) -> tuple[Float, npt.NDArray[np.bool_]]:
+    """Boxes of the output, clipped to it, and which to keep.
+
+    A box that is turned becomes the upright box around what is seen of it.
+
+    Args:
+        params: Parameters of a batch.
+        boxes: (M, 4), pixels, in ``box_format``.
+        owner: (M,) integers, position in the batch of the image that each box belongs to.
+        box_format: XYXY, XYWH or CXCYWH, of both input and output.
+        min_visible: Smallest share of a box's area, 0 to 1, that must be seen. What is cut away,
+            padded, or out of sight after a warp is not seen.
+        min_size: Least width and height, pixels of the output.
+
+    Returns:
+        (M, 4) float64 boxes in ``box_format``, zeros where nothing is seen, and (M,) bool.
+    """
+    boxes = convert_boxes(boxes, box_format, "XYXY").reshape(-1, 4)
+    region = params.region[owner]
+    low = np.maximum(boxes[:, :2], region[:, 1::-1])
+    high = np.maximum(np.minimum(boxes[:, 2:], region[:, :1:-1]), low)
+    area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
+    cut = np.divide(np.prod(high - low, axis=1), area, out=np.zeros_like(area), where=area > 0)
+    cut *= _shown(params)[owner]
+    quads = _apply(forward_matrix(params)[owner], corners(np.concatenate((low, high), axis=1)))
+    seen, share = clip_quads(quads, params.size)
+    keep = (cut * share > 0) & (cut * share >= min_visible)
+    keep &= np.all(seen[:, 2:] - seen[:, :2] >= min_size, axis=1)
+    return convert_boxes(seen, "XYXY", box_format), keep
+
+
+def transform_keypoints(
+    params: ImageParams,
+    keypoints: npt.ArrayLike,
+    owner: Owner,
+    swap: npt.ArrayLike | None = None,
+) -> Float:
+    """Keypoints of the output, with visibility as COCO has it.
+
+    Args:
+        params: Parameters of a batch.
+        keypoints: (M, K, 3), x, y and visibility: 0 not labelled, 1 labelled but hidden, 2 visible.
+        owner: (M,) integers, position in the batch of the image that each set belongs to.
+        swap: (K,) integers. In a mirrored image, keypoint k is what keypoint ``swap[k]`` was: the
+            left eye has become a right one.
+
+    Returns:
+        (M, K, 3) float64; a point that is not seen in the output is (0, 0, 0).
+    """
+    points = np.array(keypoints, np.float64)
+    xy, visibility = points[..., :2], points[..., 2]
+    region = params.region[owner][:, None]
+    inside = np.all((xy >= region[..., 1::-1]) & (xy <= region[..., :1:-1]), axis=-1)
+    moved = _apply(forward_matrix(params)[owner], xy)
+    height, width = params.size
+    inside &= _shown(params)[owner, None]
+    seen = (visibility > 0) & inside & np.all((moved >= 0) & (moved <= (width, height)), axis=-1)
+    points = np.where(seen[..., None], np.concatenate((moved, visibility[..., None]), axis=-1), 0)
+    if swap is None:
+        return points
+    turned = mirrored(params)[owner][:, None, None]
+    return np.where(turned, points[:, np.asarray(swap)], points)
+
+
+def transform_mask(
+    params: ImageParams, i: int, mask: npt.NDArray[np.integer], ignore: int = 255
+) -> npt.NDArray[np.integer]:
+    """The mask of sample ``i``: each pixel takes the value of the nearest one of the source.
+
+    Args:
+        params: Parameters of a batch.
+        i: Position of the sample in it.
+        mask: (H, W) integers, as large as the source.
+        ignore: Value where the output shows nothing of the source; 255 as PASCAL VOC and ADE20K have it.
+
+    Returns:
+        Mask of ``params.size``, of the type of ``mask``.
+    """
+    rows, columns = np.indices(params.size) + 0.5
+    centers = np.stack((columns, rows), axis=-1).reshape(1, -1, 2)
+    backward = np.asarray(np.linalg.inv(forward_matrix(params)[i : i + 1]), np.float64)
+    x, y = _apply(backward, centers)[0].T
+    top, left, bottom, right = params.region[i]
+    seen = (x >= left) & (x < right) & (y >= top) & (y < bottom) & _shown(params)[i]
+    output = np.full(seen.shape, ignore, mask.dtype)
+    output[seen] = mask[y[seen].astype(np.intp), x[seen].astype(np.intp)]
+    return output.reshape(params.size)
+
+
+def _shown(params: ImageParams) -> npt.NDArray[np.bool_]:
+    """(N,) bool: images that are not uniform, as those are of which only padding is left."""
+    maps = (
+        params.color[:, :, :3]
+        if params.mean is None
+        else np.concatenate((params.color[:, :, :3], params.mean), 2)
+    )
+    return np.asarray(maps.any(axis=(1, 2)))
+
+
+def _apply(matrix: Float, points: Float) -> Float:
+    """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite."""
+    mapped = points @ matrix[:, :2, :2].transpose(0, 2, 1) + matrix[:, None, :2, 2]
+    w = points @ matrix[:, 2, :2, None] + matrix[:, 2:, 2:]
+    return np.where(w > 0, mapped / np.where(w > 0, w, 1.0), np.inf)
