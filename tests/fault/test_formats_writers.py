@@ -1,0 +1,62 @@
+"""Writing fails at any byte: an OSError, no descriptor left, no shard that passes for whole."""
+
+import random
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from stoker.errors import CorruptRecordError
+from stoker.formats.containers import CONTAINERS, WrittenShard, container
+
+
+@contextmanager
+def files_limited_to(size: int) -> Iterator[None]:
+    """Let no write reach beyond ``size`` bytes in a file: it is cut short, and the next one fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def write(kind: str, path: Path) -> WrittenShard:
+    rng = random.Random(0)
+    with container(kind).Writer(path) as writer:
+        for i in range(40):
+            writer.write(b"%d" % i, b"<", rng.randbytes(rng.choice([10, 2500, 300_000])), b">")
+        return writer.finish()
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_a_hundred_places_to_fail(kind: str, tmp_path: Path) -> None:
+    whole = write(kind, tmp_path / "whole")
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    rng = random.Random(1)
+    limits = [0, 1, 4095, 4096, 8192, whole.data_bytes - 1]
+    limits += [rng.randrange(whole.data_bytes) for _ in range(100 - len(limits))]
+    for number, limit in enumerate(limits):
+        path = tmp_path / str(number)
+        with files_limited_to(limit), pytest.raises(OSError, match=r"\[Errno"):
+            write(kind, path)
+        file = container(kind).data_file(path)
+        if file.is_file():
+            assert file.stat().st_size <= limit
+            with suppress(CorruptRecordError):
+                assert sum(1 for _ in container(kind).scan(file)) < whole.records
+            file.unlink()
+    assert len(list(descriptors.iterdir())) == before
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_a_writer_that_is_left_early_leaves_no_descriptor(kind: str, tmp_path: Path) -> None:
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    with suppress(ZeroDivisionError), container(kind).Writer(tmp_path / "shard") as writer:
+        writer.write(b"a", b"", b"payload", b"")
+        raise ZeroDivisionError
+    assert len(list(descriptors.iterdir())) == before
