@@ -41,7 +41,7 @@ class Record(NamedTuple):
     view: memoryview
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class WrittenShard:
     """A shard that is complete on disk, though not yet synced or published.
 
