@@ -88,7 +88,7 @@ class ConversionState:
                     path=dataset,
                     hint="name another folder, or replace it with overwrite=True (--overwrite)",
                 )
-        state._discard()
+        state.discard()
         state.folder.mkdir()
         write_durably(state.folder / _PLAN, json.dumps({"fingerprint": plan.fingerprint}).encode())
         sync_folder(target)
@@ -125,7 +125,7 @@ class ConversionState:
         """
         if not any(result.records for result in results):
             skipped = Counter(skip.reason for result in results for skip in result.skipped)
-            self._discard()
+            self.discard()
             raise SourceError(
                 f"no {self.plan.encoder.kind} could be converted: {dict(sorted(skipped.items()))}",
                 path=self.plan.listing.root,
@@ -139,7 +139,7 @@ class ConversionState:
             move_durably(self.folder / f"{split}.{MANIFEST_NAME}", dataset / MANIFEST_NAME)
             sync_folder(dataset)
         sync_folder(self.target)
-        self._discard()
+        self.discard()
         return datasets
 
     def _retire(self, split: str, dataset: Path) -> None:
@@ -153,7 +153,8 @@ class ConversionState:
             return
         with suppress(DatasetError):
             manifest = Manifest.from_json(retired.read_text(encoding="utf-8"))
-            for shard in manifest.shards:
+            # Shards that were only indexed belong to somebody else.
+            for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
                 remove(dataset / shard.name)
                 remove((dataset / shard.name).with_suffix(".idx"))
         for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME):
@@ -236,14 +237,15 @@ class ConversionState:
                 skipped += result.skipped
         return sorted(skipped)
 
-    def _discard(self) -> None:
-        """Remove the state at once by renaming it, then its files."""
+    def discard(self) -> None:
+        """Give up what is unfinished: at once, by renaming it; then its files are removed."""
         if not self.folder.exists():
             return
         trash = self.target / f"{_TRASH}{secrets.token_hex(8)}"
         self.folder.rename(trash)
-        sync_folder(self.target)
-        remove(trash)
+        # What cannot be removed now is no reason to fail: the next conversion tries again.
+        with suppress(OSError):
+            remove(trash)
 
 
 def _move_once(source: Path, target: Path) -> None:

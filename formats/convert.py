@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from stoker.errors import ConfigError, SourceError
+from stoker.errors import ConfigError, SampleError, SourceError
 from stoker.formats.conversion_state import ConversionState
 from stoker.formats.filelist import list_file
 from stoker.formats.folder import list_folder
@@ -205,7 +205,12 @@ def execute(plan: ConversionPlan, dst: Path, workers: int, *, overwrite: bool, r
         with folder_lock(dst):
             state = ConversionState.enter(dst, plan, overwrite=overwrite)
             run = _Run(plan, state, workers, report)
-            results = run.run()
+            try:
+                results = run.run()
+            except (SampleError, SourceError):
+                # Strict, and a sample is bad. Once it is repaired the source is another: nothing to resume.
+                state.discard()
+                raise
             datasets = state.publish(results)
     seconds = time.monotonic() - started
     skipped = Counter(skip.reason for skip in plan.listing.skipped)

@@ -1,0 +1,200 @@
+"""Statistics of pixels: the means and deviations that Normalize wants, and DIGITS's mean image."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+
+from stoker import _native
+from stoker.errors import ConfigError, DatasetError, DecodeError, SampleError
+from stoker.formats.encode import decode_rgb
+from stoker.formats.header import MAX_PIXELS
+from stoker.formats.samples import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import Future
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset import Dataset
+
+__all__ = ["PixelStatistics", "pixel_statistics", "save_mean_image"]
+
+_CHUNK = 16
+# Sums of squares of bytes stay exact in float64 up to 2^53 / 255^2 pixels; this is about the cache.
+_BLOCK = 1 << 16
+
+
+@dataclass(frozen=True)
+class PixelStatistics:
+    """Statistics of all pixels of a dataset, each pixel counting the same.
+
+    Attributes:
+        images: Number of images.
+        pixels: Number of pixels.
+        mean: Of red, green and blue, in torchvision's units: 0 is black and 1 is 255.
+        std: Standard deviation of the population, in the same units.
+        mean_image: (H, W, 3) float32 RGB from 0 to 255, the mean of all images resized to that size,
+            whatever becomes of their aspects.
+    """
+
+    images: int
+    pixels: int
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    mean_image: npt.NDArray[np.float32]
+
+
+def pixel_statistics(
+    dataset: Dataset,
+    *,
+    mean_image_size: tuple[int, int] = (256, 256),
+    num_threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> PixelStatistics:
+    """Decode every image of a dataset and sum up its pixels; sums are exact, in integers.
+
+    Args:
+        dataset: Images; their checksums are verified.
+        mean_image_size: Height and width of the mean image, pixels.
+        num_threads: The cores that this process may use by default.
+        progress: Called with images done and images in all, from the calling thread.
+
+    Raises:
+        CorruptRecordError: A checksum does not match; names shard, record and key.
+        DecodeError: An image cannot be decoded; likewise.
+        DatasetError: The dataset holds no images.
+    """
+    if dataset.manifest.kind != "image" or not len(dataset):
+        raise DatasetError("the dataset holds no images", path=dataset.path)
+    threads = len(os.sched_getaffinity(0)) if num_threads is None else num_threads
+    if threads < 1 or min(mean_image_size) < 1:
+        raise ConfigError("num_threads and both sides of mean_image_size must be at least 1")
+    total = _Sums(0, [0] * 3, [0] * 3, np.zeros((*mean_image_size, 3), np.int64))
+    for done, part in _sums(dataset, mean_image_size, threads):
+        total = total.plus(part)
+        if progress is not None:
+            progress(done, len(dataset))
+    mean, std = total.moments()
+    return PixelStatistics(
+        images=len(dataset),
+        pixels=total.pixels,
+        mean=mean,
+        std=std,
+        mean_image=(total.image / len(dataset)).astype(np.float32),
+    )
+
+
+def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.float32]) -> None:
+    """Write a mean image: ``.npy`` as it is, ``.png`` rounded to bytes.
+
+    Args:
+        path: Says by its suffix which.
+        mean_image: (H, W, 3) float32 RGB from 0 to 255.
+
+    Raises:
+        ConfigError: The suffix is another one.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix == ".npy":
+        np.save(path, mean_image)
+    elif suffix == ".png":
+        Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
+    else:
+        raise ConfigError(f"a mean image is written as .png or .npy, not {suffix!r}", path=path)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over pixels, by channel, and over images, by pixel."""
+
+    pixels: int
+    values: list[int]
+    squares: list[int]
+    image: npt.NDArray[np.int64]
+
+    def plus(self, other: _Sums) -> _Sums:
+        return _Sums(
+            self.pixels + other.pixels,
+            [a + b for a, b in zip(self.values, other.values, strict=True)],
+            [a + b for a, b in zip(self.squares, other.squares, strict=True)],
+            self.image + other.image,
+        )
+
+    def moments(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
+        """Mean and standard deviation of each channel; the variance's difference is taken in integers."""
+        n = self.pixels
+        means = [value / (255 * n) for value in self.values]
+        deviations = [
+            math.sqrt((n * square - value**2) / n**2) / 255
+            for value, square in zip(self.values, self.squares, strict=True)
+        ]
+        return (means[0], means[1], means[2]), (deviations[0], deviations[1], deviations[2])
+
+
+def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tuple[int, _Sums]]:
+    """Sums of one chunk of images after the other, and how many images that makes."""
+    window: deque[tuple[int, Future[_Sums]]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-pixels") as pool:
+        try:
+            for start in range(0, len(dataset), _CHUNK):
+                end = min(start + _CHUNK, len(dataset))
+                window.append((end, pool.submit(_sum_images, dataset, range(start, end), size)))
+                if len(window) > 2 * threads:
+                    done, future = window.popleft()
+                    yield done, future.result()
+            while window:
+                done, future = window.popleft()
+                yield done, future.result()
+        finally:
+            for _, future in window:
+                future.cancel()
+
+
+def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int]) -> _Sums:
+    samples = dataset.samples(positions)
+    image = np.zeros((*size, 3), np.int64)
+    pixels, values, squares = 0, [0] * 3, [0] * 3
+    for i, position in enumerate(positions):
+        data = dataset.read(position)
+        try:
+            rgb = _decode(data, Codec(samples.codec[i]), int(samples.height[i]), int(samples.width[i]))
+        except SampleError:
+            raise
+        # Pillow's decoders raise nearly anything on a damaged image.
+        except Exception as error:
+            raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+        pixels += rgb.shape[0] * rgb.shape[1]
+        image += _native.resize(rgb, size)
+        for channel, (value, square) in enumerate(_channel_sums(rgb)):
+            values[channel] += value
+            squares[channel] += square
+    return _Sums(pixels, values, squares, image)
+
+
+def _channel_sums(rgb: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
+    flat = rgb.reshape(-1, 3)
+    sums = np.zeros((2, 3))
+    for start in range(0, len(flat), _BLOCK):
+        block = flat[start : start + _BLOCK].T.astype(np.float64, order="C")
+        sums[0] += block.sum(axis=1)
+        # Not a product of matrices, for which BLAS would start threads of its own in each of ours.
+        sums[1] += np.einsum("ij,ij->i", block, block)
+    return [(int(value), int(square)) for value, square in sums.T]
+
+
+def _decode(data: bytes, codec: Codec, height: int, width: int) -> npt.NDArray[np.uint8]:
+    if codec == Codec.JPEG:
+        data, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", MAX_PIXELS)
+    elif codec != Codec.RAW:
+        return decode_rgb(data)
+    return np.frombuffer(data, np.uint8).reshape(height, width, 3)
