@@ -145,7 +145,7 @@ def _find_lines(path: Path, descriptor: int, size: int) -> LineFile:
             raise OSError(errno.EIO, "it became shorter while it was read", os.fspath(path))
         digest.update(block)
         starts.append(np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n")) + (offset + 1))
-    if starts[-1][-1:] != [size] and size > first:
-        starts.append(np.array([size], np.int64))  # the last line has no end
     found = np.concatenate(starts)
+    if found[-1] < size:
+        found = np.append(found, size)  # the last line has no end
     return LineFile(path, descriptor, found, digest.hexdigest(), status.st_mtime_ns)

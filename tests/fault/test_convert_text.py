@@ -1,0 +1,99 @@
+"""A text conversion that is killed anywhere goes on, and ends with the same bytes."""
+
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import stoker
+from stoker.errors import DatasetError, SourceError, WriteError
+from stoker.formats import shards as shards_module
+
+SCRIPT = """
+import sys, time, stoker
+from stoker.formats import shards
+real = shards.write_durably
+def slow(path, content):
+    real(path, content)
+    time.sleep(0.2)
+shards.write_durably = slow
+stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_workers=2)
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(" ".join(f"w{(i * j) % 97}" for j in range(1 + i % 30)) for i in range(3000)))
+    return path
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_killed_and_run_again_it_ends_with_the_same_bytes(tmp_path: Path, source: Path) -> None:
+    target = tmp_path / "d"
+    child = subprocess.Popen([sys.executable, "-c", SCRIPT, str(source), str(target)])
+    state = target / ".stoker-convert"
+    deadline = time.monotonic() + 60
+    while not list(state.glob("[0-9]*.json")) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    finished = len(list(state.glob("[0-9]*.json")))
+    assert 0 < finished < 6
+    assert not (target / "dataset.json").exists()
+    stoker.convert_text(source, target, seed=5, shards=6)
+    stoker.convert_text(source, tmp_path / "whole", seed=5, shards=6)
+    assert digests(target) == digests(tmp_path / "whole")
+
+
+def test_a_source_that_changed_is_not_mixed_with_what_was_made(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards_module, "sync_folder", _full)
+    with pytest.raises(WriteError, match="disk is full"):
+        stoker.convert_text(source, tmp_path / "d", shards=3)
+    monkeypatch.undo()
+    source.write_text(source.read_text().replace("w1 ", "w2 "))
+    with pytest.raises(DatasetError, match="unfinished conversion"):
+        stoker.convert_text(source, tmp_path / "d", shards=3)
+
+
+def _full(*_: object) -> None:
+    raise OSError(28, os.strerror(28))
+
+
+def test_a_full_disk_leaves_no_dataset_and_the_next_run_ends_it(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards_module, "sync_folder", _full)
+    with pytest.raises(WriteError, match="disk is full") as error:
+        stoker.convert_text(source, tmp_path / "d", shards=3)
+    assert "resumes" in str(error.value)
+    assert not (tmp_path / "d" / "dataset.json").exists()
+    monkeypatch.undo()
+    stoker.convert_text(source, tmp_path / "d", shards=3)
+    assert stoker.verify(tmp_path / "d").ok
+
+
+def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
+    tmp_path: Path, source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shards_module.write_shard
+
+    def touched(*args: object, **options: object) -> object:
+        os.utime(source, ns=(0, 0))
+        return real(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("stoker.formats.convert.write_shard", touched)
+    with pytest.raises(SourceError, match="changed while it was converted"):
+        stoker.convert_text(source, tmp_path / "d")
+    assert not (tmp_path / "d" / "dataset.json").exists()

@@ -1,0 +1,153 @@
+"""Text sources: lines, JSON Lines, parallel files, compressed or not, and what is wrong with some."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.errors import ConfigError, SourceError
+from stoker.formats.listing import Skip
+from stoker.formats.text_lines import open_lines
+from stoker.formats.text_source import open_text
+
+
+def write(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+def all_texts(paths: list[Path], fields: tuple[str, ...] | None = None) -> list[tuple[str, ...] | Skip]:
+    with open_text(paths, fields, paths[0].parent) as listing:
+        return listing.texts(np.arange(len(listing)))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
+@pytest.mark.parametrize("end", [b"", b"\n"])
+def test_lines_are_found_whatever_their_ends(tmp_path: Path, name: str, end: bytes) -> None:
+    path = write(tmp_path / name, b"\xef\xbb\xbfone\r\ntwo words\n\nlast" + end)
+    assert all_texts([path]) == [("one",), ("two words",), ("",), ("last",)]
+
+
+@given(st.lists(st.binary(max_size=9).map(lambda b: b.replace(b"\n", b"").replace(b"\r", b"")), min_size=1))
+def test_any_rows_in_any_order_are_read_as_split_does(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
+) -> None:
+    content = b"\n".join([b"x", *lines, b"y"])
+    path = write(tmp_path_factory.mktemp("lines") / "a.txt", content)
+    with open_lines(path, path.parent) as file:
+        assert len(file) == len(lines) + 2
+        rows = np.random.default_rng(0).permutation(len(file))
+        assert file.read(rows) == [content.split(b"\n")[row] for row in rows]
+        assert file.sizes.sum() == len(content)
+
+
+def test_lines_longer_than_a_block_are_found(tmp_path: Path) -> None:
+    lines = [b"a" * 5_000_000, b"b", b"c" * 9_000_000]
+    with open_lines(write(tmp_path / "a.txt", b"\n".join(lines)), tmp_path) as file:
+        assert file.read(np.array([2, 0, 1])) == [lines[2], lines[0], lines[1]]
+
+
+def test_fields_of_json_lines(tmp_path: Path) -> None:
+    rows = [{"q": "a b", "a": "c", "n": 1}, {"q": "d"}, ["q"], {"q": 5, "a": "x"}]
+    lines = [json.dumps(row) for row in rows] + ["{broken", '{"q": "\\ud800", "a": "x"}']
+    path = write(tmp_path / "a.jsonl", "\n".join(lines).encode())
+    found = all_texts([path], ("q", "a"))
+    assert found[0] == ("a b", "c")
+    reasons = [one.reason for one in found[1:] if isinstance(one, Skip)]
+    assert reasons == [
+        "no text in field 'a'",
+        "not a JSON object",
+        "no text in field 'q'",
+        "not JSON",
+        "not Unicode",
+    ]
+    assert isinstance(found[1], Skip)
+    assert found[1].key == "a.jsonl:2"
+
+
+def test_a_misspelt_field_is_said_at_once_with_those_there_are(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", b'{"question": "x", "number": 1}\n')
+    with (
+        pytest.raises(SourceError, match=r"no field 'text'[\s\S]*question"),
+        open_text([path], None, tmp_path),
+    ):
+        pass
+
+
+def test_parallel_files_belong_together_line_by_line(tmp_path: Path) -> None:
+    paths = [write(tmp_path / "train.en.gz", b"one\ntwo\n"), write(tmp_path / "train.de", b"eins\nzwei")]
+    with open_text(paths, None, tmp_path) as listing:
+        assert listing.fields == ("en", "de")
+        assert listing.keys.to_pylist() == ["train.en.gz:1", "train.en.gz:2"]
+        assert listing.texts(np.array([1])) == [("two", "zwei")]
+
+
+def test_parallel_files_of_different_length_are_refused(tmp_path: Path) -> None:
+    paths = [write(tmp_path / "a.en", b"one\ntwo\n"), write(tmp_path / "a.de", b"eins\n")]
+    with pytest.raises(SourceError, match=r"2 in a\.en, 1 in a\.de"), open_text(paths, None, tmp_path):
+        pass
+
+
+def test_what_is_not_utf8_is_left_out(tmp_path: Path) -> None:
+    found = all_texts([write(tmp_path / "a.txt", b"good\nb\xffd\n")])
+    assert found[0] == ("good",)
+    assert isinstance(found[1], Skip)
+    assert (found[1].key, found[1].reason) == ("a.txt:2", "not UTF-8")
+
+
+@pytest.mark.parametrize(
+    ("names", "fields", "message"),
+    [
+        ([], None, "no source"),
+        (["a.txt"], ("x", "y"), "1 files of lines and 2 fields"),
+        (["a.txt", "b.txt"], ("x", "x"), "different names"),
+        (["a.txt"], ("x,y",), "without commas"),
+        (["a.jsonl", "b.jsonl"], None, "parallel files hold lines"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    tmp_path: Path, names: list[str], fields: tuple[str, ...] | None, message: str
+) -> None:
+    paths = [write(tmp_path / name, b'{"text": "x"}\n') for name in names]
+    with pytest.raises(ConfigError, match=message), open_text(paths, fields, tmp_path):
+        pass
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.txt")
+    write(tmp_path / "empty.txt", b"")
+    (tmp_path / "cut.txt.gz").write_bytes(gzip.compress(b"line\n" * 1000)[:-12])
+    for name, message in [
+        ("missing.txt", "No such file"),
+        ("pipe.txt", "not a regular file"),
+        ("empty.txt", "no lines"),
+        ("cut.txt.gz", "cannot be unpacked"),
+        (".", "cannot be read"),
+    ]:
+        with pytest.raises(SourceError, match=message) as error, open_text([tmp_path / name], None, tmp_path):
+            pass
+        assert error.value.path == str(tmp_path / name)
+
+
+def test_a_file_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"one\ntwo\n")
+    with open_text([path], None, tmp_path) as listing:
+        path.write_bytes(b"one\ntwo\nthree\n")
+        with pytest.raises(SourceError, match="changed"):
+            listing.texts(np.array([0]))
+
+
+def test_the_fingerprint_follows_the_content_and_the_fields(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"one\n")
+    prints = []
+    for content, fields in [(b"one\n", None), (b"two\n", None), (b"one\n", ("words",)), (b"one\n", None)]:
+        path.write_bytes(content)
+        with open_text([path], fields, tmp_path) as listing:
+            prints.append(listing.fingerprint())
+    assert prints[0] == prints[3]
+    assert len(set(prints)) == 3
