@@ -1,85 +1,97 @@
-"""Reading from a cold page cache: an epoch with read-ahead, and one without.
+"""The first epoch from storage: nothing of the dataset is in the page cache when it begins.
 
-Before each turn the kernel is told to forget the shards (``posix_fadvise``, no privileges needed); turns
-alternate. The images are decoded by the native engine as always.
-
-    python -m stoker.benchmarks.cold shards/train
+python -m stoker.benchmarks.cold DATASET [--against tfdata-plain,dali,torch]
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
+import tempfile
+from dataclasses import asdict
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import stoker
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.machine import available_cores, describe
+from stoker.benchmarks.machine import available_cores
+from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.runner import PeerGone, PeerProcess
+from stoker.benchmarks.sources import open_source
 
 if TYPE_CHECKING:
-    from stoker import Dataset
+    from collections.abc import Callable, Sequence
 
-__all__ = ["forget", "main"]
+    from stoker.benchmarks.peers.base import Source
+
+__all__ = ["PEERS", "evict", "measure"]
+
+PEERS = ("stoker", "tfdata-plain", "dali", "torch")
 
 
-def forget(dataset: Dataset) -> None:
-    """Drop the dataset's shards from the page cache."""
-    for path in dataset.data_files:
+def evict(paths: Sequence[Path]) -> None:
+    """Drop files from the page cache; what another process has mapped stays."""
+    for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            os.fsync(descriptor)  # a page that is not written back yet is not dropped
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
 
 
-def _epoch(dataset: Dataset, read_ahead: int, mapped: bool) -> float:
-    """Images a second over one epoch; the loader is made anew, for what is mapped is not forgotten."""
-    forget(dataset)
-    with stoker.ImageLoader(
-        dataset,
-        batch_size=64,
-        shuffle=True,
-        engine="native",
-        mapped=mapped,
-        read_ahead=read_ahead,
-        transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
-    ) as loader:
-        began = perf_counter()
-        for _ in loader:
-            pass
-        return len(dataset) / (perf_counter() - began)
+def measure(
+    dataset: Path,
+    peers: Sequence[str] = PEERS,
+    rounds: int = 5,
+    num_threads: int | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> dict[str, dict[str, float | str]]:
+    """Median images/s of the first epoch of a new process, "cold" and "warm"; or "missing", the reason."""
+    threads = num_threads or len(available_cores())
+    files = stoker.open(dataset).data_files
+    found: dict[str, dict[str, float | str]] = {}
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        source = open_source(dataset, Path(scratch))
+        rates: dict[str, dict[str, list[float]]] = {name: {"cold": [], "warm": []} for name in peers}
+        for number in range(rounds):
+            for name in (name for name in peers if name not in found):
+                report(f"round {number + 1} of {rounds}: {name}, cold and warm")
+                try:
+                    for state, values in rates[name].items():
+                        values.append(_first_epoch(name, source, threads, files if state == "cold" else []))
+                except PeerGone as reason:
+                    found[name] = {"missing": str(reason)}
+    for name, states in rates.items():
+        found.setdefault(
+            name, {state: statistics.median(values) for state, values in states.items() if values}
+        )
+    return {name: found[name] for name in peers}
+
+
+def _first_epoch(name: str, source: Source, threads: int, files: Sequence[Path]) -> float:
+    """Images a second of a new loader's first epoch; ``files`` are dropped from the cache before."""
+    with PeerProcess(name, available_cores()[:threads], threads) as process:
+        process.ask("import")
+        process.ask("prepare", source=source.to_json(), settings=asdict(Settings(num_threads=threads)))
+        evict(files)
+        answer = process.ask("warm_up")
+        return float(answer["images"] / answer["seconds"])
 
 
 def main() -> None:
-    """Alternate between the variants and print medians."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("dataset", type=Path)
+    parser.add_argument("--against", default=",".join(PEERS[1:]))
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    dataset = stoker.open(options.dataset)
-    variants = {
-        f"{how}, {'read-ahead of 8 batches' if ahead else 'no read-ahead'}": (ahead, how == "mapped")
-        for how in ("mapped", "pread")
-        for ahead in (8, 0)
-    }
-    rates: dict[str, list[float]] = {name: [] for name in variants}
-    for _ in range(options.rounds):
-        for name, (ahead, mapped) in variants.items():
-            rates[name].append(_epoch(dataset, ahead, mapped))
-    for name, values in rates.items():
-        low, middle, high = min(values), statistics.median(values), max(values)
-        print(f"{name:34} {middle:7,.0f} images/s   {low:,.0f} to {high:,.0f}")
-    if options.json:
-        result = {"machine": describe(available_cores()), "samples": len(dataset), "images_per_second": rates}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    parser.add_argument("--threads", type=int)
+    given = parser.parse_args()
+    names = ("stoker", *(name for name in given.against.split(",") if name))
+    for name, rates in measure(given.dataset, names, given.rounds, given.threads, print).items():
+        print(name, rates)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from stoker.benchmarks import conversion, overlap
+from stoker.benchmarks import cold, conversion, overlap
 from stoker.benchmarks.bench import run_bench
 from stoker.benchmarks.machine import available_cores, describe
 from stoker.benchmarks.plot import plot
@@ -34,7 +34,7 @@ __all__ = ["Goal", "main"]
 _FIRST_BATCH_MOST = 0.05
 _TWO_THREADS_LEAST = 1.9
 _CONVERSION_COPIES = 2048
-_PARTS = (*(workload.name for workload in WORKLOADS), "batches", "threads", "overlap", "conversion")
+_PARTS = (*(workload.name for workload in WORKLOADS), "batches", "threads", "cold", "overlap", "conversion")
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ class Run:
                 self.goals.append(
                     Goal(f"{workload.title}: times the best of others", workload.least, own / max(rivals))
                 )
-            elif own and dali:
+            elif own and dali and "dali" in workload.rivals:
                 self.goals.append(Goal(f"{workload.title}: dali engine over DALI by hand", 0.95, own / dali))
         first = [peer.first_batch_seconds for peer in comparison.measured() if peer.name == "stoker"]
         if first and workload.megapixels is None:
@@ -133,6 +133,22 @@ class Run:
             table.add_row(str(value), *(f"{rate:,.0f}" if rate else "-" for rate in rates.values()))
         self._console.print(table)
         self.others[unit] = {str(value): rates for value, rates in rows.items()}
+
+    def _cold(self) -> None:
+        self._report("first epochs, cold and warm")
+        given = self._given
+        found = cold.measure(
+            self._dataset(WORKLOADS[2]), rounds=given.rounds, num_threads=given.threads, report=self._report
+        )
+        table = Table(
+            "", "cold", "warm", title="Images/s of the first epoch, raw pixels", title_justify="left"
+        )
+        for name, rates in found.items():
+            table.add_row(
+                name, *(f"{rates[state]:,.0f}" if state in rates else "-" for state in ("cold", "warm"))
+            )
+        self._console.print(table)
+        self.others["cold"] = found
 
     def _overlap(self) -> None:
         found = overlap.measure(

@@ -16,7 +16,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any
 
 from stoker.benchmarks.peers import load_peer
@@ -61,28 +61,27 @@ class Worker:
         return {"notes": self._required().prepare(Source.from_json(source), self._settings)}
 
     def do_warm_up(self) -> dict[str, Any]:
-        """Run one epoch untimed, except for its first batch."""
+        """Run the first epoch of a new loader."""
         start = time.perf_counter()
         batches = self._required().epoch()
         first = next(batches)
         self._check(first)
-        seconds = time.perf_counter() - start
+        first_batch = time.perf_counter() - start
         images = len(first) + sum(_touch(batch) for batch in batches)
-        return {"first_batch_seconds": seconds, "images": images}
+        seconds = time.perf_counter() - start
+        return {"first_batch_seconds": first_batch, "seconds": seconds, "images": images}
 
     def do_turn(self, min_seconds: float) -> dict[str, Any]:
         """Run whole epochs until ``min_seconds`` have passed; the clock starts as ``Peer.lead`` says."""
         peer = self._required()
-        batches = peer.epoch()
-        for batch in islice(batches, peer.lead):
+        for batch in islice(chain.from_iterable(peer.epoch() for _ in count()), peer.lead):
             _touch(batch)
         images, seconds = 0, 0.0
         cpu = usage_of_tree(os.getpid()).cpu_seconds
         start = time.perf_counter()
         while seconds < min_seconds:
-            images += sum(_touch(batch) for batch in batches)
+            images += sum(_touch(batch) for batch in peer.epoch())
             seconds = time.perf_counter() - start
-            batches = peer.epoch()
         usage = usage_of_tree(os.getpid())
         return {
             "seconds": seconds,
