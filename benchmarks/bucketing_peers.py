@@ -39,10 +39,12 @@ from stoker.bucketing.randomness import effective_partners, intraclass_correlati
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from stoker.bucketing.base import Sampler
+
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]
 
-GSM8K = Path(__file__).parents[1] / "tests" / "data" / "gsm8k-lengths.npz"
+GSM8K = Path(__file__).resolve().parents[1] / "tests" / "data" / "gsm8k-lengths.npz"
 NUM_BUCKETS = 8
 CAPACITY = 256
 
@@ -66,7 +68,7 @@ def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
     def to_edge(longest: int) -> int:
         return int(edges.boundaries[np.searchsorted(edges.boundaries, longest)])
 
-    samplers = {
+    samplers: dict[str, tuple[Sampler, Callable[[int], int]]] = {
         "Stoker, random batches": (SortedBucketSampler(lengths, batch_size, window=1), int),
         "Stoker, sorted windows of 50": (SortedBucketSampler(lengths, batch_size, window=50), int),
         "Stoker, optimal buckets": (FixedBucketSampler(lengths, edges, batch_size), to_edge),
@@ -78,7 +80,7 @@ def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
     }
     for name, (sampler, width) in samplers.items():
 
-        def epoch(number: int, sampler: FixedBucketSampler = sampler) -> Batches:
+        def epoch(number: int, sampler: Sampler = sampler) -> Batches:
             plan = sampler.plan(number)
             return [plan.batch(step).rows for step in range(len(plan))]
 

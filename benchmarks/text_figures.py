@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.bucketing.boundaries import Method
+
     Lengths = npt.NDArray[np.int64]
 
-GSM8K = Path(__file__).parents[1] / "tests" / "data" / "gsm8k-lengths.npz"
-METHODS = ("constant", "linear", "exponential", "quantile", "tokens", "optimal")
+GSM8K = Path(__file__).resolve().parents[1] / "tests" / "data" / "gsm8k-lengths.npz"
+METHODS: tuple[Method, ...] = ("constant", "linear", "exponential", "quantile", "tokens", "optimal")
 
 
 def slide_lengths() -> Lengths:

@@ -1,12 +1,21 @@
 """Batches by length: where buckets end, who shares a batch, and how it becomes arrays.
 
 Pure NumPy, on lengths and token arrays; nothing here reads a shard.
+
+    boundaries = bucket_boundaries(lengths, 8)
+    sampler = FixedBucketSampler(lengths, boundaries, 32, world_size=8, seed=1)
+    plan = sampler.plan(epoch)
+    for step in range(len(plan)):
+        rows, (_, length) = plan.batch(step, rank)
+        batch = Pad()([tokens[row] for row in rows], length)
 """
 
+from stoker.bucketing.base import Sampler
 from stoker.bucketing.batchify import Batchify, Dict, Flatten, List, Pack, Pad, Stack, Tuple
 from stoker.bucketing.boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
 from stoker.bucketing.packing import PackingPlan, pack
 from stoker.bucketing.plan import Batch, BatchPlan
+from stoker.bucketing.plot import plot_report
 from stoker.bucketing.ragged import Packed, Ragged
 from stoker.bucketing.report import PlanReport, compare, report_plan
 from stoker.bucketing.sampler import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
@@ -28,6 +37,7 @@ __all__ = [
     "Pad",
     "PlanReport",
     "Ragged",
+    "Sampler",
     "SortedBucketSampler",
     "Stack",
     "StreamBatch",
@@ -39,5 +49,6 @@ __all__ = [
     "bucket_boundaries",
     "compare",
     "pack",
+    "plot_report",
     "report_plan",
 ]

@@ -92,7 +92,8 @@ class FixedBucketSampler(Sampler):
             raise ConfigError(
                 f"ratio must be at least 0 and pad_to 'bucket' or 'batch', not {self.ratio}, {self.pad_to!r}"
             )
-        object.__setattr__(self, "boundaries", self._buckets.edges)
+        object.__setattr__(self, "boundaries", as_edges(self.boundaries))
+        _ = self._buckets
 
     @cached_property
     def _buckets(self) -> _Buckets:
@@ -191,8 +192,8 @@ class TokenBudgetSampler(Sampler):
         if self.boundaries is None:
             longest = int(round_up(self.lengths.max(keepdims=True), self.multiple_of)[0])
         else:
+            object.__setattr__(self, "boundaries", as_edges(self.boundaries))
             longest = int(self._buckets.edges[-1].sum())
-            object.__setattr__(self, "boundaries", self._buckets.edges)
         if longest > self.max_tokens:
             raise ConfigError(
                 f"max_tokens is {self.max_tokens}, less than one sample padded to {longest}",

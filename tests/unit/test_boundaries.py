@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import stoker.bucketing
 from stoker.bucketing import assign_buckets, bucket_boundaries
 from stoker.bucketing.optimal import optimal_boundaries
 from stoker.errors import ConfigError
@@ -184,3 +185,8 @@ def test_a_sample_beyond_the_last_boundary_is_named():
         assign_buckets([1, 2, 9], np.array([4, 8]))
     with pytest.raises(ConfigError, match="do not fit"):
         assign_buckets([[1, 2]], np.array([4, 8]))
+
+
+def test_public_names():
+    assert sorted(set(stoker.bucketing.__all__)) == stoker.bucketing.__all__
+    assert all(hasattr(stoker.bucketing, name) for name in stoker.bucketing.__all__)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -225,6 +226,13 @@ def test_resume_on_other_numbers_of_ranks_hands_out_exactly_the_rest(world_sizes
         plan, _ = third.resume(json.loads(json.dumps(second.state(plan, 5))))
         seen.append(handed_out(plan))
         assert np.sort(np.concatenate(seen)).tolist() == list(range(len(ANSWER)))
+
+
+def test_a_sampler_can_be_copied_with_other_options():
+    for sampler in samplers():
+        copy = dataclasses.replace(sampler, world_size=2)
+        assert copy.fingerprint == sampler.fingerprint
+        assert copy.plan().world_size == 2
 
 
 def test_resume_refuses_another_sampler():
