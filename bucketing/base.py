@@ -180,15 +180,20 @@ class Sampler(ABC):
         exactly the samples not yet handed out, and starts at step 0.
 
         Raises:
-            CheckpointError: The checkpoint is of other lengths, rules or seed.
+            CheckpointError: The checkpoint is of other lengths, rules or seed, or damaged.
         """
         if state.get("fingerprint") != self.fingerprint:
             raise CheckpointError(
                 "the checkpoint was made with other lengths, rules or seed",
                 hint="Build the sampler with the arguments that it had when the checkpoint was made.",
             )
-        step, world_size = int(state["step"]), int(state["world_size"])
-        history = tuple((int(world), int(done)) for world, done in state["history"])
+        try:
+            epoch, step, world_size = (int(state[name]) for name in ("epoch", "step", "world_size"))
+            history = tuple((int(world), int(done)) for world, done in state["history"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint is damaged: {error!r}") from error
+        if any(world < 1 or done < 0 for world, done in (*history, (world_size, step))):
+            raise CheckpointError("the checkpoint is damaged: a step or a number of ranks is out of range")
         if world_size == self.world_size:
-            return self.plan(int(state["epoch"]), history), step
-        return self.plan(int(state["epoch"]), (*history, (world_size, step))), 0
+            return self.plan(epoch, history), step
+        return self.plan(epoch, (*history, (world_size, step))), 0

@@ -126,10 +126,13 @@ class StreamingPacker:
         """Go on from a state.
 
         Raises:
-            CheckpointError: It is of other options.
+            CheckpointError: It is of other options, or damaged.
         """
         _same_options(self._options, state)
-        self._buffer = [(int(row), int(begin), int(length)) for row, begin, length in state["buffer"]]
+        try:
+            self._buffer = [(int(row), int(begin), int(length)) for row, begin, length in state["buffer"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the state is damaged: {error!r}") from error
 
 
 class StreamBatch(NamedTuple):
@@ -249,10 +252,16 @@ class StreamingBuckets:
         """Go on from a state.
 
         Raises:
-            CheckpointError: It is of other options.
+            CheckpointError: It is of other options, or damaged.
         """
         _same_options(self._options, state)
-        self._held = [[int(row) for row in rows] for rows in state["held"]]
+        try:
+            held = [[int(row) for row in rows] for rows in state["held"]]
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the state is damaged: {error!r}") from error
+        if len(held) != len(self._held):
+            raise CheckpointError(f"the state is damaged: {len(held)} buckets instead of {len(self._held)}")
+        self._held = held
 
 
 def _same_options(options: Mapping[str, Any], state: Mapping[str, Any]) -> None:

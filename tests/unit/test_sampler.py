@@ -248,6 +248,23 @@ def test_resume_refuses_another_sampler():
             other.resume(state)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": -1},
+        {"world_size": 0},
+        {"epoch": None},
+        {"history": [[1]]},
+        {"history": [[0, 3]]},
+        {"step": "x"},
+    ],
+)
+def test_resume_refuses_a_damaged_checkpoint(change):
+    sampler = FixedBucketSampler(ANSWER, EDGES, 32)
+    with pytest.raises(CheckpointError, match="damaged"):
+        sampler.resume(sampler.state(sampler.plan(), 3) | change)
+
+
 def test_two_lengths_a_sample():
     pairs = np.stack([ANSWER, ANSWER[::-1]], axis=1)
     edges = bucket_boundaries(pairs, 6, "constant")

@@ -80,6 +80,13 @@ def test_a_state_of_other_options_is_refused():
         StreamingBuckets(EDGES, 8).load_state_dict(StreamingBuckets(EDGES, 16).state_dict())
 
 
+@pytest.mark.parametrize("damage", [{"buffer": [[1, 2]]}, {"buffer": 3}, {"held": [[1]]}, {"held": None}])
+def test_a_damaged_state_is_refused(damage):
+    stream = StreamingPacker(256) if "buffer" in damage else StreamingBuckets(EDGES, 8)
+    with pytest.raises(CheckpointError, match="damaged"):
+        stream.load_state_dict(stream.state_dict() | damage)
+
+
 @pytest.mark.parametrize("world_size", [1, 4])
 @pytest.mark.parametrize("buffer_size", [64, 100, 4096])
 def test_buckets_lose_nothing_and_stay_bounded(world_size, buffer_size):
