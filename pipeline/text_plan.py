@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -113,6 +113,8 @@ class TextRules:
                 raise ConfigError(f"{name} must be at least 1, found {value}")
         if not isinstance(self.shuffle, bool):
             raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
+        if self.too_long not in get_args(TooLong):
+            raise ConfigError(f"too_long must be one of {get_args(TooLong)}, found {self.too_long!r}")
         if self.pack is None and self.too_long == "split":
             raise ConfigError("too_long='split' needs pack, whose rows the pieces are for")
         if self.pack is not None and self.max_length is not None:
