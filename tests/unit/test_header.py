@@ -88,10 +88,11 @@ def png_of(width: int, height: int) -> bytes:
 def test_bombs_are_refused_by_their_header() -> None:
     with pytest.raises(ImageTooLargeError, match="30000 x 30000 pixels"):
         read_header(png_of(30_000, 30_000))
-    stream = io.BytesIO()
-    Image.new("1", (20_000, 20_000)).save(stream, "GIF")
+    # BMP: a file header, then BITMAPINFOHEADER.
+    bitmap = struct.pack("<2sIHHI", b"BM", 54, 0, 0, 54)
+    bitmap += struct.pack("<IiiHHIIiiII", 40, 20_000, 20_000, 1, 24, 0, 0, 0, 0, 0, 0)
     with pytest.raises(ImageTooLargeError):
-        read_header(stream.getvalue())
+        read_header(bitmap)
 
 
 def test_an_image_without_pixels_is_refused() -> None:
