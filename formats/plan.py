@@ -190,5 +190,5 @@ def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:
         number = max(1, -(-int(ends[-1]) // options.shard_bytes))
         # Shards of equal size rather than full ones and a rest: readers share them out evenly.
         limits = np.arange(1, number, dtype=np.int64) * (int(ends[-1]) // number)
-        starts = np.unique(np.concatenate([[0], np.minimum(np.searchsorted(ends, limits), n - 1)]))
+        starts = np.unique(np.concatenate([[0], np.minimum(np.searchsorted(ends - sizes, limits), n - 1)]))
     return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], n], strict=True)]
