@@ -87,17 +87,18 @@ def test_a_box_is_where_its_pixels_are(chain):
 
 
 @every_chain
-def test_the_visible_share_is_the_share_of_pixels(chain):
+@pytest.mark.parametrize("least", [0.6, 0.9])
+def test_the_visible_share_is_the_share_of_pixels(chain, least):
     n, box = 25, (20, 15, 130, 115)
     params = draw(chain, n)
-    _, keep = transform_boxes(params, [box] * n, np.arange(n), min_visible=0.6)
+    _, keep = transform_boxes(params, [box] * n, np.arange(n), min_visible=least)
     for i in range(n):
         # The white of the output over that of an output large enough to show all of it.
         white = (render(params, i, rectangle(*box))[..., 0] / 255).sum()
         determinant = area_ratio(params, i, box)
         share = white / (110 * 100 * determinant)
-        if abs(share - 0.6) > 0.03:
-            assert keep[i] == (share > 0.6)
+        if abs(share - least) > 0.03:
+            assert keep[i] == (share > least)
 
 
 def area_ratio(params, i, box):
