@@ -7,13 +7,14 @@ processes, so there is nothing to leave behind.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import threading
 import weakref
 from queue import SimpleQueue
 from time import perf_counter
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from stoker.errors import LoaderClosedError
 
@@ -73,10 +74,11 @@ class Prefetcher(Generic[T]):
         self._process = os.getpid()
         self._ended = False
         thread = threading.Thread(
-            target=_produce, args=(stage, self._line, clock), name="stoker-prefetch", daemon=True
+            target=_run, args=(stage, self._line, clock), name="stoker-prefetch", daemon=True
         )
-        thread.start()
+        # Before the start: an interrupt may come in between.
         self._stop = weakref.finalize(self, _stop, self._line, thread, os.getpid())
+        thread.start()
 
     def __iter__(self) -> Prefetcher[T]:
         return self
@@ -104,6 +106,28 @@ class Prefetcher(Generic[T]):
         """Stop the thread and forget what it made; safe to call twice."""
         self._ended = True
         self._stop()
+
+
+# Producers that run. An interrupt may have kept a prefetcher from waiting for its own, and a thread that
+# is inside an engine when the interpreter goes away would end the process by a signal.
+_running: dict[threading.Thread, _Line[Any]] = {}
+
+
+@atexit.register
+def _stop_all() -> None:
+    for thread, line in list(_running.items()):
+        _stop(line, thread, os.getpid())
+
+
+os.register_at_fork(after_in_child=_running.clear)
+
+
+def _run(stage: Stage[T], line: _Line[T], clock: Clock) -> None:
+    _running[threading.current_thread()] = line
+    try:
+        _produce(stage, line, clock)
+    finally:
+        _running.pop(threading.current_thread(), None)
 
 
 def _produce(stage: Stage[T], line: _Line[T], clock: Clock) -> None:
@@ -151,5 +175,5 @@ def _stop(line: _Line[T], thread: threading.Thread, process: int) -> None:
         return  # a forked child has no such thread
     line.stopped.set()
     line.slots.release()
-    if thread is not threading.current_thread():
+    if thread is not threading.current_thread() and thread.is_alive():
         thread.join()
