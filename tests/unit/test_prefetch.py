@@ -139,6 +139,42 @@ def test_even_an_exit_of_the_producer_is_told() -> None:
         next(Prefetcher(Exits(3), 2, Clock()))
 
 
+def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Prefetcher(Numbers(100), 3, Clock())
+    gc.collect()
+    assert not threads()
+
+
+def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    class Waits(Numbers):
+        def finish(self) -> int:
+            release.wait()
+            return super().finish()
+
+    def interrupted(thread: threading.Thread) -> None:
+        raise KeyboardInterrupt
+
+    batches = Prefetcher(Waits(100), 3, Clock())
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        batches.close()
+    monkeypatch.undo()
+    assert len(threads()) == 1
+    release.set()
+    prefetch._stop_all()
+    assert not threads()
+
+
 def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = Prefetcher(Numbers(10), 2, Clock())
     monkeypatch.setattr(prefetch.os, "getpid", lambda: -1)
