@@ -13,10 +13,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.errors import StokerError
-from stoker.pipeline.console import human_bytes, out, print_error, print_rows, progress
+from stoker.pipeline import cli_text
+from stoker.pipeline.console import (
+    count,
+    human_bytes,
+    out,
+    print_error,
+    print_rows,
+    print_skipped,
+    print_summary,
+    progress,
+)
 
 if TYPE_CHECKING:
-    from stoker.formats.convert import Summary
     from stoker.formats.dataset import Dataset as StokerDataset
 
 __all__ = ["app", "main"]
@@ -140,7 +149,7 @@ def convert(
             progress=lambda done, total, _bytes, _stage: show(done, total),
             **options,
         )
-    _print_summary(summary)
+    print_summary(summary, "image")
 
 
 @app.command()
@@ -165,10 +174,8 @@ def index(
     names = FeatureNames(encoded=image, label=label, text=text, key=key)
     with progress("indexing", "bytes") as show:
         manifest = run(shards, into, container=container, names=names, progress=show)
-    _print_skipped(dict(manifest.skipped))
-    out.print(
-        f"{_count(manifest.index.rows, 'sample')} of {_count(len(manifest.shards), 'shard')}: [bold]{into}[/]"
-    )
+    print_skipped(manifest.skipped)
+    out.print(f"{count(manifest.index.rows, 'sample')} of {count(len(manifest.shards), 'shard')}: {into}")
 
 
 @app.command()
@@ -185,12 +192,12 @@ def verify(
     with progress("verifying", "samples") as show:
         report = run(dataset, decode=decode, num_threads=threads, progress=show)
     for problem in report.problems:
-        out.print(f"[red]{problem}[/]")
+        out.print(str(problem), style="red")
     checked = f"{report.samples:,} samples, {human_bytes(report.bytes)}"
     if report.ok:
-        out.print(f"[green]good:[/] {checked}{', all decoded' if decode else ''}")
+        out.print(f"good: {checked}{', all decoded' if decode else ''}", style="green")
         return
-    out.print(f"[bold red]{report.found:,} problems[/] in {checked}")
+    out.print(f"{report.found:,} problems in {checked}", style="bold red")
     raise typer.Exit(1)
 
 
@@ -257,26 +264,7 @@ def doctor() -> None:
     print_rows([(finding.subject, finding.found) for finding in findings])
     for finding in findings:
         if finding.advice:
-            out.print(f"[yellow]{finding.subject}:[/] {finding.advice}")
-
-
-def _print_summary(summary: Summary) -> None:
-    _print_skipped(dict(summary.skipped))
-    out.print(
-        f"{summary.written:,} images, {human_bytes(summary.bytes)} in {_count(summary.shards, 'shard')}, "
-        f"{summary.seconds:.1f} s, {summary.images_per_second:,.0f} images/s"
-    )
-    for folder in summary.datasets.values():
-        out.print(f"[bold]{folder}[/]")
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def _print_skipped(skipped: dict[str, int]) -> None:
-    for reason, count in sorted(skipped.items()):
-        out.print(f"[yellow]skipped {count:,}:[/] {reason}")
+            out.print(f"{finding.subject}: {finding.advice}", style="yellow")
 
 
 def _print_pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> None:
@@ -288,6 +276,7 @@ def _print_pixels(opened: StokerDataset, mean_image: Path | None, threads: int |
     out.print(f"Normalize(mean={mean}, std={std})")
     if mean_image is not None:
         save_mean_image(mean_image, found.mean_image)
-        out.print(
-            f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: [bold]{mean_image}[/]"
-        )
+        out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
+
+
+cli_text.register(app)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -20,20 +19,34 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from rich.text import Text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["human_bytes", "out", "print_error", "progress", "table"]
+    from stoker.formats.convert import Summary
+
+__all__ = [
+    "count",
+    "human_bytes",
+    "out",
+    "print_error",
+    "print_rows",
+    "print_skipped",
+    "print_summary",
+    "progress",
+    "table",
+]
 
 _SECONDS_BETWEEN_LINES = 10.0
 
-out = Console(highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True, markup=False)  # file names may look like markup
 
 
 def print_error(error: Exception) -> None:
     """Say on standard error what went wrong."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"[bold red]error:[/] {escape(str(error))}")
+    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    console.print(Text("error: ", style="bold red").append(str(error), style="not bold default"))
 
 
 def table(*titles: str) -> Table:
@@ -44,13 +57,18 @@ def table(*titles: str) -> Table:
     return made
 
 
-def human_bytes(count: float) -> str:
+def count(number: int, what: str) -> str:
+    """1 and "shard" as "1 shard", 1200 as "1,200 shards"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def human_bytes(size: float) -> str:
     """1234567 as "1.2 MB"; powers of ten, as disks are sold."""
     for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
 
 
 @contextmanager
@@ -110,5 +128,21 @@ def print_rows(rows: list[tuple[str, Any]]) -> None:
     """Name and value, a line each."""
     made = Table(box=None, show_header=False, pad_edge=False)
     for name, value in rows:
-        made.add_row(f"[bold]{escape(name)}[/]", escape(str(value)))
+        made.add_row(Text(name, style="bold"), str(value))
     out.print(made)
+
+
+def print_summary(summary: Summary, what: str) -> None:
+    """Say what a conversion wrote and left out; ``what`` is one sample of it, "image"."""
+    print_skipped(summary.skipped)
+    size, seconds, rate = human_bytes(summary.bytes), summary.seconds, summary.images_per_second
+    made = f"{count(summary.written, what)}, {size} in {count(summary.shards, 'shard')}"
+    out.print(f"{made}, {seconds:.1f} s, {rate:,.0f} {what}s/s")
+    for folder in summary.datasets.values():
+        out.print(str(folder), style="bold")
+
+
+def print_skipped(skipped: Mapping[str, int]) -> None:
+    """Say how many files or records were left out, by reason."""
+    for reason, number in sorted(skipped.items()):
+        out.print(f"skipped {number:,}: {reason}", style="yellow")
