@@ -252,7 +252,7 @@ def bench(
         size=size,
         report=lambda line: print(line, file=sys.stderr, flush=True),
     )
-    show(comparison)
+    show(comparison, out)
 
 
 @app.command()

@@ -40,7 +40,10 @@ __all__ = [
 
 _SECONDS_BETWEEN_LINES = 10.0
 
-out = Console(highlight=False, soft_wrap=True, markup=False)  # file names may look like markup
+# Not a terminal is a file or a log, where nothing forces a table into 80 columns. File names may look
+# like markup.
+_WIDTH = None if sys.stdout.isatty() else 120
+out = Console(highlight=False, soft_wrap=True, markup=False, width=_WIDTH)
 
 
 def print_error(error: Exception) -> None:
