@@ -34,6 +34,12 @@ def encode(image: Image.Image, kind: str = "JPEG", orientation: int = 1) -> byte
     return stream.getvalue()
 
 
+@pytest.fixture(autouse=True)
+def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is synced when is tested elsewhere."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+
+
 @pytest.fixture
 def photos(tmp_path: Path) -> Path:
     """Three classes of ten pictures."""
