@@ -1,0 +1,112 @@
+"""Text in TensorFlow, JAX and PyTorch: the shards are readable, and all receive the same batches."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+
+COLUMNS = ("input_ids", "attention_mask", "labels", "lengths", "row", "key")
+PACKED = ("input_ids", "segment_ids", "position_ids", "cu_seqlens", "max_seqlen", "loss_weights")
+FRAMEWORKS = ("torch", "tensorflow", "jax")
+
+
+@pytest.fixture(scope="module", params=["tfrecord", "lmdb"])
+def shards(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    lines = [" ".join(f"w{(i * j) % 11}" for j in range(1 + i % 23)) for i in range(150)]
+    (folder / "t.txt").write_text("\n".join(lines))
+    stoker.convert_text(folder / "t.txt", folder / "d", seed=2, shards=2, format=request.param)
+    return folder / "d"
+
+
+def batches(shards: Path, output: str, **options: Any) -> Iterator[Any]:
+    with stoker.TextLoader(shards, shuffle=True, seed=3, output=output, dtype="int32", **options) as loader:
+        yield from loader
+
+
+@pytest.mark.parametrize("output", FRAMEWORKS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_tokens": 200, "pad_multiple": 8, "columns": COLUMNS},
+        {"batch_size": 4, "pack": 32, "columns": PACKED},
+    ],
+)
+def test_every_framework_receives_the_same_batches(
+    shards: Path, output: str, options: dict[str, Any]
+) -> None:
+    framework = pytest.importorskip(output)
+    array = {"torch": "Tensor", "tensorflow": "Tensor", "jax": "Array"}[output]
+    count = 0
+    for expected, found in zip(
+        batches(shards, "numpy", **options), batches(shards, output, **options), strict=True
+    ):
+        count += 1
+        for name, want, got in zip(expected._fields, expected, found, strict=True):
+            if name == "key":
+                got = [one.decode() for one in got.numpy()] if output == "tensorflow" else got
+                assert got == want
+            elif isinstance(want, int):
+                assert got == want
+            else:
+                assert isinstance(got, getattr(framework, array))
+                np.testing.assert_array_equal(np.asarray(got), want)
+    assert count > 10
+
+
+def test_tensorflow_parses_the_records(shards: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    dataset = stoker.open(shards)
+    if dataset.manifest.container != "tfrecord":
+        pytest.skip("LMDB is read by no reader of TensorFlow's")
+    features = {"tokens": tf.io.RaggedFeature(tf.int64), "stoker/ids": tf.io.FixedLenFeature([], tf.string)}
+    records = tf.data.TFRecordDataset([str(file) for file in dataset.data_files]).batch(64)
+    lengths = []
+    for batch in records:
+        parsed = tf.io.parse_example(batch, features)
+        for tokens, raw in zip(parsed["tokens"], parsed["stoker/ids"].numpy(), strict=True):
+            assert tokens.numpy().tolist() == np.frombuffer(raw, "<u2").tolist()
+            lengths.append(len(tokens))
+    assert lengths == dataset.column("tokens_length").tolist()
+
+
+def test_lmdb_holds_the_same_messages(shards: Path) -> None:
+    import lmdb
+
+    tf = pytest.importorskip("tensorflow")
+    dataset = stoker.open(shards)
+    if dataset.manifest.container != "lmdb":
+        pytest.skip("tfrecord is read above")
+    lengths = []
+    for file in dataset.data_files:
+        with lmdb.open(str(file.parent), readonly=True, lock=False) as env, env.begin() as transaction:
+            for _, value in transaction.cursor():
+                tokens = tf.io.parse_single_example(value, {"tokens": tf.io.VarLenFeature(tf.int64)})[
+                    "tokens"
+                ]
+                lengths.append(tokens.dense_shape[0])
+    assert lengths == dataset.column("tokens_length").tolist()
+
+
+def test_a_tf_dataset_view_has_the_right_form(shards: Path) -> None:
+    pytest.importorskip("tensorflow")
+    from stoker.pipeline.adapters.tensorflow import tf_dataset
+
+    loader = stoker.TextLoader(shards, batch_size=16, output="tensorflow", columns=COLUMNS)
+    view = tf_dataset(loader)
+    assert [spec.shape.as_list() for spec in view.element_spec] == [[None, None]] * 3 + [[None]] * 3
+    seen = [row for batch in view for row in batch[4].numpy()]
+    assert sorted(seen) == list(range(150))
+
+
+def test_torch_trains_on_int64_by_default(shards: Path) -> None:
+    torch = pytest.importorskip("torch")
+    loader = stoker.TextLoader(shards, batch_size=16, output="torch", columns=("input_ids", "labels"))
+    network = torch.nn.Embedding(32, 32)
+    for ids, labels in loader:
+        loss = torch.nn.functional.cross_entropy(network(ids).flatten(0, 1), labels.flatten())
+        assert loss.isfinite()
