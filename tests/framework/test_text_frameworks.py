@@ -48,8 +48,7 @@ def test_every_framework_receives_the_same_batches(
         count += 1
         for name, want, got in zip(expected._fields, expected, found, strict=True):
             if name == "key":
-                got = [one.decode() for one in got.numpy()] if output == "tensorflow" else got
-                assert got == want
+                assert ([one.decode() for one in got.numpy()] if output == "tensorflow" else got) == want
             elif isinstance(want, int):
                 assert got == want
             else:
