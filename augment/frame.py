@@ -53,7 +53,8 @@ class Frame:
         uses_mean: Whether ``color`` mixes in the mean RGB, be it of no sample of this batch.
         painted: Whether ``color`` is more than the identity, be it for no sample of this batch.
         steps: What happens to levels before ``color``.
-        fill: (3,) uint8, RGB of what was padded.
+        fill: (3,) uint8, RGB of what was padded; black unless :meth:`use_fill` said otherwise.
+        fill_chosen: Whether it did.
     """
 
     size: Int
@@ -68,6 +69,7 @@ class Frame:
     fill: npt.NDArray[np.uint8]
     warp: Float | None = None
     canvas: Int | None = None
+    fill_chosen: bool = False
     erased: list[tuple[Int, Int]] = field(default_factory=list)
     uses_mean: bool = False
     painted: bool = False
@@ -105,6 +107,12 @@ class Frame:
         self.size = np.broadcast_to(size, self.size.shape)
         self.content_start = np.maximum(self.content_start, self.start)
         self.content_stop = np.minimum(self.content_stop, self.stop)
+
+    def use_fill(self, color: tuple[int, int, int]) -> None:
+        """Choose the colour of padding: one for all that is padded."""
+        if self.fill_chosen and tuple(self.fill.tolist()) != color:
+            raise ConfigError(f"fill {color} after a fill {tuple(self.fill.tolist())}", hint="Use one fill.")
+        self.fill, self.fill_chosen = np.array(color, np.uint8), True
 
     def resize(self, size: Int) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before."""

@@ -111,8 +111,7 @@ class ImagePlan:
     @property
     def extras(self) -> tuple[str, ...]:
         """Optional fields of :class:`ImageParams` that this plan sets, whatever is drawn."""
-        one = np.ones(1, np.int64)
-        return self.draw(one, one, one, 0, 0).extras()
+        return _probe(self).extras()
 
     def draw(
         self,
@@ -181,8 +180,7 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
     plan = ImagePlan(tuple(transforms), size, canvas, form, tuple(map(form.from_rgb, erased)))
-    one = np.ones(1, np.int64)
-    plan.draw(one, one, one, 0, 0)  # what cannot be composed is refused here, not in training
+    _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
 
 
@@ -206,6 +204,12 @@ def _check_place(transform: Transform, before: Transform | None) -> None:
     if before is not None and before.late and not transform.late:
         name = type(transform).__name__
         raise ConfigError(f"{name} stands after {type(before).__name__}", hint=f"Move {name} before it.")
+
+
+def _probe(plan: ImagePlan) -> ImageParams:
+    """Parameters of one image that is too large for any crop."""
+    side = np.full(1, 2**20)
+    return plan.draw(side, side, np.zeros(1, np.int64), 0, 0)
 
 
 def _params(frame: Frame, plan: ImagePlan) -> ImageParams:

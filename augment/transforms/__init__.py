@@ -19,6 +19,7 @@ from stoker.augment.transforms.levels import (
     RandomSolarize,
 )
 from stoker.augment.transforms.output import Normalize, ToDtype
+from stoker.augment.transforms.pad import Pad, RandomCrop
 from stoker.augment.transforms.resize import Resize
 from stoker.augment.transforms.warp import RandomAffine, RandomPerspective, RandomRotation
 
@@ -26,8 +27,10 @@ __all__ = [
     "CenterCrop",
     "ColorJitter",
     "Normalize",
+    "Pad",
     "RandomAffine",
     "RandomAutocontrast",
+    "RandomCrop",
     "RandomEqualize",
     "RandomErasing",
     "RandomGrayscale",

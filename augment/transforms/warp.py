@@ -127,6 +127,9 @@ class RandomAffine(WarpTransform):
 class RandomPerspective(WarpTransform):
     """Move each corner inwards at random, with probability ``p``.
 
+    Corners that leave no convex quadrilateral, which takes an image of few pixels or a
+    ``distortion_scale`` near 1, leave the image as it is; torchvision gives what least squares give.
+
     Args:
         distortion_scale: Largest move, as a share of half the height and width, 0 to 1.
         p: Probability.
@@ -144,15 +147,15 @@ class RandomPerspective(WarpTransform):
 
     def matrix(self, size: Int, u: Float) -> Float:
         """See :class:`WarpTransform`."""
-        matrix = np.tile(np.eye(3), (len(u), 1, 1))
-        hit = np.flatnonzero(u[:, 0] < self.p)
-        size = size[:, hit].T[:, None]
         # As torchvision draws them: up to ``most`` pixels from the top and left; and at the bottom and
         # right from the size less ``most`` to the size less one. Corners are (row, column).
-        most = (self.distortion_scale * (size // 2)).astype(np.int64) + 1
-        moved = (u[hit, 1:].reshape(-1, 4, 2) * most).astype(np.int64)
-        ends = np.where(_CORNERS, size - most + moved, moved)
-        matrix[hit] = _homography(ends[..., ::-1], (_CORNERS * (size - 1))[..., ::-1])
+        sizes = size.T[:, None]
+        most = (self.distortion_scale * (sizes // 2)).astype(np.int64) + 1
+        moved = (u[:, 1:].reshape(-1, 4, 2) * most).astype(np.int64)
+        ends = np.where(_CORNERS, sizes - most + moved, moved)[..., ::-1]
+        hit = np.flatnonzero((u[:, 0] < self.p) & _is_convex(ends))
+        matrix = np.tile(np.eye(3), (len(u), 1, 1))
+        matrix[hit] = _homography(ends[hit], (_CORNERS * (sizes[hit] - 1))[..., ::-1])
         return matrix
 
 
@@ -190,7 +193,7 @@ def _inverse_affine(
 
 
 def _homography(start: Int, end: Int) -> Float:
-    """(N, 3, 3) matrices that take four points, (N, 4, 2) of (x, y), to four others."""
+    """(N, 3, 3) matrices that take the corners of convex quadrilaterals, (N, 4, 2), to four others."""
     x, y = start[..., 0], start[..., 1]
     one, zero = np.ones_like(x), np.zeros_like(x)
     rows = [
@@ -199,9 +202,16 @@ def _homography(start: Int, end: Int) -> Float:
     ]
     system = np.concatenate(rows, axis=1).astype(np.float64)
     target = np.concatenate((end[..., 0], end[..., 1]), axis=1).astype(np.float64)
-    # A quadrilateral of no area has no solution; least squares then sees what it can.
-    solved = np.einsum("nij,nj->ni", np.linalg.pinv(system), target)
+    solved = np.linalg.solve(system, target[..., None])[..., 0]
     return np.concatenate((solved, np.ones((len(solved), 1))), axis=1).reshape(-1, 3, 3)
+
+
+def _is_convex(quads: Int) -> npt.NDArray[np.bool_]:
+    """Which quadrilaterals, (N, 4, 2) of (x, y), turn to the right at every corner."""
+    edges = np.roll(quads, -1, axis=1) - quads
+    following = np.roll(edges, -1, axis=1)
+    turns = edges[..., 0] * following[..., 1] - edges[..., 1] * following[..., 0]
+    return np.asarray(np.all(turns > 0, axis=1))
 
 
 def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> None:

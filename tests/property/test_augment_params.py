@@ -8,13 +8,29 @@ from hypothesis import strategies as st
 
 from stoker.augment import (
     CenterCrop,
+    ColorJitter,
+    Normalize,
+    Pad,
+    RandomAffine,
+    RandomAutocontrast,
+    RandomCrop,
+    RandomEqualize,
+    RandomErasing,
+    RandomGrayscale,
     RandomHorizontalFlip,
+    RandomInvert,
+    RandomPerspective,
+    RandomPhotometricDistort,
+    RandomPosterize,
     RandomResizedCrop,
+    RandomRotation,
+    RandomSolarize,
     RandomVerticalFlip,
     Resize,
     compile_image,
 )
-from stoker.augment.reference import render
+from stoker.augment.geometry import transform_boxes, transform_mask
+from stoker.augment.reference import execute, render
 
 LENGTHS = st.integers(1, 40)
 SIZES = st.one_of(LENGTHS, st.tuples(LENGTHS, LENGTHS))
@@ -23,8 +39,29 @@ GEOMETRY = st.one_of(
     LENGTHS.flatmap(lambda n: st.builds(Resize, st.just(n), st.integers(n + 1, n + 50))),
     st.builds(CenterCrop, SIZES),
     st.builds(RandomResizedCrop, SIZES),
+    st.builds(Pad, st.integers(0, 9)),
+    st.builds(RandomCrop, SIZES, st.integers(0, 9), st.just(True)),
     st.just(RandomHorizontalFlip()),
     st.just(RandomVerticalFlip()),
+)
+WARPS = st.sampled_from(
+    [
+        RandomRotation(180),
+        RandomAffine(90, (0.5, 0.5), (0.2, 5), (-50, 50, -50, 50)),
+        RandomPerspective(1.0, 1.0),
+    ]
+)
+COLORS = st.sampled_from(
+    [
+        ColorJitter(0.9, 0.9, 0.9, 0.5),
+        RandomPhotometricDistort(),
+        RandomGrayscale(0.5),
+        RandomInvert(),
+        RandomPosterize(2),
+        RandomSolarize(100),
+        RandomAutocontrast(),
+        RandomEqualize(),
+    ]
 )
 CHAINS = st.lists(GEOMETRY, max_size=5).map(lambda chain: [*chain, CenterCrop(16)])
 SOURCES = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=5)
@@ -70,3 +107,25 @@ def test_a_sample_does_not_depend_on_its_company(chain, sources, data):
     alone = draw(chain, sources[i : i + 1], np.array([i]), 0)
     for name in ("crop", "region", "dest", "flip", "color"):
         np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[i])
+
+
+@given(CHAINS, st.lists(st.one_of(WARPS, COLORS), max_size=6), SOURCES, st.integers(0, 9))
+@settings(max_examples=100, deadline=None)
+def test_any_mixture_can_be_executed_and_stays_in_range(chain, more, sources, seed):
+    plan = compile_image([*chain, *more, CenterCrop(12), RandomErasing(), Normalize((0,) * 3, (1,) * 3)])
+    height, width = np.array(sources).T
+    params = plan.draw(height, width, np.arange(len(sources)), seed, 0)
+    assert params.extras() == plan.extras
+    for i, (h, w) in enumerate(sources):
+        pixels = np.random.default_rng(i).integers(0, 256, (h, w, 3), np.uint8)
+        image = execute(params, i, pixels)
+        assert image.shape == (3, 12, 12)
+        assert np.isfinite(image).all()
+        assert np.abs(image).max() < 25  # brightness, contrast and saturation at most double, hue less
+        mask = transform_mask(params, i, np.zeros((h, w), np.int32), ignore=-1)
+        assert set(np.unique(mask)) <= {-1, 0}
+    boxes = np.array([(0, 0, w, h) for h, w in sources])
+    moved, keep = transform_boxes(params, boxes, np.arange(len(sources)))
+    assert np.isfinite(moved).all()
+    assert ((moved >= -1e-6) & (moved <= 12 + 1e-6)).all()
+    assert (moved[keep, 2:] > moved[keep, :2]).all()

@@ -89,23 +89,34 @@ def test_rotation_is_the_opposite_of_affines():
 
 
 def test_perspective_takes_the_moved_corners_back_to_the_corners():
+    height, width = 25, 31
     u = np.random.default_rng(0).random((50, 9))
     u[:, 0] = 0
-    matrix = RandomPerspective(0.6, 1.0).matrix(sizes(50), u)
-    most = [int(0.6 * (n // 2)) + 1 for n in (HEIGHT, WIDTH)]
+    matrix = RandomPerspective(0.9, 1.0).matrix(np.tile([[height], [width]], (1, 50)), u)
+    most = [int(0.9 * (n // 2)) + 1 for n in (height, width)]
     for m, draws in zip(matrix, u[:, 1:].reshape(-1, 4, 2), strict=True):
         for (bottom, right), (v, h) in zip([(0, 0), (0, 1), (1, 1), (1, 0)], draws, strict=True):
-            row = int(v * most[0]) + (HEIGHT - most[0] if bottom else 0)
-            column = int(h * most[1]) + (WIDTH - most[1] if right else 0)
+            row = int(v * most[0]) + (height - most[0] if bottom else 0)
+            column = int(h * most[1]) + (width - most[1] if right else 0)
             x, y, w = m @ (column, row, 1)
-            np.testing.assert_allclose(
-                (x / w, y / w), (right * (WIDTH - 1), bottom * (HEIGHT - 1)), atol=1e-6
-            )
+            corner = (right * (width - 1), bottom * (height - 1))
+            np.testing.assert_allclose((x / w, y / w), corner, atol=1e-6)
 
 
-def test_perspective_of_one_pixel_is_finite():
-    matrix = RandomPerspective(1.0, 1.0).matrix(np.ones((2, 3), np.int64), np.zeros((3, 9)))
-    assert np.isfinite(matrix).all()
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (9, 1)])
+def test_perspective_of_a_line_changes_nothing(size):
+    matrix = RandomPerspective(1.0, 1.0).matrix(np.array([size, size]).T, np.zeros((2, 9)))
+    np.testing.assert_array_equal(matrix, [np.eye(3)] * 2)
+
+
+def test_a_corner_that_passes_the_diagonal_changes_nothing():
+    u = np.zeros((1, 9))
+    u[0, 1:3] = 0.99  # top left to the centre and, as the others stay, not beyond the diagonal ...
+    u[0, 3:9] = (0, 0.99, 0.99, 0.99, 0.99, 0)
+    size = np.array([[21], [21]])
+    assert (RandomPerspective(0.9, 1.0).matrix(size, u) != np.eye(3)).any()
+    u[0, 4] = u[0, 7] = 0.2  # ... until top right and bottom left come inwards
+    np.testing.assert_array_equal(RandomPerspective(0.9, 1.0).matrix(size, u)[0], np.eye(3))
 
 
 def test_laws():
