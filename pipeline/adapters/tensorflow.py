@@ -31,7 +31,9 @@ class Adapter:
 
     def column(self, values: Any) -> Any:
         """A tensor of the values, strings included."""
-        return self._place(tf.convert_to_tensor(values if isinstance(values, list) else np.asarray(values)))
+        if isinstance(values, list):
+            return self._place(tf.constant(values, tf.string))
+        return self._place(tf.convert_to_tensor(np.asarray(values)))
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""
