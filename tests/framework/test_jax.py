@@ -1,0 +1,102 @@
+"""JAX: arrays over the engine's memory, and a training loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import Normalize, Resize
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402 - only where the package is installed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(params=["native", "dali"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "dali":
+        pytest.importorskip("nvidia.dali")
+    return request.param
+
+
+def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
+    given = {"batch_size": 16, "output": "jax", "num_threads": 2, "transforms": [Resize((16, 16))], **options}
+    return ImageLoader(folder, engine=engine, **given)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
+def test_arrays_share_the_memory_of_the_engine(
+    thumbnails: Path, engine: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = load(thumbnails, engine, dtype=dtype)
+    pointers, collect = [], loader._engine.collect
+
+    def spy() -> Any:
+        result = collect()
+        pointers.append(result.images.ctypes.data)
+        return result
+
+    monkeypatch.setattr(loader._engine, "collect", spy)
+    images, labels = next(iter(loader))
+    assert isinstance(images, jax.Array)
+    assert images.unsafe_buffer_pointer() == pointers[0]
+    assert (images.dtype, images.shape) == (jnp.dtype(dtype), (16, 3, 16, 16))
+    assert (labels.dtype, labels.tolist()) == (jnp.int32, list(range(16)))
+    loader.close()
+
+
+def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path, engine: str) -> None:
+    options = {
+        "dtype": "bfloat16",
+        "transforms": [Resize((16, 16)), Normalize()],
+        "columns": ("image", "key", "row"),
+    }
+    with (
+        load(thumbnails, engine, **options) as ours,
+        load(thumbnails, engine, output="numpy", **options) as plain,
+    ):
+        held = list(ours)
+        expected = [batch.image for batch in plain]
+    for batch, images in zip(held, expected, strict=True):
+        assert batch.image.dtype == jnp.bfloat16
+        assert np.array_equal(np.asarray(batch.image), images)
+        assert batch.key == [f"k{row}" for row in batch.row.tolist()]
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_bad_samples(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
+    folder = pack_images([make_jpeg(0), b"bad", make_jpeg(2)], **headers(3))
+    with load(folder, on_error=on_error, columns=("image", "row")) as loader:
+        (batch,) = loader
+    assert batch.row.tolist() == ([0, 2] if on_error == "skip" else [0, 2, 2])
+    assert batch.image.shape == (len(batch.row), 3, 16, 16)
+
+
+def headers(n: int) -> dict[str, Any]:
+    return {"codec": np.ones(n), "height": np.full(n, 12), "width": np.full(n, 16)}
+
+
+def test_a_training_loop_learns(thumbnails: Path) -> None:
+    @jax.jit
+    def step(weights: Any, images: Any, labels: Any) -> Any:
+        def loss(weights: Any) -> Any:
+            logits = images.reshape(len(images), -1) @ weights
+            return -jax.nn.log_softmax(logits)[jnp.arange(len(labels)), labels // 9].mean()
+
+        value, gradient = jax.value_and_grad(loss)(weights)
+        return value, weights - 0.01 * gradient
+
+    weights, losses = jnp.zeros((3 * 16 * 16, 7)), []
+    transforms = [Resize((16, 16)), Normalize()]
+    with load(thumbnails, shuffle=True, transforms=transforms, last_batch="drop") as loader:
+        for _ in range(15):
+            for images, labels in loader:
+                value, weights = step(weights, images, labels)
+                losses.append(float(value))
+    assert np.mean(losses[-6:]) < 0.7 * np.mean(losses[:3])

@@ -1,0 +1,129 @@
+"""TensorFlow: tensors over the engine's memory, the tf.data view, and a training loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import Normalize, Resize
+
+tf = pytest.importorskip("tensorflow")
+
+from stoker.pipeline.adapters.tensorflow import tf_dataset  # noqa: E402 - only where the package is installed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(params=["native", "dali"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "dali":
+        pytest.importorskip("nvidia.dali")
+    return request.param
+
+
+def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
+    given = {"batch_size": 16, "output": "tensorflow", "num_threads": 2, **options}
+    given.setdefault("transforms", [Resize((16, 16))])
+    return ImageLoader(folder, engine=engine, **given)
+
+
+def pointer(tensor: Any) -> int:
+    """Address of a tensor's memory."""
+
+    class Exported:
+        def __dlpack__(self, **_: Any) -> Any:
+            return tf.experimental.dlpack.to_dlpack(tensor)
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+    return np.from_dlpack(Exported()).ctypes.data
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
+def test_tensors_share_the_memory_of_the_engine(
+    thumbnails: Path, engine: str, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = load(thumbnails, engine, dtype=dtype)
+    pointers, collect = [], loader._engine.collect
+
+    def spy() -> Any:
+        result = collect()
+        pointers.append(result.images.ctypes.data)
+        return result
+
+    monkeypatch.setattr(loader._engine, "collect", spy)
+    images, labels = next(iter(loader))
+    assert pointer(images) == pointers[0]
+    assert (images.dtype, tuple(images.shape)) == (tf.as_dtype(dtype), (16, 3, 16, 16))
+    assert (labels.dtype, labels.numpy().tolist()) == (tf.int64, list(range(16)))
+    loader.close()
+
+
+def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path, engine: str) -> None:
+    options = {
+        "dtype": "bfloat16",
+        "transforms": [Resize((16, 16)), Normalize()],
+        "columns": ("image", "key", "row"),
+    }
+    with (
+        load(thumbnails, engine, **options) as ours,
+        load(thumbnails, engine, output="numpy", **options) as plain,
+    ):
+        held = list(ours)
+        expected = [batch.image for batch in plain]
+    for batch, images in zip(held, expected, strict=True):
+        assert batch.image.dtype == tf.bfloat16
+        assert np.array_equal(batch.image.numpy(), images)
+        assert batch.key.numpy().tolist() == [b"k%d" % row for row in batch.row.numpy()]
+
+
+def test_the_tf_data_view(thumbnails: Path) -> None:
+    options = {"columns": ("image", "label", "key", "mask", "crc"), "last_batch": "pad", "dtype": "bfloat16"}
+    with load(thumbnails, **options) as loader, load(thumbnails, **options) as other:
+        view = tf_dataset(loader)
+        assert isinstance(view, tf.data.Dataset)
+        assert view.cardinality().numpy() == 4
+        image, label, key, mask, crc = view.element_spec
+        assert (image.dtype, tuple(image.shape)) == (tf.bfloat16, (None, 3, 16, 16))
+        assert (label.dtype, key.dtype, mask.dtype, crc.dtype) == (tf.int64, tf.string, tf.bool, tf.uint32)
+        for _ in range(2):
+            for batch, expected in zip(view, other, strict=True):
+                for found, column in zip(batch, expected, strict=True):
+                    assert np.array_equal(found.numpy(), column.numpy())
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_bad_samples(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
+    headers = {"codec": np.ones(3), "height": np.full(3, 12), "width": np.full(3, 16)}
+    folder = pack_images([make_jpeg(0), b"bad", make_jpeg(2)], **headers)
+    with load(folder, on_error=on_error, columns=("image", "row", "key")) as loader:
+        (batch,) = loader
+    assert batch.row.numpy().tolist() == ([0, 2] if on_error == "skip" else [0, 2, 2])
+    assert batch.image.shape == (len(batch.row), 3, 16, 16)
+
+
+def test_an_empty_batch_has_its_types(pack_images: Any, make_jpeg: Any) -> None:
+    folder = pack_images([make_jpeg(0)], crc=np.zeros(1, np.uint32))
+    with load(folder, on_error="skip", columns=("image", "label", "key")) as loader:
+        images, labels, keys = next(iter(loader))
+    assert (tuple(images.shape), labels.dtype, keys.dtype) == ((0, 3, 16, 16), tf.int64, tf.string)
+
+
+def test_a_training_loop_learns(thumbnails: Path) -> None:
+    weights, losses = tf.Variable(tf.zeros((3 * 16 * 16, 7))), []
+    transforms = [Resize((16, 16)), Normalize()]
+    with load(thumbnails, shuffle=True, transforms=transforms, last_batch="drop") as loader:
+        for _ in range(15):
+            for images, labels in loader:
+                with tf.GradientTape() as tape:
+                    logits = tf.reshape(images, (16, -1)) @ weights
+                    errors = tf.nn.sparse_softmax_cross_entropy_with_logits(labels // 9, logits)
+                    loss = tf.reduce_mean(errors)
+                weights.assign_sub(0.01 * tape.gradient(loss, weights))
+                losses.append(float(loss))
+    assert np.mean(losses[-6:]) < 0.7 * np.mean(losses[:3])

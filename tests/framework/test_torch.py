@@ -1,0 +1,142 @@
+"""PyTorch: tensors over the engine's memory, the IterableDataset view, and a training loop."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import Normalize, RandomHorizontalFlip, Resize
+
+torch = pytest.importorskip("torch")
+
+from stoker.pipeline.adapters.torch import iterable_dataset  # noqa: E402 - only where the package is installed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(params=["native", "dali"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "dali":
+        pytest.importorskip("nvidia.dali")
+    return request.param
+
+
+def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
+    given = {
+        "batch_size": 16,
+        "output": "torch",
+        "num_threads": 2,
+        "transforms": [Resize((16, 16))],
+        **options,
+    }
+    return ImageLoader(folder, engine=engine, **given)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC4"])
+def test_tensors_share_the_memory_of_the_engine(
+    thumbnails: Path, engine: str, dtype: Any, layout: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loader = load(thumbnails, engine, dtype=dtype, layout=layout)
+    pointers, collect = [], loader._engine.collect
+
+    def spy() -> Any:
+        result = collect()
+        pointers.append(result.images.ctypes.data)
+        return result
+
+    monkeypatch.setattr(loader._engine, "collect", spy)
+    images, labels = next(iter(loader))
+    assert images.data_ptr() == pointers[0]
+    assert images.dtype is getattr(torch, dtype)
+    assert tuple(images.shape) == ((16, 3, 16, 16) if layout == "NCHW" else (16, 16, 16, 4))
+    assert images.is_contiguous()
+    assert (labels.dtype, labels.tolist()) == (torch.int64, list(range(16)))
+    loader.close()
+
+
+def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path, engine: str) -> None:
+    options = {
+        "dtype": "bfloat16",
+        "transforms": [Resize((16, 16)), Normalize()],
+        "columns": ("image", "key", "row"),
+    }
+    with (
+        load(thumbnails, engine, **options) as ours,
+        load(thumbnails, engine, output="numpy", **options) as plain,
+    ):
+        held = list(ours)
+        expected = [batch.image.astype(np.float32) for batch in plain]
+    assert len(held) == 4
+    for batch, images in zip(held, expected, strict=True):
+        assert np.array_equal(batch.image.float().numpy(), images)
+        assert batch.key == [f"k{row}" for row in batch.row.tolist()]
+
+
+def test_tensors_may_be_changed_in_place(thumbnails: Path, engine: str) -> None:
+    with load(thumbnails, engine, dtype="float32") as loader:
+        for images, labels in loader:
+            images.mul_(0)
+            labels.add_(1)
+            assert not images.any()
+
+
+def test_the_iterable_dataset_view(thumbnails: Path) -> None:
+    with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
+        view = iterable_dataset(loader)
+        assert isinstance(view, torch.utils.data.IterableDataset)
+        batches = torch.utils.data.DataLoader(view, batch_size=None)
+        assert len(view) == len(batches) == 4
+        for _ in range(2):
+            for (images, labels), (expected, expected_labels) in zip(batches, other, strict=True):
+                assert torch.equal(images, expected)
+                assert torch.equal(labels, expected_labels)
+
+
+def test_workers_of_torch_are_refused(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with load(thumbnails) as loader:
+        monkeypatch.setattr(torch.utils.data, "get_worker_info", object)
+        with pytest.raises(RuntimeError, match="num_workers=0"):
+            iter(iterable_dataset(loader))
+
+
+@pytest.mark.parametrize("on_error", ["skip", "replace"])
+def test_bad_samples(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
+    folder = pack_images([make_jpeg(i) for i in range(4)], crc=np.zeros(4, np.uint32))
+    with load(folder, on_error=on_error) as loader:
+        if on_error == "skip":
+            images, labels = next(iter(loader))
+            assert (tuple(images.shape), len(labels)) == ((0, 3, 16, 16), 0)
+        else:
+            with pytest.raises(ValueError, match="checksum"):
+                next(iter(loader))
+
+
+def test_a_training_loop_learns(thumbnails: Path) -> None:
+    weights = torch.zeros(3 * 16 * 16, 7, requires_grad=True)
+    transforms = [Resize((16, 16)), RandomHorizontalFlip(), Normalize()]
+    losses = []
+    with load(thumbnails, shuffle=True, transforms=transforms, last_batch="drop") as loader:
+        for _ in range(15):
+            for images, labels in loader:
+                loss = torch.nn.functional.cross_entropy(images.flatten(1) @ weights, labels // 9)
+                (gradient,) = torch.autograd.grad(loss, weights)
+                weights = (weights.detach() - 0.01 * gradient).requires_grad_()
+                losses.append(loss.item())
+    assert np.mean(losses[-6:]) < 0.7 * np.mean(losses[:3])
+
+
+def test_a_state_travels_in_torch_save(thumbnails: Path, tmp_path: Path) -> None:
+    with load(thumbnails, shuffle=True) as loader:
+        batches = iter(loader)
+        next(batches)
+        torch.save({"loader": loader.state_dict()}, tmp_path / "checkpoint.pt")
+        _, expected = next(batches)
+    with load(thumbnails, shuffle=True) as loader:
+        loader.load_state_dict(torch.load(tmp_path / "checkpoint.pt", weights_only=True)["loader"])
+        _, labels = next(iter(loader))
+    assert torch.equal(labels, expected)
