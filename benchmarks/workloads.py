@@ -129,6 +129,6 @@ def make_dataset(workload: Workload, source: Path, work: Path) -> Path:
         photographs = folder / f"{workload.name}-enlarged"
         enlarge(source, photographs, workload.copies // 4, workload.megapixels)
     replicate(photographs, files, workload.copies)
-    stoker.convert(files, target, seed=0, shards=8, **workload.options)
+    stoker.convert(files, target, seed=0, shards=8, overwrite=True, **workload.options)
     shutil.rmtree(files)
     return target

@@ -9,6 +9,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import tensorflow as tf
 
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Unsupported
@@ -16,7 +17,6 @@ from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Unsupported
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     import numpy.typing as npt
 
     from stoker.benchmarks.peers.base import Settings, Source
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["TFData", "TFDataPlain"]
 
 _SHUFFLE_BUFFER = 2048
+_SCALE = np.array([1 / (255 * std) for std in STD], np.float32)
+_OFFSET = np.array([-mean / std for mean, std in zip(MEAN, STD, strict=True)], np.float32)
 
 
 class TFData:
@@ -87,8 +89,7 @@ class TFData:
             image = tf.image.decode_and_crop_jpeg(encoded, [top, left, height, width], channels=3)
         image = tf.image.resize(image, (self._size, self._size), antialias=self.antialias)
         image = tf.image.random_flip_left_right(image)
-        image = (image / 255.0 - tf.constant(MEAN)) / tf.constant(STD)
-        return tf.transpose(image, (2, 0, 1)), label
+        return tf.transpose(image * _SCALE + _OFFSET, (2, 0, 1)), label
 
 
 class TFDataPlain(TFData):
