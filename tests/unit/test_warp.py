@@ -161,6 +161,7 @@ def test_what_lies_behind_the_horizon_is_fill():
     matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
     output = warp(np.full((HEIGHT, WIDTH, 3), 200, np.uint8), matrix, (HEIGHT, WIDTH), BLACK)
     assert not output[10:].any()
+    assert not warp(np.full((2, 2, 3), 200, np.uint8), -np.eye(3), (2, 2), BLACK).any()
 
 
 @pytest.mark.parametrize("seed", range(5))
