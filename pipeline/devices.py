@@ -36,22 +36,24 @@ def choose(engine: str, device: str | None, local_rank: int) -> tuple[str, str]:
     """Engine and the device it runs on.
 
     Args:
-        engine: "auto", "native" or "dali". "auto" is dali on a GPU where both are present, else native.
+        engine: "auto", "native", "dali" or "reference". "auto" is dali on a GPU where both are present, else
+            native.
         device: Where batches are wanted, "cpu" or "cuda:N"; None leaves it to the engine.
         local_rank: Rank on this machine, which picks the GPU when ``device`` names none.
 
     Raises:
         ConfigError: No such engine, or a device that is not there.
     """
-    if engine not in ("auto", "native", "dali"):
-        raise ConfigError(f"engine must be 'auto', 'native' or 'dali', found {engine!r}")
+    if engine not in ("auto", "native", "dali", "reference"):
+        raise ConfigError(f"engine must be 'auto', 'native', 'dali' or 'reference', found {engine!r}")
     kind, _, number = (device or "").partition(":")
     if kind not in ("", "cpu", "cuda") or (number and not number.isdigit()):
         raise ConfigError(f"device must be 'cpu', 'cuda' or 'cuda:N', found {device!r}")
     if kind == "cuda" and gpu_count() <= int(number or 0):
         raise ConfigError(f"device {device!r} was asked for and {gpu_count()} GPUs are visible")
-    if engine == "native" or kind == "cpu" or not gpu_count() or (engine == "auto" and not has_dali()):
-        return ("dali" if engine == "dali" else "native"), "cpu"
+    on_cpu = engine in ("native", "reference") or kind == "cpu" or not gpu_count()
+    if on_cpu or (engine == "auto" and not has_dali()):
+        return ("native" if engine == "auto" else engine), "cpu"
     return "dali", place(device or "cuda", local_rank)
 
 

@@ -55,7 +55,8 @@ class ImageLoader(Loader):
         world_size: Number of ranks, likewise.
         last_batch: "partial" hands out a short last batch, "drop" leaves it out, "pad" fills it and adds a
             column ``mask``, (N,) bool, False where a sample is padding.
-        engine: "native" (C++), "dali", or "auto": dali where there are a GPU and DALI, else native.
+        engine: "native" (C++), "dali", "reference" (Pillow and NumPy: slow, and executes all transforms), or
+            "auto": dali where there are a GPU and DALI, else native; reference where the transforms need it.
         device: Where batches are wanted, "cpu" or "cuda:N"; by default where the engine leaves them.
         output: "numpy", "torch", "tensorflow" or "jax".
         columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the
@@ -128,6 +129,8 @@ class ImageLoader(Loader):
         if output == "numpy" and device is None:
             device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
+        if engine == "auto" and plan.extras:
+            engine = "reference"
         engine_name, engine_device = devices.choose(engine, device, self._ranks.local_rank)
         wanted = device or (None if engine_device == "cpu" else engine_device)
         self._adapter = adapters.load(output, wanted and devices.place(wanted, self._ranks.local_rank))
@@ -142,6 +145,7 @@ class ImageLoader(Loader):
             verify=verify,
             mapped=mapped,
         )
+        _check_extras(self._engine, plan)
 
     def __repr__(self) -> str:
         return (
@@ -254,11 +258,26 @@ def _identity(recipe: Recipe) -> dict[str, Any]:
 
 def _engine(name: str, device: str, recipe: Recipe, **settings: Any) -> Engine:
     files = [str(path) for path in recipe.dataset.data_files]
+    sizes = recipe.dataset.data_sizes
     if name == "dali":
         from stoker.pipeline.engines.dali import DaliEngine
 
-        return DaliEngine(files, recipe.dataset.data_sizes, recipe.output, device=device, **settings)
+        return DaliEngine(files, sizes, recipe.output, device=device, **settings)
+    del settings["batch_size"]
+    if name == "reference":
+        from stoker.pipeline.engines.reference import ReferenceEngine
+
+        return ReferenceEngine(files, sizes, recipe.output, **settings)
     from stoker.pipeline.engines.native import NativeEngine
 
-    del settings["batch_size"]
-    return NativeEngine(files, recipe.dataset.data_sizes, recipe.output, **settings)
+    return NativeEngine(files, sizes, recipe.output, **settings)
+
+
+def _check_extras(engine: Engine, plan: ImagePlan) -> None:
+    missing = set(plan.extras) - engine.extras
+    if missing:
+        engine.close()
+        raise ConfigError(
+            f"engine={engine.name!r} does not execute what the transforms need: {', '.join(sorted(missing))}",
+            hint="engine='auto' or 'reference' executes all transforms, more slowly.",
+        )

@@ -94,6 +94,8 @@ class Engine(Protocol):
 
     name: str
     device: str
+    extras: frozenset[str]
+    """Optional fields of ImageParams that it executes."""
     under_way_limit: int
     """Batches that may be submitted and not collected: enough to keep its threads busy."""
 

@@ -20,6 +20,8 @@ from stoker.pipeline.engines.payloads import BLACK_PIXEL, Payload, PayloadReader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from stoker.augment.params import ImageParams
     from stoker.formats.samples import Samples
 
@@ -35,19 +37,27 @@ class Graph:
         padded: Some ``dest`` does not fill the output.
         fill: RGB of what lies outside ``dest``.
         vertical: Some sample is mirrored vertically.
+        mixing: Some sample's colour matrix mixes channels, or empties one.
     """
 
     size: tuple[int, int]
     padded: bool
     fill: tuple[int, ...]
     vertical: bool
+    mixing: bool
 
     @classmethod
     def of(cls, params: ImageParams) -> Graph:
         """The smallest graph that executes ``params``."""
         padded = bool((params.dest != np.array((0, 0, *params.size))).any())
         fill = tuple(int(v) for v in params.fill) if padded else (0, 0, 0)
-        return cls(params.size, padded, fill, bool(params.flip[:, 1].any()))
+        return cls(params.size, padded, fill, bool(params.flip[:, 1].any()), _mixes(params.color))
+
+
+def _mixes(color: npt.NDArray[np.float32]) -> bool:
+    scale = np.einsum("nii->ni", color[:, :, :3])
+    diagonal = scale[:, :, None] * np.eye(3, dtype=np.float32)
+    return not np.array_equal(color[:, :, :3], diagonal) or bool((scale == 0).any())
 
 
 class DaliEngine:
@@ -70,6 +80,7 @@ class DaliEngine:
     """
 
     name = "dali"
+    extras: frozenset[str] = frozenset()
 
     def __init__(
         self,
@@ -194,12 +205,6 @@ class _Batch:
         # One black pixel over all of the output, and its colours left as they are: zeros.
         crop[bad], region[bad], dest[bad] = (0, 0, 1, 1), (0, 0, 1, 1), (0, 0, *params.size)
         color[bad] = np.eye(3, 4)
-        scale = np.einsum("nii->ni", color[:, :, :3])
-        if (
-            not np.array_equal(color[:, :, :3], scale[:, :, None] * np.eye(3, dtype=np.float32))
-            or (scale == 0).any()
-        ):
-            raise ConfigError("the dali engine mixes no colour channels yet", hint="Use engine='native'.")
         feeds = {
             "payload": [payload.data for payload in self.payloads],
             "anchor": crop[:, :2],
@@ -207,10 +212,13 @@ class _Batch:
             "roi_start": (region[:, :2] - crop[:, :2]).astype(np.float32),
             "roi_end": (region[:, 2:] - crop[:, :2]).astype(np.float32),
             "horizontal": params.flip[chosen, 0].astype(np.int32),
-            # DALI computes (x - mean) / stddev; ours is scale * x + shift.
-            "mean": np.ascontiguousarray(-color[:, :, 3] / scale),
-            "stddev": np.ascontiguousarray(1 / scale),
         }
+        if self.graph.mixing:
+            feeds["color"] = color
+        else:
+            # DALI computes (x - mean) / stddev; ours is scale * x + shift.
+            scale = np.einsum("nii->ni", color[:, :, :3])
+            feeds |= {"mean": -color[:, :, 3] / scale, "stddev": 1 / scale}
         if self.graph.vertical:
             feeds["vertical"] = params.flip[chosen, 1].astype(np.int32)
         if self.graph.padded:
@@ -322,11 +330,15 @@ def _build(graph: Graph, settings: _Settings) -> Any:
             )
         if graph.vertical:
             image = fn.flip(image, horizontal=0, vertical=source("vertical", types.INT32, 0))
+        if graph.mixing:
+            image = fn.coord_transform(image, MT=source("color", types.FLOAT, 2), dtype=types.FLOAT)
+            scaling: dict[str, Any] = {"mean": 0.0, "std": 1.0}
+        else:
+            scaling = {"mean": source("mean", types.FLOAT, 1), "std": source("stddev", types.FLOAT, 1)}
         image = fn.crop_mirror_normalize(
             image,
             mirror=source("horizontal", types.INT32, 0),
-            mean=source("mean", types.FLOAT, 1),
-            std=source("stddev", types.FLOAT, 1),
+            **scaling,
             dtype=_dali_dtype(settings.output.dtype),
             output_layout="CHW" if settings.output.layout == "NCHW" else "HWC",
             pad_output=settings.output.layout == "NHWC4",

@@ -57,7 +57,7 @@ def test_cuda_without_a_number_is_the_GPU_of_the_rank(machine: object) -> None: 
 @pytest.mark.parametrize(
     ("engine", "device", "message"),
     [
-        ("fast", None, "engine must be 'auto', 'native' or 'dali', found 'fast'"),
+        ("fast", None, "engine must be 'auto', 'native', 'dali' or 'reference', found 'fast'"),
         ("auto", "gpu", "device must be 'cpu', 'cuda' or 'cuda:N', found 'gpu'"),
         ("auto", "cuda:x", "found 'cuda:x'"),
         ("auto", "cuda:2", "'cuda:2' was asked for and 2 GPUs are visible"),

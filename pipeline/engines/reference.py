@@ -1,0 +1,112 @@
+"""The reference engine: executes all transforms, one sample at a time, with Pillow and NumPy.
+
+It is the slow truth of :mod:`stoker.augment.reference` behind the contract of all engines. The other
+engines are tested against it, and ``engine="auto"`` falls back to it for transforms that they do not
+execute.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker._native import Shards, crc32c
+from stoker.augment import reference
+from stoker.formats.samples import Codec
+from stoker.pipeline.engines.base import Output, Result, Status, Work
+from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from stoker.formats.samples import Samples
+
+__all__ = ["ReferenceEngine"]
+
+
+class ReferenceEngine:
+    """Executes batches with Pillow and NumPy on a pool of threads.
+
+    Args:
+        files: Data files of the dataset, in the manifest's order.
+        sizes: Bytes of each.
+        output: Form of the images.
+        num_threads: Threads.
+        depth: Batches under way at once.
+        max_pixels: An image with more is refused by its header.
+        verify: Compare each payload with its checksum.
+        mapped: Map the files; otherwise read each payload.
+    """
+
+    name = "reference"
+    device = "cpu"
+    extras = frozenset({"mean", "steps", "warp", "erase"})
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        sizes: Sequence[int],
+        output: Output,
+        *,
+        num_threads: int,
+        depth: int,
+        max_pixels: int,
+        verify: bool,
+        mapped: bool = True,
+    ) -> None:
+        self.under_way_limit = max(1, depth)
+        self._shards = Shards(files, sizes, mapped)
+        self._output = output
+        self._max_pixels = max_pixels
+        self._verify = verify
+        self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
+        self._under_way: deque[tuple[npt.NDArray[Any], list[Future[tuple[Status, str]]]]] = deque()
+
+    def read_ahead(self, samples: Samples) -> None:
+        """Ask the kernel for the payloads of ``samples``."""
+        self._shards.will_need(samples.shard, samples.offset, samples.length)
+
+    def submit(self, work: Work) -> None:
+        """Start a batch."""
+        dtype = "uint16" if self._output.dtype == "bfloat16" else self._output.dtype
+        images = np.zeros(self._output.shape(len(work.samples), work.params.size), dtype)
+        started = [self._pool.submit(self._one, work, i, images) for i in range(len(images))]
+        self._under_way.append((images, started))
+
+    def collect(self) -> Result:
+        """Wait for the oldest batch."""
+        images, started = self._under_way.popleft()
+        outcomes = [future.result() for future in started]
+        reason = {i: said for i, (status, said) in enumerate(outcomes) if status != Status.OK}
+        return Result(images, np.array([status for status, _ in outcomes], dtype=np.uint8), reason)
+
+    def close(self) -> None:
+        """Stop the threads and close the files."""
+        self._pool.shutdown(cancel_futures=True)
+        self._under_way.clear()
+        self._shards.close()
+
+    def _one(self, work: Work, i: int, images: npt.NDArray[Any]) -> tuple[Status, str]:
+        samples = work.samples
+        height, width = int(samples.height[i]), int(samples.width[i])
+        try:
+            data = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
+        except (ValueError, OSError) as error:
+            return Status.READ_ERROR, str(error)
+        if self._verify and crc32c(data) != int(samples.crc[i]):
+            return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index"
+        raw = samples.codec[i] == Codec.RAW
+        try:
+            pixels = np.frombuffer(data, np.uint8) if raw else decode(data, max_pixels=self._max_pixels)
+        except PillowDecodeError as error:
+            return error.status, str(error)
+        if pixels.size != height * width * 3 or (not raw and pixels.shape[:2] != (height, width)):
+            return Status.SIZE_MISMATCH, "the image has another size than the index says"
+        pixels = pixels.reshape(height, width, 3)
+        images[i] = reference.execute(work.params, i, pixels, self._output.dtype, self._output.layout)
+        return Status.OK, ""
