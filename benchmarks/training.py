@@ -21,6 +21,7 @@ from torch import nn
 
 import stoker
 from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
+from stoker.benchmarks.machine import available_cores, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -164,7 +165,8 @@ def main() -> None:
         spread = statistics.stdev(values) if len(values) > 1 else float(np.nan)
         print(f"{name:18} mean {statistics.mean(values):.3f}  standard deviation {spread:.3f}")
     if options.json:
-        options.json.write_text(json.dumps(results, indent=1) + "\n")
+        made = {"machine": describe(available_cores()), "epochs": options.epochs, "accuracy": results}
+        options.json.write_text(json.dumps(made, indent=1) + "\n")
 
 
 if __name__ == "__main__":
