@@ -59,7 +59,7 @@ class DaliPipeline:
         del self._pipeline
 
 
-@pipeline_def  # type: ignore[untyped-decorator]  # DALI's
+@pipeline_def
 def _define(source: Source, size: int) -> Any:
     if source.container == "tfrecord":
         records = _records(source)

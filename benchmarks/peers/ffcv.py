@@ -33,7 +33,7 @@ _MOST_BYTES = 1 << 32
 """Of buffers; FFCV keeps ``batches_ahead + 2`` batches of whole decoded images."""
 
 
-class StoredImageField(RGBImageField):  # type: ignore[misc]  # ffcv has no types
+class StoredImageField(RGBImageField):
     """Keeps a JPEG's bytes as they are, where FFCV's own field would encode the pixels anew."""
 
     def encode(self, destination: Any, image: Any, malloc: Callable[[int], tuple[int, Any]]) -> None:

@@ -37,7 +37,7 @@ _PREFETCH_LARGE = 2
 _LARGE_BATCH = 256
 
 
-class Samples(Dataset[tuple[torch.Tensor, int]]):  # type: ignore[misc]  # torch is not followed
+class Samples(Dataset[tuple[torch.Tensor, int]]):
     """Samples by index, read and transformed in the worker."""
 
     def __init__(self, payloads: Payloads, transform: Callable[[Payloads, int], torch.Tensor]) -> None:
