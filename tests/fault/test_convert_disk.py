@@ -1,0 +1,213 @@
+"""The disk refuses a call, any call: a typed error, no dataset, and the same command resumes."""
+
+import errno
+import os
+import resource
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoker
+from stoker.errors import DatasetError, LockedError, WriteError
+from stoker.formats import lmdb, tfrecord
+from stoker.formats.manifest import MANIFEST_NAME
+
+OPTIONS: dict[str, Any] = {"seed": 3, "shards": 3, "val": "25%", "num_workers": 2}
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    root = tmp_path / "photos"
+    for i in range(12):
+        (root / f"class-{i % 2}").mkdir(parents=True, exist_ok=True)
+        (root / f"class-{i % 2}" / f"{i}.jpg").write_bytes(make_jpeg(i))
+    return root
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+class Fault:
+    """Counts calls, and fails the n-th of them."""
+
+    def __init__(self, n: int, code: int) -> None:
+        self._n = n
+        self._code = code
+        self._calls = 0
+        self._lock = threading.Lock()
+        self.hit = False
+
+    def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            with self._lock:
+                self._calls += 1
+                failing = self._calls == self._n
+                self.hit |= failing
+            if failing:
+                raise OSError(self._code, os.strerror(self._code))
+            return call(*arguments, **named)
+
+        return wrapped
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Into every call by which a conversion changes the disk."""
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "write", self.wrap(os.write))
+            patch.setattr(os, "fsync", self.wrap(lambda descriptor: None))
+            patch.setattr(Path, "rename", self.wrap(Path.rename))
+            patch.setattr(Path, "mkdir", self.wrap(Path.mkdir))
+            for writer in (tfrecord.Writer, lmdb.Writer):
+                patch.setattr(writer, "write", self.wrap(writer.write))
+                patch.setattr(writer, "finish", self.wrap(writer.finish))
+            yield
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO], ids=["ENOSPC", "EIO"])
+def test_the_nth_call_fails(photos: Path, tmp_path: Path, kind: Any, code: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        stoker.convert(photos, tmp_path / "reference", format=kind, **OPTIONS)
+        expected = content(tmp_path / "reference")
+        injections = 0
+        for n in range(1, 1000):
+            out = tmp_path / f"out-{n}"
+            fault = Fault(n, code)
+            with fault.installed():
+                try:
+                    stoker.convert(photos, out, format=kind, **OPTIONS)
+                except WriteError as error:
+                    assert ("disk is full" in str(error)) == (code == errno.ENOSPC)  # noqa: PT017 - not every one fails
+                    assert fault.hit
+            leftovers = [path.name for path in out.glob(".stoker-*/*")] if out.exists() else []
+            assert not [name for name in leftovers if name.startswith("attempt-")]
+            for split in ("train", "val"):
+                if (out / split / MANIFEST_NAME).exists():
+                    stoker.open(out / split)
+            resume(photos, out, kind)
+            assert content(out) == expected
+            shutil.rmtree(out)
+            if not fault.hit:
+                break
+            injections += 1
+        else:
+            raise AssertionError("there is no end of calls")
+    assert injections >= 50, "of 200 in the four cases together"
+
+
+def resume(photos: Path, out: Path, kind: Any) -> None:
+    try:
+        stoker.convert(photos, out, format=kind, **OPTIONS)
+    except DatasetError as error:
+        # The fault came after the last rename: there was nothing left to do.
+        assert "already" in str(error)  # noqa: PT017 - both are right
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+def test_files_that_cannot_grow(photos: Path, tmp_path: Path, kind: Any) -> None:
+    """The kernel itself refuses to write beyond a size: at every stage of every file."""
+    stoker.convert(photos, tmp_path / "reference", format=kind, **OPTIONS)
+    expected = content(tmp_path / "reference")
+    largest = max(len(data) for data in expected.values())
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    failed = 0
+    try:
+        for limit in range(1, largest, max(1, largest // 25)):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            try:
+                stoker.convert(photos, tmp_path / "out", format=kind, **OPTIONS)
+            except WriteError:
+                failed += 1
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+            assert not list((tmp_path / "out").glob(f"*/{MANIFEST_NAME}"))
+    finally:
+        signal.signal(signal.SIGXFSZ, handler)
+    assert failed >= 20
+    stoker.convert(photos, tmp_path / "out", format=kind, **OPTIONS)
+    assert content(tmp_path / "out") == expected
+
+
+@pytest.mark.parametrize("writers", [2, 8])
+def test_of_several_writers_into_one_folder_one_wins(photos: Path, tmp_path: Path, writers: int) -> None:
+    stoker.convert(photos, tmp_path / "reference", **OPTIONS)
+    outcomes: list[type[Exception] | None] = []
+    together = threading.Barrier(writers)
+
+    def work() -> None:
+        together.wait()
+        try:
+            stoker.convert(photos, tmp_path / "out", **OPTIONS)
+            outcomes.append(None)
+        except (LockedError, DatasetError) as error:
+            outcomes.append(type(error))
+
+    threads = [threading.Thread(target=work) for _ in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # One that comes when the first has ended finds a dataset.
+    assert outcomes.count(None) == 1
+    assert len(outcomes) == writers
+    assert content(tmp_path / "out") == content(tmp_path / "reference")
+
+
+class TestUnfinished:
+    @pytest.fixture
+    def unfinished(self, photos: Path, tmp_path: Path) -> Path:
+        """A conversion that a full disk stopped after its first shards."""
+        with Fault(40, errno.ENOSPC).installed(), pytest.raises(WriteError):
+            stoker.convert(photos, tmp_path / "out", **OPTIONS)
+        return tmp_path / "out"
+
+    def test_other_options_are_refused(self, photos: Path, unfinished: Path) -> None:
+        with pytest.raises(DatasetError, match="unfinished conversion with other options"):
+            stoker.convert(photos, unfinished, **{**OPTIONS, "seed": 4})
+        stoker.convert(photos, unfinished, **OPTIONS)
+
+    def test_a_source_that_has_changed_is_refused(self, photos: Path, unfinished: Path) -> None:
+        os.utime(photos / "class-0/0.jpg", ns=(1, 1))
+        with pytest.raises(DatasetError, match="has changed since"):
+            stoker.convert(photos, unfinished, **OPTIONS)
+
+    def test_overwrite_starts_anew(self, photos: Path, unfinished: Path, tmp_path: Path) -> None:
+        stoker.convert(photos, unfinished, overwrite=True, shards=1)
+        stoker.convert(photos, tmp_path / "fresh", shards=1)
+        assert content(unfinished) == content(tmp_path / "fresh")
+
+    def test_num_workers_is_no_other_option(self, photos: Path, unfinished: Path) -> None:
+        stoker.convert(photos, unfinished, **{**OPTIONS, "num_workers": 7})
+
+    def test_shards_that_are_finished_are_not_made_again(
+        self, photos: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        done = len(list(unfinished.glob(".stoker-convert/0*.json")))
+        assert done > 0
+        made: list[Path] = []
+        init = tfrecord.Writer.__init__
+
+        def counted(self: tfrecord.Writer, path: Path) -> None:
+            made.append(path)
+            init(self, path)
+
+        monkeypatch.setattr(tfrecord.Writer, "__init__", counted)
+        stoker.convert(photos, unfinished, **OPTIONS)
+        assert len(made) == 6 - done
+
+    @pytest.mark.parametrize("plan", ["", "{", "[]", '{"fingerprint": 3}', "\udcff"])
+    def test_a_damaged_state_is_another_conversion(self, photos: Path, unfinished: Path, plan: str) -> None:
+        (unfinished / ".stoker-convert/plan.json").write_bytes(plan.encode(errors="surrogateescape"))
+        with pytest.raises(DatasetError, match="unfinished conversion"):
+            stoker.convert(photos, unfinished, **OPTIONS)
+        stoker.convert(photos, unfinished, overwrite=True, **OPTIONS)
