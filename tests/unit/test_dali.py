@@ -1,0 +1,160 @@
+"""The DALI engine's own ways: graphs, batches that fail as a whole, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nvidia.dali")
+
+from stoker.augment import CenterCrop, RandomVerticalFlip, Resize, compile_image
+from stoker.errors import ConfigError, EngineError
+from stoker.formats import dataset as datasets
+from stoker.pipeline.engines import dali
+from stoker.pipeline.engines.base import Output, Status, Work
+from stoker.pipeline.engines.dali import DaliEngine, Graph
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from stoker.formats.dataset import Dataset
+
+FLIPPED = [Resize((8, 8)), RandomVerticalFlip(1)]
+PADDED = [Resize((6, 6)), CenterCrop(8)]
+PLAIN = [Resize((8, 8))]
+
+
+@pytest.fixture
+def opened(thumbnails: Path) -> Dataset:
+    return datasets.open(thumbnails)
+
+
+@pytest.fixture
+def make(opened: Dataset) -> Iterator[Callable[..., DaliEngine]]:
+    made = []
+
+    def engine(**options: Any) -> DaliEngine:
+        given = {"depth": 2, "batch_size": 4, "max_pixels": 10**6, **options}
+        files = [str(file) for file in opened.data_files]
+        made.append(DaliEngine(files, opened.data_sizes, Output("uint8", "NHWC"), **given))
+        return made[-1]
+
+    yield engine
+    for one in made:
+        one.close()
+
+
+def work(opened: Dataset, first: int, transforms: list[Any], n: int = 4) -> Work:
+    samples = opened.samples(np.arange(first, first + n))
+    return Work(samples, compile_image(transforms).draw(samples.height, samples.width, samples.row, 0, 0))
+
+
+def images(engine: DaliEngine, *works: Work) -> list[Any]:
+    for one in works:
+        engine.submit(one)
+    return [engine.collect().images for _ in works]
+
+
+def test_batches_of_different_graphs_leave_in_the_order_they_came(
+    opened: Dataset, make: Callable[..., DaliEngine]
+) -> None:
+    kinds = [PLAIN, FLIPPED, PADDED, PLAIN, FLIPPED]
+    works = [work(opened, 4 * i, kind) for i, kind in enumerate(kinds)]
+    together = images(make(depth=5), *works)
+    alone = [images(make(), one)[0] for one in works]
+    assert all(np.array_equal(left, right) for left, right in zip(together, alone, strict=True))
+
+
+def test_a_short_batch_after_a_long_one(opened: Dataset, make: Callable[..., DaliEngine]) -> None:
+    long, short, one = images(
+        make(depth=3), work(opened, 0, PLAIN), work(opened, 4, PLAIN, 3), work(opened, 7, PLAIN, 1)
+    )
+    assert [len(long), len(short), len(one)] == [4, 3, 1]
+
+
+def test_the_smallest_graph_is_built(opened: Dataset) -> None:
+    plain, flipped, padded = (
+        Graph.of(work(opened, 0, transforms).params) for transforms in (PLAIN, FLIPPED, PADDED)
+    )
+    assert (plain.padded, plain.vertical) == (False, False)
+    assert (flipped.padded, flipped.vertical) == (False, True)
+    assert (padded.padded, padded.vertical) == (True, False)
+
+
+def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngine]) -> None:
+    engine = make()
+    held = [images(engine, work(opened, 4 * i, PLAIN))[0] for i in range(8)]
+    copies = [array.copy() for array in held]
+    images(engine, work(opened, 40, PLAIN))
+    engine.close()
+    engine.close()
+    assert all(np.array_equal(array, copy) for array, copy in zip(held, copies, strict=True))
+
+
+class TestABatchThatFailsAsAWhole:
+    @pytest.fixture
+    def fails(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """How many more runs of a pipeline fail."""
+        left = [0]
+        finish = dali._Pipe.finish
+
+        def sometimes(pipe: Any) -> Any:
+            found = finish(pipe)
+            if left[0]:
+                left[0] -= 1
+                raise RuntimeError("Error in CPU operator\nAssert on something failed: no reason\n")
+            return found
+
+        monkeypatch.setattr(dali._Pipe, "finish", sometimes)
+        return left
+
+    def test_the_sample_that_cannot_be_decoded_is_found(
+        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[int]
+    ) -> None:
+        engine = make()
+        engine.submit(work(opened, 0, PLAIN))
+        engine.submit(work(opened, 4, PLAIN))
+        fails[0] = 2  # the batch, and its first sample alone
+        first, second = engine.collect(), engine.collect()
+        assert first.status.tolist() == [Status.NOT_DECODABLE, 0, 0, 0]
+        assert first.reason == {0: "Assert on something failed: no reason"}
+        (expected,) = images(make(), work(opened, 0, PLAIN))
+        assert not first.images[0].any()
+        assert np.array_equal(first.images[1:], expected[1:])
+        assert not second.status.any()
+
+    def test_one_that_fails_without_a_culprit_is_an_error_of_the_engine(
+        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[int]
+    ) -> None:
+        engine = make()
+        engine.submit(work(opened, 0, PLAIN))
+        engine.submit(work(opened, 4, FLIPPED))
+        fails[0] = 6  # the batch, each of its samples, and the batch without them
+        with pytest.raises(EngineError, match="DALI failed: Assert on something"):
+            engine.collect()
+        assert not engine.collect().status.any(), "the batch behind it is not lost"
+
+
+def test_a_batch_that_could_not_start_is_not_under_way(
+    opened: Dataset, make: Callable[..., DaliEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make()
+
+    def refuse(_: Any, __: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(dali._Pipe, "start", refuse)
+    with pytest.raises(ZeroDivisionError):
+        engine.submit(work(opened, 0, PLAIN))
+    monkeypatch.undo()
+    expected = images(make(), work(opened, 4, PLAIN))
+    assert np.array_equal(images(engine, work(opened, 4, PLAIN)), expected)
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x"])
+def test_a_device_that_is_none(opened: Dataset, make: Callable[..., DaliEngine], device: str) -> None:
+    with pytest.raises(ConfigError, match=f"found '{device}'"):
+        make(device=device).submit(work(opened, 0, PLAIN))
