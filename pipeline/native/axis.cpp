@@ -2,22 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 namespace stoker {
 namespace {
-
-// To integers that sum to 1 << kWeightBits; the largest takes what rounding left.
-void quantize(const double* exact, int count, double sum, std::int16_t* weights) {
-    constexpr int one = 1 << kWeightBits;
-    const double factor = one / sum;
-    int total = 0, largest = 0;
-    for (int i = 0; i < count; ++i) {
-        weights[i] = static_cast<std::int16_t>(exact[i] * factor + 0.5);
-        total += weights[i];
-        if (weights[i] > weights[largest]) largest = i;
-    }
-    weights[largest] = static_cast<std::int16_t>(weights[largest] + one - total);
-}
 
 // Rounded down, for the numbers of pixels that occur; std::floor is a call on the oldest x86-64.
 int whole(double value) {
@@ -25,44 +13,58 @@ int whole(double value) {
     return truncated - (value < truncated);
 }
 
+// The weights of `count` samples, the first of which lies `offset` from the centre of a triangle that falls
+// by `slope`. What rounding leaves goes to the tallest. `count` may be known at compile time.
+template <class Count>
+void weigh(float offset, float slope, Count count, int tallest, std::int16_t* weights) {
+    constexpr int one = 1 << kWeightBits;
+    const auto height = [&](int t) {
+        return std::max(0.0F, 1 - std::abs(offset + static_cast<float>(t)) * slope);
+    };
+    float sum = 0;
+    for (int t = 0; t < count; ++t) sum += height(t);
+    const float factor = sum > 0 ? one / sum : 0;  // 0: a region of less than a pixel at the border
+    int left = one;
+    for (int t = 0; t < count; ++t) {
+        weights[t] = static_cast<std::int16_t>(height(t) * factor + 0.5F);
+        left -= weights[t];
+    }
+    weights[tallest] = static_cast<std::int16_t>(weights[tallest] + left);
+}
+
 }  // namespace
 
 void Axis::set(double begin, double end, int low, int high, int count, bool reversed) {
     const double scale = (end - begin) / count;
     const double support = std::max(scale, 1.0);
-    const int widest = static_cast<int>(std::ceil(support)) * 2 + 1;
+    const auto slope = static_cast<float>(1 / support);
+    const int used = std::min(static_cast<int>(std::ceil(2 * support)), high - low);
     outputs = count;
-    taps = std::min(widest, high - low);
-    taps += taps & 1;
-    first.resize(static_cast<std::size_t>(count));
-    weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(taps), 0);
-    exact_.resize(static_cast<std::size_t>(taps));
-    const double slope = 1 / support;
+    taps = used + (used & 1);
+    first.assign(static_cast<std::size_t>(count) + kAxisSlack, 0);
+    weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(taps) + kAxisSlack, 0);
     for (int i = 0; i < count; ++i) {
         const double center = begin + (i + 0.5) * scale;
-        const int left = std::clamp(whole(center - support + 0.5), low, high - 1);
-        const int right = std::clamp(whole(center + support + 0.5), left + 1,
-                                     std::min(high, left + taps));
-        double sum = 0;
-        for (int x = left; x < right; ++x) {
-            const double weight = std::max(0.0, 1.0 - std::abs(x - center + 0.5) * slope);
-            exact_[static_cast<std::size_t>(x - left)] = weight;
-            sum += weight;
-        }
-        if (sum == 0) exact_[0] = sum = 1;  // a region reduced to less than a pixel at the border
-        // Near the end the taps start earlier, behind zeros, so that kernels read nothing past `high`
-        // but the one tap that makes their number even.
-        const int start = std::max(low, std::min(left, high - taps));
+        // Where the triangle is cut off at the end, zeros come first, so that kernels read nothing past
+        // `high` but the one tap that makes their number even.
+        const int start = std::clamp(whole(center - support + 0.5), low, high - used);
+        const int tallest = std::clamp(whole(center) - start, 0, used - 1);
+        const auto offset = static_cast<float>(start + 0.5 - center);
         const auto output = static_cast<std::size_t>(reversed ? count - 1 - i : i);
+        std::int16_t* to = weights.data() + output * static_cast<std::size_t>(taps);
         first[output] = start;
-        quantize(exact_.data(), right - left, sum,
-                 weights.data() + output * static_cast<std::size_t>(taps) + (left - start));
+        switch (used) {
+            case 2: weigh(offset, slope, std::integral_constant<int, 2>(), tallest, to); break;
+            case 3: weigh(offset, slope, std::integral_constant<int, 3>(), tallest, to); break;
+            case 4: weigh(offset, slope, std::integral_constant<int, 4>(), tallest, to); break;
+            default: weigh(offset, slope, used, tallest, to);
+        }
     }
 }
 
-int Axis::begin() const { return std::min(first.front(), first.back()); }
+int Axis::begin() const { return std::min(first[0], first[static_cast<std::size_t>(outputs) - 1]); }
 
-int Axis::end() const { return std::max(first.front(), first.back()) + taps; }
+int Axis::end() const { return std::max(first[0], first[static_cast<std::size_t>(outputs) - 1]) + taps; }
 
 void Axis::shift(int by) {
     for (std::int32_t& start : first) start += by;

@@ -6,6 +6,7 @@
 
 namespace stoker {
 
+constexpr int kAxisSlack = 32;   // elements that may be read past the end of either column
 constexpr int kWeightBits = 14;  // 1.0 is 16384, the largest power of two within int16
 
 // For each output sample the source samples [first, first + taps) and their weights, which sum to
@@ -13,8 +14,8 @@ constexpr int kWeightBits = 14;  // 1.0 is 16384, the largest power of two withi
 struct Axis {
     int outputs = 0;
     int taps = 0;  // even
-    std::vector<std::int32_t> first;
-    std::vector<std::int16_t> weights;  // outputs * taps
+    std::vector<std::int32_t> first;    // outputs, and slack
+    std::vector<std::int16_t> weights;  // outputs * taps, and slack
 
     // Pillow's antialiased bilinear filter (precompute_coeffs in Resample.c): a triangle as wide as the
     // scale when shrinking, cut off and renormalised at the borders. [begin, end) of the source becomes
@@ -26,8 +27,6 @@ struct Axis {
     int end() const;    // past the last one, `high` or one more at most
     void shift(int by);  // to other source coordinates
 
-  private:
-    std::vector<double> exact_;
 };
 
 }  // namespace stoker

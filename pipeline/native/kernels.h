@@ -16,19 +16,14 @@ constexpr int kSlack = 64;
 constexpr int plane_stride(int width) { return (width + 8 + 63) / 64 * 64; }
 
 // One row of interleaved RGB to one row of three planes, each output a weighted sum of `taps` pixels.
+// `first` and `weights` are an Axis', with its slack.
 struct HorizontalPass {
     int outputs = 0;
     int taps = 0;
     const std::int32_t* first = nullptr;
     const std::int16_t* weights = nullptr;
     int plane = 0;
-    std::uint8_t* table = nullptr;  // room of table_bytes() for what an instruction set wants prepared
-    bool prepared = false;          // whether it uses the table
 };
-
-constexpr std::size_t table_bytes(int outputs, int taps) {
-    return static_cast<std::size_t>((outputs + 4) / 5) * (128 + static_cast<std::size_t>(taps) / 2 * 64);
-}
 
 // Rows of planes to one row, byte by byte.
 struct VerticalPass {
@@ -49,7 +44,6 @@ struct StorePass {
 };
 
 struct Kernels {
-    void (*prepare)(HorizontalPass& pass);
     void (*horizontal)(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes);
     void (*vertical)(const VerticalPass& pass, std::uint8_t* out);
     void (*store)(const StorePass& pass, DType dtype, Layout layout, bool diagonal);

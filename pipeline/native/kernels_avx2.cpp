@@ -9,8 +9,6 @@
 namespace stoker {
 namespace {
 
-void prepare(HorizontalPass& pass) { pass.prepared = false; }
-
 // Sums of two dwords each for 32 bytes, before the shift.
 struct Sums {
     __m256i part[4];
@@ -49,7 +47,7 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 }  // namespace
 
 extern const Kernels avx2_kernels;
-const Kernels avx2_kernels = {prepare, horizontal_avx2, vertical, store_row};
+const Kernels avx2_kernels = {horizontal_avx2, vertical, store_row};
 
 }  // namespace stoker
 #endif

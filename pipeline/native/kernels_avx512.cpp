@@ -45,19 +45,14 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 
 }  // namespace
 
-// Defined in horizontal_vbmi.cpp: byte permutes of a whole register, where the machine has them.
-bool prepare_vbmi(const HorizontalPass& pass);
+// Defined in horizontal_vbmi.cpp, for up to six taps.
 void horizontal_vbmi(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes);
 
 namespace {
 
-void prepare(HorizontalPass& pass) {
-    static const bool vbmi = __builtin_cpu_supports("avx512vbmi");
-    pass.prepared = vbmi && prepare_vbmi(pass);
-}
-
 void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
-    if (pass.prepared)
+    static const bool vbmi = __builtin_cpu_supports("avx512vbmi");
+    if (vbmi && pass.taps <= 6)
         horizontal_vbmi(pass, rgb, planes);
     else
         horizontal_avx2(pass, rgb, planes);
@@ -66,7 +61,7 @@ void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_
 }  // namespace
 
 extern const Kernels avx512_kernels;
-const Kernels avx512_kernels = {prepare, horizontal, vertical, store_row};
+const Kernels avx512_kernels = {horizontal, vertical, store_row};
 
 }  // namespace stoker
 #endif

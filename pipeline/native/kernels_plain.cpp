@@ -7,8 +7,6 @@ namespace {
 
 constexpr int kHalf = 1 << (kWeightBits - 1);
 
-void prepare(HorizontalPass& pass) { pass.prepared = false; }
-
 void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
     const std::int16_t* weights = pass.weights;
     for (int x = 0; x < pass.outputs; ++x, weights += pass.taps) {
@@ -43,6 +41,6 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 }  // namespace
 
 extern const Kernels plain_kernels;
-const Kernels plain_kernels = {prepare, horizontal, vertical, store_row};
+const Kernels plain_kernels = {horizontal, vertical, store_row};
 
 }  // namespace stoker

@@ -23,15 +23,12 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     ring_mask_ = slots - 1;
     grow(ring_, static_cast<std::size_t>(slot_bytes_) * static_cast<std::size_t>(slots));
     grow(output_, static_cast<std::size_t>(slot_bytes_));
-    grow(table_, table_bytes(x.outputs, x.taps));
     rows_.resize(static_cast<std::size_t>(y.taps));
     horizontal_.outputs = x.outputs;
     horizontal_.taps = x.taps;
     horizontal_.first = x.first.data();
     horizontal_.weights = x.weights.data();
     horizontal_.plane = plane_;
-    horizontal_.table = table_.data();
-    kernels_.prepare(horizontal_);
 }
 
 void Resampler::push(const std::uint8_t* rgb) {

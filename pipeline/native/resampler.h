@@ -43,7 +43,6 @@ class Resampler {
     int source_rows_ = 0;
     int next_row_ = 0;
     int next_output_ = 0;
-    std::vector<std::uint8_t> table_;
     std::vector<std::uint8_t> ring_;
     std::vector<std::uint8_t> output_;
     std::vector<const std::uint8_t*> rows_;
