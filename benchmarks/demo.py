@@ -24,7 +24,7 @@ PHOTOS = Path(__file__).resolve().parent.parent / "examples" / "photos"
 
 _BATCH_SIZE = 36
 _TRAINING_SECONDS = 50
-_FEWEST_EPOCHS, _MOST_EPOCHS = 12, 60
+_FEWEST_EPOCHS, _MOST_EPOCHS = 20, 60
 _COPIES = 8  # of each photograph, so that a round of the comparison takes seconds
 
 
@@ -129,7 +129,7 @@ def _compare(photos: Path, out: Path, rounds: int, console: Console) -> None:
             workload=f"photographs as they are, {_COPIES} copies of each",
             report=status.update,
         )
-    show(comparison)
+    show(comparison, console)
 
 
 if __name__ == "__main__":
