@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("nvidia.dali")
 
-from stoker.augment import CenterCrop, RandomVerticalFlip, Resize, compile_image
+from stoker.augment import CenterCrop, RandomVerticalFlip, Resize, compile_image, reference
 from stoker.errors import ConfigError, EngineError
 from stoker.formats import dataset as datasets
 from stoker.pipeline.engines import dali
@@ -158,3 +158,15 @@ def test_a_batch_that_could_not_start_is_not_under_way(
 def test_a_device_that_is_none(opened: Dataset, make: Callable[..., DaliEngine], device: str) -> None:
     with pytest.raises(ConfigError, match=f"found '{device}'"):
         make(device=device).submit(work(opened, 0, PLAIN))
+
+
+def test_bfloat16_is_rounded_to_nearest_even() -> None:
+    random = np.random.default_rng(0).normal(0, 3, 10_000).astype(np.float32)
+    ties = (np.arange(0x3F80_0000, 0x3F90_0000, 0x8000, dtype=np.uint32)).view(np.float32)
+    values = np.concatenate([random, ties, -ties])
+    expected = reference.convert(values.astype(np.float64), "bfloat16")
+    assert np.array_equal(dali._to_bfloat16(values), expected)
+    errors = np.abs((expected.astype(np.uint32) << 16).view(np.float32) / values - 1)
+    assert errors.max() <= 2**-8
+    even = expected[len(random) :] & 1
+    assert not even[1::2].any(), "what lies in the middle goes to the even one"

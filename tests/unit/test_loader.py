@@ -129,6 +129,20 @@ def test_a_selection_keeps_its_rows(load: Callable[..., ImageLoader], thumbnails
     assert batch.key == ["k50", "k3", "k3", "k17"]
 
 
+@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+@pytest.mark.parametrize("engine", ["native", "dali"])
+def test_several_shards_of_every_container(
+    load: Callable[..., ImageLoader], make_dataset: Callable[..., Path], kind: str, engine: str
+) -> None:
+    if engine == "dali":
+        pytest.importorskip("nvidia.dali")
+    loader = load(dataset=make_dataset(kind, shards=3), engine=engine, columns=("image", "key", "label"))
+    (batch,) = loader
+    assert batch.key == [f"k{row}" for row in range(6)]
+    assert batch.label.tolist() == [0, 1, 2, 0, 1, 2]
+    assert len({image.tobytes() for image in batch.image}) == 6
+
+
 class TestPasses:
     def test_leaving_one_early_begins_the_next_epoch(self, load: Callable[..., ImageLoader]) -> None:
         loader = load(shuffle=True)
