@@ -38,6 +38,7 @@ void ImageWriter::store(int y, const std::uint8_t* planes, int plane) {
     pass.color = target_.color;
     pass.out = static_cast<std::uint8_t*>(target_.out) + offset;
     pass.out_plane = static_cast<std::size_t>(target_.height) * width;
+    pass.stream = target_.stream;
     kernels().store(pass, target_.dtype, target_.layout, diagonal_);
 }
 

@@ -19,6 +19,7 @@ struct Target {
     int width = 0;
     const float* color = nullptr;  // 3x4
     const std::uint8_t* fill = nullptr;  // RGB
+    bool stream = false;                 // see StorePass
 };
 
 struct Rectangle {

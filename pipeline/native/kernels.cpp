@@ -2,6 +2,10 @@
 
 #include "cpu.h"
 
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
+
 namespace stoker {
 
 extern const Kernels plain_kernels;
@@ -19,6 +23,12 @@ const Kernels& kernels() {
     }
 #endif
     return plain_kernels;
+}
+
+void finish_stores() {
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
 }
 
 }  // namespace stoker

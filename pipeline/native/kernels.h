@@ -41,6 +41,7 @@ struct StorePass {
     const float* color = nullptr;  // 3x4, row-major
     void* out = nullptr;           // the row's first element
     std::size_t out_plane = 0;     // elements between planes, NCHW only
+    bool stream = false;           // past the caches, where aligned: for batches that do not fit into them
 };
 
 struct Kernels {
@@ -51,6 +52,9 @@ struct Kernels {
 
 // Those of cpu_level().
 const Kernels& kernels();
+
+// To be called before other threads are told that streamed bytes are there.
+void finish_stores();
 
 constexpr std::size_t size_of(DType dtype) {
     return dtype == DType::uint8 ? 1 : dtype == DType::float32 ? 4 : 2;

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__F16C__)
+#if defined(__AVX2__)
 #include <immintrin.h>
 #endif
 
@@ -15,6 +15,8 @@
 
 namespace stoker {
 namespace {
+
+constexpr int kStoreBlock = 64;  // pixels that are worked on at once, a multiple of any vector
 
 struct Half {
     std::uint16_t bits;
@@ -55,81 +57,105 @@ inline void put(float value, std::uint8_t& out) {
     out = static_cast<std::uint8_t>(whole + (clipped - static_cast<float>(whole) >= 0.5F));
 }
 
-// Products first, then sums from left to right: the order is part of the result.
+// Products first, then sums from left to right: the order is part of the result. Always a whole block: a
+// number of turns that the compiler knows is worth more than the pixels behind the row's end.
 template <class Out>
-void scale_channel(const std::uint8_t* __restrict in, int width, float scale, float shift,
-                   Out* __restrict out) {
-    for (int x = 0; x < width; ++x) put(static_cast<float>(in[x]) * scale + shift, out[x]);
+void scale_channel(const std::uint8_t* __restrict in, float scale, float shift, Out* __restrict out) {
+    for (int x = 0; x < kStoreBlock; ++x) put(static_cast<float>(in[x]) * scale + shift, out[x]);
 }
 
 template <class Out>
 void mix_channel(const std::uint8_t* __restrict r, const std::uint8_t* __restrict g,
-                 const std::uint8_t* __restrict b, int width, const float* m, Out* __restrict out) {
+                 const std::uint8_t* __restrict b, const float* m, Out* __restrict out) {
     const float mr = m[0], mg = m[1], mb = m[2], shift = m[3];
-    for (int x = 0; x < width; ++x)
+    for (int x = 0; x < kStoreBlock; ++x)
         put(static_cast<float>(r[x]) * mr + static_cast<float>(g[x]) * mg + static_cast<float>(b[x]) * mb +
                 shift,
             out[x]);
 }
 
-// One channel of `width` pixels from `x` on.
+// One channel of a block from pixel `x` on.
 template <class Out>
-void channel(const StorePass& pass, int c, int x, int width, bool diagonal, Out* out) {
+void channel(const StorePass& pass, int c, int x, bool diagonal, Out* out) {
     const std::uint8_t* in = pass.planes + x;
     const float* m = pass.color + 4 * c;
     if (diagonal)
-        scale_channel(in + c * pass.plane, width, m[c], m[3], out);
+        scale_channel(in + c * pass.plane, m[c], m[3], out);
     else
-        mix_channel(in, in + pass.plane, in + 2 * pass.plane, width, m, out);
+        mix_channel(in, in + pass.plane, in + 2 * pass.plane, m, out);
 }
 
 // Bytes that stay what they are.
-inline void channel(const StorePass& pass, int c, int x, int width, bool diagonal, std::uint8_t* out) {
+inline void channel(const StorePass& pass, int c, int x, bool diagonal, std::uint8_t* out) {
     const float* m = pass.color + 4 * c;
     if (diagonal && m[c] == 1.0F && m[3] == 0.0F)
-        std::memcpy(out, pass.planes + c * pass.plane + x, static_cast<std::size_t>(width));
+        std::memcpy(out, pass.planes + c * pass.plane + x, kStoreBlock);
     else
-        channel<std::uint8_t>(pass, c, x, width, diagonal, out);
+        channel<std::uint8_t>(pass, c, x, diagonal, out);
 }
 
 #if defined(__F16C__)
 // By the instruction that compilers do not find in to_half().
-inline void channel(const StorePass& pass, int c, int x, int width, bool diagonal, Half* out) {
-    constexpr int block = 64;
-    float values[block] = {};
-    for (int begin = 0; begin < width; begin += block) {
-        const int count = width - begin < block ? width - begin : block;
-        channel<float>(pass, c, x + begin, count, diagonal, values);
-        Half halves[block];
-        for (int i = 0; i < count; i += 8)
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(halves + i), _mm256_cvtps_ph(_mm256_loadu_ps(values + i), 0));
-        std::memcpy(out + begin, halves, static_cast<std::size_t>(count) * sizeof(Half));
-    }
+inline void channel(const StorePass& pass, int c, int x, bool diagonal, Half* out) {
+    float values[kStoreBlock];
+    channel<float>(pass, c, x, diagonal, values);
+    for (int i = 0; i < kStoreBlock; i += 8)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(values + i), 0));
 }
 #endif
 
+// 64 bytes past the caches, both sides aligned.
+inline void stream_line(const std::uint8_t* from, std::uint8_t* to) {
+#if defined(__AVX512F__)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_load_si512(from));
+#elif defined(__AVX2__)
+    for (int i = 0; i < 64; i += 32)
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
+                            _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i)));
+#else
+    std::memcpy(to, from, 64);
+#endif
+}
+
+// A block that lies in the first cache, to the batch.
+inline void copy_out(const StorePass& pass, const void* block, void* out, std::size_t bytes) {
+    if (!pass.stream || (reinterpret_cast<std::uintptr_t>(out) | bytes) % 64 != 0) {
+        std::memcpy(out, block, bytes);
+        return;
+    }
+    const auto* from = static_cast<const std::uint8_t*>(block);
+    auto* to = static_cast<std::uint8_t*>(out);
+    for (std::size_t i = 0; i < bytes; i += 64) stream_line(from + i, to + i);
+}
+
 template <class Out>
 void store_planes(const StorePass& pass, bool diagonal) {
-    auto* out = static_cast<Out*>(pass.out);
-    for (int c = 0; c < 3; ++c)
-        channel(pass, c, 0, pass.width, diagonal, out + static_cast<std::size_t>(c) * pass.out_plane);
+    alignas(64) Out block[kStoreBlock];
+    for (int c = 0; c < 3; ++c) {
+        auto* out = static_cast<Out*>(pass.out) + static_cast<std::size_t>(c) * pass.out_plane;
+        for (int x = 0; x < pass.width; x += kStoreBlock) {
+            const int width = pass.width - x < kStoreBlock ? pass.width - x : kStoreBlock;
+            channel(pass, c, x, diagonal, block);
+            copy_out(pass, block, out + x, static_cast<std::size_t>(width) * sizeof(Out));
+        }
+    }
 }
 
 template <int channels, class Out>
 void store_pixels(const StorePass& pass, bool diagonal) {
-    constexpr int block = 64;
-    auto* out = static_cast<Out*>(pass.out);
-    Out values[3][block];
-    for (int x = 0; x < pass.width; x += block, out += block * channels) {
-        const int width = pass.width - x < block ? pass.width - x : block;
-        for (int c = 0; c < 3; ++c) channel(pass, c, x, width, diagonal, values[c]);
-        Out* __restrict to = out;
-        for (int i = 0; i < width; ++i) {
-            to[channels * i] = values[0][i];
-            to[channels * i + 1] = values[1][i];
-            to[channels * i + 2] = values[2][i];
-            if (channels == 4) to[channels * i + 3] = Out{};
+    Out values[3][kStoreBlock];
+    alignas(64) Out block[kStoreBlock * channels];
+    for (int x = 0; x < pass.width; x += kStoreBlock) {
+        const int width = pass.width - x < kStoreBlock ? pass.width - x : kStoreBlock;
+        for (int c = 0; c < 3; ++c) channel(pass, c, x, diagonal, values[c]);
+        for (int i = 0; i < kStoreBlock; ++i) {
+            block[channels * i] = values[0][i];
+            block[channels * i + 1] = values[1][i];
+            block[channels * i + 2] = values[2][i];
+            if (channels == 4) block[channels * i + 3] = Out{};
         }
+        copy_out(pass, block, static_cast<Out*>(pass.out) + static_cast<std::size_t>(x) * channels,
+                 static_cast<std::size_t>(width) * channels * sizeof(Out));
     }
 }
 
