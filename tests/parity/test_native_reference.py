@@ -289,3 +289,23 @@ def test_trailing_bytes_are_tolerated(tmp_path: Path) -> None:
     ]
     np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], results[2])
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("width", [224, 225])
+def test_large_batches_hold_the_same_bytes(dtype: DType, layout: Layout, width: int, tmp_path: Path) -> None:
+    """Batches of 4 MiB and more are stored in another way."""
+    pixels = np.asarray(photograph(50, 60))
+    results = []
+    for n in (1, 32):
+        samples = samples_of([pixels.tobytes()] * n, tmp_path, Codec.RAW)
+        samples.height[:], samples.width[:] = 50, 60
+        one = whole((224, width), (50, 60), MIXING)
+        columns = {
+            name: np.repeat(getattr(one, name), n, axis=0)
+            for name in ("crop", "region", "dest", "flip", "color")
+        }
+        params = ImageParams(size=one.size, fill=one.fill, **columns)
+        results.append(execute(samples, params, tmp_path, Output(dtype, layout), threads=2).images)
+    np.testing.assert_array_equal(results[1], np.repeat(results[0], 32, axis=0))
