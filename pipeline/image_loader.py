@@ -126,7 +126,7 @@ class ImageLoader(Loader):
         self._recipe = Recipe(opened, order, plan, recipe_output, names, on_error, seed, batch_type(names))
         self._schedule(epoch=0, start=0)  # refuses a bad batch_size or last_batch before anything is started
         super().__init__(_identity(self._recipe), len(opened), prefetch)
-        if output == "numpy" and device is None:
+        if device is None and devices.gpu_count() and not adapters.sees_gpu(output):
             device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
         if engine == "auto" and plan.extras:

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 from stoker.errors import ConfigError, MissingDependencyError
 
-__all__ = ["Adapter", "OutputName", "load"]
+__all__ = ["Adapter", "OutputName", "load", "sees_gpu"]
 
 OutputName = Literal["numpy", "torch", "tensorflow", "jax"]
 
@@ -38,13 +38,21 @@ def load(name: str, device: str | None) -> Adapter:
         ConfigError: There is no such adapter.
         MissingDependencyError: The framework is not installed.
     """
+    adapter: Adapter = _module(name).Adapter(device)
+    return adapter
+
+
+def sees_gpu(name: str) -> bool:
+    """Whether the framework as it is installed can hold arrays on a GPU; raises what :func:`load` does."""
+    return bool(_module(name).sees_gpu())
+
+
+def _module(name: str) -> Any:
     if name not in _FRAMEWORKS:
         raise ConfigError(f"output must be one of {', '.join(_FRAMEWORKS)}, found {name!r}")
     try:
-        module = importlib.import_module(f"stoker.pipeline.adapters.{name}")
+        return importlib.import_module(f"stoker.pipeline.adapters.{name}")
     except ImportError as error:
         raise MissingDependencyError(
             f"output={name!r} needs {name}, which is not installed", hint=f"pip install {name}"
         ) from error
-    adapter: Adapter = module.Adapter(device)
-    return adapter

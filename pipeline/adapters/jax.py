@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Adapter"]
+__all__ = ["Adapter", "sees_gpu"]
 
 
 class Adapter:
@@ -41,3 +41,8 @@ class Adapter:
 
     def _place(self, array: Any) -> Any:
         return array if self._device is None else jax.device_put(array, self._device)
+
+
+def sees_gpu() -> bool:
+    """Whether JAX's default backend is a GPU's."""
+    return bool(any(device.platform == "gpu" for device in jax.devices()))

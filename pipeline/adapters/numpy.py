@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-__all__ = ["Adapter"]
+__all__ = ["Adapter", "sees_gpu"]
 
 
 class Adapter:
@@ -37,3 +37,8 @@ class Adapter:
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""
         return images[index]
+
+
+def sees_gpu() -> bool:
+    """NumPy's arrays live on the CPU."""
+    return False

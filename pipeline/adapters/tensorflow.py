@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from stoker.pipeline.loader import Loader
 
-__all__ = ["Adapter", "tf_dataset"]
+__all__ = ["Adapter", "sees_gpu", "tf_dataset"]
 
 
 class Adapter:
@@ -63,3 +63,8 @@ def tf_dataset(loader: Loader) -> Any:
 
     dataset = tf.data.Dataset.from_generator(batches, output_signature=tuple(specs))
     return dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
+
+
+def sees_gpu() -> bool:
+    """Whether this build of TensorFlow finds a GPU."""
+    return bool(tf.config.list_physical_devices("GPU"))

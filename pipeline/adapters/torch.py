@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from stoker.pipeline.loader import Loader
 
-__all__ = ["Adapter", "iterable_dataset"]
+__all__ = ["Adapter", "iterable_dataset", "sees_gpu"]
 
 
 class Adapter:
@@ -65,3 +65,8 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
 def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
     """A view of ``loader`` for code that insists on the type: ``DataLoader(view, batch_size=None)``."""
     return _IterableDataset(loader)
+
+
+def sees_gpu() -> bool:
+    """Whether this build of PyTorch finds a CUDA device."""
+    return bool(torch.cuda.is_available())

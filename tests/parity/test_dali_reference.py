@@ -15,8 +15,11 @@ from PIL import Image
 
 from stoker.augment import (
     CenterCrop,
+    ColorJitter,
     Normalize,
+    RandomGrayscale,
     RandomHorizontalFlip,
+    RandomInvert,
     RandomResizedCrop,
     RandomVerticalFlip,
     Resize,
@@ -122,6 +125,11 @@ def pictures(photographs: list[Path]) -> list[Image.Image]:
         pytest.param((RandomVerticalFlip(), *CROP), id="vertical flips"),
         pytest.param((Resize(50), CenterCrop((70, 60)), RandomVerticalFlip()), id="padded"),
         pytest.param((CenterCrop(700),), id="padded and not resampled"),
+        # No gain above one, which would make two levels of one.
+        pytest.param(
+            (*CROP, RandomGrayscale(0.5), ColorJitter((0.6, 1.0), saturation=(0.2, 1.0))), id="colours mixed"
+        ),
+        pytest.param((*CROP, RandomInvert(0.5)), id="colours inverted"),
     ],
 )
 def test_geometry(opened: Dataset, transforms: Sequence[Transform]) -> None:
