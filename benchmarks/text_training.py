@@ -1,0 +1,284 @@
+"""A small transformer on real text: random batches, buckets, and packed rows, in one plot.
+
+    python -m stoker.benchmarks.text_training [TEXT.jsonl] --epochs 3 --json out.json --png out.png
+
+Each way trains the same network from the same weights, with as many samples a step on average. Packed rows
+confine attention to each sequence, so that a packed sequence has the loss that it has alone: that is
+computed, too. Tokens are those of the text, without padding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import tempfile
+from pathlib import Path
+from time import perf_counter, process_time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import stoker
+from stoker.benchmarks.machine import available_cores, describe
+from stoker.pipeline.bucket_comparison import text_lengths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Transformer", "agreement", "main", "train_once"]
+
+TEXT = Path(stoker.__file__).parents[2] / "examples" / "text" / "gsm8k-1000.jsonl.gz"
+WAYS = ("random", "buckets", "packed")
+_VOCABULARY = 1024
+_BATCH = 32
+_SMOOTH = 400  # samples
+
+
+class Transformer(nn.Module):
+    """Decoder-only, before-norm: token ids (B, T) int64 to logits (B, T, vocabulary) float32.
+
+    Args:
+        vocabulary: Number of token ids.
+        positions: Longest sequence.
+        width: Channels.
+        layers: Blocks.
+        heads: Of attention.
+    """
+
+    def __init__(
+        self, vocabulary: int, positions: int, width: int = 64, layers: int = 2, heads: int = 4
+    ) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocabulary, width)
+        self.positions = nn.Embedding(positions, width)
+        self.blocks = nn.ModuleList([_Block(width, heads) for _ in range(layers)])
+        self.norm = nn.LayerNorm(width)
+        self.output = nn.Linear(width, vocabulary)
+
+    def forward(self, ids: Any, position_ids: Any, segment_ids: Any = None) -> Any:
+        """Logits; with (B, T) segment ids a token sees only what comes before it in its own sequence."""
+        mask = None
+        if segment_ids is not None:
+            same = segment_ids[:, :, None] == segment_ids[:, None, :]
+            mask = (same & torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).tril())[:, None]
+        hidden = self.tokens(ids) + self.positions(position_ids)
+        for block in self.blocks:
+            hidden = block(hidden, mask)
+        return self.output(self.norm(hidden))
+
+
+class _Block(nn.Module):
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.before = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        self.inputs = nn.Linear(width, 3 * width)
+        self.merge = nn.Linear(width, width)
+        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, hidden: Any, mask: Any) -> Any:
+        batch, length, width = hidden.shape
+        parts = self.inputs(self.before[0](hidden)).view(batch, length, 3, self.heads, -1)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        # Padding on the right comes after every token, so a causal mask alone keeps it out.
+        seen = nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=mask is None
+        )
+        hidden = hidden + self.merge(seen.transpose(1, 2).reshape(batch, length, width))
+        return hidden + self.feed(self.before[1](hidden))
+
+
+def loss_of(network: nn.Module, batch: Any) -> Any:
+    """Sum of the losses of all tokens that are predicted, and their number."""
+    segments = getattr(batch, "segment_ids", None)
+    logits = network(batch.input_ids, batch.position_ids, segments)
+    labels = batch.labels[:, 1:]
+    total = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
+    return total, int((labels >= 0).sum())
+
+
+def counts(batch: Any) -> tuple[int, int]:
+    """Sequences and tokens of a batch, without padding."""
+    if hasattr(batch, "segment_ids"):
+        return int(batch.segment_ids.max(dim=1).values.sum()), int((batch.segment_ids > 0).sum())
+    return len(batch.input_ids), int(batch.lengths.sum())
+
+
+def loaders(dataset: Path, way: str, **options: Any) -> stoker.TextLoader:
+    """The loader of one way to make batches; one step has :data:`_BATCH` sequences, on average."""
+    columns = ["input_ids", "position_ids", "labels"]
+    if way == "packed":
+        rows = max(1, round(_BATCH * float(text_lengths(stoker.open(dataset)).mean()) / options["pack"]))
+        return stoker.TextLoader(
+            dataset, batch_size=rows, output="torch", columns=[*columns, "segment_ids"], **options
+        )
+    del options["pack"]
+    buckets = {"random": None, "buckets": 8}[way]
+    return stoker.TextLoader(
+        dataset, batch_size=_BATCH, buckets=buckets, output="torch", columns=[*columns, "lengths"], **options
+    )
+
+
+def train_once(
+    dataset: Path, way: str, *, pack: int, epochs: int, seed: int
+) -> tuple[nn.Module, dict[str, Any]]:
+    """Train from fixed weights; what was seen and how long it took."""
+    torch.manual_seed(seed)
+    network = Transformer(_vocabulary(dataset), pack)
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
+    loader = loaders(dataset, way, pack=pack, shuffle=True, seed=seed)
+    samples, losses, tokens, padded = [0], [], 0, 0
+    wall, cpu = perf_counter(), process_time()
+    for _ in range(epochs):
+        for batch in loader:
+            total, predicted = loss_of(network, batch)
+            optimizer.zero_grad()
+            (total / predicted).backward()
+            optimizer.step()
+            sequences, real = counts(batch)
+            samples.append(samples[-1] + sequences)
+            losses.append(float(total.detach()) / predicted)
+            tokens += real
+            padded += batch.input_ids.numel()
+    wall, cpu = perf_counter() - wall, process_time() - cpu
+    return network, {
+        "samples": samples[1:],
+        "losses": losses,
+        "tokens": tokens,
+        "padding_percent": 100 * (1 - tokens / padded),
+        "tokens_per_second": tokens / wall,
+        "tokens_per_cpu_second": tokens / cpu,
+        "shapes": len(loader.shapes()),
+        "waited_share": loader.stats().waited_share,
+    }
+
+
+@torch.inference_mode()
+def mean_loss(network: nn.Module, dataset: Path, way: str, pack: int) -> float:
+    """Mean loss of the tokens of a whole dataset."""
+    total, predicted = 0.0, 0
+    for batch in loaders(dataset, way, pack=pack):
+        some, number = loss_of(network, batch)
+        total, predicted = total + float(some), predicted + number
+    return total / predicted
+
+
+def agreement(network: nn.Module, dataset: Path, pack: int) -> dict[str, float]:
+    """The mean loss of the same sequences with the same weights, padded and packed."""
+    return {way: mean_loss(network, dataset, way, pack) for way in ("buckets", "packed")}
+
+
+def _vocabulary(dataset: Path) -> int:
+    return int(stoker.open(dataset).manifest.options["vocab_size"] or 0)
+
+
+def learn_tokenizer(text: Path, field: str, path: Path) -> None:
+    """Byte pairs, learned from the text itself, as a tokenizers file."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    data = text.read_bytes()
+    lines = (gzip.decompress(data) if text.suffix == ".gz" else data).decode().splitlines()
+    texts = [json.loads(line)[field] for line in lines]
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=_VOCABULARY, special_tokens=["[PAD]"], initial_alphabet=alphabet, show_progress=False
+    )
+    made.train_from_iterator(texts, trainer)
+    made.save(str(path))
+
+
+def plot(runs: dict[str, dict[str, Any]], path: Path, title: str) -> None:
+    """Loss against samples seen, and tokens of text a second."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(5, 3))
+    colors = dict(zip(WAYS, ("#8c8c8c", "#4c72b0", "#dd8452"), strict=True))
+    for way, run in runs.items():
+        left.plot(*_smoothed(run["samples"], run["losses"]), color=colors[way], label=way)
+    left.set(xlabel="samples seen", ylabel=f"loss, nats a token (mean of {_SMOOTH} samples)")
+    left.legend()
+    bars = right.bar(
+        list(runs), [run["tokens_per_second"] for run in runs.values()], color=[colors[way] for way in runs]
+    )
+    labels = [
+        f"{run['tokens_per_second']:,.0f}\n{run['padding_percent']:.1f} % padding" for run in runs.values()
+    ]
+    right.bar_label(bars, labels)
+    right.margins(y=0.18)
+    right.set(ylabel="tokens of text a second, training")
+    figure.suptitle(title)
+    figure.savefig(path, dpi=120)
+
+
+def _smoothed(samples: Sequence[int], losses: Sequence[float]) -> tuple[Any, Any]:
+    width = max(1, _SMOOTH * len(samples) // samples[-1])
+    means = np.convolve(losses, np.ones(width) / width, "valid")
+    return np.array(samples[width - 1 :]), means
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run and print one line for each way."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("text", nargs="?", type=Path, default=TEXT, help="JSON Lines, .gz or not")
+    parser.add_argument("--field", default="answer", help="which field of them")
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--png", type=Path)
+    given = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        shards = Path(folder, "shards")
+        learn_tokenizer(given.text, given.field, Path(folder, "tokenizer.json"))
+        stoker.convert_text(
+            given.text,
+            shards,
+            tokenizer=Path(folder, "tokenizer.json"),
+            fields=[given.field],
+            val="10%",
+            seed=0,
+        )
+        document = compare(shards, epochs=given.epochs, seed=given.seed)
+    if given.json:
+        given.json.write_text(json.dumps(document, indent=1) + "\n")
+    if given.png:
+        plot(document["runs"], given.png, f"{given.text.name}, {document['machine']['cpu']}")
+
+
+def compare(shards: Path, *, epochs: int, seed: int) -> dict[str, Any]:
+    """Train each way; everything that is known of it."""
+    longest = max(int(text_lengths(stoker.open(shards / split)).max()) for split in ("train", "val"))
+    pack = -(-max(longest, 512) // 64) * 64
+    runs: dict[str, dict[str, Any]] = {}
+    agreements = {}
+    for way in WAYS:
+        network, runs[way] = train_once(shards / "train", way, pack=pack, epochs=epochs, seed=seed)
+        runs[way]["held_out_loss"] = mean_loss(network, shards / "val", "buckets", pack)
+        agreements[way] = agreement(network, shards / "val", pack)
+        _say(way, runs[way], agreements[way])
+    return {
+        "machine": describe(available_cores()),
+        "torch": torch.__version__,
+        "pack": pack,
+        "epochs": epochs,
+        "runs": runs,
+        "agreement": agreements,
+    }
+
+
+def _say(way: str, run: dict[str, Any], same: dict[str, float]) -> None:
+    print(
+        f"{way:8} {run['tokens_per_second']:9,.0f} tokens/s, {run['tokens_per_cpu_second']:9,.0f} a CPU second, "
+        f"padding {run['padding_percent']:5.2f} %, held-out loss {run['held_out_loss']:.4f}, "
+        f"packed or not it differs by {abs(same['packed'] - same['buckets']):.1e}"
+    )
+
+
+if __name__ == "__main__":
+    main()
