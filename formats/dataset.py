@@ -242,15 +242,16 @@ class Dataset:
             CorruptRecordError: The bytes are not those that were written; names shard, record, key.
             OSError: The data file cannot be read.
         """
-        sample = self.samples([position])
-        shard, offset, length = int(sample.shard[0]), int(sample.offset[0]), int(sample.length[0])
+        row = int(self._to_rows([position])[0])
+        names = ("shard", "offset", "length", "crc")
+        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in names)
         if not 0 <= shard < len(self.data_files):
             raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
         if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
             raise self.error(position, "the index points outside the shard")
         with open_regular(self.data_files[shard]) as (descriptor, _):
             data = read_at(descriptor, offset, length)
-        if len(data) != length or crc32c(data) != sample.crc[0]:
+        if len(data) != length or crc32c(data) != crc:
             raise self.error(position, "the payload's checksum does not match")
         return data
 

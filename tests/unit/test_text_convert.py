@@ -34,11 +34,8 @@ def ids_of(folder: Path) -> dict[str, list[int]]:
     """Token ids by key, from the payloads."""
     dataset = stoker.open(folder)
     kind = str(dataset.manifest.options["dtype"])
-    columns = [dataset.column(name) for name in ("shard", "offset", "length")]
-    return {
-        key: np.frombuffer(dataset.data_files[shard].read_bytes()[offset : offset + length], kind).tolist()
-        for key, shard, offset, length in zip(dataset.keys(np.arange(len(dataset))), *columns, strict=True)
-    }
+    keys = dataset.keys(np.arange(len(dataset)))
+    return {key: np.frombuffer(dataset.read(row), kind).tolist() for row, key in enumerate(keys)}
 
 
 @pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
