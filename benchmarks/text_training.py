@@ -130,7 +130,7 @@ def train_once(
     network = Transformer(_vocabulary(dataset), pack)
     optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3)
     loader = loaders(dataset, way, pack=pack, shuffle=True, seed=seed)
-    samples, losses, tokens, padded = [0], [], 0, 0
+    samples, losses, predictions, tokens, padded = [0], [], [], 0, 0
     wall, cpu = perf_counter(), process_time()
     for _ in range(epochs):
         for batch in loader:
@@ -140,13 +140,15 @@ def train_once(
             optimizer.step()
             sequences, real = counts(batch)
             samples.append(samples[-1] + sequences)
-            losses.append(float(total.detach()) / predicted)
+            losses.append(float(total.detach()))
+            predictions.append(predicted)
             tokens += real
             padded += batch.input_ids.numel()
     wall, cpu = perf_counter() - wall, process_time() - cpu
     return network, {
         "samples": samples[1:],
         "losses": losses,
+        "predicted": predictions,
         "tokens": tokens,
         "padding_percent": 100 * (1 - tokens / padded),
         "tokens_per_second": tokens / wall,
@@ -201,7 +203,7 @@ def plot(runs: dict[str, dict[str, Any]], path: Path, title: str) -> None:
     left, right = figure.subplots(1, 2, width_ratios=(5, 3))
     colors = dict(zip(WAYS, ("#8c8c8c", "#4c72b0", "#dd8452"), strict=True))
     for way, run in runs.items():
-        left.plot(*_smoothed(run["samples"], run["losses"]), color=colors[way], label=way)
+        left.plot(*_smoothed(run), color=colors[way], label=way)
     left.set(xlabel="samples seen", ylabel=f"loss, nats a token (mean of {_SMOOTH} samples)")
     left.legend()
     bars = right.bar(
@@ -217,10 +219,12 @@ def plot(runs: dict[str, dict[str, Any]], path: Path, title: str) -> None:
     figure.savefig(path, dpi=120)
 
 
-def _smoothed(samples: Sequence[int], losses: Sequence[float]) -> tuple[Any, Any]:
-    width = max(1, _SMOOTH * len(samples) // samples[-1])
-    means = np.convolve(losses, np.ones(width) / width, "valid")
-    return np.array(samples[width - 1 :]), means
+def _smoothed(run: dict[str, Any]) -> tuple[Any, Any]:
+    """Mean loss of the tokens of so many steps as see :data:`_SMOOTH` samples; batches differ in tokens."""
+    samples = np.array(run["samples"])
+    window = np.ones(max(1, _SMOOTH * len(samples) // int(samples[-1])))
+    sums, numbers = (np.convolve(run[name], window, "valid") for name in ("losses", "predicted"))
+    return samples[len(window) - 1 :], sums / numbers
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -96,6 +96,17 @@ def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:
     assert max(max(ids) for ids in ids_of(tmp_path / "d").values()) == 70_003
 
 
+def test_a_tokenizers_file_travels_with_the_dataset(tmp_path: Path, source: Path) -> None:
+    stoker.convert_text(source, tmp_path / "words", overwrite=True)
+    (tmp_path / "my.json").write_bytes((tmp_path / "words" / "tokenizer.json").read_bytes())
+    stoker.convert_text(source, tmp_path / "d", tokenizer=tmp_path / "my.json")
+    assert ids_of(tmp_path / "d") == ids_of(tmp_path / "words")
+    assert (tmp_path / "d" / "tokenizer.json").read_bytes() == (tmp_path / "my.json").read_bytes()
+    options = stoker.open(tmp_path / "d").manifest.options
+    assert options["tokenizer"] == "my.json"
+    assert options["tokenizer_digest"] == hashlib.sha256((tmp_path / "my.json").read_bytes()).hexdigest()
+
+
 def test_lines_without_tokens_are_skipped_counted_and_named(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_bytes(b"one\n\n  \nb\xff\ntwo")

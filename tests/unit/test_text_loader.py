@@ -17,11 +17,11 @@ N = 97
 
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """97 samples of two fields of bytes; sample i has 1 + i % 30 and 1 + i % 7 tokens, all of them i."""
+    """97 samples of two fields of bytes; sample i has 1 + i % 30 and 1 + i % 7 tokens, all different."""
     folder = tmp_path_factory.mktemp("text")
     for name, period in (("q", 30), ("a", 7)):
-        lines = [chr(i + 32) * (1 + i % period) for i in range(95)] + ["zz", "zzz"]
-        (folder / f"t.{name}").write_text("\n".join(lines).replace("\x7f", "~"))
+        lines = ["".join(chr(33 + (i * i + j) % 90) for j in range(1 + i % period)) for i in range(N)]
+        (folder / f"t.{name}").write_text("\n".join(lines))
     stoker.convert_text([folder / "t.q", folder / "t.a"], folder / "d", tokenizer="bytes", shards=3, seed=1)
     return folder / "d"
 
@@ -220,13 +220,18 @@ def test_what_is_too_long_is_refused_truncated_or_split(
     for options in ({"pack": 10}, {"max_length": 10}, {"buckets": [4, 10]}):
         with pytest.raises(ConfigError, match=r"row \d+ has"):
             make(shards, **options)
-        cut = make(shards, too_long="truncate", **options)
-        tokens = sum(int((batch[1] > 0).sum()) for batch in cut)
-        assert tokens == sum(min(len(q), 10) for q, _ in sequences.values())
-    split = make(shards, pack=10, too_long="split")
-    assert sum(int((batch.segment_ids > 0).sum()) for batch in split) == sum(
-        len(q) for q, _ in sequences.values()
-    )
+        batches = list(make(shards, too_long="truncate", **options))
+        found = np.concatenate([batch.input_ids[batch[1] > 0] for batch in batches])
+        expected = [token for q, _ in sequences.values() for token in q[:10]]
+        assert sorted(found.tolist()) == sorted(expected)
+    pieces = [q[begin : begin + 10] for q, _ in sequences.values() for begin in range(0, len(q), 10)]
+    found = [
+        row[segment == number].tolist()
+        for batch in make(shards, pack=10, too_long="split")
+        for row, segment in zip(batch.input_ids, batch.segment_ids, strict=True)
+        for number in range(1, segment.max() + 1)
+    ]
+    assert sorted(found) == sorted(pieces)
 
 
 def test_two_fields_have_two_lengths(shards: Path, sequences: dict[int, tuple[list[int], list[int]]]) -> None:
