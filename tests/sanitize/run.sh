@@ -13,9 +13,6 @@ build=${BUILD:-$root/build/sanitize}
 seconds=${FUZZ_SECONDS:-30}
 compiler=${CXX:-c++}
 
-# A folder to import from that comes before any installed stoker; -S keeps editable installs out of the way.
-packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-
 prepare() { # kind, compiler flags
     mkdir -p "$build/$1/site/stoker"
     cmake -S "$root" -B "$build/$1" -DCMAKE_BUILD_TYPE=Debug -DPython_EXECUTABLE="$(command -v "$python")" \
@@ -25,21 +22,28 @@ prepare() { # kind, compiler flags
         ln -sfn "$(readlink -f "$entry")" "$build/$1/site/stoker/$(basename "$entry")"
     done
     ln -sfn "$build/$1"/_native.*.so "$build/$1/site/stoker/"
+    # This folder comes before an installed stoker, in child processes too; an editable install must not step
+    # in front of it.
+    cat >"$build/$1/site/sitecustomize.py" <<END
+import sys
+sys.meta_path[:] = [finder for finder in sys.meta_path if "ScikitBuild" not in type(finder).__name__]
+END
 }
 
 sanitized() { # kind, libraries to preload; then a command line for Python
     kind=$1 preload=$2
     shift 2
     # A new address space layout may lie where ThreadSanitizer keeps its shadow.
-    env PYTHONPATH="$build/$kind/site:$packages" LD_PRELOAD="$preload" STOKER_SANITIZED=1 \
+    env PYTHONPATH="$build/$kind/site" LD_PRELOAD="$preload" \
         OPENBLAS_NUM_THREADS=1 PYTHONMALLOC=malloc \
         ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
         UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
         TSAN_OPTIONS=halt_on_error=1:exitcode=66:suppressions="$root/tests/sanitize/thread.supp" \
-        setarch -R "$python" -S "$@"
+        setarch -R "$python" "$@"
 }
 
 check() { # kind, libraries to preload
+    sanitized "$1" "$2" -c "from stoker import _native; assert _native.__file__.startswith('$build/$1'), _native.__file__"
     echo "== $1: tests"
     sanitized "$1" "$2" -m pytest -q -p no:cacheprovider "$root"/tests/*/test_native_*.py
     echo "== $1: fuzzer, $seconds s"
