@@ -1,6 +1,6 @@
 """Train a small Keras network on photographs with TensorFlow.
 
-python examples/keras.py [SHARDS] [EPOCHS]
+python examples/keras_fit.py [SHARDS] [EPOCHS]
 """
 
 from __future__ import annotations
