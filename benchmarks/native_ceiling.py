@@ -153,7 +153,10 @@ def _finish(under_way: deque[tuple[_native.Job, npt.NDArray[np.uint8]]]) -> None
 
 
 def measure(workload: Workload, threads: Sequence[int], rounds: int) -> dict[str, Any]:
-    """Interleaved passes of every kind; the first round warms up and does not count."""
+    """Interleaved passes of every kind; the first round warms up and does not count.
+
+    Of raw pixels ``decode`` is what is left without resizing: to read, and to compare the checksum.
+    """
     kinds = [(count, decode_only) for count in threads for decode_only in (True, False)]
     runs: dict[tuple[int, bool], list[Run]] = {kind: [] for kind in kinds}
     pools = {count: _native.Pool(count) for count in threads}
