@@ -136,6 +136,17 @@ def test_it_goes_on_after_any_batch(shards: Path, options: dict[str, Any]) -> No
         assert same(rest[: len(whole) - stop], whole[stop:])
 
 
+def test_it_goes_on_again_and_again(shards: Path) -> None:
+    whole = list(make(shards))
+    state, found = make(shards).state_dict(), []
+    while state["epoch"] == 0:
+        loader = make(shards)
+        loader.load_state_dict(state)
+        found += _take(loader, 2)
+        state = loader.state_dict()
+    assert same(found, whole)
+
+
 def _passes(loader: stoker.TextLoader, number: int) -> list[list[Any]]:
     return [list(loader) for _ in range(number)]
 
@@ -212,6 +223,16 @@ def test_packed_rows_hold_whole_sequences_apart_from_each_other(
                 assert position[segment == number].tolist() == list(range(len(found[-1])))
     assert sorted(found) == sorted(q for q, _ in sequences.values())
     assert len(shapes) == len(loader.shapes())
+
+
+def test_who_shares_a_packed_row_changes_from_epoch_to_epoch(shards: Path) -> None:
+    def rows(loader: stoker.TextLoader) -> set[bytes]:
+        return {row.tobytes() for batch in loader for row in batch.input_ids}
+
+    shuffled = make(shards, pack=40)
+    assert rows(shuffled) != rows(shuffled)
+    fixed = make(shards, pack=40, shuffle=False)
+    assert rows(fixed) == rows(fixed)
 
 
 def test_what_is_too_long_is_refused_truncated_or_split(

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import ConfigError, SourceError
+from stoker.formats import text_source
 from stoker.formats.listing import Skip
 from stoker.formats.text_lines import open_lines
 from stoker.formats.text_source import open_text
@@ -98,6 +99,17 @@ def test_what_is_not_utf8_is_left_out(tmp_path: Path) -> None:
     assert found[0] == ("good",)
     assert isinstance(found[1], Skip)
     assert (found[1].key, found[1].reason) == ("a.txt:2", "not UTF-8")
+
+
+def test_a_line_that_is_too_long_is_left_out_and_never_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(text_source, "_LONGEST", 8)
+    found = all_texts([write(tmp_path / "a.txt", b"short\nmuch too long\nlast\n")])
+    assert (found[0], found[2]) == (("short",), ("last",))
+    assert isinstance(found[1], Skip)
+    assert (found[1].key, found[1].reason) == ("a.txt:2", "line too long")
+    assert isinstance(all_texts([write(tmp_path / "b.txt", b"much too long\n")])[0], Skip)
 
 
 @pytest.mark.parametrize(
