@@ -67,13 +67,18 @@ Payload DataFile::read(std::int64_t offset, std::int64_t length, std::vector<std
 }
 
 void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcept {
-    if (map_ == nullptr) {
-        ::posix_fadvise(fd_, offset, length, POSIX_FADV_WILLNEED);
-        return;
-    }
+    // Linux reads no more ahead for one call than the device's readahead or its largest request, whichever is
+    // more, and forgets the rest in silence; 128 KiB is its smallest default. It merges what is adjacent.
+    constexpr std::int64_t most = 128 << 10;
     static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
-    const std::int64_t first = offset / page * page;
-    ::madvise(map_ + first, static_cast<std::size_t>(offset + length - first), MADV_WILLNEED);
+    const std::int64_t end = offset + length;
+    for (std::int64_t at = offset / page * page; at < end; at += most) {
+        const std::int64_t bytes = std::min(most, end - at);
+        if (map_ == nullptr)
+            ::posix_fadvise(fd_, at, bytes, POSIX_FADV_WILLNEED);
+        else
+            ::madvise(map_ + at, static_cast<std::size_t>(bytes), MADV_WILLNEED);
+    }
 }
 
 std::vector<Range> joined(std::vector<Range> ranges, std::int64_t gap) {

@@ -1,10 +1,13 @@
 """The functions of the C++ module, one by one."""
 
+import ctypes
 import io
+import mmap
 import os
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +141,18 @@ class TestProbe:
                 _native.probe(encode(smooth(20, 30), "PNG")[:length])
 
 
+def resident(descriptor: int, size: int) -> float:
+    """Share of a file's pages that are in the page cache."""
+    with mmap.mmap(descriptor, size, prot=mmap.PROT_READ) as mapping:
+        pages = np.zeros(-(-size // mmap.PAGESIZE), np.uint8)
+        address = np.frombuffer(mapping, np.uint8)
+        libc = ctypes.CDLL(None, use_errno=True)
+        place = [ctypes.c_void_p(array.ctypes.data) for array in (address, pages)]
+        assert libc.mincore(place[0], ctypes.c_size_t(size), place[1]) == 0
+        del address
+        return float((pages & 1).mean())
+
+
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
@@ -176,6 +191,23 @@ class TestShards:
     def test_will_need(self, path: Path, mapped: bool) -> None:
         shards = _native.Shards([str(path)], [200], mapped)
         shards.will_need(np.array([0, 0], np.int32), np.array([150, 3]), np.array([50, 0]))
+
+    @pytest.mark.parametrize("mapped", [True, False])
+    def test_all_that_is_needed_is_read_ahead(self, tmp_path: Path, mapped: bool) -> None:
+        """However long the range: Linux cuts off what one call asks for."""
+        path, size = tmp_path / "large", 24 << 20
+        path.write_bytes(bytes(size))
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if resident(file.fileno(), size) > 0:
+                pytest.skip("this file system keeps everything in memory")
+            shards = _native.Shards([str(path)], [size], mapped)
+            shards.will_need(np.zeros(1, np.int32), np.zeros(1, np.int64), np.array([size]))
+            until = time.monotonic() + 20
+            while resident(file.fileno(), size) < 1 and time.monotonic() < until:
+                time.sleep(0.01)
+            assert resident(file.fileno(), size) == 1
 
     def test_errors_of_the_system_keep_their_kind(self, path: Path) -> None:
         with pytest.raises(FileNotFoundError, match="gone"):
