@@ -7,9 +7,12 @@ payload may pass unnoticed.
 
 from __future__ import annotations
 
+import ctypes
+import os
+import weakref
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -230,11 +233,19 @@ class _Batch:
 class _Pipe:
     """A DALI pipeline of one graph, with as many batches under way as the settings allow."""
 
+    alive: ClassVar[weakref.WeakSet[_Pipe]] = weakref.WeakSet()
+
     def __init__(self, graph: Graph, settings: _Settings) -> None:
         self._graph = graph
         self._settings = settings
         self._pipe = _build(graph, settings)
+        self.alive.add(self)
         self._prime()
+
+    def abandon(self) -> None:
+        """Never free the pipeline: in a forked child its threads are gone, and freeing it waits for them."""
+        inner, self._pipe._pipe = self._pipe._pipe, None
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
 
     def start(self, batch: _Batch) -> None:
         for name, data in batch.inputs().items():
@@ -265,6 +276,14 @@ class _Pipe:
         self._pipe.schedule_run()
         for _ in range(self._settings.depth):
             self._pipe.outputs()
+
+
+def _abandon_pipes() -> None:
+    for pipe in _Pipe.alive:
+        pipe.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_pipes)
 
 
 def _one_pixel_params(graph: Graph) -> ImageParams:
