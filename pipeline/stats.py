@@ -100,7 +100,7 @@ class Stats:
         busiest = max(("planning", "executing", "handing over"), key=lambda name: self.producer[name])
         advice = {
             "planning": "Python planning and payload checks take the time: use larger batches.",
-            "executing": "Decoding takes the time: use more threads, smaller stored images, or a GPU engine.",
+            "executing": "Reading and decoding take the time: use more threads or store smaller samples.",
             "handing over": "Copying to the framework takes the time: use a smaller dtype.",
         }[busiest]
         return f"The loader is the limit: the loop waited {self.waited_share:.0%} of the time. {advice}"
