@@ -59,15 +59,12 @@ class Transformer(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, vocabulary)
 
-    def forward(self, ids: Any, position_ids: Any, segment_ids: Any = None) -> Any:
-        """Logits; with (B, T) segment ids a token sees only what comes before it in its own sequence."""
-        mask = None
-        if segment_ids is not None:
-            same = segment_ids[:, :, None] == segment_ids[:, None, :]
-            mask = (same & torch.ones(ids.shape[1], ids.shape[1], dtype=torch.bool).tril())[:, None]
+    def forward(self, ids: Any, position_ids: Any, cu_seqlens: Any = None) -> Any:
+        """Logits; with ``cu_seqlens`` a token sees only what comes before it in its own sequence."""
+        lengths = None if cu_seqlens is None else [n for n in cu_seqlens.diff().tolist() if n]
         hidden = self.tokens(ids) + self.positions(position_ids)
         for block in self.blocks:
-            hidden = block(hidden, mask)
+            hidden = block(hidden, lengths)
         return self.output(self.norm(hidden))
 
 
@@ -80,22 +77,30 @@ class _Block(nn.Module):
         self.merge = nn.Linear(width, width)
         self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
 
-    def forward(self, hidden: Any, mask: Any) -> Any:
+    def forward(self, hidden: Any, lengths: list[int] | None) -> Any:
         batch, length, width = hidden.shape
         parts = self.inputs(self.before[0](hidden)).view(batch, length, 3, self.heads, -1)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
-        # Padding on the right comes after every token, so a causal mask alone keeps it out.
-        seen = nn.functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, is_causal=mask is None
-        )
-        hidden = hidden + self.merge(seen.transpose(1, 2).reshape(batch, length, width))
+        if lengths is None:
+            # Padding on the right comes after every token, so a causal mask alone keeps it out.
+            seen = _attention(parts)
+        else:
+            # What kernels of variable-length attention do on a GPU: no pair across sequences is computed.
+            flat = parts.flatten(0, 1)[None].split(lengths, dim=1)
+            seen = torch.cat([_attention(sequence) for sequence in flat], dim=1)
+        hidden = hidden + self.merge(seen.reshape(batch, length, width))
         return hidden + self.feed(self.before[1](hidden))
+
+
+def _attention(parts: Any) -> Any:
+    """Causal attention: (B, T, 3, heads, C) queries, keys and values to (B, T, heads, C)."""
+    query, key, value = parts.permute(2, 0, 3, 1, 4)
+    seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+    return seen.transpose(1, 2)
 
 
 def loss_of(network: nn.Module, batch: Any) -> Any:
     """Sum of the losses of all tokens that are predicted, and their number."""
-    segments = getattr(batch, "segment_ids", None)
-    logits = network(batch.input_ids, batch.position_ids, segments)
+    logits = network(batch.input_ids, batch.position_ids, getattr(batch, "cu_seqlens", None))
     labels = batch.labels[:, 1:]
     total = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
     return total, int((labels >= 0).sum())
@@ -114,7 +119,11 @@ def loaders(dataset: Path, way: str, **options: Any) -> stoker.TextLoader:
     if way == "packed":
         rows = max(1, round(_BATCH * float(text_lengths(stoker.open(dataset)).mean()) / options["pack"]))
         return stoker.TextLoader(
-            dataset, batch_size=rows, output="torch", columns=[*columns, "segment_ids"], **options
+            dataset,
+            batch_size=rows,
+            output="torch",
+            columns=[*columns, "segment_ids", "cu_seqlens"],
+            **options,
         )
     del options["pack"]
     buckets = {"random": None, "buckets": 8}[way]
