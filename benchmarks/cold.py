@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PEERS", "evict", "measure"]
 
-PEERS = ("stoker", "tfdata-plain", "dali", "torch")
+PEERS = ("stoker", "stoker-no-read-ahead", "tfdata-plain", "dali", "torch")
 
 
 def evict(paths: Sequence[Path]) -> None:

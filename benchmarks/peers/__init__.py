@@ -18,6 +18,7 @@ __all__ = ["PEERS", "TITLES", "load_peer"]
 
 PEERS = {
     "stoker": "stoker_native:StokerNative",
+    "stoker-no-read-ahead": "stoker_native:StokerWithoutReadAhead",
     "stoker-dali": "stoker_dali:StokerDali",
     "torch": "torch_loader:TorchLoader",
     "tfdata": "tfdata:TFData",
@@ -30,6 +31,7 @@ PEERS = {
 
 TITLES = {
     "stoker": "Stoker, native engine",
+    "stoker-no-read-ahead": "Stoker, no read-ahead",
     "stoker-dali": "Stoker, dali engine",
     "torch": "PyTorch DataLoader",
     "tfdata": "tf.data, antialiased",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from stoker.benchmarks.peers.base import Settings, Source
 
-__all__ = ["StokerNative"]
+__all__ = ["StokerNative", "StokerWithoutReadAhead"]
 
 
 class StokerNative:
@@ -25,6 +25,7 @@ class StokerNative:
     packages: tuple[str, ...] = ("stoker", "numpy")
     lead = 0
     engine = "native"
+    read_ahead = 8
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
         """Open the dataset and start the engine."""
@@ -41,6 +42,7 @@ class StokerNative:
             last_batch="drop",
             engine=self.engine,
             num_threads=settings.num_threads,
+            read_ahead=self.read_ahead,
         )
         return ()
 
@@ -52,3 +54,9 @@ class StokerNative:
     def close(self) -> None:
         """Close the loader."""
         self._loader.close()
+
+
+class StokerWithoutReadAhead(StokerNative):
+    """The same, with nothing asked for before it is needed."""
+
+    read_ahead = 0
