@@ -195,13 +195,18 @@ def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planne
 
 
 def _ahead(batches: Iterator[_Planned], engine: Engine, distance: int) -> Iterator[_Planned]:
-    """The same batches, their bytes asked for ``distance`` batches before."""
+    """The same batches, their bytes asked for up to ``distance`` batches before.
+
+    The first batch is not kept waiting: the distance grows by two with each batch that is started.
+    """
     waiting: deque[_Planned] = deque()
+    reach = 0
     for planned in batches:
         if distance and len(planned):
             with contextlib.suppress(ValueError):  # a place outside its file is told when it is read
                 engine.read_ahead(planned.samples)
         waiting.append(planned)
-        if len(waiting) > distance:
+        if len(waiting) > reach:
+            reach = min(distance, reach + 2)
             yield waiting.popleft()
     yield from waiting
