@@ -100,7 +100,7 @@ class ImageLoader(Loader):
         dtype: DType | None = None,
         layout: Layout = "NCHW",
         num_threads: int | None = None,
-        prefetch: int = 3,
+        prefetch: int = 4,
         read_ahead: int = 8,
         on_error: OnError = "raise",
         max_pixels: int = DEFAULT_MAX_PIXELS,
@@ -139,7 +139,7 @@ class ImageLoader(Loader):
             engine_device,
             self._recipe,
             num_threads=threads,
-            depth=min(prefetch, max(2, -(-2 * threads // batch_size))),
+            depth=min(prefetch, _depth(engine_name, threads, batch_size)),
             batch_size=batch_size,
             max_pixels=max_pixels,
             verify=verify,
@@ -271,6 +271,13 @@ def _engine(name: str, device: str, recipe: Recipe, **settings: Any) -> Engine:
     from stoker.pipeline.engines.native import NativeEngine
 
     return NativeEngine(files, sizes, recipe.output, **settings)
+
+
+def _depth(engine: str, threads: int, batch_size: int) -> int:
+    """Batches under way that keep an engine's threads busy."""
+    if engine == "dali":
+        return 4  # two left them idle for a twelfth of the time: each operator waits for its last sample
+    return max(2, -(-2 * threads // batch_size))
 
 
 def _check_extras(engine: Engine, plan: ImagePlan) -> None:
