@@ -18,49 +18,15 @@ import numpy as np
 
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
 from stoker.pipeline.engines.base import Output, Result, Status, Work
+from stoker.pipeline.engines.dali_feed import Batch, Graph, one_pixel_params
 from stoker.pipeline.engines.payloads import BLACK_PIXEL, Payload, PayloadReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
-    from stoker.augment.params import ImageParams
     from stoker.formats.samples import Samples
 
 __all__ = ["DaliEngine"]
-
-
-@dataclass(frozen=True)
-class Graph:
-    """What a pipeline must be able to do; one is built for each graph that occurs.
-
-    Attributes:
-        size: Height and width of the output.
-        padded: Some ``dest`` does not fill the output.
-        fill: RGB of what lies outside ``dest``.
-        vertical: Some sample is mirrored vertically.
-        mixing: Some sample's colour matrix mixes channels, or empties one.
-    """
-
-    size: tuple[int, int]
-    padded: bool
-    fill: tuple[int, ...]
-    vertical: bool
-    mixing: bool
-
-    @classmethod
-    def of(cls, params: ImageParams) -> Graph:
-        """The smallest graph that executes ``params``."""
-        padded = bool((params.dest != np.array((0, 0, *params.size))).any())
-        fill = tuple(int(v) for v in params.fill) if padded else (0, 0, 0)
-        return cls(params.size, padded, fill, bool(params.flip[:, 1].any()), _mixes(params.color))
-
-
-def _mixes(color: npt.NDArray[np.float32]) -> bool:
-    scale = np.einsum("nii->ni", color[:, :, :3])
-    diagonal = scale[:, :, None] * np.eye(3, dtype=np.float32)
-    return not np.array_equal(color[:, :, :3], diagonal) or bool((scale == 0).any())
 
 
 class DaliEngine:
@@ -105,12 +71,12 @@ class DaliEngine:
         self._settings = _Settings(output, device, num_threads, max(1, depth), batch_size)
         self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
         self._pipes: dict[Graph, _Pipe] = {}
-        self._under_way: deque[_Batch] = deque()
+        self._under_way: deque[Batch] = deque()
 
     def submit(self, work: Work) -> None:
         """Check the payloads of a batch and start it."""
         payloads = [self._reader.read(work.samples, i) for i in range(len(work.samples))]
-        batch = _Batch(Graph.of(work.params), work.params, payloads)
+        batch = Batch(Graph.of(work.params), work.params, payloads)
         self._pipe(batch.graph).start(batch)
         self._under_way.append(batch)
 
@@ -142,14 +108,14 @@ class DaliEngine:
             self._pipes[graph] = _Pipe(graph, self._settings)
         return self._pipes[graph]
 
-    def _salvage(self, batch: _Batch, error: RuntimeError) -> Any:
+    def _salvage(self, batch: Batch, error: RuntimeError) -> Any:
         """Images of a batch that failed as a whole: find what DALI cannot decode and leave it out.
 
         A pipeline that raised is not used again, so the batches behind this one are started anew.
         """
         self._pipes.clear()
         for i, payload in enumerate(batch.payloads):
-            alone = _Batch(batch.graph, batch.params, [payload], only=i)
+            alone = Batch(batch.graph, batch.params, [payload], only=i)
             try:
                 self._run(alone)
             except RuntimeError as reason:
@@ -164,7 +130,7 @@ class DaliEngine:
             for waiting in self._under_way:
                 self._pipe(waiting.graph).start(waiting)
 
-    def _run(self, batch: _Batch) -> Any:
+    def _run(self, batch: Batch) -> Any:
         pipe = self._pipe(batch.graph)
         pipe.start(batch)
         return pipe.finish()
@@ -188,48 +154,6 @@ class _Settings:
         return int(number or 0)
 
 
-@dataclass(frozen=True)
-class _Batch:
-    """Payloads and parameters; ``only`` narrows the parameters to one sample."""
-
-    graph: Graph
-    params: ImageParams
-    payloads: list[Payload]
-    only: int | None = None
-
-    def inputs(self) -> dict[str, Any]:
-        """What the graph's external sources are fed, by name."""
-        chosen = slice(None) if self.only is None else slice(self.only, self.only + 1)
-        params = self.params
-        crop, region, dest, color = (
-            array[chosen].copy() for array in (params.crop, params.region, params.dest, params.color)
-        )
-        bad = [i for i, payload in enumerate(self.payloads) if payload.status != Status.OK]
-        # One black pixel over all of the output, and its colours left as they are: zeros.
-        crop[bad], region[bad], dest[bad] = (0, 0, 1, 1), (0, 0, 1, 1), (0, 0, *params.size)
-        color[bad] = np.eye(3, 4)
-        feeds = {
-            "payload": [payload.data for payload in self.payloads],
-            "anchor": crop[:, :2],
-            "shape": crop[:, 2:],
-            "roi_start": (region[:, :2] - crop[:, :2]).astype(np.float32),
-            "roi_end": (region[:, 2:] - crop[:, :2]).astype(np.float32),
-            "horizontal": params.flip[chosen, 0].astype(np.int32),
-        }
-        if self.graph.mixing:
-            feeds["color"] = color
-        else:
-            # DALI computes (x - mean) / stddev; ours is scale * x + shift.
-            scale = np.einsum("nii->ni", color[:, :, :3])
-            feeds |= {"mean": -color[:, :, 3] / scale, "stddev": 1 / scale}
-        if self.graph.vertical:
-            feeds["vertical"] = params.flip[chosen, 1].astype(np.int32)
-        if self.graph.padded:
-            feeds["dest_size"] = dest[:, 2:].astype(np.float32)
-            feeds["dest_anchor"] = -dest[:, :2]
-        return feeds
-
-
 class _Pipe:
     """A DALI pipeline of one graph, with as many batches under way as the settings allow."""
 
@@ -247,7 +171,7 @@ class _Pipe:
         inner, self._pipe._pipe = self._pipe._pipe, None
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
 
-    def start(self, batch: _Batch) -> None:
+    def start(self, batch: Batch) -> None:
         for name, data in batch.inputs().items():
             self._pipe.feed_input(name, data if name == "payload" else np.ascontiguousarray(data))
         self._pipe.schedule_run()
@@ -268,8 +192,8 @@ class _Pipe:
         DALI's first ``schedule_run`` starts as many runs as the queue is deep and wants inputs for
         all of them; after this each call starts one.
         """
-        params = _one_pixel_params(self._graph)
-        batch = _Batch(self._graph, params, [Payload(BLACK_PIXEL)])
+        params = one_pixel_params(self._graph)
+        batch = Batch(self._graph, params, [Payload(BLACK_PIXEL)])
         for name, data in batch.inputs().items():
             for _ in range(self._settings.depth):
                 self._pipe.feed_input(name, data if name == "payload" else np.ascontiguousarray(data))
@@ -284,21 +208,6 @@ def _abandon_pipes() -> None:
 
 
 os.register_at_fork(after_in_child=_abandon_pipes)
-
-
-def _one_pixel_params(graph: Graph) -> ImageParams:
-    from stoker.augment.params import ImageParams
-
-    one = np.array([[0, 0, 1, 1]], dtype=np.int32)
-    return ImageParams(
-        size=graph.size,
-        crop=one,
-        region=one.astype(np.float64),
-        dest=np.array([[0, 0, *graph.size]], dtype=np.int32),
-        flip=np.zeros((1, 2), dtype=np.bool_),
-        color=np.eye(3, 4, dtype=np.float32)[None],
-        fill=np.array(graph.fill, dtype=np.uint8),
-    )
 
 
 def _build(graph: Graph, settings: _Settings) -> Any:

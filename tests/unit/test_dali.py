@@ -14,7 +14,8 @@ from stoker.errors import ConfigError, EngineError
 from stoker.formats import dataset as datasets
 from stoker.pipeline.engines import dali
 from stoker.pipeline.engines.base import Output, Status, Work
-from stoker.pipeline.engines.dali import DaliEngine, Graph
+from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali_feed import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
