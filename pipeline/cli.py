@@ -1,4 +1,4 @@
-"""The command line: ``stoker convert | index | verify | info | bench | doctor``.
+"""The command line; ``stoker --help`` lists its commands.
 
 Commands are thin: each reads its options, calls one public function and prints what it returns. What a
 command needs is imported when it runs, so that ``stoker --help`` is instant.
