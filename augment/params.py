@@ -39,7 +39,7 @@ class ImageParams:
     ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255.
 
     Fields that are None by default ask for more. An engine that does not know one must refuse
-    parameters in which it is set: see :meth:`extras`.
+    parameters in which it is set: see :meth:`needs`.
 
     Attributes:
         size: Height and width of the output, pixels, the same for all samples.
@@ -72,10 +72,11 @@ class ImageParams:
     def __len__(self) -> int:
         return len(self.crop)
 
-    def extras(self) -> tuple[str, ...]:
-        """Names of the optional fields that are set."""
-        optional = (field.name for field in fields(self) if field.default is None)
-        return tuple(name for name in optional if getattr(self, name) is not None)
+    def needs(self) -> frozenset[str]:
+        """Names of the optional fields that are set; for ``steps`` those of its steps' classes."""
+        optional = {field.name for field in fields(self) if field.default is None} - {"steps"}
+        steps = {type(step).__name__ for step in self.steps or ()}
+        return frozenset(name for name in optional if getattr(self, name) is not None) | steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,9 +110,9 @@ class ImagePlan:
         return any(transform.draws for transform in self.transforms)
 
     @property
-    def extras(self) -> tuple[str, ...]:
-        """Optional fields of :class:`ImageParams` that this plan sets, whatever is drawn."""
-        return _probe(self).extras()
+    def needs(self) -> frozenset[str]:
+        """What engines must execute for this plan beyond resampling and one colour matrix, by name."""
+        return _probe(self).needs()
 
     def draw(
         self,

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
 from operator import index
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 from stoker.pipeline import adapters, devices
-from stoker.pipeline.batch import ColumnSpec, batch_type
-from stoker.pipeline.engines.base import DType, Layout, Output
-from stoker.pipeline.images import ImageStage, OnError, Recipe
+from stoker.pipeline.batch import ColumnSpec
+from stoker.pipeline.engines.make import check_needs, depth, executes, make_engine
+from stoker.pipeline.image_recipe import OnError, make_recipe
+from stoker.pipeline.images import ImageStage
 from stoker.pipeline.loader import Loader
-from stoker.pipeline.order import BlockShuffle, FullShuffle, LastBatch, Order, Schedule, Sequential
+from stoker.pipeline.order import BlockShuffle, LastBatch, Schedule
 from stoker.pipeline.ranks import available_cores, find_ranks
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
 
-    from stoker.augment.params import ImagePlan
     from stoker.augment.transforms import Transform
     from stoker.formats.dataset import Dataset
-    from stoker.pipeline.engines.base import Engine
+    from stoker.pipeline.engines.base import DType, Layout
 
 __all__ = ["DEFAULT_MAX_PIXELS", "ImageLoader"]
-
-# As Arrow names them; these are what a column of a batch can hold.
-_NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
-    "halffloat",
-    "float",
-    "double",
-}
 
 DEFAULT_MAX_PIXELS = 178_956_970
 """The largest image that Pillow, too, agrees to decode: twice its ``Image.MAX_IMAGE_PIXELS``."""
@@ -109,43 +100,50 @@ class ImageLoader(Loader):
     ) -> None:
         if read_ahead < 0:
             raise ConfigError(f"read_ahead must be at least 0, found {read_ahead}")
-        if on_error not in ("raise", "skip", "replace"):
-            raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
         if num_threads is not None and num_threads < 1:
             raise ConfigError(f"num_threads must be at least 1, found {num_threads}")
         seed = index(seed)  # NumPy's integers too: a checkpoint knows one kind
         self._ranks = find_ranks(rank, world_size)
-        opened = _open(dataset)
-        plan = _plan(transforms, dtype)
-        order = _order(len(opened), shuffle, seed)
         self._batch_size = batch_size
         self._read_ahead = read_ahead
         self._last_batch: LastBatch = last_batch
-        names = _columns(columns, opened, last_batch)
-        recipe_output = Output(plan.dtype, layout)
-        self._recipe = Recipe(opened, order, plan, recipe_output, names, on_error, seed, batch_type(names))
+        self._recipe = make_recipe(
+            dataset,
+            transforms,
+            shuffle=shuffle,
+            seed=seed,
+            last_batch=last_batch,
+            columns=columns,
+            dtype=dtype,
+            layout=layout,
+            on_error=on_error,
+        )
         self._schedule(epoch=0, start=0)  # refuses a bad batch_size or last_batch before anything is started
-        super().__init__(_identity(self._recipe), len(opened), prefetch)
+        super().__init__(self._recipe.identity, self._recipe.order.n, prefetch)
         if device is None and devices.gpu_count() and not adapters.sees_gpu(output):
             device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
-        if engine == "auto" and plan.extras:
-            engine = "reference"
+        needs = self._recipe.plan.needs
         engine_name, engine_device = devices.choose(engine, device, self._ranks.local_rank)
+        if engine == "auto" and not executes(engine_name, needs):
+            engine_name, engine_device = ("native" if executes("native", needs) else "reference"), "cpu"
+        check_needs(engine_name, needs)
         wanted = device or (None if engine_device == "cpu" else engine_device)
         self._adapter = adapters.load(output, wanted and devices.place(wanted, self._ranks.local_rank))
-        self._engine = _engine(
+        opened = self._recipe.dataset
+        self._engine = make_engine(
             engine_name,
             engine_device,
-            self._recipe,
+            [str(path) for path in opened.data_files],
+            opened.data_sizes,
+            self._recipe.output,
             num_threads=threads,
-            depth=min(prefetch, _depth(engine_name, threads, batch_size)),
+            depth=min(prefetch, depth(engine_name, threads, batch_size)),
             batch_size=batch_size,
             max_pixels=max_pixels,
             verify=verify,
             mapped=mapped,
         )
-        _check_extras(self._engine, plan)
 
     def __repr__(self) -> str:
         return (
@@ -202,89 +200,3 @@ class ImageLoader(Loader):
 
     def _release(self) -> None:
         self._engine.close()
-
-
-def _open(dataset: Dataset | str | os.PathLike[str]) -> Dataset:
-    from stoker.formats import dataset as datasets
-
-    opened = dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
-    if not len(opened):
-        raise ConfigError("the dataset has no samples", path=opened.path)
-    if opened.manifest.kind != "image":
-        raise ConfigError(
-            f"ImageLoader reads images, and this dataset holds {opened.manifest.kind}", path=opened.path
-        )
-    return opened
-
-
-def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
-    from stoker.augment.params import compile_image
-
-    return compile_image(transforms, dtype)
-
-
-def _order(n: int, shuffle: bool | BlockShuffle, seed: int) -> Order:
-    if isinstance(shuffle, BlockShuffle):
-        return replace(shuffle, n=n, seed=seed)
-    if not isinstance(shuffle, bool):
-        raise ConfigError(f"shuffle must be True, False or a BlockShuffle, found {shuffle!r}")
-    return FullShuffle(n, seed) if shuffle else Sequential(n)
-
-
-def _columns(columns: Sequence[str], dataset: Dataset, last_batch: LastBatch) -> tuple[str, ...]:
-    names = tuple(columns)
-    if last_batch == "pad" and "mask" not in names:
-        names = (*names, "mask")
-    types = dataset.index.types
-    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in _NUMBERS)}
-    for name in names:
-        if name not in known:
-            raise ConfigError(f"columns: there is no {name!r}", hint=f"There are {', '.join(sorted(known))}.")
-    if not names:
-        raise ConfigError("columns must name at least one column")
-    return names
-
-
-def _identity(recipe: Recipe) -> dict[str, Any]:
-    """What decides the order and the pixels, as JSON leaves it."""
-    identity = {
-        "dataset": recipe.dataset.fingerprint,
-        "seed": recipe.seed,
-        "order": repr(recipe.order),
-        "transforms": recipe.plan.to_json(),
-    }
-    return cast("dict[str, Any]", json.loads(json.dumps(identity)))
-
-
-def _engine(name: str, device: str, recipe: Recipe, **settings: Any) -> Engine:
-    files = [str(path) for path in recipe.dataset.data_files]
-    sizes = recipe.dataset.data_sizes
-    if name == "dali":
-        from stoker.pipeline.engines.dali import DaliEngine
-
-        return DaliEngine(files, sizes, recipe.output, device=device, **settings)
-    del settings["batch_size"]
-    if name == "reference":
-        from stoker.pipeline.engines.reference import ReferenceEngine
-
-        return ReferenceEngine(files, sizes, recipe.output, **settings)
-    from stoker.pipeline.engines.native import NativeEngine
-
-    return NativeEngine(files, sizes, recipe.output, **settings)
-
-
-def _depth(engine: str, threads: int, batch_size: int) -> int:
-    """Batches under way that keep an engine's threads busy."""
-    if engine == "dali":
-        return 4  # two left them idle for a twelfth of the time: each operator waits for its last sample
-    return max(2, -(-2 * threads // batch_size))
-
-
-def _check_extras(engine: Engine, plan: ImagePlan) -> None:
-    missing = set(plan.extras) - engine.extras
-    if missing:
-        engine.close()
-        raise ConfigError(
-            f"engine={engine.name!r} does not execute what the transforms need: {', '.join(sorted(missing))}",
-            hint="engine='auto' or 'reference' executes all transforms, more slowly.",
-        )

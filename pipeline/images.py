@@ -6,7 +6,7 @@ import contextlib
 from collections import deque
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,21 +14,18 @@ from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, S
 from stoker.pipeline.engines.base import Result, Status, Work
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from stoker.augment.params import ImagePlan
-    from stoker.formats.dataset import Dataset
     from stoker.formats.samples import Samples
     from stoker.pipeline.adapters import Adapter
-    from stoker.pipeline.engines.base import Engine, Output
-    from stoker.pipeline.order import Order, Schedule
+    from stoker.pipeline.engines.base import Engine
+    from stoker.pipeline.image_recipe import Recipe
+    from stoker.pipeline.order import Schedule
     from stoker.pipeline.stats import Clock
 
-__all__ = ["ImageStage", "OnError", "Recipe"]
-
-OnError = Literal["raise", "skip", "replace"]
+__all__ = ["ImageStage"]
 
 # Positions whose order is worked out at once: its cost is that of a NumPy call, not of a position.
 _ORDER_CHUNK = 4096
@@ -41,20 +38,6 @@ _MEANING = {
     Status.TRUNCATED: (DecodeError, "the image is truncated"),
     Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels"),
 }
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """What a loader makes of samples, the same in every epoch."""
-
-    dataset: Dataset
-    order: Order
-    plan: ImagePlan
-    output: Output
-    columns: tuple[str, ...]
-    on_error: OnError
-    seed: int
-    batch: Callable[..., Any]
 
 
 @dataclass(frozen=True)

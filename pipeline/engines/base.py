@@ -94,8 +94,8 @@ class Engine(Protocol):
 
     name: str
     device: str
-    extras: frozenset[str]
-    """Optional fields of ImageParams that it executes."""
+    executes: frozenset[str]
+    """What it executes of :meth:`stoker.augment.params.ImageParams.needs`."""
     under_way_limit: int
     """Batches that may be submitted and not collected: enough to keep its threads busy."""
 

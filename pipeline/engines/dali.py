@@ -49,7 +49,7 @@ class DaliEngine:
     """
 
     name = "dali"
-    extras: frozenset[str] = frozenset()
+    executes: frozenset[str] = frozenset()
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class NativeEngine:
 
     name = "native"
     device = "cpu"
-    extras: frozenset[str] = frozenset()
+    executes: frozenset[str] = frozenset()
 
     def __init__(
         self,

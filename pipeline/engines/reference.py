@@ -45,7 +45,7 @@ class ReferenceEngine:
 
     name = "reference"
     device = "cpu"
-    extras = frozenset({"mean", "steps", "warp", "erase"})
+    executes = frozenset({"mean", "warp", "erase", "Affine", "Table", "Autocontrast", "Equalize"})
 
     def __init__(
         self,

@@ -115,7 +115,7 @@ def test_any_mixture_can_be_executed_and_stays_in_range(chain, more, sources, se
     plan = compile_image([*chain, *more, CenterCrop(12), RandomErasing(), Normalize((0,) * 3, (1,) * 3)])
     height, width = np.array(sources).T
     params = plan.draw(height, width, np.arange(len(sources)), seed, 0)
-    assert params.extras() == plan.extras
+    assert params.needs() == plan.needs
     for i, (h, w) in enumerate(sources):
         pixels = np.random.default_rng(i).integers(0, 256, (h, w, 3), np.uint8)
         image = execute(params, i, pixels)

@@ -73,7 +73,7 @@ def test_the_value_has_the_units_of_its_place(transforms, dtype, expected):
 
 def test_the_box_is_overwritten_after_colour_and_nothing_else():
     params = draw([ColorJitter((0.5, 0.5)), RandomErasing(1, value=(1, 2, 3))], 20)
-    assert params.extras() == ("erase",)
+    assert params.needs() == {"erase"}
     for i, (top, left, height, width) in enumerate(params.erase[0].box.tolist()):
         expected = np.full((40, 60, 3), 128)
         expected[top : top + height, left : left + width] = 1, 2, 3

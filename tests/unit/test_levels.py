@@ -150,10 +150,10 @@ def test_steps_are_as_few_as_can_be():
 
 def test_colour_after_the_last_step_is_not_a_step():
     params = draw(KEEP, RandomSolarize(128), ColorJitter(0.4, 0.4), Normalize())
-    assert params.extras() == ("mean", "steps")
+    assert params.needs() == {"mean", "Table"}
     assert len(params.steps) == 1
     params = draw(KEEP, ColorJitter(0.4, 0.4), RandomSolarize(128), ColorJitter(0.4))
-    assert params.extras() == ("steps",)
+    assert params.needs() == {"Affine", "Table"}
 
 
 def test_an_image_of_which_nothing_is_left_takes_the_steps_too():

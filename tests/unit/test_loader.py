@@ -314,13 +314,13 @@ def test_threads_are_shared_with_the_ranks_of_the_machine(
     asked = []
     monkeypatch.setattr(image_loader, "available_cores", lambda: 12)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    make = image_loader._engine
+    make = image_loader.make_engine
 
     def spy(*arguments: Any, num_threads: int, **settings: Any) -> Any:
         asked.append(num_threads)
         return make(*arguments, num_threads=1, **settings)
 
-    monkeypatch.setattr(image_loader, "_engine", spy)
+    monkeypatch.setattr(image_loader, "make_engine", spy)
     load(rank=0, world_size=4, num_threads=None)
     assert asked == [3]
 

@@ -222,7 +222,7 @@ def test_a_resize_after_a_warp():
 
 def test_the_canvas_is_the_image_before_the_first_warp():
     params = draw([Resize((40, 50)), TURN, RandomResizedCrop(16), RandomRotation(10)])
-    assert params.extras() == ("warp",)
+    assert params.needs() == {"warp"}
     assert (params.warp.canvas, params.size) == ((40, 50), (16, 16))
     assert params.dest[0].tolist() == [0, 0, 40, 50]
     assert params.warp.matrix.shape == (1, 3, 3)

@@ -1,0 +1,68 @@
+"""Making the engine that a loader asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from stoker.pipeline.engines.base import Engine, Output
+
+__all__ = ["check_needs", "depth", "executes", "make_engine"]
+
+
+def _engine_class(name: str) -> type[Any]:
+    if name == "dali":
+        from stoker.pipeline.engines.dali import DaliEngine
+
+        return DaliEngine
+    if name == "reference":
+        from stoker.pipeline.engines.reference import ReferenceEngine
+
+        return ReferenceEngine
+    from stoker.pipeline.engines.native import NativeEngine
+
+    return NativeEngine
+
+
+def make_engine(
+    name: str,
+    device: str,
+    files: Sequence[str],
+    sizes: Sequence[int],
+    output: Output,
+    *,
+    batch_size: int,
+    **settings: Any,
+) -> Engine:
+    """The engine ``name`` on ``device``; ``settings`` are those that all engines have."""
+    if name == "dali":
+        settings |= {"device": device, "batch_size": batch_size}
+    engine: Engine = _engine_class(name)(files, sizes, output, **settings)
+    return engine
+
+
+def depth(engine: str, threads: int, batch_size: int) -> int:
+    """Batches under way that keep an engine's threads busy."""
+    if engine == "dali":
+        return 4  # two left them idle for a twelfth of the time: each operator waits for its last sample
+    return max(2, -(-2 * threads // batch_size))
+
+
+def executes(engine: str, needs: frozenset[str]) -> bool:
+    """Whether the engine executes all of ``needs``; see :attr:`stoker.augment.params.ImagePlan.needs`."""
+    known: frozenset[str] = _engine_class(engine).executes
+    return needs <= known
+
+
+def check_needs(engine: str, needs: frozenset[str]) -> None:
+    """ConfigError that says what the transforms need and the engine does not execute."""
+    if not executes(engine, needs):
+        missing = ", ".join(sorted(needs - _engine_class(engine).executes))
+        raise ConfigError(
+            f"engine={engine!r} does not execute what the transforms need: {missing}",
+            hint="engine='auto' takes one that does; 'reference' executes all transforms, slowly.",
+        )

@@ -1,0 +1,124 @@
+"""What an image loader makes of samples, checked and put together from its arguments."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from stoker.errors import ConfigError
+from stoker.pipeline.batch import batch_type
+from stoker.pipeline.engines.base import DType, Layout, Output
+from stoker.pipeline.order import BlockShuffle, FullShuffle, LastBatch, Order, Sequential
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+    from stoker.augment.params import ImagePlan
+    from stoker.augment.transforms import Transform
+    from stoker.formats.dataset import Dataset
+
+__all__ = ["OnError", "Recipe", "make_recipe"]
+
+OnError = Literal["raise", "skip", "replace"]
+
+# As Arrow names them; these are what a column of a batch can hold.
+_NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
+    "halffloat",
+    "float",
+    "double",
+}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a loader makes of samples, the same in every epoch."""
+
+    dataset: Dataset
+    order: Order
+    plan: ImagePlan
+    output: Output
+    columns: tuple[str, ...]
+    on_error: OnError
+    seed: int
+    batch: Callable[..., Any]
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the order and the pixels, as JSON leaves it."""
+        identity = {
+            "dataset": self.dataset.fingerprint,
+            "seed": self.seed,
+            "order": repr(self.order),
+            "transforms": self.plan.to_json(),
+        }
+        return cast("dict[str, Any]", json.loads(json.dumps(identity)))
+
+
+def make_recipe(
+    dataset: Dataset | str | os.PathLike[str],
+    transforms: Sequence[Transform],
+    *,
+    shuffle: bool | BlockShuffle,
+    seed: int,
+    last_batch: LastBatch,
+    columns: Sequence[str],
+    dtype: DType | None,
+    layout: Layout,
+    on_error: OnError,
+) -> Recipe:
+    """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
+
+    Raises:
+        ConfigError: An argument cannot be meant as given.
+        DatasetError: The path is no dataset that can be read.
+    """
+    if on_error not in ("raise", "skip", "replace"):
+        raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
+    opened = _open(dataset)
+    plan = _plan(transforms, dtype)
+    order = _order(len(opened), shuffle, seed)
+    names = _columns(columns, opened, last_batch)
+    return Recipe(opened, order, plan, Output(plan.dtype, layout), names, on_error, seed, batch_type(names))
+
+
+def _open(dataset: Dataset | str | os.PathLike[str]) -> Dataset:
+    from stoker.formats import dataset as datasets
+
+    opened = dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
+    if not len(opened):
+        raise ConfigError("the dataset has no samples", path=opened.path)
+    if opened.manifest.kind != "image":
+        raise ConfigError(
+            f"ImageLoader reads images, and this dataset holds {opened.manifest.kind}", path=opened.path
+        )
+    return opened
+
+
+def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
+    from stoker.augment.params import compile_image
+
+    return compile_image(transforms, dtype)
+
+
+def _order(n: int, shuffle: bool | BlockShuffle, seed: int) -> Order:
+    if isinstance(shuffle, BlockShuffle):
+        return replace(shuffle, n=n, seed=seed)
+    if not isinstance(shuffle, bool):
+        raise ConfigError(f"shuffle must be True, False or a BlockShuffle, found {shuffle!r}")
+    return FullShuffle(n, seed) if shuffle else Sequential(n)
+
+
+def _columns(columns: Sequence[str], dataset: Dataset, last_batch: LastBatch) -> tuple[str, ...]:
+    names = tuple(columns)
+    if last_batch == "pad" and "mask" not in names:
+        names = (*names, "mask")
+    types = dataset.index.types
+    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in _NUMBERS)}
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"columns: there is no {name!r}", hint=f"There are {', '.join(sorted(known))}.")
+    if not names:
+        raise ConfigError("columns must name at least one column")
+    return names
