@@ -23,21 +23,38 @@ class ColumnSpec:
         name: The column.
         dtype: NumPy's name of the element type, "bfloat16", or "str".
         shape: Without the first axis, which is the batch; None where a size differs from batch to batch.
+        ragged: The column is a list of arrays, one a sample, of this shape, whose first size differs.
     """
 
     name: str
     dtype: str
     shape: tuple[int | None, ...]
+    ragged: bool = False
 
 
 @lru_cache(maxsize=64)
 def batch_type(columns: tuple[str, ...]) -> Callable[..., Any]:
     """The named tuple of these columns: ``images, labels = batch`` and ``batch.image`` both work.
 
+    Batches pickle, for queues between processes.
+
     Raises:
         ConfigError: A column's name is no Python name, or stands twice.
     """
+    return type("Batch", (_named_tuple(columns),), {"__slots__": (), "__reduce__": _reduce})
+
+
+def _named_tuple(columns: tuple[str, ...]) -> type[Any]:
     try:
-        return namedtuple("Batch", columns)
+        return namedtuple("_named_tuple", columns)
     except ValueError as error:
         raise ConfigError(f"columns={columns!r}: {error}") from error
+
+
+# Pickle finds a class by its module and name; a batch's it can only make again.
+def _reduce(batch: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    return _batch, (batch._fields, tuple(batch))
+
+
+def _batch(columns: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    return batch_type(columns)(*values)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from stoker.errors import ConfigError
@@ -20,3 +23,11 @@ def test_it_unpacks_and_has_names() -> None:
 def test_names_must_be_names(columns: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="columns="):
         batch_type(columns)
+
+
+def test_it_pickles() -> None:
+    batch = batch_type(("image", "label"))([1], "two")
+    again = pickle.loads(pickle.dumps(batch))
+    assert again == batch
+    assert type(again) is type(batch)
+    assert copy.deepcopy(batch) == batch
