@@ -15,35 +15,18 @@ if TYPE_CHECKING:
 
     from stoker.augment.frame import Frame
 
-__all__ = ["Size", "Transform"]
+__all__ = ["Description", "Size", "Transform"]
 
 Size = tuple[int, int]
 """Height and width, pixels."""
 
 
 @dataclass(frozen=True)
-class Transform:
-    """Base of all transforms.
+class Description:
+    """Arguments as data: compares by value, prints as it was written, and has a form that JSON can hold.
 
-    A transform is data: it compares by value, prints as it was written, and is saved by
-    :mod:`stoker.augment.recipe`. What it does to a batch is decided by :meth:`decide`, from random
-    numbers that are handed to it, and executed by an engine.
-
-    Attributes:
-        draws: Random numbers it wants for each sample.
-        late: Whether it follows all geometry and colour; what is not late cannot stand after it.
+    Saved and loaded by :mod:`stoker.augment.recipe`.
     """
-
-    draws: ClassVar[int] = 0
-    late: ClassVar[bool] = False
-
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
-        """Compose this transform onto ``frame``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
-        raise NotImplementedError
-
-    def output_size(self, size: Size | None) -> Size | None:
-        """Size of the image after this transform where it is the same for all samples, else None."""
-        return size
 
     def to_dict(self) -> dict[str, Any]:
         """The name and all arguments, in types that JSON has."""
@@ -80,6 +63,30 @@ class Transform:
         """An argument that is a probability."""
         value = getattr(self, name)
         self.check(name, is_finite(value) and 0 <= value <= 1, "a probability, 0 to 1")
+
+
+@dataclass(frozen=True)
+class Transform(Description):
+    """Base of all transforms.
+
+    What it does to a batch is decided by :meth:`decide`, from random numbers that are handed to it,
+    and executed by an engine.
+
+    Attributes:
+        draws: Random numbers it wants for each sample.
+        late: Whether it follows all geometry and colour; what is not late cannot stand after it.
+    """
+
+    draws: ClassVar[int] = 0
+    late: ClassVar[bool] = False
+
+    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+        """Compose this transform onto ``frame``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
+        raise NotImplementedError
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """Size of the image after this transform where it is the same for all samples, else None."""
+        return size
 
 
 def is_count(value: object) -> bool:
