@@ -1,22 +1,20 @@
 """MixUp and CutMix: samples of a batch mixed in pairs, with labels that are shares of classes.
 
-As all transforms they only decide: :class:`MixParams` says which pairs and how much. They act on the
-finished batch, after the engine.
-
-Two things differ from torchvision.transforms.v2: every sample has a share of its own, keyed as all
-random numbers are, where torchvision draws one for the batch; and labels come as integers.
+They act on the finished batch, see :mod:`stoker.augment.batch`. Two things differ from
+torchvision.transforms.v2: every sample has a share of its own, keyed as all random numbers are, where
+torchvision draws one for the batch; and images may still be uint8.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from stoker.augment.batch import BatchParams, BatchTransform, Layout, from_float32, one_hot, to_float32
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.transforms.base import is_finite
-from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,14 +22,14 @@ if TYPE_CHECKING:
     Float = npt.NDArray[np.float64]
     Samples = npt.NDArray[np.int64]
 
-__all__ = ["CutMix", "MixParams", "MixUp", "mix_images", "mix_labels"]
+__all__ = ["CutMix", "MixParams", "MixUp"]
 
 _MIXUP, _CUTMIX = -1, -2
 """Positions that key the random numbers: before those of any list of transforms."""
 
 
 @dataclass(frozen=True)
-class MixParams:
+class MixParams(BatchParams):
     """How N images and their labels are mixed with those of others in the batch.
 
     Attributes:
@@ -49,9 +47,37 @@ class MixParams:
     def __len__(self) -> int:
         return len(self.partner)
 
+    def images(self, images: npt.NDArray[Any], layout: Layout = "NCHW") -> npt.NDArray[Any]:
+        """Mix pixels, in float32; see :class:`~stoker.augment.batch.BatchParams`."""
+        mixed: npt.NDArray[Any] = images.copy()
+        for i in np.flatnonzero(self.share < 1).tolist():
+            own, other = to_float32(images[i]), to_float32(images[self.partner[i]])
+            mixed[i] = from_float32(self.share[i] * own + (1 - self.share[i]) * other, images.dtype)
+        for i, rows, columns in self._boxes():
+            box = np.s_[:, rows, columns] if layout == "NCHW" else np.s_[rows, columns]
+            mixed[i][box] = images[self.partner[i]][box]
+        return mixed
+
+    def labels(self, labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float32]:
+        """Labels in the shares of ``label_share``; see :class:`~stoker.augment.batch.BatchParams`."""
+        soft = one_hot(labels, num_classes)
+        share = self.label_share[:, None]
+        return np.asarray(share * soft + (1 - share) * soft[self.partner])
+
+    def segmentation(self, masks: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Masks, of which CutMix replaces the same boxes; see :class:`~stoker.augment.batch.BatchParams`."""
+        mixed: npt.NDArray[Any] = masks.copy()
+        for i, rows, columns in self._boxes():
+            mixed[i, rows, columns] = masks[self.partner[i], rows, columns]
+        return mixed
+
+    def _boxes(self) -> list[tuple[int, slice, slice]]:
+        boxes = enumerate(self.box.tolist())
+        return [(i, slice(top, top + h), slice(left, left + w)) for i, (top, left, h, w) in boxes]
+
 
 @dataclass(frozen=True)
-class MixUp:
+class MixUp(BatchTransform):
     """Add two images, and their labels, in shares that follow Beta(alpha, alpha) (Zhang et al., 2018).
 
     Args:
@@ -60,11 +86,13 @@ class MixUp:
 
     alpha: float = 1.0
 
+    columns: ClassVar[frozenset[str]] = frozenset({"label"})
+
     def __post_init__(self) -> None:
-        _check_alpha(self, self.alpha)
+        _check_alpha(self)
 
     def draw(self, samples: Samples, size: tuple[int, int], seed: int, epoch: int) -> MixParams:
-        """Decide for a batch: rows of its samples, (N,) int64, and ``size`` of its images.
+        """Decide for a batch; see :class:`~stoker.augment.batch.BatchTransform`.
 
         The partner is the sample before, as in torchvision, the last one for the first.
         """
@@ -75,7 +103,7 @@ class MixUp:
 
 
 @dataclass(frozen=True)
-class CutMix:
+class CutMix(BatchTransform):
     """Replace a box of the image by that of another (Yun et al., 2019).
 
     The box has the image's aspect ratio and an area whose share follows Beta(alpha, alpha) before it
@@ -87,8 +115,10 @@ class CutMix:
 
     alpha: float = 1.0
 
+    columns: ClassVar[frozenset[str]] = frozenset({"label", "segmentation"})
+
     def __post_init__(self) -> None:
-        _check_alpha(self, self.alpha)
+        _check_alpha(self)
 
     def draw(self, samples: Samples, size: tuple[int, int], seed: int, epoch: int) -> MixParams:
         """Decide for a batch; see :meth:`MixUp.draw`."""
@@ -101,38 +131,6 @@ class CutMix:
         label_share = 1 - np.prod(stop - start, axis=1) / np.prod(extent)
         n = len(samples)
         return MixParams(_before(n), np.ones(n, np.float32), box, label_share.astype(np.float32))
-
-
-def mix_images(
-    params: MixParams, images: npt.NDArray[np.floating], layout: Literal["NCHW", "NHWC", "NHWC4"] = "NCHW"
-) -> npt.NDArray[np.floating]:
-    """Mix a batch of images of a NumPy float type, (N, ...) as ``layout`` says; returns a new array."""
-    other = images[params.partner]
-    share = params.share.astype(np.float32)[:, None, None, None]
-    mixed = (share * images + (1 - share) * other).astype(images.dtype)
-    for i, (top, left, height, width) in enumerate(params.box.tolist()):
-        rows, columns = slice(top, top + height), slice(left, left + width)
-        box = (i, slice(None), rows, columns) if layout == "NCHW" else (i, rows, columns)
-        mixed[box] = other[box]
-    return mixed
-
-
-def mix_labels(
-    params: MixParams, labels: npt.NDArray[np.integer], num_classes: int
-) -> npt.NDArray[np.float32]:
-    """Soft labels, (N, num_classes) float32, whose rows sum to 1, of labels (N,) in 0..num_classes - 1.
-
-    Raises:
-        ConfigError: A label out of range.
-    """
-    outside = (labels < 0) | (labels >= num_classes)
-    if outside.any():
-        raise ConfigError(f"labels must lie within 0 to {num_classes - 1}; found {labels[outside][0]}")
-    soft = np.zeros((len(labels), num_classes), np.float32)
-    rows = np.arange(len(labels))
-    soft[rows, labels] = params.label_share
-    soft[rows, labels[params.partner]] += 1 - params.label_share
-    return soft
 
 
 def _before(n: int) -> npt.NDArray[np.int64]:
@@ -152,6 +150,5 @@ def _beta(alpha: float, u: Float) -> Float:
         return np.asarray(0.5 + 0.5 * np.sign(cosine) / np.sqrt(1 + 1 / odds))
 
 
-def _check_alpha(transform: object, alpha: object) -> None:
-    if not (is_finite(alpha) and alpha > 0):  # type: ignore[operator]  # a number
-        raise ConfigError(f"{type(transform).__name__}: alpha must be a positive number; found {alpha!r}")
+def _check_alpha(transform: MixUp | CutMix) -> None:
+    transform.check("alpha", is_finite(transform.alpha) and transform.alpha > 0, "a positive number")

@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from stoker.augment.mix import CutMix, MixUp, mix_images, mix_labels
+from stoker.augment.mix import CutMix, MixUp
 from stoker.errors import ConfigError
 
 N = 20_000
@@ -81,7 +81,7 @@ def test_the_partner_is_the_sample_before(transform):
 def test_mixup_adds_pixels_in_shares(dtype):
     images = np.random.default_rng(0).random((4, 3, 5, 6)).astype(dtype)
     params = MixUp().draw(np.arange(4), (5, 6), 0, 0)
-    mixed = mix_images(params, images)
+    mixed = params.images(images)
     assert mixed.dtype == dtype
     for i in range(4):
         expected = params.share[i] * images[i] + (1 - params.share[i]) * images[i - 1]
@@ -94,7 +94,7 @@ def test_cutmix_replaces_a_box(layout):
     if layout == "NHWC":
         images = images.transpose(0, 2, 3, 1)
     params = CutMix().draw(np.arange(8), (20, 30), 0, 0)
-    mixed = mix_images(params, images, layout)
+    mixed = params.images(images, layout)
     channel = mixed[:, 0] if layout == "NCHW" else mixed[..., 0]
     for i, (top, left, height, width) in enumerate(params.box.tolist()):
         own = (channel[i] == i + 1).mean()
@@ -107,7 +107,7 @@ def test_cutmix_replaces_a_box(layout):
 def test_labels_are_mixed_as_pixels_are_and_sum_to_one(transform):
     labels = np.array([0, 2, 2, 1])
     params = transform.draw(np.arange(4), (20, 30), 0, 0)
-    soft = mix_labels(params, labels, 3)
+    soft = params.labels(labels, 3)
     assert soft.dtype == np.float32
     np.testing.assert_allclose(soft.sum(axis=1), 1, rtol=1e-6)
     one_hot = np.eye(3)[labels]
@@ -120,7 +120,7 @@ def test_labels_are_mixed_as_pixels_are_and_sum_to_one(transform):
 def test_a_label_out_of_range(label):
     params = MixUp().draw(np.arange(2), (8, 8), 0, 0)
     with pytest.raises(ConfigError, match=f"labels must lie within 0 to 2; found {label}"):
-        mix_labels(params, np.array([0, label]), 3)
+        params.labels(np.array([0, label]), 3)
 
 
 @pytest.mark.parametrize("make", [MixUp, CutMix])
