@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.color import GREY
-from stoker.augment.steps import Affine, Table
+from stoker.augment.steps import Affine
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     Float = npt.NDArray[np.float64]
 
 __all__ = ["Frame"]
+
+_UNCHANGED = np.eye(3, 7)
+"""The map of colours that leaves them as they are."""
 
 
 @dataclass
@@ -50,9 +53,9 @@ class Frame:
             image as it was when it was first warped; edges of pixels are integers. None before that.
         canvas: (2, N) int64, size of the canvas.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
-        uses_mean: Whether ``color`` mixes in the mean RGB, be it of no sample of this batch.
-        painted: Whether ``color`` is more than the identity, be it for no sample of this batch.
-        steps: What happens to levels before ``color``.
+        uses_mean: Whether ``color`` may mix in the mean RGB, be it of no sample of this batch.
+        painted: Whether ``color`` may be more than the identity, be it for no sample of this batch.
+        steps: What happens to pixels before ``color``.
         fill: (3,) uint8, RGB of what was padded; black unless :meth:`use_fill` said otherwise.
         fill_chosen: Whether it did.
     """
@@ -88,7 +91,7 @@ class Frame:
             limit_start=np.zeros(size.shape),
             limit_stop=size.astype(np.float64),
             flip=np.zeros(size.shape, np.bool_),
-            color=np.tile(np.eye(3, 7), (size.shape[1], 1, 1)),
+            color=np.tile(_UNCHANGED, (size.shape[1], 1, 1)),
             fill=np.zeros(3, np.uint8),
         )
 
@@ -164,22 +167,18 @@ class Frame:
         self.color += (grey_share[:, None] * mean_grey)[:, None]
         self.uses_mean = True
 
-    def look_up(self, levels: npt.NDArray[np.uint8]) -> None:
-        """Replace level x of every channel by ``levels[:, x]``, (N, 256), after all colour before it."""
-        last = self.steps[-1] if self.steps else None
-        if isinstance(last, Table) and not self.painted:
-            rows = np.arange(len(levels))[:, None, None]
-            self.steps[-1] = Table(levels[rows, last.levels])
-        else:
-            self.add_step(Table(np.repeat(levels[:, None], 3, axis=1)))
+    def add_steps(self, *steps: Step) -> None:
+        """Append steps, of which one at most is applied to a sample.
 
-    def add_step(self, step: Step) -> None:
-        """Append a step, which finds the colours that the transforms before it have made."""
+        They find the colours that the transforms before them have made: those of the samples that a
+        step is applied to are rounded here, the others go on as a map.
+        """
         if self.painted:
-            self.steps.append(Affine(*self.affine()))
-            self.color = np.tile(np.eye(3, 7), (self.size.shape[1], 1, 1))
-            self.painted = self.uses_mean = False
-        self.steps.append(step)
+            where = np.logical_or.reduce([step.where for step in steps])
+            changed = (self.color != _UNCHANGED).any(axis=(1, 2))
+            self.steps.append(Affine(where & changed, *self.affine()))
+            self.color = np.where(where[:, None, None], _UNCHANGED, self.color)
+        self.steps += steps
 
     def affine(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
         """``color`` and ``mean`` as :class:`stoker.augment.params.ImageParams` has them."""

@@ -10,6 +10,7 @@ import numpy as np
 from stoker.augment.extras import Erase, Warp
 from stoker.augment.frame import Frame
 from stoker.augment.random import derive_key, uniform
+from stoker.augment.steps import step_names
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.output import Form, OutputTransform, ToDtype
@@ -75,8 +76,8 @@ class ImageParams:
     def needs(self) -> frozenset[str]:
         """Names of the optional fields that are set; for ``steps`` those of its steps' classes."""
         optional = {field.name for field in fields(self) if field.default is None} - {"steps"}
-        steps = {type(step).__name__ for step in self.steps or ()}
-        return frozenset(name for name in optional if getattr(self, name) is not None) | steps
+        names = frozenset(name for name in optional if getattr(self, name) is not None)
+        return names | step_names(self.steps or ())
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,17 +1,18 @@
 """Transforms of torchvision.transforms.v2 that replace each level of a channel by another.
 
-Posterize and solarize are tables that are known beforehand. Autocontrast and equalize follow from
-the image's own histogram, which engines take from the output, after all geometry and with padding.
+Autocontrast and equalize follow from the image's own histogram, which engines take from the output,
+after all geometry and with padding.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from stoker.augment.steps import Autocontrast, Equalize
+from stoker.augment.steps import Autocontrast, Equalize, Posterize, Solarize
 from stoker.augment.transforms.base import Transform, is_count, is_finite
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     Float = npt.NDArray[np.float64]
 
 __all__ = ["RandomAutocontrast", "RandomEqualize", "RandomPosterize", "RandomSolarize"]
-
-_LEVELS = np.arange(256, dtype=np.uint8)
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class RandomPosterize(Transform):
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.look_up(np.where(u < self.p, _LEVELS >> (8 - self.bits) << (8 - self.bits), _LEVELS))
+        frame.add_steps(Posterize(u[:, 0] < self.p, np.full(len(u), self.bits, np.uint8)))
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class RandomSolarize(Transform):
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
-        solarized = np.where(self.threshold <= _LEVELS, 255 - _LEVELS, _LEVELS)
-        frame.look_up(np.where(u < self.p, solarized, _LEVELS))
+        threshold = min(max(math.ceil(self.threshold), 0), 256)
+        frame.add_steps(Solarize(u[:, 0] < self.p, np.full(len(u), threshold, np.int16)))
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class RandomAutocontrast(Transform):
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.add_step(Autocontrast(u[:, 0] < self.p))
+        frame.add_steps(Autocontrast(u[:, 0] < self.p))
 
 
 @dataclass(frozen=True)
@@ -92,4 +91,4 @@ class RandomEqualize(Transform):
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.add_step(Equalize(u[:, 0] < self.p))
+        frame.add_steps(Equalize(u[:, 0] < self.p))

@@ -94,8 +94,8 @@ class Engine(Protocol):
 
     name: str
     device: str
-    executes: frozenset[str]
-    """What it executes of :meth:`stoker.augment.params.ImageParams.needs`."""
+    executes: frozenset[str] | None
+    """What it executes of :meth:`stoker.augment.params.ImageParams.needs`; None for everything."""
     under_way_limit: int
     """Batches that may be submitted and not collected: enough to keep its threads busy."""
 

@@ -54,15 +54,19 @@ def depth(engine: str, threads: int, batch_size: int) -> int:
 
 def executes(engine: str, needs: frozenset[str]) -> bool:
     """Whether the engine executes all of ``needs``; see :attr:`stoker.augment.params.ImagePlan.needs`."""
-    known: frozenset[str] = _engine_class(engine).executes
-    return needs <= known
+    return not _missing(engine, needs)
 
 
 def check_needs(engine: str, needs: frozenset[str]) -> None:
     """ConfigError that says what the transforms need and the engine does not execute."""
     if not executes(engine, needs):
-        missing = ", ".join(sorted(needs - _engine_class(engine).executes))
+        missing = ", ".join(sorted(_missing(engine, needs)))
         raise ConfigError(
             f"engine={engine!r} does not execute what the transforms need: {missing}",
             hint="engine='auto' takes one that does; 'reference' executes all transforms, slowly.",
         )
+
+
+def _missing(engine: str, needs: frozenset[str]) -> frozenset[str]:
+    known: frozenset[str] | None = _engine_class(engine).executes
+    return frozenset() if known is None else needs - known

@@ -45,7 +45,7 @@ class ReferenceEngine:
 
     name = "reference"
     device = "cpu"
-    executes = frozenset({"mean", "warp", "erase", "Affine", "Table", "Autocontrast", "Equalize"})
+    executes: frozenset[str] | None = None
 
     def __init__(
         self,
