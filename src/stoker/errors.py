@@ -8,6 +8,7 @@
     ├── SourceError           (ValueError)       a source of a conversion cannot be used
     ├── LockedError           (BlockingIOError)  another process is writing into the same folder
     ├── WriteError            (OSError)          the disk is full or refuses a write
+    ├── StorageError          (OSError)          a remote store refuses, or does not answer as it should
     ├── SampleError           (ValueError)       one sample is bad; names shard, record and key
     │   ├── CorruptRecordError                   checksum, length or framing is wrong
     │   └── DecodeError                          the bytes are intact and are no decodable image
@@ -38,6 +39,7 @@ __all__ = [
     "SourceError",
     "StaleIndexError",
     "StokerError",
+    "StorageError",
     "WriteError",
 ]
 
@@ -122,6 +124,10 @@ class LockedError(StokerError, BlockingIOError):
 
 class WriteError(StokerError, OSError):
     """The disk is full or refuses a write."""
+
+
+class StorageError(StokerError, OSError):
+    """A remote store refuses, or does not answer as it should."""
 
 
 class SampleError(StokerError, ValueError):
