@@ -11,9 +11,11 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
+from stoker.formats.annotations import MASK_COLUMNS, Annotations, from_columns, is_object_column, tasks_of
 from stoker.formats.files import file_digest, open_regular, read_at
 from stoker.formats.index import IMAGE_COLUMNS, Index
 from stoker.formats.manifest import INDEX_NAME, Manifest
+from stoker.formats.ragged import Ragged
 
 if TYPE_CHECKING:
     import os
@@ -164,6 +166,15 @@ class Dataset:
         return self.column("label")
 
     @property
+    def tasks(self) -> frozenset[str]:
+        """What the samples can teach.
+
+        Some of: label (one a sample), labels (several), boxes, keypoints, instances (polygons or run
+        lengths of objects), segmentation (a mask of classes).
+        """
+        return tasks_of(self.manifest.columns)
+
+    @property
     def fingerprint(self) -> str:
         """32 hexadecimal digits that name these samples in this order, for checkpoints."""
         if self._rows is None:
@@ -243,8 +254,45 @@ class Dataset:
             OSError: The data file cannot be read.
         """
         row = int(self._to_rows([position])[0])
-        names = ("shard", "offset", "length", "crc")
-        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in names)
+        return self._read(position, row, ("offset", "length", "crc"), "payload")
+
+    def annotations(self, positions: npt.ArrayLike) -> Annotations:
+        """The objects of samples.
+
+        Args:
+            positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` counts them.
+
+        Raises:
+            StaleIndexError: The index contradicts itself.
+        """
+        rows = self._to_rows(positions)
+        columns = self._object_columns()
+        try:
+            taken = {name: column.take(rows) for name, column in columns.items()}
+            return from_columns(taken, len(rows), len(self.manifest.annotations.keypoints))
+        except ValueError as error:
+            raise StaleIndexError(
+                f"the index is damaged: {error}", path=self.path, hint="stoker verify says where"
+            ) from error
+
+    def _object_columns(self) -> dict[str, Ragged]:
+        names = [name for name, kind in self.manifest.columns.items() if is_object_column(name, kind)]
+        return {name: Ragged.from_arrow(self.index.arrow(name)) for name in names}
+
+    def mask(self, position: int) -> bytes:
+        """Mask of one sample, its checksum verified: a PNG of one channel whose values are classes.
+
+        Raises:
+            DatasetError: The dataset has no masks.
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        row = int(self._to_rows([position])[0])
+        return self._read(position, row, tuple(MASK_COLUMNS), "mask")
+
+    def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
+        """Bytes of a sample that lie where three columns of the index say, their checksum verified."""
+        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *place))
         if not 0 <= shard < len(self.data_files):
             raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
         if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
@@ -252,7 +300,7 @@ class Dataset:
         with open_regular(self.data_files[shard]) as (descriptor, _):
             data = read_at(descriptor, offset, length)
         if len(data) != length or crc32c(data) != crc:
-            raise self.error(position, "the payload's checksum does not match")
+            raise self.error(position, f"the {what}'s checksum does not match")
         return data
 
     def error(

@@ -7,7 +7,8 @@ for all processes of a machine.
 Columns of every index: ``shard`` int32, ``record`` int64, ``offset`` int64, ``length`` int64,
 ``crc`` uint32, ``key`` large_string. Of images: ``codec`` uint8, ``height`` int32, ``width`` int32,
 ``orientation`` uint8; what they mean is said in :class:`stoker.formats.samples.Samples`. Usually:
-``label`` int64, or large_list<int64> where samples have several. Any further columns are the user's.
+``label`` int64, or large_list<int64> where samples have several; and the columns of objects and masks
+that :mod:`stoker.formats.annotations` describes. Any further columns are the user's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import DatasetError, StaleIndexError
+from stoker.formats.annotations import MASK_COLUMNS, OBJECT_COLUMNS
 from stoker.formats.samples import Samples
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ IMAGE_COLUMNS: dict[str, pa.DataType] = {
     "width": pa.int32(),
     "orientation": pa.uint8(),
 }
-_KNOWN = {**REQUIRED_COLUMNS, **IMAGE_COLUMNS}
+_KNOWN = {**REQUIRED_COLUMNS, **IMAGE_COLUMNS, **OBJECT_COLUMNS, **MASK_COLUMNS}
 _VERSION_KEY = b"stoker.index.version"
 _HINT = "rebuild the index: stoker convert or stoker index, as the dataset was made"
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from stoker.errors import DatasetError
+from stoker.formats.annotations import AnnotationInfo
 from stoker.formats.containers import CONTAINERS, container
 from stoker.formats.files import open_regular, read_at
 
@@ -89,7 +90,8 @@ class Manifest:
         index: The index.
         classes: Names of the classes; position is label. Empty where there are none.
         options: How the dataset was made.
-        skipped: How many files or records of the source were left out, by reason.
+        skipped: How many files, records or objects of the source were left out, by reason.
+        annotations: What the annotations mean; absent from the file where there is nothing to say.
         version: Version of this format.
     """
 
@@ -101,6 +103,7 @@ class Manifest:
     classes: tuple[str, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
+    annotations: AnnotationInfo = field(default_factory=AnnotationInfo)
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -128,6 +131,7 @@ class Manifest:
         It covers digests, not paths: a dataset that was moved or copied keeps it.
         """
         identity = [self.version, self.container, self.kind, asdict(self.index), list(self.classes)]
+        identity += [asdict(self.annotations)] if self.annotations != AnnotationInfo() else []
         identity += [[shard.name, shard.bytes, shard.records, shard.digest] for shard in self.shards]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
@@ -140,6 +144,8 @@ class Manifest:
     def to_json(self) -> str:
         """Write as JSON, the same text for the same manifest."""
         document = asdict(self)
+        if self.annotations == AnnotationInfo():
+            del document["annotations"]
         for shard in document["shards"]:
             if shard["path"] is None:
                 del shard["path"]
@@ -204,18 +210,27 @@ def _build(cls: type[_T], document: Any, where: str) -> _T:
     unknown = sorted(document.keys() - hints.keys())
     if unknown:
         raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
-    optional = {"path"}  # absent means inside the dataset's folder
+    # Absent means inside the dataset's folder, and nothing to say of annotations.
+    optional = {"path", "annotations"}
     missing = sorted({item.name for item in fields(cls)} - document.keys() - optional)  # type: ignore[arg-type]  # a dataclass
     if missing:
         raise DatasetError(f"{where} lacks {', '.join(missing)}")
-    return cls(**{name: _convert(hints[name], value, f"{where}: {name}") for name, value in document.items()})
+    values = {name: _convert(hints[name], value, f"{where}: {name}") for name, value in document.items()}
+    try:
+        return cls(**values)
+    except DatasetError:
+        raise
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from error
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
     origin, arguments = get_origin(hint), get_args(hint)
-    if hint in (Shard, IndexFile):
+    if hint in (Shard, IndexFile, AnnotationInfo):
         return _build(hint, value, where)
     if origin is tuple and isinstance(value, list):
+        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+            raise DatasetError(f"{where} has a list of {len(value)} values, not {len(arguments)}")
         return tuple(_convert(arguments[0], item, where) for item in value)
     if origin is Mapping and isinstance(value, dict):
         return {key: _convert(arguments[1], item, where) for key, item in value.items()}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from stoker.errors import DatasetError
+from stoker.formats.annotations import AnnotationInfo
 from stoker.formats.manifest import MANIFEST_NAME, IndexFile, Manifest, Shard
 
 
@@ -135,7 +136,7 @@ def test_mutations_are_refused(keys: tuple[Any, ...], value: Any, message: str) 
         Manifest.from_json(json.dumps(document))
 
 
-@pytest.mark.parametrize("key", [field.name for field in dataclasses.fields(Manifest)])
+@pytest.mark.parametrize("key", [f.name for f in dataclasses.fields(Manifest) if f.name != "annotations"])
 def test_every_key_must_be_there(key: str) -> None:
     document = json.loads(manifest().to_json())
     del document[key]
@@ -168,3 +169,31 @@ def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(DatasetError, match="bytes"):
         Manifest.load(tmp_path)
+
+
+ANNOTATIONS = AnnotationInfo(("left", "right"), (1, 0), ((0, 1),), 255, ("sky", "sea"))
+
+
+def test_annotations_are_written_where_there_is_something_to_say() -> None:
+    assert "annotations" not in json.loads(manifest().to_json())
+    described = dataclasses.replace(manifest(), annotations=ANNOTATIONS)
+    assert Manifest.from_json(described.to_json()) == described
+    assert described.fingerprint != manifest().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("swap", [0, 0], "each of 2 keypoints once"),
+        ("skeleton", [[0, 2]], "not among 2"),
+        ("skeleton", [[0, 1, 1]], "3 values, not 2"),
+        ("ignore", -1, "0 to 65535"),
+        ("ignore", "255", "wrong type"),
+        ("colours", [], "does not know"),
+    ],
+)
+def test_wrong_annotations_are_refused(key: str, value: Any, message: str) -> None:
+    document = json.loads(dataclasses.replace(manifest(), annotations=ANNOTATIONS).to_json())
+    document["annotations"][key] = value
+    with pytest.raises(DatasetError, match=message):
+        Manifest.from_json(json.dumps(document))

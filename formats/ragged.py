@@ -1,0 +1,80 @@
+"""Lists of different lengths, one a sample, as two flat arrays: Arrow's large_list in NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ints = npt.NDArray[np.int64]
+
+__all__ = ["Ragged", "places_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """N lists of numbers.
+
+    Attributes:
+        starts: (N + 1,) int64, where each list begins in ``values``, and where the last one ends.
+        values: (V,) numbers.
+    """
+
+    starts: Ints
+    values: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    @classmethod
+    def of_counts(cls, counts: npt.ArrayLike, values: npt.NDArray[Any]) -> Ragged:
+        """Lists of ``counts``, (N,) integers, values each, one after the other in ``values``."""
+        return cls(np.concatenate(([0], np.cumsum(counts, dtype=np.int64))), values)
+
+    @classmethod
+    def from_arrow(cls, array: pa.Array) -> Ragged:
+        """View a large_list of numbers that starts at 0, as those of an index do; nothing is copied."""
+        starts = (
+            np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
+            if len(array)
+            else np.zeros(1, np.int64)
+        )
+        values = array.values
+        dtype = np.dtype(values.type.to_pandas_dtype())
+        data = np.frombuffer(values.buffers()[1] or b"", dtype)[: len(values)]
+        return cls(starts, data)
+
+    def to_arrow(self) -> pa.Array:
+        """The lists as a large_list array."""
+        return pa.LargeListArray.from_arrays(pa.array(self.starts, pa.int64()), pa.array(self.values))
+
+    @property
+    def counts(self) -> Ints:
+        """(N,) int64, values in each list."""
+        return np.diff(self.starts)
+
+    def take(self, rows: npt.ArrayLike) -> Ragged:
+        """The lists at ``rows``, (M,) integers, repeats allowed.
+
+        Raises:
+            ValueError: The starts of a list are no places in ``values``: the arrays are damaged.
+        """
+        at = np.asarray(rows, np.int64)
+        start, stop = self.starts[at], self.starts[at + 1]
+        if len(at) and not (start.min() >= 0 and stop.max() <= len(self.values) and (start <= stop).all()):
+            raise ValueError("lists that reach out of their column")
+        taken = Ragged.of_counts(stop - start, self.values[:0])
+        return Ragged(taken.starts, self.values[places_of(start, stop)])
+
+
+def places_of(start: Ints, stop: Ints) -> Ints:
+    """Every integer of the ranges from ``start`` to below ``stop``, (M,) each, one range after the other."""
+    counts = stop - start
+    ends = np.cumsum(counts)
+    total = int(ends[-1]) if len(ends) else 0
+    return np.repeat(start - (ends - counts), counts) + np.arange(total, dtype=np.int64)
