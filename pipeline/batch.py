@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import namedtuple
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ColumnSpec", "batch_type"]
+__all__ = ["ColumnSpec", "Finished", "batch_type"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,22 @@ class ColumnSpec:
     dtype: str
     shape: tuple[int | None, ...]
     ragged: bool = False
+
+
+class Finished(NamedTuple):
+    """A batch as a stage hands it over; its bad samples count when the consumer receives it.
+
+    Attributes:
+        batch: What the consumer gets, a named tuple of columns.
+        skipped: Bad samples that were left out.
+        replaced: Bad samples that were replaced.
+        bad_keys: Their keys.
+    """
+
+    batch: Any
+    skipped: int = 0
+    replaced: int = 0
+    bad_keys: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=64)

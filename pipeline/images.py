@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
+from stoker.pipeline.batch import Finished
 from stoker.pipeline.engines.base import Result, Status, Work
 
 if TYPE_CHECKING:
@@ -97,17 +98,22 @@ class ImageStage:
         self._clock.planning += perf_counter() - began
         return True
 
-    def finish(self) -> Any:
+    def finish(self) -> Finished:
         """Wait for the oldest batch and hand it over."""
         planned = self._under_way.popleft()
         began = perf_counter()
         result = self._engine.collect() if len(planned) else self._nothing()
         executed = perf_counter()
         self._clock.executing += executed - began
-        kept = self._settle(planned, result)
+        bad = np.flatnonzero(result.status != Status.OK)
+        kept = self._settle(planned, result, bad) if bad.size else None
         batch = self._hand_over(planned, result.images, kept)
         self._clock.handing_over += perf_counter() - executed
-        return batch
+        if not bad.size:
+            return Finished(batch)
+        counted = "skipped" if self._recipe.on_error == "skip" else "replaced"
+        keys = tuple(self._recipe.dataset.keys(planned.positions[bad]))
+        return Finished(batch, bad_keys=keys, **{counted: bad.size})
 
     def _nothing(self) -> Result:
         """A batch of no samples: the last one, on a rank for which none were left."""
@@ -115,22 +121,13 @@ class ImageStage:
         dtype = {"bfloat16": "uint16"}.get(self._recipe.output.dtype, self._recipe.output.dtype)
         return Result(np.empty(shape, dtype=dtype), np.empty(0, dtype=np.uint8))
 
-    def _settle(self, planned: _Planned, result: Result) -> npt.NDArray[np.int64] | None:
-        """Which samples to hand out, (M,) int64 into the batch; None for all of them as they are."""
-        bad = np.flatnonzero(result.status != Status.OK)
-        if not bad.size:
-            return None
-        if self._recipe.on_error == "raise":
-            raise self._error(planned, result, int(bad[0]))
+    def _settle(self, planned: _Planned, result: Result, bad: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Which samples to hand out, (M,) int64 into the batch, where those at ``bad`` are not good."""
         good = np.flatnonzero(result.status == Status.OK)
-        for key in self._recipe.dataset.keys(planned.positions[bad]):
-            self._clock.bad(key)
         if self._recipe.on_error == "skip":
-            self._clock.skipped += bad.size
             return good
-        if not good.size:
+        if self._recipe.on_error == "raise" or not good.size:
             raise self._error(planned, result, int(bad[0]))
-        self._clock.replaced += bad.size
         chosen = np.arange(len(planned))
         # The next good sample of the batch, the first one after the last: no further draw is needed.
         chosen[bad] = good[np.searchsorted(good, bad) % good.size]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from abc import ABC, abstractmethod
+from itertools import chain
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-    from stoker.pipeline.batch import ColumnSpec
+    from stoker.pipeline.batch import ColumnSpec, Finished
     from stoker.pipeline.passes import Steps
     from stoker.pipeline.prefetch import Stage
 
@@ -30,7 +31,8 @@ L = TypeVar("L", bound="Loader")
 class Loader(ABC):
     """Base of the loaders; each pass over one is an epoch, the next pass the next one.
 
-    A subclass says which steps an epoch has, and which stage makes their batches.
+    A subclass says which steps an epoch has, and which stage makes their batches. Both are asked for by
+    the prefetcher's thread, too, which begins the next pass while the one before is still received.
 
     Args:
         identity: What decides the order and the content of batches, as JSON leaves it.
@@ -46,7 +48,8 @@ class Loader(ABC):
         self._prefetch = prefetch
         self._next = State(0, 0, identity)
         self._progress: Progress | None = None
-        self._pass: weakref.ref[Pass[Any]] | None = None
+        self._pass: weakref.ref[Pass] | None = None
+        self._ahead: Prefetcher[Finished] | None = None  # has begun the pass that self._next names
         self._clock = Clock()
         self._closed = False
         self._process = os.getpid()
@@ -60,7 +63,7 @@ class Loader(ABC):
         """The :class:`~stoker.pipeline.passes.Steps` of ``epoch``, taken up at position ``start``."""
 
     @abstractmethod
-    def _stage(self, schedule: Any, epoch: int) -> Stage[Any]:
+    def _stage(self, schedule: Any, epoch: int) -> Stage[Finished]:
         """What makes the batches of those steps."""
 
     @abstractmethod
@@ -81,8 +84,12 @@ class Loader(ABC):
         schedule: Steps = self._schedule(state.epoch, state.position)
         self._progress = Progress(state.epoch, schedule)
         self._clock.begin()
-        batches = Prefetcher(self._stage(schedule, state.epoch), self._prefetch, self._clock)
-        running = Pass(self, batches, self._progress, self._clock)
+        batches, self._ahead = self._ahead, None
+        if batches is None:
+            first = self._stage(schedule, state.epoch)
+            stages = chain([first], _following(weakref.ref(self), state.epoch))
+            batches = Prefetcher(stages, self._prefetch, self._clock)
+        running = Pass(self._keep, batches, self._progress, self._clock)
         self._pass = weakref.ref(running)
         return running
 
@@ -106,7 +113,10 @@ class Loader(ABC):
         epoch = index(epoch)
         if epoch < 0:
             raise ConfigError(f"epoch must be at least 0, found {epoch}")
-        self._next, self._progress = State(epoch, 0, self._identity), None
+        state = State(epoch, 0, self._identity)
+        if state != self._next:
+            self._forget_ahead()
+        self._next, self._progress = state, None
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is, as a small JSON-able dict.
@@ -127,6 +137,7 @@ class Loader(ABC):
         """
         loaded = State.from_dict(state, self._identity, self._samples)
         self._end_pass()
+        self._forget_ahead()
         self._next, self._progress = loaded, None
 
     def stats(self) -> Stats:
@@ -136,6 +147,7 @@ class Loader(ABC):
     def close(self) -> None:
         """End the running pass and free threads and memory; safe to call twice."""
         self._end_pass()
+        self._forget_ahead()
         if not self._closed:
             self._closed = True
             self._release()
@@ -145,3 +157,26 @@ class Loader(ABC):
         if running is not None:
             running.end()
         self._pass = None
+
+    def _keep(self, batches: Prefetcher[Finished]) -> None:
+        """Take back a prefetcher whose pass is complete: the next one goes on with it, if it is next."""
+        complete = self._progress
+        follows = complete and self._next == State(complete.epoch + 1, 0, self._identity)
+        if follows and not batches.closed:
+            self._ahead = batches
+        else:
+            batches.close()
+
+    def _forget_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.close()
+            self._ahead = None
+
+
+def _following(reference: weakref.ref[Loader], epoch: int) -> Iterator[Stage[Finished]]:
+    """Stages of the epochs after ``epoch``, for as long as there is the loader, which is not kept alive."""
+    while (loader := reference()) is not None:
+        epoch += 1
+        stage = loader._stage(loader._schedule(epoch, start=0), epoch)
+        del loader
+        yield stage

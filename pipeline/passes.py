@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from stoker.pipeline.batch import Finished
     from stoker.pipeline.prefetch import Prefetcher
     from stoker.pipeline.stats import Clock
 
 __all__ = ["Pass", "Progress", "Steps"]
-
-T = TypeVar("T")
 
 
 class Steps(Protocol):
@@ -43,32 +42,54 @@ class Progress:
         return State(self.epoch, self.schedule.consumed(self.received), identity)
 
 
-class Pass(Generic[T]):
-    """One pass over a loader, which it keeps alive; counts what the consumer has received."""
+class Pass:
+    """One pass over a loader; counts what the consumer has received.
 
-    def __init__(self, loader: object, batches: Prefetcher[T], progress: Progress, clock: Clock) -> None:
-        self._loader = loader
+    Args:
+        keep: Takes the prefetcher back at the end of the pass, to go on with the next one; a method of the
+            loader, which stays alive for as long as the pass does.
+        batches: Makes the batches.
+        progress: Where to count.
+        clock: Likewise.
+    """
+
+    def __init__(
+        self,
+        keep: Callable[[Prefetcher[Finished]], None],
+        batches: Prefetcher[Finished],
+        progress: Progress,
+        clock: Clock,
+    ) -> None:
+        self._keep = keep
         self._batches = batches
         self._progress = progress
         self._clock = clock
+        self._complete = False
         self._ended = False
 
-    def __iter__(self) -> Pass[T]:
+    def __iter__(self) -> Pass:
         return self
 
-    def __next__(self) -> T:
+    def __next__(self) -> Any:
         if self._ended:
             raise LoaderClosedError(
                 "this pass was ended by close() or by a newer pass",
                 hint="A loader runs one pass at a time; make a second loader to run two.",
             )
-        batch = next(self._batches)
+        if self._complete:
+            raise StopIteration
+        try:
+            finished = next(self._batches)
+        except StopIteration:
+            self._complete = True
+            self._keep(self._batches)
+            raise
         self._progress.received += 1
-        self._clock.batches += 1
-        self._clock.samples += len(batch[0])  # type: ignore[index]  # a named tuple of columns
-        return batch
+        self._clock.receive(finished)
+        return finished.batch
 
     def end(self) -> None:
-        """Stop working ahead; what was not received is forgotten."""
+        """Stop working ahead, unless that is for the next pass; what was not received is forgotten."""
         self._ended = self._progress.received < len(self._progress.schedule)
-        self._batches.close()
+        if not self._complete:
+            self._batches.close()

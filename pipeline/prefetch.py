@@ -1,8 +1,8 @@
 """A background thread that works a bounded number of batches ahead of its consumer.
 
 One thread, two verbs: it *starts* batches while there is room and *finishes* the oldest otherwise,
-so an engine always has the next batch when it ends one. It owns nothing named or shared between
-processes, so there is nothing to leave behind.
+so an engine always has the next batch when it ends one, also across the end of a pass. It owns
+nothing named or shared between processes, so there is nothing to leave behind.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import os
 import threading
 import weakref
+from collections import deque
 from queue import SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from stoker.errors import LoaderClosedError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from stoker.pipeline.stats import Clock
 
 __all__ = ["Prefetcher", "Stage"]
@@ -28,7 +31,7 @@ T = TypeVar("T")
 
 
 class Stage(Protocol[T_co]):
-    """What a prefetcher runs."""
+    """What a prefetcher runs: the batches of one pass."""
 
     under_way_limit: int
     """Batches that may be started and not finished: enough to keep the engine busy."""
@@ -40,8 +43,12 @@ class Stage(Protocol[T_co]):
         """Wait for the oldest batch started and return it."""
 
 
-class _Ending:
-    """Stands behind the last batch; carries what stopped the producer, if anything did."""
+class _EndOfPass:
+    """Stands behind the last batch of a stage."""
+
+
+class _Stopped:
+    """Stands behind everything; carries what stopped the producer, if anything did."""
 
     def __init__(self, error: BaseException | None = None) -> None:
         self.error = error
@@ -51,40 +58,47 @@ class _Line(Generic[T]):
     """What producer and consumer share; the producer holds no reference to the prefetcher itself."""
 
     def __init__(self, depth: int) -> None:
-        self.ready: SimpleQueue[T | _Ending] = SimpleQueue()
+        self.ready: SimpleQueue[T | _EndOfPass | _Stopped] = SimpleQueue()
         self.slots = threading.Semaphore(depth)
         self.stopped = threading.Event()
 
 
 class Prefetcher(Generic[T]):
-    """Iterates over the batches of a stage, which runs ``depth`` batches ahead on a thread.
+    """Iterates over the batches of stages, which run ``depth`` batches ahead on a thread.
 
-    Leaving the loop early, closing twice, dropping the object or ending the interpreter all stop the
-    thread after the batch it is at.
+    The iterator ends where a stage ends, and then goes on with the next one, whose first batches have
+    been started meanwhile. Closing it, dropping it or ending the interpreter all stop the thread after
+    the batch it is at.
 
     Args:
-        stage: Starts and finishes batches; used by the thread alone until the prefetcher is closed.
-        depth: Batches that may be under way or ready at once.
+        stages: One a pass; asked for by the thread, when all batches of the one before are started. A stage
+            is used by the thread alone until the prefetcher is closed.
+        depth: Batches that may be under way or ready at once; the end of a pass counts as one.
         clock: Adds up where the time goes.
     """
 
-    def __init__(self, stage: Stage[T], depth: int, clock: Clock) -> None:
+    def __init__(self, stages: Iterable[Stage[T]], depth: int, clock: Clock) -> None:
         self._line: _Line[T] = _Line(depth)
         self._clock = clock
         self._process = os.getpid()
-        self._ended = False
+        self._closed = False
         thread = threading.Thread(
-            target=_run, args=(stage, self._line, clock), name="stoker-prefetch", daemon=True
+            target=_run, args=(iter(stages), self._line, clock), name="stoker-prefetch", daemon=True
         )
         # Before the start: an interrupt may come in between.
         self._stop = weakref.finalize(self, _stop, self._line, thread, os.getpid())
         thread.start()
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or an error has stopped it."""
+        return self._closed
+
     def __iter__(self) -> Prefetcher[T]:
         return self
 
     def __next__(self) -> T:
-        if self._ended:
+        if self._closed:
             raise StopIteration
         if os.getpid() != self._process:
             raise LoaderClosedError(
@@ -94,17 +108,19 @@ class Prefetcher(Generic[T]):
         began = perf_counter()
         item = self._line.ready.get()
         self._clock.waited += perf_counter() - began
-        if isinstance(item, _Ending):
+        if isinstance(item, _Stopped):
             self.close()
             if item.error is not None:
                 raise item.error
             raise StopIteration
         self._line.slots.release()
+        if isinstance(item, _EndOfPass):
+            raise StopIteration
         return item
 
     def close(self) -> None:
         """Stop the thread and forget what it made; safe to call twice."""
-        self._ended = True
+        self._closed = True
         self._stop()
 
 
@@ -122,36 +138,60 @@ def _stop_all() -> None:
 os.register_at_fork(after_in_child=_running.clear)
 
 
-def _run(stage: Stage[T], line: _Line[T], clock: Clock) -> None:
+def _run(stages: Iterator[Stage[T]], line: _Line[T], clock: Clock) -> None:
     _running[threading.current_thread()] = line
+    under_way: deque[Stage[T] | _EndOfPass | _Stopped] = deque()
+    ending = _Stopped()
     try:
-        _produce(stage, line, clock)
-    finally:
-        _running.pop(threading.current_thread(), None)
-
-
-def _produce(stage: Stage[T], line: _Line[T], clock: Clock) -> None:
-    under_way = 0
-    ending = _Ending()
-    try:
-        more = True
-        while more or under_way:
-            if more and under_way < stage.under_way_limit and _take_slot(line, clock, wait=not under_way):
-                if line.stopped.is_set():
-                    break
-                more = stage.start()
-                under_way += more
-                if not more:
-                    line.slots.release()
-            elif under_way:
-                under_way -= 1
-                line.ready.put(stage.finish())
-                if line.stopped.is_set():
-                    break
+        _produce(_started(stages), under_way, line, clock)
     except BaseException as error:  # whatever it is, the consumer must hear of it
-        ending = _Ending(error)
-    _drain(stage, under_way)
+        ending = _Stopped(error)
+    _drain(under_way)
     line.ready.put(ending)
+    _running.pop(threading.current_thread(), None)
+
+
+def _produce(
+    started: Iterator[Stage[T] | _EndOfPass | _Stopped],
+    under_way: deque[Stage[T] | _EndOfPass | _Stopped],
+    line: _Line[T],
+    clock: Clock,
+) -> None:
+    more, batches, limit = True, 0, 1
+    while (more or under_way) and not line.stopped.is_set():
+        if more and batches < limit and _take_slot(line, clock, wait=not under_way):
+            if line.stopped.is_set():
+                return
+            newest = next(started)
+            under_way.append(newest)
+            if isinstance(newest, _Stopped):
+                more = False
+            elif not isinstance(newest, _EndOfPass):
+                batches, limit = batches + 1, newest.under_way_limit
+        else:
+            oldest = under_way.popleft()
+            if isinstance(oldest, (_EndOfPass, _Stopped)):
+                line.ready.put(oldest)
+            else:
+                batches -= 1
+                line.ready.put(oldest.finish())
+
+
+def _started(stages: Iterator[Stage[T]]) -> Iterator[Stage[T] | _EndOfPass | _Stopped]:
+    """Starts a batch each time it is asked for one, and gives the stage that will finish it.
+
+    What goes wrong takes its place behind the batches that were started before, which are still good.
+    """
+    try:
+        for stage in stages:
+            while stage.start():
+                yield stage
+            yield _EndOfPass()
+    except GeneratorExit:
+        raise
+    except BaseException as error:
+        yield _Stopped(error)
+    yield _Stopped()
 
 
 def _take_slot(line: _Line[T], clock: Clock, *, wait: bool) -> bool:
@@ -161,13 +201,12 @@ def _take_slot(line: _Line[T], clock: Clock, *, wait: bool) -> bool:
     return taken
 
 
-def _drain(stage: Stage[T], under_way: int) -> None:
+def _drain(under_way: Iterable[Stage[Any] | _EndOfPass | _Stopped]) -> None:
     """Leave the engine empty for the next pass."""
-    for _ in range(under_way):
-        with contextlib.suppress(
-            BaseException
-        ):  # the pass is over, and its first error is on its way already
-            stage.finish()
+    for stage in under_way:
+        if not isinstance(stage, (_EndOfPass, _Stopped)):
+            with contextlib.suppress(BaseException):  # the first error is on its way already
+                stage.finish()
 
 
 def _stop(line: _Line[T], thread: threading.Thread, process: int) -> None:

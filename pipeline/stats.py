@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stoker.pipeline.batch import Finished
 
 __all__ = ["Clock", "Stats"]
 
@@ -34,10 +38,13 @@ class Clock:
         if self.began is None:
             self.began = perf_counter()
 
-    def bad(self, key: str) -> None:
-        """Remember a bad sample; the list is bounded, the counts are not."""
-        if len(self.bad_keys) < _KEYS_KEPT:
-            self.bad_keys.append(key)
+    def receive(self, finished: Finished) -> None:
+        """Count a batch that the consumer receives; the list of keys is bounded, the counts are not."""
+        self.batches += 1
+        self.samples += len(finished.batch[0])
+        self.skipped += finished.skipped
+        self.replaced += finished.replaced
+        self.bad_keys.extend(finished.bad_keys[: _KEYS_KEPT - len(self.bad_keys)])
 
     def stats(self) -> Stats:
         """Totals up to now."""

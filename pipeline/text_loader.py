@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections import OrderedDict
 from collections.abc import Mapping
 from operator import index
 from typing import TYPE_CHECKING, Any, cast
@@ -129,7 +131,8 @@ class TextLoader(Loader):
         self._spec = spec
         self._recipe = TextRecipe(opened, reader, planner, made_by, names, batch_type(names))
         self._history: tuple[int, _History] = (0, ())
-        self._planned: tuple[tuple[int, _History], BatchPlan] | None = None
+        self._plans: OrderedDict[tuple[int, _History], BatchPlan] = OrderedDict()
+        self._planning = threading.Lock()  # the prefetcher plans the next epoch
         self._steps = len(self._plan(0))
         super().__init__(_identity(self._recipe), planner.num_drawn, prefetch)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
@@ -222,11 +225,14 @@ class TextLoader(Loader):
         return self._history[1] if self._history[0] == epoch else ()
 
     def _plan(self, epoch: int) -> BatchPlan:
-        """Batches of an epoch; the last one asked for is kept."""
+        """Batches of an epoch; the last ones asked for are kept: of the running epoch and the next."""
         key = (epoch, self._history_of(epoch))
-        if self._planned is None or self._planned[0] != key:
-            self._planned = (key, self._recipe.planner.sampler.plan(*key))
-        return self._planned[1]
+        with self._planning:
+            if key not in self._plans:
+                self._plans[key] = self._recipe.planner.sampler.plan(*key)
+                if len(self._plans) > 2:
+                    self._plans.popitem(last=False)
+            return self._plans[key]
 
     def _schedule(self, epoch: int, start: int) -> TextSchedule:
         return TextSchedule(self._plan(epoch), self._ranks.rank, start)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from stoker.bucketing import Flatten, Packed
 from stoker.errors import ConfigError
+from stoker.pipeline.batch import Finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,7 +118,7 @@ class TextStage:
         self._clock.planning += perf_counter() - began
         return True
 
-    def finish(self) -> Any:
+    def finish(self) -> Finished:
         """Make the oldest batch and hand it over."""
         planned = self._under_way.popleft()
         began = perf_counter()
@@ -129,7 +130,7 @@ class TextStage:
         self._clock.executing += made - began
         values = [self._hand_over(arrays, planned, name) for name in self._recipe.columns]
         self._clock.handing_over += perf_counter() - made
-        return self._recipe.batch(*values)
+        return Finished(self._recipe.batch(*values))
 
     def _hand_over(self, arrays: Mapping[str, Any], planned: _Planned, name: str) -> Any:
         if name in arrays:

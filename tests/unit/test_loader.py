@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from stoker import ImageLoader
-from stoker.augment import CenterCrop, Normalize, RandomResizedCrop, Resize
+from stoker.augment import CenterCrop, ImagePlan, Normalize, RandomResizedCrop, Resize
 from stoker.errors import CheckpointError, ConfigError, DatasetError, LoaderClosedError
 from stoker.formats import dataset as datasets
 from stoker.pipeline import image_loader
@@ -39,6 +42,13 @@ def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
 
 def rows(batches: Any) -> list[int]:
     return [int(row) for batch in batches for row in batch.row]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert condition()
 
 
 def test_a_batch_holds_the_columns_asked_for(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
@@ -193,6 +203,87 @@ class TestPasses:
         monkeypatch.setattr(loaders.os, "getpid", lambda: -1)
         with pytest.raises(LoaderClosedError, match="after the fork"):
             iter(loader)
+
+
+class TestTheNextPass:
+    """What is made of it while the one before is received, and what becomes of that."""
+
+    @pytest.fixture
+    def drawn(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """Epochs of the batches that were decided, in order."""
+        epochs: list[int] = []
+        draw = ImagePlan.draw
+
+        def spy(plan: ImagePlan, *arguments: Any, **options: Any) -> Any:
+            if not (arguments[0] == 2**20).all():  # no probe of what the plan needs
+                epochs.append(arguments[4])
+            return draw(plan, *arguments, **options)
+
+        monkeypatch.setattr(ImagePlan, "draw", spy)
+        return epochs
+
+    def test_it_is_begun(self, load: Callable[..., ImageLoader], drawn: list[int]) -> None:
+        loader = load(shuffle=True, prefetch=3)
+        first = rows(loader)
+        wait_until(lambda: drawn == [0, 0, 0, 0, 1, 1, 1])
+        state = loader.state_dict()
+        assert (state["epoch"], state["position"]) == (1, 0)
+        assert loader.stats().samples == 61
+        loader.set_epoch(1)  # as many loops do; it is what comes anyway
+        second = rows(loader)
+        assert drawn.count(0) == drawn.count(1) == 4
+        assert sorted(first) == sorted(second) == list(range(61))
+        again = load(shuffle=True)
+        again.load_state_dict(state)
+        assert rows(again) == second
+
+    @pytest.mark.parametrize("how", ["set_epoch", "load_state_dict", "close"])
+    def test_it_is_forgotten(self, load: Callable[..., ImageLoader], drawn: list[int], how: str) -> None:
+        loader = load(shuffle=True, prefetch=3)
+        start = loader.state_dict()
+        first = rows(loader)
+        wait_until(lambda: 1 in drawn)
+        getattr(loader, how)(*{"set_epoch": [0], "load_state_dict": [start], "close": []}[how])
+        assert not [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
+        if how != "close":
+            assert rows(loader) == first
+            assert (loader.stats().batches, loader.stats().samples) == (8, 122)
+
+    def test_another_epoch_that_was_set_during_the_pass_counts(
+        self, load: Callable[..., ImageLoader]
+    ) -> None:
+        loader = load(shuffle=True)
+        first = []
+        for batch in loader:
+            loader.set_epoch(0)
+            first += batch.row.tolist()
+        assert rows(loader) == first
+
+    def test_its_errors_are_told_in_it(
+        self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stage = ImageLoader._stage
+
+        def fail(loader: ImageLoader, schedule: Any, epoch: int) -> Any:
+            if epoch == 1:
+                raise ZeroDivisionError
+            return stage(loader, schedule, epoch)
+
+        monkeypatch.setattr(ImageLoader, "_stage", fail)
+        loader = load()
+        assert rows(loader) == list(range(61))
+        running = iter(loader)
+        with pytest.raises(ZeroDivisionError):
+            next(running)
+        assert rows(loader) == list(range(61)), "epoch 2"
+
+    def test_dropping_the_loader_ends_it(self, thumbnails: Path) -> None:
+        loader = ImageLoader(thumbnails, batch_size=16, transforms=CROP, num_threads=1)
+        for _ in loader:
+            pass
+        del loader
+        gc.collect()
+        assert not [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
 
 
 class TestState:

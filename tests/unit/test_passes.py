@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from stoker.errors import LoaderClosedError
+from stoker.pipeline.batch import Finished
 from stoker.pipeline.order import Schedule
 from stoker.pipeline.passes import Pass, Progress
 from stoker.pipeline.stats import Clock
@@ -19,13 +20,18 @@ class Batches:
     def __init__(self, schedule: Schedule) -> None:
         self._sizes = iter([len(schedule.positions(step)[0]) for step in range(len(schedule))])
         self.closed = 0
+        self.kept = 0
 
     def __next__(self) -> Any:
-        return (np.zeros(next(self._sizes)),)
+        return Finished((np.zeros(next(self._sizes)),))
 
     def close(self) -> None:
         self.closed += 1
         self._sizes = iter(())
+
+    def keep(self, batches: Batches) -> None:
+        assert batches is self
+        self.kept += 1
 
 
 @pytest.fixture
@@ -38,10 +44,10 @@ def schedule() -> Schedule:
     return Schedule(10, 2, 0, 2, start=1)
 
 
-def begin(schedule: Schedule, clock: Clock) -> tuple[Pass[Any], Progress, Batches]:
+def begin(schedule: Schedule, clock: Clock) -> tuple[Pass, Progress, Batches]:
     progress = Progress(3, schedule)
     batches = Batches(schedule)
-    return Pass(object(), batches, progress, clock), progress, batches
+    return Pass(batches.keep, batches, progress, clock), progress, batches
 
 
 def test_it_counts_what_was_received(schedule: Schedule, clock: Clock) -> None:
@@ -68,11 +74,24 @@ def test_a_pass_that_was_ended_says_so(schedule: Schedule, clock: Clock) -> None
     assert progress.state({}).position == 5
 
 
-def test_a_pass_that_was_complete_just_ends(schedule: Schedule, clock: Clock) -> None:
-    running, _, _ = begin(schedule, clock)
+def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more(
+    schedule: Schedule, clock: Clock
+) -> None:
+    running, _, batches = begin(schedule, clock)
     assert len(list(running)) == 3
     running.end()
+    batches._sizes = iter([5])  # the next pass's
     assert list(running) == []
+    assert (batches.kept, batches.closed) == (1, 0)
+
+
+def test_a_pass_whose_end_was_not_asked_for_works_no_further(schedule: Schedule, clock: Clock) -> None:
+    running, _, batches = begin(schedule, clock)
+    for _ in range(3):
+        next(running)
+    running.end()
+    assert list(running) == []
+    assert batches.closed == 1
 
 
 def test_an_empty_pass_is_a_whole_epoch(clock: Clock) -> None:

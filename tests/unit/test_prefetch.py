@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from stoker.errors import LoaderClosedError
 from stoker.pipeline import prefetch
 from stoker.pipeline.prefetch import Prefetcher
 from stoker.pipeline.stats import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class Numbers:
@@ -67,7 +71,7 @@ def no_thread_stays() -> object:
 @pytest.mark.parametrize("limit", [1, 3])
 def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> None:
     stage = Numbers(n, limit)
-    batches = Prefetcher(stage, depth, Clock())
+    batches = Prefetcher([stage], depth, Clock())
     assert list(batches) == list(range(n))
     assert list(batches) == [], "an ended pass stays ended"
     assert stage.most_under_way <= min(depth, limit)
@@ -76,7 +80,7 @@ def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> No
 @pytest.mark.parametrize(("depth", "limit"), [(1, 1), (3, 2), (3, 9)])
 def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> None:
     stage = Numbers(100, limit)
-    batches = Prefetcher(stage, depth, Clock())
+    batches = Prefetcher([stage], depth, Clock())
     for received in range(5):
         wait_until(lambda expected=depth + received: stage.finished == expected)
         time.sleep(0.005)
@@ -87,7 +91,7 @@ def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> 
 
 def test_leaving_early_finishes_what_was_started() -> None:
     stage = Numbers(100, limit=4)
-    batches = Prefetcher(stage, 8, Clock())
+    batches = Prefetcher([stage], 8, Clock())
     next(batches)
     batches.close()
     assert stage.finished == stage.started, "the engine is left empty"
@@ -98,7 +102,7 @@ def test_leaving_early_finishes_what_was_started() -> None:
 
 
 def test_dropping_it_stops_the_thread() -> None:
-    batches = Prefetcher(Numbers(100), 3, Clock())
+    batches = Prefetcher([Numbers(100)], 3, Clock())
     next(batches)
     assert len(threads()) == 1
     del batches
@@ -113,7 +117,7 @@ def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
     where: str, at: int, depth: int
 ) -> None:
     stage = Numbers(10, **{where: at})
-    batches = Prefetcher(stage, depth, Clock())
+    batches = Prefetcher([stage], depth, Clock())
     received = []
     with pytest.raises(ZeroDivisionError, match=where.removeprefix("bad_")):
         received.extend(batches)
@@ -124,7 +128,7 @@ def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
 
 
 def test_batches_before_an_exception_are_handed_out() -> None:
-    batches = Prefetcher(Numbers(10, bad_finish=4), 2, Clock())
+    batches = Prefetcher([Numbers(10, bad_finish=4)], 2, Clock())
     assert [next(batches) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(ZeroDivisionError):
         next(batches)
@@ -136,7 +140,7 @@ def test_even_an_exit_of_the_producer_is_told() -> None:
             raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        next(Prefetcher(Exits(3), 2, Clock()))
+        next(Prefetcher([Exits(3)], 2, Clock()))
 
 
 def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +152,7 @@ def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Prefetcher(Numbers(100), 3, Clock())
+        Prefetcher([Numbers(100)], 3, Clock())
     gc.collect()
     assert not threads()
 
@@ -164,7 +168,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
     def interrupted(thread: threading.Thread) -> None:
         raise KeyboardInterrupt
 
-    batches = Prefetcher(Waits(100), 3, Clock())
+    batches = Prefetcher([Waits(100)], 3, Clock())
     monkeypatch.setattr(threading.Thread, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
         batches.close()
@@ -176,7 +180,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
 
 
 def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = Prefetcher(Numbers(10), 2, Clock())
+    batches = Prefetcher([Numbers(10)], 2, Clock())
     monkeypatch.setattr(prefetch.os, "getpid", lambda: -1)
     with pytest.raises(LoaderClosedError, match="another process"):
         next(batches)
@@ -186,7 +190,7 @@ def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch
 
 def test_the_clock_tells_waiting_from_being_waited_for() -> None:
     clock = Clock()
-    batches = Prefetcher(Numbers(3, limit=1), 1, clock)
+    batches = Prefetcher([Numbers(3, limit=1)], 1, clock)
     time.sleep(0.02)
     list(batches)
     assert clock.idle >= 0.0
@@ -198,5 +202,51 @@ def test_the_clock_tells_waiting_from_being_waited_for() -> None:
             return super().finish()
 
     clock = Clock()
-    list(Prefetcher(Slow(3), 1, clock))
+    list(Prefetcher([Slow(3)], 1, clock))
     assert clock.waited > 0.02
+
+
+class TestPasses:
+    def test_the_next_one_is_begun_while_the_last_batches_wait(self) -> None:
+        stages = [Numbers(3), Numbers(5), Numbers(2)]
+        batches = Prefetcher(stages, 4, Clock())
+        assert next(batches) == 0
+        wait_until(lambda: stages[1].finished == 1)  # two batches, an end, and this one: four
+        time.sleep(0.005)
+        assert stages[1].started == 1
+        assert [list(batches) for _ in stages] == [[1, 2], [0, 1, 2, 3, 4], [0, 1]]
+        assert list(batches) == []
+
+    def test_empty_ones_do_not_run_away(self) -> None:
+        asked = []
+
+        def stages() -> Iterator[Numbers]:
+            while True:
+                asked.append(1)
+                yield Numbers(0)
+
+        batches = Prefetcher(stages(), 3, Clock())
+        wait_until(lambda: len(asked) >= 3)
+        time.sleep(0.005)
+        assert len(asked) <= 4
+        assert [list(batches) for _ in range(10)] == [[]] * 10
+        batches.close()
+
+    @pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
+    def test_an_error_of_the_next_one_is_told_in_the_next_one(self, where: str) -> None:
+        batches = Prefetcher([Numbers(6), Numbers(6, **{where: 1})], 4, Clock())
+        assert list(batches) == list(range(6))
+        assert next(batches) == 0
+        with pytest.raises(ZeroDivisionError):
+            next(batches)
+        assert batches.closed
+
+    def test_an_error_in_making_a_stage_is_one_of_its_pass(self) -> None:
+        def stages() -> Iterator[Numbers]:
+            yield Numbers(3)
+            raise ZeroDivisionError
+
+        batches = Prefetcher(stages(), 4, Clock())
+        assert list(batches) == [0, 1, 2]
+        with pytest.raises(ZeroDivisionError):
+            next(batches)

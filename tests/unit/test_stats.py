@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stoker.pipeline import stats
+from stoker.pipeline.batch import Finished
 from stoker.pipeline.stats import Clock
 
 
@@ -36,11 +37,10 @@ def test_rates_are_over_the_time_since_the_first_pass(now: list[float]) -> None:
 
 def test_bad_keys_are_bounded_and_counts_are_not() -> None:
     clock = Clock()
-    for i in range(1500):
-        clock.bad(f"k{i}")
-        clock.skipped += 1
+    for i in range(0, 1500, 3):
+        clock.receive(Finished(([1, 2],), skipped=3, bad_keys=tuple(f"k{i + k}" for k in range(3))))
     result = clock.stats()
-    assert result.skipped == 1500
+    assert (result.skipped, result.batches, result.samples) == (1500, 500, 1000)
     assert result.bad_keys == tuple(f"k{i}" for i in range(1000))
 
 
