@@ -11,18 +11,20 @@ import ctypes
 import os
 import weakref
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
 from stoker.pipeline.engines.base import Output, Result, Status, Work
-from stoker.pipeline.engines.dali_feed import Batch, Graph, one_pixel_params
-from stoker.pipeline.engines.payloads import BLACK_PIXEL, Payload, PayloadReader
+from stoker.pipeline.engines.dali_feed import Batch, Graph, as_mean, one_pixel_params
+from stoker.pipeline.engines.payloads import BLACK_PIXEL, PayloadReader, Payloads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    import numpy.typing as npt
 
     from stoker.formats.samples import Samples
 
@@ -72,11 +74,16 @@ class DaliEngine:
         self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
         self._pipes: dict[Graph, _Pipe] = {}
         self._under_way: deque[Batch] = deque()
+        self._color: npt.NDArray[np.float32] | None = None  # of the first batch: likely that of all
 
     def submit(self, work: Work) -> None:
         """Check the payloads of a batch and start it."""
-        payloads = [self._reader.read(work.samples, i) for i in range(len(work.samples))]
-        batch = Batch(Graph.of(work.params), work.params, payloads)
+        payloads = self._reader.read(work.samples)
+        if self._color is None:
+            self._color = work.params.color[0]
+        # A bad sample's colours are not those of the others.
+        graph = Graph.of(work.params, None if payloads.bad else self._color)
+        batch = Batch(graph, work.params, payloads)
         self._pipe(batch.graph).start(batch)
         self._under_way.append(batch)
 
@@ -87,11 +94,7 @@ class DaliEngine:
             images = self._pipe(batch.graph).finish()
         except RuntimeError as error:
             images = self._salvage(batch, error)
-        status = np.array([payload.status for payload in batch.payloads], dtype=np.uint8)
-        reason = {
-            i: payload.reason for i, payload in enumerate(batch.payloads) if payload.status != Status.OK
-        }
-        return Result(images, status, reason)
+        return Result(images, batch.payloads.status(), batch.payloads.reason())
 
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel for the payloads of ``samples``."""
@@ -114,21 +117,24 @@ class DaliEngine:
         A pipeline that raised is not used again, so the batches behind this one are started anew.
         """
         self._pipes.clear()
-        for i, payload in enumerate(batch.payloads):
-            alone = Batch(batch.graph, batch.params, [payload], only=i)
-            try:
-                self._run(alone)
-            except RuntimeError as reason:
-                batch.payloads[i] = Payload(BLACK_PIXEL, Status.NOT_DECODABLE, _last_line(reason))
-                self._pipes.clear()
+        for i in range(len(batch.payloads)):
+            self._try_alone(batch, i)
         try:
-            return self._run(batch)
+            return self._run(replace(batch, graph=Graph.of(batch.params)))
         except RuntimeError:
             self._pipes.clear()
             raise EngineError(f"DALI failed: {_last_line(error)}") from error
         finally:
             for waiting in self._under_way:
                 self._pipe(waiting.graph).start(waiting)
+
+    def _try_alone(self, batch: Batch, i: int) -> None:
+        """Reject sample ``i`` if DALI cannot decode it."""
+        try:
+            self._run(Batch(batch.graph, batch.params, Payloads([batch.payloads.data[i]]), only=i))
+        except RuntimeError as reason:
+            batch.payloads.reject(i, Status.NOT_DECODABLE, _last_line(reason))
+            self._pipes.clear()
 
     def _run(self, batch: Batch) -> Any:
         pipe = self._pipe(batch.graph)
@@ -172,9 +178,16 @@ class _Pipe:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(inner))
 
     def start(self, batch: Batch) -> None:
-        for name, data in batch.inputs().items():
-            self._pipe.feed_input(name, data if name == "payload" else np.ascontiguousarray(data))
+        self._feed(batch)
         self._pipe.schedule_run()
+
+    def _feed(self, batch: Batch) -> None:
+        """Hand over the inputs as DALI's own lists, which it takes without a look at every sample."""
+        from nvidia.dali.tensors import TensorCPU, TensorListCPU
+
+        self._pipe.feed_input("payload", TensorListCPU([TensorCPU(data, "") for data in batch.payloads.data]))
+        for name, values in batch.inputs().items():
+            self._pipe.feed_input(name, TensorListCPU(values, ""))
 
     def finish(self) -> Any:
         """Images of the oldest batch: a NumPy array, or a DALI tensor on the GPU, both speak DLPack."""
@@ -193,10 +206,9 @@ class _Pipe:
         all of them; after this each call starts one.
         """
         params = one_pixel_params(self._graph)
-        batch = Batch(self._graph, params, [Payload(BLACK_PIXEL)])
-        for name, data in batch.inputs().items():
-            for _ in range(self._settings.depth):
-                self._pipe.feed_input(name, data if name == "payload" else np.ascontiguousarray(data))
+        batch = Batch(self._graph, params, Payloads([BLACK_PIXEL]))
+        for _ in range(self._settings.depth):
+            self._feed(batch)
         self._pipe.schedule_run()
         for _ in range(self._settings.depth):
             self._pipe.outputs()
@@ -238,12 +250,14 @@ def _build(graph: Graph, settings: _Settings) -> Any:
             normalized_shape=False,
             device="mixed" if gpu else "cpu",
         )
+        region: dict[str, Any] = {}
+        if not graph.whole:
+            region = {"roi_start": source("roi_start", types.FLOAT, 1)}
+            region |= {"roi_end": source("roi_end", types.FLOAT, 1), "roi_relative": False}
         image = fn.resize(
             image,
             size=source("dest_size", types.FLOAT, 1) if graph.padded else list(graph.size),
-            roi_start=source("roi_start", types.FLOAT, 1),
-            roi_end=source("roi_end", types.FLOAT, 1),
-            roi_relative=False,
+            **region,
             interp_type=types.INTERP_LINEAR,
             antialias=True,
         )
@@ -261,6 +275,9 @@ def _build(graph: Graph, settings: _Settings) -> Any:
         if graph.mixing:
             image = fn.coord_transform(image, MT=source("color", types.FLOAT, 2), dtype=types.FLOAT)
             scaling: dict[str, Any] = {"mean": 0.0, "std": 1.0}
+        elif graph.scale is not None:
+            mean, std = as_mean(np.array(graph.scale), np.array(graph.shift))
+            scaling = {"mean": mean.tolist(), "std": std.tolist()}
         else:
             scaling = {"mean": source("mean", types.FLOAT, 1), "std": source("stddev", types.FLOAT, 1)}
         image = fn.crop_mirror_normalize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker._native import Shards, crc32c, probe
-from stoker.formats.samples import Codec, Samples
+from stoker import _native
+from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
 
@@ -17,31 +17,48 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["BLACK_PIXEL", "Payload", "PayloadReader"]
+    from stoker.formats.samples import Samples
+
+__all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
 
 # Stands in for a bad payload, so that its neighbours are decoded.
 BLACK_PIXEL = np.frombuffer(b"P6\n1 1\n255\n\0\0\0", dtype=np.uint8)
-_START_OF_SCAN = 0xDA
-_END_OF_IMAGE = b"\xff\xd9"
 
 
 @dataclass(frozen=True)
-class Payload:
-    """One sample's bytes for the decoder: a JPEG, or decoded pixels as PPM (P6).
+class Payloads:
+    """The bytes of N samples for a decoder.
 
     Attributes:
-        data: (length,) uint8; of a sample that is not OK, one black pixel.
-        status: What was found.
-        reason: In words, where it is not OK.
+        data: (length,) uint8 each: a JPEG, or decoded pixels as PPM (P6); one black pixel for a bad sample.
+        bad: By position, what was found and in which words.
     """
 
-    data: npt.NDArray[np.uint8]
-    status: Status = Status.OK
-    reason: str = ""
+    data: list[npt.NDArray[np.uint8]]
+    bad: dict[int, tuple[Status, str]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def reject(self, i: int, status: Status, reason: str) -> None:
+        """Put a black pixel in the place of sample ``i``."""
+        self.data[i] = BLACK_PIXEL
+        self.bad[i] = (status, reason)
+
+    def status(self) -> npt.NDArray[np.uint8]:
+        """(N,) uint8, a :class:`Status` a sample."""
+        status = np.full(len(self), Status.OK, np.uint8)
+        for i, (found, _) in self.bad.items():
+            status[i] = found
+        return status
+
+    def reason(self) -> dict[int, str]:
+        """What is wrong, in words, by position."""
+        return {i: reason for i, (_, reason) in self.bad.items()}
 
 
 class PayloadReader:
-    """Reads payloads from the shards and checks them.
+    """Reads payloads from the shards and checks them, a batch at a time.
 
     Args:
         files: Data files.
@@ -60,26 +77,31 @@ class PayloadReader:
         verify: bool,
         mapped: bool = True,
     ) -> None:
-        self._shards = Shards(files, sizes, mapped)
+        self._shards = _native.Shards(files, sizes, mapped)
         self._max_pixels = max_pixels
         self._verify = verify
 
-    def read(self, samples: Samples, i: int) -> Payload:
-        """The payload of the i-th of ``samples``."""
-        try:
-            view = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
-        except (ValueError, OSError) as error:
-            return _bad(Status.READ_ERROR, str(error))
-        if self._verify and crc32c(view) != int(samples.crc[i]):
-            return _bad(Status.CHECKSUM_MISMATCH, "the payload does not match its CRC32C")
-        height, width = int(samples.height[i]), int(samples.width[i])
-        match samples.codec[i]:
-            case Codec.JPEG:
-                return self._jpeg(view, height, width)
-            case Codec.RAW:
-                return self._raw(view, height, width)
-            case _:
-                return self._other(view, height, width)
+    def read(self, samples: Samples) -> Payloads:
+        """The payloads of ``samples``; codecs other than JPEG are decoded here."""
+        data, found = _native.payloads(
+            self._shards,
+            samples.shard,
+            samples.offset,
+            samples.length,
+            samples.crc,
+            samples.codec,
+            samples.height,
+            samples.width,
+            self._max_pixels,
+            self._verify,
+        )
+        payloads = Payloads(data)
+        for i, (status, reason) in found.items():
+            payloads.reject(i, Status(status), reason)
+        for i in np.flatnonzero(samples.codec != Codec.JPEG).tolist():
+            if i not in found:
+                self._to_pixels(payloads, samples, i)
+        return payloads
 
     def will_need(self, samples: Samples) -> None:
         """Ask the kernel to read these payloads."""
@@ -89,65 +111,22 @@ class PayloadReader:
         """Close the files."""
         self._shards.close()
 
-    def _jpeg(self, view: memoryview, height: int, width: int) -> Payload:
-        try:
-            codec, stored_width, stored_height, orientation, _ = probe(view)
-        except ValueError as error:
-            return _bad(Status.NOT_DECODABLE, str(error))
-        if codec != Codec.JPEG:
-            return _bad(Status.NOT_DECODABLE, "not a JPEG")
-        found = (stored_width, stored_height) if orientation >= 5 else (stored_height, stored_width)
-        if found[0] * found[1] > self._max_pixels:
-            return _bad(Status.TOO_LARGE, f"{found[0]}x{found[1]} pixels")
-        if found != (height, width):
-            return _bad(
-                Status.SIZE_MISMATCH, f"{found[0]}x{found[1]} pixels, the index says {height}x{width}"
-            )
-        # Decoders fill what is missing with grey and say nothing; a whole JPEG has its marker at the end.
-        if view[-2:] != _END_OF_IMAGE and bytes(view).find(_END_OF_IMAGE, _scan_start(view)) < 0:
-            return _bad(Status.TRUNCATED, "the JPEG has no end")
-        return Payload(np.frombuffer(view, dtype=np.uint8))
-
-    def _raw(self, view: memoryview, height: int, width: int) -> Payload:
-        if height * width > self._max_pixels:
-            return _bad(Status.TOO_LARGE, f"{height}x{width} pixels")
-        if len(view) != height * width * 3:
-            return _bad(Status.SIZE_MISMATCH, f"{len(view)} bytes for {height}x{width} RGB pixels")
-        return Payload(_ppm(view, height, width))
-
-    def _other(self, view: memoryview, height: int, width: int) -> Payload:
-        try:
-            pixels = decode(view, max_pixels=self._max_pixels)
-        except PillowDecodeError as error:
-            return _bad(error.status, str(error))
-        if pixels.shape[:2] != (height, width):
-            return _bad(
-                Status.SIZE_MISMATCH, f"{pixels.shape[0]}x{pixels.shape[1]} pixels, not {height}x{width}"
-            )
-        return Payload(_ppm(pixels, height, width))
-
-
-def _scan_start(view: memoryview) -> int:
-    """Where a JPEG's data begins: a thumbnail in a header segment before it has an end of its own."""
-    at = 2
-    while at + 4 <= len(view):
-        if view[at] != 0xFF:
-            break
-        if view[at + 1] == 0xFF:  # fill byte
-            at += 1
-            continue
-        length = int.from_bytes(view[at + 2 : at + 4], "big")
-        if view[at + 1] == _START_OF_SCAN:
-            return at + 2 + length
-        at += 2 + length
-    return len(view)
+    def _to_pixels(self, payloads: Payloads, samples: Samples, i: int) -> None:
+        pixels: Any = payloads.data[i]
+        height, width = int(samples.height[i]), int(samples.width[i])
+        if samples.codec[i] != Codec.RAW:
+            try:
+                pixels = decode(memoryview(pixels), max_pixels=self._max_pixels)
+            except PillowDecodeError as error:
+                return payloads.reject(i, error.status, str(error))
+            if pixels.shape[:2] != (height, width):
+                words = f"{pixels.shape[0]}x{pixels.shape[1]} pixels, the index says {height}x{width}"
+                return payloads.reject(i, Status.SIZE_MISMATCH, words)
+        payloads.data[i] = _ppm(pixels, height, width)
+        return None
 
 
 def _ppm(pixels: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
     """RGB bytes as a binary PPM, the plainest image that decoders of every device read."""
     header = np.frombuffer(b"P6\n%d %d\n255\n" % (width, height), dtype=np.uint8)
     return np.concatenate([header, np.frombuffer(pixels, dtype=np.uint8)])
-
-
-def _bad(status: Status, reason: str) -> Payload:
-    return Payload(BLACK_PIXEL, status, reason)

@@ -41,6 +41,7 @@ class Buffer {
 
 void bind_arena(nb::module_& m);
 void bind_shards(nb::module_& m);
+void bind_payloads(nb::module_& m);
 void bind_pool(nb::module_& m);
 void bind_transcode(nb::module_& m);
 

@@ -47,6 +47,7 @@ NB_MODULE(_native, m) {
     m.def("probe", probe_of, "data"_a);
     bind_arena(m);
     bind_shards(m);
+    bind_payloads(m);
     bind_pool(m);
     bind_transcode(m);
 }

@@ -50,6 +50,26 @@ class Shards:
         """Ask the kernel to read these ranges ahead, neighbouring ones in one request."""
     def close(self) -> None: ...
 
+def payloads(
+    shards: Shards,
+    shard: npt.NDArray[np.int32],
+    offset: npt.NDArray[np.int64],
+    length: npt.NDArray[np.int64],
+    crc: npt.NDArray[np.uint32],
+    codec: npt.NDArray[np.uint8],
+    height: npt.NDArray[np.int32],
+    width: npt.NDArray[np.int32],
+    max_pixels: int,
+    verify: bool,
+) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]]]:
+    """Payloads of N samples, checked before a decoder sees them, for those who decode elsewhere.
+
+    Returns the bytes of each, (length,) uint8, read-only and without a copy where mapped (empty where they
+    cannot be read), and by position what is wrong: status and reason. Checked are the checksum, of a JPEG
+    its header, its size (at most ``max_pixels``, and that of the index) and its end, of raw pixels their
+    number; of other codecs the checksum alone. GIL released.
+    """
+
 class Pool:
     """Threads that execute batches, first come first served."""
 
