@@ -1,4 +1,4 @@
-"""What parameters may ask for beyond one resampling and one affine map of colour."""
+"""What parameters may ask for beyond one axis-aligned resampling and one affine map of colour."""
 
 from __future__ import annotations
 
@@ -14,21 +14,36 @@ __all__ = ["Erase", "Warp"]
 
 @dataclass(frozen=True)
 class Warp:
-    """A projective resampling of the image that ``crop``, ``region``, ``dest`` and ``flip`` make.
+    """Geometry that is not along the axes: the output shows the canvas, and the canvas the source.
 
-    That image, the canvas, then has a size of its own, and ``dest`` and ``flip`` refer to it. The
-    pixel of the output in column c and row r shows the canvas at (x / w, y / w), where (x, y, w) is
-    ``matrix @ (c + 0.5, r + 0.5, 1)``, interpolated bilinearly between the centres of pixels, which
-    lie at (c + 0.5, r + 0.5) too; what lies outside of the canvas, or has w <= 0, is ``fill``. The
-    result is rounded to uint8, half up.
+    The canvas is the image that ``region``, ``dest`` and ``flip`` describe; it has a size of its own,
+    to which ``dest`` and ``flip`` refer. It is only a stage of thought: the two maps are composed
+    (:meth:`stoker.augment.params.ImageParams.to_source`), and the source is resampled once.
+
+    Let (u, v) be the place in the source, x and y with the edges of pixels at integers, of the centre
+    (c + 0.5, r + 0.5) of the output's pixel in column c and row r. The filter is a triangle along
+    either axis, as wide as antialiasing wants it there::
+
+        sx = max(1, hypot(du/dc, du/dr))        sy = max(1, hypot(dv/dc, dv/dr))
+        weight(i, j) = max(0, 1 - |i + 0.5 - u| / sx) * max(0, 1 - |j + 0.5 - v| / sy)
+
+    for the source's pixel in column i and row j, divided by the sum of the weights over all integers i
+    and j. Pixels outside of ``floor(region start)..ceil(region stop)`` count as ``fill``, and so does
+    everything where the map's third component is not positive. The sum is rounded half up to uint8.
+
+    So it is bilinear interpolation where nothing shrinks, along the axes or turned, and away from the
+    border it is Pillow's antialiased ``BILINEAR`` where nothing turns. An engine may decode a JPEG in
+    a reduced size where both supports are at least 2 all over the image.
 
     Attributes:
-        matrix: (N, 3, 3) float64.
+        matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the canvas.
         canvas: Height and width of the canvas, pixels.
+        perspective: Whether the last row of a matrix may differ from (0, 0, 1).
     """
 
     matrix: npt.NDArray[np.float64]
     canvas: tuple[int, int]
+    perspective: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from stoker.augment.boxes import Objects
     from stoker.augment.steps import Step
 
     Int = npt.NDArray[np.int64]
@@ -52,12 +53,16 @@ class Frame:
         warp: (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas, the
             image as it was when it was first warped; edges of pixels are integers. None before that.
         canvas: (2, N) int64, size of the canvas.
+        perspective: Whether ``warp`` may be other than affine.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
         uses_mean: Whether ``color`` may mix in the mean RGB, be it of no sample of this batch.
         painted: Whether ``color`` may be more than the identity, be it for no sample of this batch.
         steps: What happens to pixels before ``color``.
         fill: (3,) uint8, RGB of what was padded; black unless :meth:`use_fill` said otherwise.
         fill_chosen: Whether it did.
+        objects: Where objects lie in the source; None where they are not known.
+        window: Corners, (2, N) float64 each, of the part of the source in which the centre of an object's
+            box must lie for it to remain; None for no such condition.
     """
 
     size: Int
@@ -72,14 +77,22 @@ class Frame:
     fill: npt.NDArray[np.uint8]
     warp: Float | None = None
     canvas: Int | None = None
+    perspective: bool = False
     fill_chosen: bool = False
     erased: list[tuple[Int, Int]] = field(default_factory=list)
     uses_mean: bool = False
     painted: bool = False
     steps: list[Step] = field(default_factory=list)
+    objects: Objects | None = None
+    window: tuple[Float, Float] | None = None
 
     @classmethod
-    def of(cls, height: npt.NDArray[np.integer], width: npt.NDArray[np.integer]) -> Frame:
+    def of(
+        cls,
+        height: npt.NDArray[np.integer],
+        width: npt.NDArray[np.integer],
+        objects: Objects | None = None,
+    ) -> Frame:
         """Images as they come: (N,) heights and widths in pixels, after the EXIF orientation."""
         size = np.array((height, width), np.int64)
         return cls(
@@ -93,6 +106,7 @@ class Frame:
             flip=np.zeros(size.shape, np.bool_),
             color=np.tile(_UNCHANGED, (size.shape[1], 1, 1)),
             fill=np.zeros(3, np.uint8),
+            objects=objects,
         )
 
     def crop(self, origin: Int, size: Int) -> None:
@@ -136,8 +150,12 @@ class Frame:
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
         self.warp = self.warp @ (_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
 
-    def distort(self, matrix: Float) -> None:
-        """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this step to (x, y, 1) before it."""
+    def distort(self, matrix: Float, *, perspective: bool = False) -> None:
+        """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this step to (x, y, 1) before it.
+
+        ``perspective`` says whether its last row may differ from (0, 0, 1).
+        """
+        self.perspective |= perspective
         if self.warp is None:
             self.warp, self.canvas = matrix, self.size
         else:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.boxes import Objects
     from stoker.augment.steps import Step
     from stoker.augment.transforms.base import Size
     from stoker.augment.transforms.output import DType
@@ -37,7 +38,8 @@ class ImageParams:
     source is resampled (Pillow's antialiased bilinear filter) onto the rectangle ``dest`` of the
     output, reading no pixel outside ``crop`` and rounding to uint8; what lies outside ``dest`` is
     ``fill``; the output is mirrored as ``flip`` says; then each pixel becomes
-    ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255.
+    ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255. Where there is a ``warp``, it says how the
+    source is resampled instead.
 
     Fields that are None by default ask for more. An engine that does not know one must refuse
     parameters in which it is set: see :meth:`needs`.
@@ -54,8 +56,10 @@ class ImageParams:
         mean: (N, 3, 3) float32. ``mean @ m`` is added to the result, where m is the mean RGB of the
             output before ``color``, fill included.
         steps: Done to the pixels one after the other, before ``color``.
-        warp: A further resampling, after ``flip`` and before ``color``.
+        warp: Geometry that is not along the axes; ``dest`` and ``flip`` then refer to its canvas.
         erase: Boxes that are overwritten last, one after the other.
+        window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
+            outside is no longer one of the image. None for no such condition. Of no concern to engines.
     """
 
     size: tuple[int, int]
@@ -69,15 +73,34 @@ class ImageParams:
     steps: tuple[Step, ...] | None = None
     warp: Warp | None = None
     erase: tuple[Erase, ...] | None = None
+    window: npt.NDArray[np.float64] | None = None
 
     def __len__(self) -> int:
         return len(self.crop)
 
     def needs(self) -> frozenset[str]:
-        """Names of the optional fields that are set; for ``steps`` those of its steps' classes."""
-        optional = {field.name for field in fields(self) if field.default is None} - {"steps"}
+        """Names of the optional fields that are set; for ``steps`` those of its steps' classes.
+
+        With "warp" comes "perspective" where matrices need not be affine.
+        """
+        optional = {field.name for field in fields(self) if field.default is None} - {"steps", "window"}
         names = frozenset(name for name in optional if getattr(self, name) is not None)
+        if self.warp is not None and self.warp.perspective:
+            names |= {"perspective"}
         return names | step_names(self.steps or ())
+
+    def to_source(self) -> npt.NDArray[np.float64]:
+        """(N, 3, 3), from homogeneous (x, y, 1) in the output to the source; edges of pixels are integers."""
+        dest = self.dest.astype(np.float64)
+        scale = (self.region[:, 2:] - self.region[:, :2]) / dest[:, 2:]
+        flip = self.flip[:, ::-1]
+        size = self.warp.canvas if self.warp else self.size
+        matrix = np.zeros((len(self), 3, 3))
+        # Fields of this class have the vertical axis first, points the horizontal one.
+        matrix[:, [1, 0], [1, 0]] = np.where(flip, -scale, scale)
+        matrix[:, [1, 0], 2] = self.region[:, :2] + np.where(flip, size - dest[:, :2], -dest[:, :2]) * scale
+        matrix[:, 2, 2] = 1
+        return matrix @ self.warp.matrix if self.warp else matrix
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +134,11 @@ class ImagePlan:
         return any(transform.draws for transform in self.transforms)
 
     @property
+    def uses_boxes(self) -> bool:
+        """Whether the parameters depend on where the objects lie, so that :meth:`draw` wants them."""
+        return any(transform.uses_boxes for transform in self.transforms)
+
+    @property
     def needs(self) -> frozenset[str]:
         """What engines must execute for this plan beyond resampling and one colour matrix, by name."""
         return _probe(self).needs()
@@ -122,6 +150,7 @@ class ImagePlan:
         samples: npt.NDArray[np.int64],
         seed: int,
         epoch: int,
+        objects: Objects | None = None,
     ) -> ImageParams:
         """Decide the parameters of N samples: a pure function of its arguments, sample by sample.
 
@@ -131,8 +160,10 @@ class ImagePlan:
             samples: (N,) int64, rows of the samples in the index; they key the random numbers.
             seed: Any integer.
             epoch: Any integer.
+            objects: Boxes of the samples' objects, for plans with :attr:`uses_boxes`; others ignore them.
+                Without them the samples have none.
         """
-        frame = Frame.of(height, width)
+        frame = Frame.of(height, width, objects)
         for position, transform in enumerate(self.transforms):
             if not isinstance(transform, OutputTransform):
                 u = uniform(derive_key(seed, epoch, position), samples, transform.draws)
@@ -234,12 +265,13 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         fill=frame.fill,
         mean=mean,
         steps=tuple(frame.steps) or None,
-        warp=Warp(frame.warp, plan.canvas) if frame.warp is not None and plan.canvas else None,
+        warp=None if frame.warp is None else Warp(frame.warp, _fixed(plan.canvas), frame.perspective),
         erase=tuple(
             Erase(_rows(origin, size, np.int32), value.astype(np.float32))
             for (origin, size), value in zip(frame.erased, plan.erase_values, strict=True)
         )
         or None,
+        window=None if frame.window is None else _rows(*frame.window, np.float64),
     )
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import io
+import math
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from PIL import Image, ImageOps
+
+from stoker.augment.resample import resample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
     from stoker.augment.params import ImageParams
     from stoker.augment.transforms.output import DType
 
-__all__ = ["convert", "decode", "execute", "render", "warp"]
+__all__ = ["convert", "decode", "execute", "render"]
 
 Layout = Literal["NCHW", "NHWC", "NHWC4"]
 
@@ -65,45 +68,26 @@ def execute(
 
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """The geometry alone: (H, W, 3) uint8 before colour."""
+    if params.warp is not None:
+        fill: tuple[int, int, int] = tuple(params.fill.tolist())
+        return resample(pixels, params.to_source()[i], params.size, fill, _window(params.region[i]))
     top, left, height, width = params.crop[i].tolist()
     source = Image.fromarray(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
     y0, x0, y1, x1 = params.region[i].tolist()
     box = (x0 - left, y0 - top, x1 - left, y1 - top)
-    image = np.empty((*(params.warp.canvas if params.warp else params.size), 3), np.uint8)
+    image = np.empty((*params.size, 3), np.uint8)
     image[:] = params.fill
     top, left, height, width = params.dest[i].tolist()
     resized = source.resize((width, height), Image.Resampling.BILINEAR, box)
     image[top : top + height, left : left + width] = np.asarray(resized)
     horizontal, vertical = params.flip[i].tolist()
-    image = image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
-    if params.warp is not None:
-        return warp(image, params.warp.matrix[i], params.size, params.fill)
-    return image
+    return image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
 
 
-def warp(
-    image: npt.NDArray[np.uint8],
-    matrix: npt.NDArray[np.float64],
-    size: tuple[int, int],
-    fill: npt.NDArray[np.uint8],
-) -> npt.NDArray[np.uint8]:
-    """Resample (H, W, 3) by one matrix, (3, 3), to ``size``; see :class:`stoker.augment.extras.Warp`."""
-    rows, columns = np.indices(size) + 0.5
-    x, y, w = np.einsum("ij,jhw->ihw", matrix, np.stack((columns, rows, np.ones(size))))
-    seen = w > 0
-    w = np.where(seen, w, 1.0)
-    # A frame of fill around the image is all that can be seen of the outside.
-    height, width = image.shape[:2]
-    framed = np.empty((height + 4, width + 4, 3), np.float64)
-    framed[:] = fill
-    framed[2:-2, 2:-2] = image
-    x = np.where(seen, x / w, -1.0).clip(-1, width + 1) + 1.5
-    y = np.where(seen, y / w, -1.0).clip(-1, height + 1) + 1.5
-    column, row = np.floor(x).astype(np.intp), np.floor(y).astype(np.intp)
-    right, lower = (x - column)[..., None], (y - row)[..., None]
-    above = framed[row, column] * (1 - right) + framed[row, column + 1] * right
-    below = framed[row + 1, column] * (1 - right) + framed[row + 1, column + 1] * right
-    return np.floor(above * (1 - lower) + below * lower + 0.5).astype(np.uint8)
+def _window(region: npt.NDArray[np.float64]) -> tuple[int, int, int, int]:
+    """The whole pixels that a region, (4,), touches."""
+    top, left, bottom, right = region.tolist()
+    return math.floor(top), math.floor(left), math.ceil(bottom), math.ceil(right)
 
 
 def convert(values: npt.NDArray[np.float64], dtype: DType) -> npt.NDArray[Any]:

@@ -2,7 +2,8 @@
 
 They are composed into one matrix with all the geometry that follows them, and act on the image that
 the geometry before them made. That image must have one size for all samples: put a resize or crop to
-a fixed size before. What follows is resampled bilinearly without antialiasing, so shrink before, too.
+a fixed size before. All is one resampling of the source with antialiasing, see
+:class:`stoker.augment.extras.Warp`, where torchvision resamples as often as there are transforms.
 
 Interpolation is bilinear (torchvision's default is nearest for the first two), about the centre of
 the image, without expansion, and what comes into sight is black.
@@ -34,11 +35,17 @@ _CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
 
 
 class WarpTransform(Transform):
-    """A transform that resamples along lines other than the axes."""
+    """A transform that resamples along lines other than the axes.
+
+    Attributes:
+        perspective: Whether the last row of its matrices may differ from (0, 0, 1).
+    """
+
+    perspective: ClassVar[bool] = False
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.distort(self.matrix(frame.size, u))
+        frame.distort(self.matrix(frame.size, u), perspective=self.perspective)
 
     def matrix(self, size: Int, u: Float) -> Float:
         """(N, 3, 3), from (x, y, 1) in the output to the input, for images of ``size``, (2, N)."""
@@ -139,6 +146,7 @@ class RandomPerspective(WarpTransform):
     p: float = 0.5
 
     draws: ClassVar[int] = 9
+    perspective: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         value = self.distortion_scale

@@ -19,11 +19,12 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.reference import render, warp
+from stoker.augment.reference import render
+from stoker.augment.resample import resample
 from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 24, 30
-BLACK = np.zeros(3, np.uint8)
+BLACK = (0, 0, 0)
 # Smooth, so that a difference in rounding is not one of pixels.
 ROWS, COLUMNS = np.indices((HEIGHT, WIDTH))
 PIXELS = np.stack((ROWS * 8, COLUMNS * 7, 255 - ROWS * 4 - COLUMNS * 4), axis=-1).astype(np.uint8)
@@ -145,7 +146,7 @@ def test_quarter_turns_are_exact(quarters):
 
 def test_a_shift_by_whole_pixels_copies_and_leaves_black():
     matrix = np.array([[1.0, 0, -3], [0, 1, 2], [0, 0, 1]])
-    output = warp(PIXELS, matrix, (HEIGHT, WIDTH), BLACK)
+    output = resample(PIXELS, matrix, (HEIGHT, WIDTH), BLACK)
     np.testing.assert_array_equal(output[:-2, 3:], PIXELS[2:, :-3])
     assert not output[-2:].any()
     assert not output[:, :3].any()
@@ -153,22 +154,22 @@ def test_a_shift_by_whole_pixels_copies_and_leaves_black():
 
 def test_half_a_pixel_of_the_border_is_half_filled():
     matrix = np.array([[1.0, 0, -0.5], [0, 1, 0], [0, 0, 1]])
-    output = warp(np.full((2, 2, 3), 100, np.uint8), matrix, (2, 4), np.array([0, 50, 200], np.uint8))
+    output = resample(np.full((2, 2, 3), 100, np.uint8), matrix, (2, 4), (0, 50, 200))
     assert output[0].tolist() == [[50, 75, 150], [100, 100, 100], [50, 75, 150], [0, 50, 200]]
 
 
 def test_what_lies_behind_the_horizon_is_fill():
     matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
-    output = warp(np.full((HEIGHT, WIDTH, 3), 200, np.uint8), matrix, (HEIGHT, WIDTH), BLACK)
+    output = resample(np.full((HEIGHT, WIDTH, 3), 200, np.uint8), matrix, (HEIGHT, WIDTH), BLACK)
     assert not output[10:].any()
-    assert not warp(np.full((2, 2, 3), 200, np.uint8), -np.eye(3), (2, 2), BLACK).any()
+    assert not resample(np.full((2, 2, 3), 200, np.uint8), -np.eye(3), (2, 2), BLACK).any()
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("transform", [RandomRotation(180), RandomAffine(30, (0.1, 0.1), (0.7, 1.3), 20)])
+@pytest.mark.parametrize("transform", [RandomRotation(180), RandomAffine(30, (0.1, 0.1), (1.0, 1.6))])
 def test_pillow_agrees_inside(transform, seed):
     matrix = draw([KEEP, transform], seed=seed).warp.matrix[0]
-    ours = warp(PIXELS, matrix, (HEIGHT, WIDTH), BLACK).astype(int)
+    ours = resample(PIXELS, matrix, (HEIGHT, WIDTH), BLACK).astype(int)
     image = Image.fromarray(PIXELS)
     theirs = image.transform((WIDTH, HEIGHT), Image.Transform.AFFINE, matrix[:2].ravel().tolist(), 2)
     x, y = np.einsum("ij,jhw->ihw", matrix[:2], np.stack((COLUMNS + 0.5, ROWS + 0.5, np.ones_like(ROWS))))
@@ -179,13 +180,14 @@ def test_pillow_agrees_inside(transform, seed):
 
 def test_pillow_agrees_on_perspective():
     matrix = draw([KEEP, RandomPerspective(0.4, 1.0)]).warp.matrix[0]
-    ours = warp(PIXELS, matrix, (HEIGHT, WIDTH), BLACK).astype(int)
+    ours = resample(PIXELS, matrix, (HEIGHT, WIDTH), BLACK).astype(int)
     data = matrix.ravel()[:8].tolist()
     theirs = Image.fromarray(PIXELS).transform((WIDTH, HEIGHT), Image.Transform.PERSPECTIVE, data, 2)
     x, y, w = np.einsum("ij,jhw->ihw", matrix, np.stack((COLUMNS + 0.5, ROWS + 0.5, np.ones_like(ROWS))))
-    inside = (x / w > 1) & (x / w < WIDTH - 1) & (y / w > 1) & (y / w < HEIGHT - 1)
+    inside = (x / w > 2) & (x / w < WIDTH - 2) & (y / w > 2) & (y / w < HEIGHT - 2)
     assert inside.sum() > 50
-    assert np.abs(ours - np.array(theirs))[inside].max() <= 1
+    # A filter wider than a pixel moves the levels of a slope by a little.
+    assert np.abs(ours - np.array(theirs))[inside].max() <= 2
 
 
 # Composition
