@@ -1,7 +1,8 @@
-"""Boxes in the formats of torchvision's BoundingBoxFormat, and what a window shows of a quadrilateral."""
+"""Boxes: their formats, those of torchvision; whose they are; what a window shows of a quadrilateral."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -13,9 +14,29 @@ if TYPE_CHECKING:
 
     Float = npt.NDArray[np.float64]
 
-__all__ = ["BoxFormat", "clip_quads", "convert_boxes", "corners"]
+__all__ = ["BoxFormat", "Objects", "clip_quads", "convert_boxes", "corners"]
 
 BoxFormat = Literal["XYXY", "XYWH", "CXCYWH"]
+
+
+@dataclass(frozen=True)
+class Objects:
+    """Boxes of the objects in N images, by which a transform may decide.
+
+    Attributes:
+        boxes: (M, 4) float64 XYXY, pixels of the source after its EXIF orientation has been applied.
+        owner: (M,) int64, position in the batch of the image that each belongs to.
+    """
+
+    boxes: npt.NDArray[np.float64]
+    owner: npt.NDArray[np.int64]
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Objects:
+        """Objects of the images at ``rows``, (K,) int64, none of them twice, as a batch of their own."""
+        place = np.full(max(self.owner.max(initial=-1), rows.max(initial=-1)) + 1, -1)
+        place[rows] = np.arange(len(rows))
+        owner = place[self.owner]
+        return Objects(self.boxes[owner >= 0], owner[owner >= 0])
 
 
 def convert_boxes(boxes: npt.ArrayLike, source: BoxFormat, target: BoxFormat) -> Float:
