@@ -181,10 +181,19 @@ class Dataset:
             return self.manifest.fingerprint
         return hashlib.sha256(self.manifest.fingerprint.encode() + self._rows.tobytes()).hexdigest()[:32]
 
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no sample was selected twice."""
+        return self._rows is None or len(np.unique(self._rows)) == len(self._rows)
+
     def column(self, name: str) -> npt.NDArray[Any]:
         """(N,) values of an index column of numbers."""
         values = self.index.column(name)
         return values if self._rows is None else values[self._rows]
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """(M,) values of an index column of numbers, of samples."""
+        return np.asarray(self.index.column(name)[self._to_rows(positions)])
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
         """Where the payloads of samples lie.

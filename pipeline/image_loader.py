@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stoker.errors import ConfigError
 from stoker.pipeline import adapters, devices
@@ -14,14 +14,16 @@ from stoker.pipeline.images import ImageStage
 from stoker.pipeline.loader import Loader
 from stoker.pipeline.order import BlockShuffle, LastBatch, Schedule
 from stoker.pipeline.ranks import available_cores, find_ranks
+from stoker.pipeline.state import in_epochs_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from stoker.augment.transforms import Transform
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.engines.base import DType, Layout
+    from stoker.pipeline.sampling import Sampler
 
 __all__ = ["DEFAULT_MAX_PIXELS", "ImageLoader"]
 
@@ -41,6 +43,10 @@ class ImageLoader(Loader):
         transforms: What happens to the images, see :mod:`stoker.augment`; they must end in one size.
         shuffle: False for the order of the index, True for a full shuffle, or a
             :class:`~stoker.pipeline.order.BlockShuffle` for storage that wants long reads.
+        sampler: What an epoch draws, if not every sample once: :class:`~stoker.Weighted`,
+            :class:`~stoker.ClassBalanced`, :class:`~stoker.Repeated`, or a sampler of your own.
+        steps_per_epoch: Make a pass this many steps of an infinite stream of draws, which goes on from pass
+            to pass; by default a pass is all draws once.
         seed: Decides the order and every random parameter.
         rank: This rank; by default found from torch.distributed, JAX, or the launcher's environment.
         world_size: Number of ranks, likewise.
@@ -80,6 +86,8 @@ class ImageLoader(Loader):
         batch_size: int,
         transforms: Sequence[Transform] = (),
         shuffle: bool | BlockShuffle = False,
+        sampler: Sampler | None = None,
+        steps_per_epoch: int | None = None,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
@@ -102,15 +110,22 @@ class ImageLoader(Loader):
             raise ConfigError(f"read_ahead must be at least 0, found {read_ahead}")
         if num_threads is not None and num_threads < 1:
             raise ConfigError(f"num_threads must be at least 1, found {num_threads}")
+        if steps_per_epoch is not None and min(steps_per_epoch, batch_size) < 1:
+            raise ConfigError(
+                f"steps_per_epoch and batch_size must be at least 1, found {steps_per_epoch} and {batch_size}"
+            )
         seed = index(seed)  # NumPy's integers too: a checkpoint knows one kind
         self._ranks = find_ranks(rank, world_size)
         self._batch_size = batch_size
         self._read_ahead = read_ahead
         self._last_batch: LastBatch = last_batch
+        self._is_stream = steps_per_epoch is not None
         self._recipe = make_recipe(
             dataset,
             transforms,
             shuffle=shuffle,
+            sampler=sampler,
+            samples_per_epoch=steps_per_epoch and steps_per_epoch * batch_size * self._ranks.world_size,
             seed=seed,
             last_batch=last_batch,
             columns=columns,
@@ -181,6 +196,27 @@ class ImageLoader(Loader):
             ColumnSpec(name, *(known[name] if name in known else (column(name).dtype.name, ())))
             for name in self._recipe.columns
         )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is, as a small JSON-able dict.
+
+        It counts what the consumer has received, not what is ready. After a pass that was left early it
+        names the next batch of that pass.
+        """
+        state = super().state_dict()
+        return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken: the next pass begins with exactly the next batch.
+
+        The number of ranks, the batch size, the engine and the threads may be others than before. Where
+        ``steps_per_epoch`` then makes epochs of another number of samples, a stream goes on where it was,
+        in the epoch that this is with the new length.
+
+        Raises:
+            CheckpointError: The state belongs to another dataset or configuration; says what differs.
+        """
+        super().load_state_dict(in_epochs_of(self._samples, state) if self._is_stream else state)
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
         ranks = self._ranks

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from stoker.errors import ConfigError
 from stoker.pipeline.batch import batch_type
 from stoker.pipeline.engines.base import DType, Layout, Output
-from stoker.pipeline.order import BlockShuffle, FullShuffle, LastBatch, Order, Sequential
+from stoker.pipeline.order import BlockShuffle, FullShuffle, LastBatch, Order, Sequential, Stream
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
+    import numpy as np
+    import numpy.typing as npt
+
     from stoker.augment.params import ImagePlan
     from stoker.augment.transforms import Transform
     from stoker.formats.dataset import Dataset
+    from stoker.pipeline.sampling import Sampler
 
 __all__ = ["OnError", "Recipe", "make_recipe"]
 
@@ -55,12 +60,36 @@ class Recipe:
         }
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
+    def random_epoch(self, epoch: int) -> int:
+        """The epoch that random parameters are drawn for: one for all of a stream, whose keys go on."""
+        return 0 if isinstance(self.order, Stream) else epoch
+
+    def random_keys(
+        self, epoch: int, positions: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """What keys the random parameters of draws, (N,) int64.
+
+        Args:
+            epoch: Of the draws.
+            positions: (N,) int64, in the epoch.
+            rows: (N,) int64, of the samples in the index: the keys, where an epoch draws no row twice.
+        """
+        if isinstance(self.order, Stream):
+            return self.order.place(epoch, positions)
+        return rows if self._rows_are_distinct else positions
+
+    @cached_property
+    def _rows_are_distinct(self) -> bool:
+        return self.order.distinct and self.dataset.is_distinct
+
 
 def make_recipe(
     dataset: Dataset | str | os.PathLike[str],
     transforms: Sequence[Transform],
     *,
     shuffle: bool | BlockShuffle,
+    sampler: Sampler | None,
+    samples_per_epoch: int | None,
     seed: int,
     last_batch: LastBatch,
     columns: Sequence[str],
@@ -79,6 +108,10 @@ def make_recipe(
     opened = _open(dataset)
     plan = _plan(transforms, dtype)
     order = _order(len(opened), shuffle, seed)
+    if sampler is not None:
+        order = sampler.order(opened, order, seed)
+    if samples_per_epoch is not None:
+        order = Stream(order, samples_per_epoch)
     names = _columns(columns, opened, last_batch)
     return Recipe(opened, order, plan, Output(plan.dtype, layout), names, on_error, seed, batch_type(names))
 

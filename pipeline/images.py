@@ -49,11 +49,13 @@ class _Planned:
         positions: (N,) int64, in the dataset.
         mask: (N,) bool, False for padding.
         samples: Where their payloads lie; ``row`` is the row in the index.
+        keys: (N,) int64, what their random numbers are keyed by.
     """
 
     positions: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     samples: Samples
+    keys: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -75,7 +77,7 @@ class ImageStage:
     ) -> None:
         self.under_way_limit = engine.under_way_limit
         self._recipe = recipe
-        self._epoch = epoch
+        self._epoch = recipe.random_epoch(epoch)
         self._engine = engine
         self._adapter = adapter
         self._clock = clock
@@ -91,7 +93,7 @@ class ImageStage:
         if len(planned):
             samples = planned.samples
             params = self._recipe.plan.draw(
-                samples.height, samples.width, samples.row, self._recipe.seed, self._epoch
+                samples.height, samples.width, planned.keys, self._recipe.seed, self._epoch
             )
             self._engine.submit(Work(samples, params))
         self._under_way.append(planned)
@@ -159,8 +161,9 @@ class ImageStage:
             return self._recipe.dataset.keys(planned.positions[chosen])
         if name == "mask":
             return planned.mask[chosen]
-        rows = planned.samples.row[chosen]
-        return rows if name == "row" else self._recipe.dataset.index.column(name)[rows]
+        if name == "row":
+            return planned.samples.row[chosen]
+        return self._recipe.dataset.values(name, planned.positions[chosen])
 
 
 def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planned]:
@@ -170,8 +173,9 @@ def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planne
         parts = [schedule.positions(step) for step in range(first, min(first + steps, len(schedule)))]
         drawn = recipe.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
         ends = np.cumsum([len(positions) for positions, _ in parts])
-        for (_, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
-            yield _Planned(positions, mask, recipe.dataset.samples(positions))
+        for (places, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
+            samples = recipe.dataset.samples(positions)
+            yield _Planned(positions, mask, samples, recipe.random_keys(epoch, places, samples.row))
 
 
 def _ahead(batches: Iterator[_Planned], engine: Engine, distance: int) -> Iterator[_Planned]:

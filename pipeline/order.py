@@ -6,99 +6,31 @@ checkpoint is a number, and a reader knows every byte that comes next.
 
 from __future__ import annotations
 
-import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.pipeline.permutation import Permutation
 
-__all__ = ["BlockShuffle", "FullShuffle", "LastBatch", "Order", "Permutation", "Schedule", "Sequential"]
+__all__ = ["BlockShuffle", "FullShuffle", "LastBatch", "Order", "Repeat", "Schedule", "Sequential", "Stream"]
 
 LastBatch = Literal["drop", "pad", "partial"]
 Int64 = npt.NDArray[np.int64]
 
-_ROUNDS = 12
-_MULTIPLIER = 0xD6E8FEB86659FD93  # of the "rrmxmx" family of mixers: odd, with well spread bits
-_MASK64 = (1 << 64) - 1
-
-
-def _mix(x: int) -> int:
-    """A 64-bit integer from another, every bit depending on every bit (Stafford's Mix13)."""
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK64
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK64
-    return x ^ (x >> 31)
-
-
-def _keys(*words: int) -> list[int]:
-    """Round keys from integers of any size or sign."""
-    state = 0
-    for word in words:
-        digits = word.to_bytes(word.bit_length() // 64 * 8 + 8, "little", signed=True)
-        for (digit,) in struct.iter_unpack("<Q", digits):
-            state = _mix((state + digit + 0x9E3779B97F4A7C15) & _MASK64)
-    return [_mix((state + i * 0x9E3779B97F4A7C15) & _MASK64) for i in range(1, _ROUNDS + 1)]
-
-
-class Permutation:
-    """A keyed pseudo-random permutation of ``range(n)``, evaluated at any positions without an array.
-
-    An alternating Feistel network over the smallest power of two that holds n, with cycle walking
-    (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): what falls outside ``range(n)`` is
-    permuted again, fewer than twice on average.
-
-    Args:
-        n: Size of the domain, at least 1.
-        key: Integers that choose the permutation.
-    """
-
-    def __init__(self, n: int, *key: int) -> None:
-        if n < 1:
-            raise ConfigError(f"n must be at least 1, found {n}")
-        bits = max(2, (n - 1).bit_length())
-        self.n = n
-        self._low = np.uint64(bits // 2)
-        self._masks = (np.uint64((1 << (bits - bits // 2)) - 1), np.uint64((1 << (bits // 2)) - 1))
-        self._keys = [np.uint64(k) for k in _keys(n, *key)]
-
-    def __call__(self, positions: npt.ArrayLike) -> Int64:
-        """Images of ``positions``, (N,) integers in ``range(n)``, as (N,) int64."""
-        return self._walk(positions, range(_ROUNDS))
-
-    def inverse(self, images: npt.ArrayLike) -> Int64:
-        """Positions of which ``images`` are the images, (N,) int64."""
-        return self._walk(images, range(_ROUNDS - 1, -1, -1))
-
-    def _walk(self, values: npt.ArrayLike, rounds: range) -> Int64:
-        x = self._network(np.atleast_1d(np.asarray(values)).astype(np.uint64), rounds)
-        outside = np.flatnonzero(x >= np.uint64(self.n))
-        while outside.size:
-            x[outside] = self._network(x[outside], rounds)
-            outside = outside[x[outside] >= np.uint64(self.n)]
-        return x.astype(np.int64)
-
-    def _network(self, x: npt.NDArray[np.uint64], rounds: range) -> npt.NDArray[np.uint64]:
-        halves = [x >> self._low, x & self._masks[1]]
-        shift, multiplier = np.uint64(32), np.uint64(_MULTIPLIER)
-        for i in rounds:
-            target = i & 1
-            mixed = (halves[1 - target] + self._keys[i]) * multiplier
-            mixed ^= mixed >> shift
-            mixed *= multiplier
-            mixed >>= shift
-            halves[target] ^= mixed & self._masks[target]
-        joined: npt.NDArray[np.uint64] = (halves[0] << self._low) | halves[1]
-        return joined
-
 
 class Order(Protocol):
-    """A permutation of the rows 0..n-1 for each epoch."""
+    """Which row is drawn at each position of an epoch. Its ``repr`` names it in checkpoints."""
 
     @property
     def n(self) -> int:
-        """Number of samples."""
+        """Draws in an epoch."""
+
+    @property
+    def distinct(self) -> bool:
+        """Whether an epoch draws no row twice."""
 
     def rows(self, epoch: int, positions: Int64) -> Int64:
         """Rows at ``positions``, (N,) int64 in ``range(n)``, of ``epoch``."""
@@ -109,6 +41,7 @@ class Sequential:
     """The order of the index."""
 
     n: int
+    distinct = True
 
     def rows(self, epoch: int, positions: Int64) -> Int64:
         """Rows at ``positions``: themselves."""
@@ -121,6 +54,7 @@ class FullShuffle:
 
     n: int
     seed: int = 0
+    distinct = True
 
     def rows(self, epoch: int, positions: Int64) -> Int64:
         """Rows at ``positions`` of ``epoch``, (N,) int64."""
@@ -145,6 +79,7 @@ class BlockShuffle:
     seed: int = 0
     block: int = 1024
     window: int = 16
+    distinct = True
 
     def __post_init__(self) -> None:
         for name in ("block", "window"):
@@ -174,6 +109,58 @@ class BlockShuffle:
         behind = positions >= place * self.block + self.block - short
         shifted = positions + np.where(behind, short, 0)
         return order(shifted // self.block) * self.block + shifted % self.block
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Every draw of another order ``times`` in a row, so that they go to different ranks.
+
+    Attributes:
+        order: What is repeated.
+        times: How often.
+        n: Draws in an epoch, at most ``order.n * times``.
+    """
+
+    order: Order
+    times: int
+    n: int
+
+    @property
+    def distinct(self) -> bool:
+        """Whether an epoch draws no row twice."""
+        return self.times == 1 and self.order.distinct
+
+    def rows(self, epoch: int, positions: Int64) -> Int64:
+        """Rows at ``positions`` of ``epoch``, (N,) int64."""
+        return self.order.rows(epoch, positions // self.times)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """The epochs of another order one after the other, cut into epochs of another length.
+
+    Attributes:
+        order: What is drawn from.
+        n: Draws in an epoch. Two streams that differ in it alone are the same stream.
+    """
+
+    order: Order
+    n: int = field(repr=False)
+    distinct = False
+
+    def rows(self, epoch: int, positions: Int64) -> Int64:
+        """Rows at ``positions`` of ``epoch``, (N,) int64."""
+        first, offset = divmod(epoch * self.n, self.order.n)
+        lap, place = np.divmod(offset + positions, self.order.n)
+        rows = np.empty_like(positions)
+        for number in np.unique(lap):
+            here = np.flatnonzero(lap == number)
+            rows[here] = self.order.rows(first + int(number), place[here])
+        return rows
+
+    def place(self, epoch: int, positions: Int64) -> Int64:
+        """Where ``positions`` of ``epoch`` are in the stream, however it is cut into epochs, (N,) int64."""
+        return epoch * self.n % (1 << 62) + positions
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.errors import CheckpointError
 
-__all__ = ["State"]
+__all__ = ["State", "in_epochs_of"]
 
 _VERSION = 1
 
@@ -69,3 +69,25 @@ class State:
         if state["position"] > samples:
             raise CheckpointError(f"position is {state['position']}, and an epoch has {samples} samples")
         return cls(state["epoch"], state["position"], identity)
+
+
+def in_epochs_of(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The state of a stream, which says how many samples its epochs had, for epochs of ``samples``.
+
+    Raises:
+        CheckpointError: It is no state of a stream.
+    """
+    if not isinstance(state, Mapping) or "samples_per_epoch" not in state:
+        raise CheckpointError(
+            "this is no state of a stream",
+            hint="Pass what state_dict() of a loader with steps_per_epoch returned.",
+        )
+    plain = {name: value for name, value in state.items() if name != "samples_per_epoch"}
+    before = state["samples_per_epoch"]
+    numbers = (before, plain.get("epoch"), plain.get("position"))
+    if any(type(number) is not int for number in numbers) or before < 1:
+        raise CheckpointError(f"samples_per_epoch must be a whole number from 1, found {before!r}")
+    if before == samples:
+        return plain
+    epoch, position = divmod(plain["epoch"] * before + plain["position"], samples)
+    return {**plain, "epoch": epoch, "position": position}

@@ -6,7 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Permutation, Schedule, Sequential
+from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Schedule, Sequential
+from stoker.pipeline.permutation import Permutation
 
 seeds = st.integers(-(2**80), 2**80)
 epochs = st.integers(0, 2**40)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Permutation, Schedule, Sequential
+from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Schedule, Sequential
+from stoker.pipeline.permutation import Permutation
 
 
 def digest(order: Order, epoch: int) -> str:
