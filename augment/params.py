@@ -150,6 +150,7 @@ class ImagePlan:
         samples: npt.NDArray[np.int64],
         seed: int,
         epoch: int,
+        *,
         objects: Objects | None = None,
     ) -> ImageParams:
         """Decide the parameters of N samples: a pure function of its arguments, sample by sample.

@@ -80,6 +80,11 @@ class Transform(Description):
     draws: ClassVar[int] = 0
     late: ClassVar[bool] = False
 
+    @property
+    def uses_boxes(self) -> bool:
+        """Whether it decides by where the objects lie."""
+        return False
+
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """Compose this transform onto ``frame``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
         raise NotImplementedError

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Int = npt.NDArray[np.int64]
 
-__all__ = ["Pad", "RandomCrop"]
+__all__ = ["Color", "Pad", "RandomCrop", "set_fill"]
 
 Color = tuple[int, int, int]
 Sides = tuple[int, int, int, int]
@@ -39,7 +39,7 @@ class Pad(Transform):
 
     def __post_init__(self) -> None:
         _set_padding(self)
-        _set_fill(self)
+        set_fill(self)
 
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
@@ -77,7 +77,7 @@ class RandomCrop(Transform):
         if self.padding is not None:
             _set_padding(self)
         self.check("pad_if_needed", isinstance(self.pad_if_needed, bool), "True or False")
-        _set_fill(self)
+        set_fill(self)
 
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
@@ -118,8 +118,9 @@ def _set_padding(transform: Transform) -> None:
     transform.set("padding", tuple(int(sides[i % len(sides)]) for i in range(4)))
 
 
-def _set_fill(transform: Transform) -> None:
-    value = transform.fill  # type: ignore[attr-defined]  # both classes here have it
+def set_fill(transform: Transform) -> None:
+    """Normalise the argument ``fill``, a level or three of them, to three."""
+    value = transform.fill  # type: ignore[attr-defined]  # its classes have it
     levels = (value,) * 3 if isinstance(value, (int, np.integer)) else value
     good = isinstance(levels, (tuple, list)) and len(levels) == 3
     good = good and all(_is_level(level) and level <= 255 for level in levels)
