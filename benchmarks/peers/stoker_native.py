@@ -23,7 +23,7 @@ class StokerNative:
     """``stoker.ImageLoader`` as a user writes it."""
 
     packages: tuple[str, ...] = ("stoker", "numpy")
-    lead = 0
+    lead = 1  # which leaves that pass: what was made ahead while another loader ran is thrown away
     engine = "native"
     read_ahead = 8
 
