@@ -6,6 +6,9 @@ list of them into a plan, and the plan decides the parameters of a batch, which 
 
 from __future__ import annotations
 
+from stoker.augment.batch import BatchTransform
+from stoker.augment.mix import CutMix, MixUp
+from stoker.augment.mosaic import Mosaic
 from stoker.augment.params import ImageParams, ImagePlan, compile_image
 from stoker.augment.recipe import load_recipe, recipe_names, save_recipe
 from stoker.augment.transforms import (
@@ -21,23 +24,32 @@ from stoker.augment.transforms import (
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomInvert,
+    RandomIoUCrop,
     RandomPerspective,
     RandomPhotometricDistort,
     RandomPosterize,
+    RandomResize,
     RandomResizedCrop,
     RandomRotation,
+    RandomShortestSize,
     RandomSolarize,
     RandomVerticalFlip,
+    RandomZoomOut,
     Resize,
+    ScaleJitter,
     ToDtype,
     Transform,
 )
 
 __all__ = [
+    "BatchTransform",
     "CenterCrop",
     "ColorJitter",
+    "CutMix",
     "ImageParams",
     "ImagePlan",
+    "MixUp",
+    "Mosaic",
     "Normalize",
     "Pad",
     "RandomAffine",
@@ -48,14 +60,19 @@ __all__ = [
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ScaleJitter",
     "ToDtype",
     "Transform",
     "compile_image",

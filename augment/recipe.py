@@ -2,7 +2,8 @@
 
     {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": [224, 224]}, ...]}
 
-Arguments that are left out have their defaults; names and arguments that are unknown are refused.
+"source" may say where a recipe comes from, and in what it differs from there. Arguments that are left
+out have their defaults; names and arguments that are unknown are refused.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoker.augment import transforms as available
+from stoker.augment.mix import CutMix, MixUp
+from stoker.augment.mosaic import Mosaic
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from stoker.augment.batch import BatchTransform
     from stoker.augment.transforms import Transform
+
+    AnyTransform = Transform | BatchTransform
 
 __all__ = ["from_dicts", "load_recipe", "recipe_names", "save_recipe"]
 
@@ -32,7 +38,7 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in _READY.glob("*.json"))
 
 
-def load_recipe(name_or_path: str | Path) -> list[Transform]:
+def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
     """Load a recipe.
 
     Args:
@@ -59,13 +65,13 @@ def load_recipe(name_or_path: str | Path) -> list[Transform]:
         raise ConfigError(error.message, path=path, hint=error.hint) from None
 
 
-def save_recipe(transforms: Sequence[Transform], path: str | Path) -> None:
+def save_recipe(transforms: Sequence[AnyTransform], path: str | Path) -> None:
     """Write ``transforms`` with all their arguments to a JSON file."""
     recipe = {"version": VERSION, "transforms": [transform.to_dict() for transform in transforms]}
     Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
 
 
-def from_dicts(descriptions: Iterable[Any]) -> list[Transform]:
+def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
     """Transforms from what their ``to_dict`` gave; the inverse of it.
 
     Raises:
@@ -74,18 +80,20 @@ def from_dicts(descriptions: Iterable[Any]) -> list[Transform]:
     return [_from_dict(description) for description in descriptions]
 
 
-def _from_recipe(recipe: Any) -> list[Transform]:
+def _from_recipe(recipe: Any) -> list[AnyTransform]:
     if not isinstance(recipe, dict) or not isinstance(recipe.get("transforms"), list):
         raise ConfigError('a recipe is an object with "version" and a list of "transforms"')
     if recipe.get("version") != VERSION:
         raise ConfigError(f"version must be {VERSION}; found {recipe.get('version')!r}")
-    unknown = sorted(recipe.keys() - {"version", "transforms"})
+    unknown = sorted(recipe.keys() - {"version", "source", "transforms"})
     if unknown:
         raise ConfigError(f"unknown key {unknown[0]!r} in a recipe")
+    if not isinstance(recipe.get("source", ""), str):
+        raise ConfigError(f"source must be text; found {recipe['source']!r}")
     return from_dicts(recipe["transforms"])
 
 
-def _from_dict(description: Any) -> Transform:
+def _from_dict(description: Any) -> AnyTransform:
     if not isinstance(description, dict) or "name" not in description:
         raise ConfigError(f'a transform is an object with a "name"; found {description!r}')
     arguments = dict(description)
@@ -103,9 +111,10 @@ def _from_dict(description: Any) -> Transform:
         raise ConfigError(f"{name}: {error}") from error
 
 
-def _classes() -> dict[str, type[Transform]]:
+def _classes() -> dict[str, type[AnyTransform]]:
     """Transforms that a recipe may name."""
-    return {name: getattr(available, name) for name in available.__all__ if name != "Transform"}
+    single = {name: getattr(available, name) for name in available.__all__ if name != "Transform"}
+    return single | {transform.__name__: transform for transform in (MixUp, CutMix, Mosaic)}
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

@@ -12,6 +12,7 @@ from stoker.augment.transforms.color import (
 from stoker.augment.transforms.crop import CenterCrop, RandomResizedCrop
 from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.flip import RandomHorizontalFlip, RandomVerticalFlip
+from stoker.augment.transforms.iou_crop import RandomIoUCrop
 from stoker.augment.transforms.levels import (
     RandomAutocontrast,
     RandomEqualize,
@@ -21,7 +22,9 @@ from stoker.augment.transforms.levels import (
 from stoker.augment.transforms.output import Normalize, ToDtype
 from stoker.augment.transforms.pad import Pad, RandomCrop
 from stoker.augment.transforms.resize import Resize
+from stoker.augment.transforms.scale_jitter import RandomResize, RandomShortestSize, ScaleJitter
 from stoker.augment.transforms.warp import RandomAffine, RandomPerspective, RandomRotation
+from stoker.augment.transforms.zoom_out import RandomZoomOut
 
 __all__ = [
     "CenterCrop",
@@ -36,14 +39,19 @@ __all__ = [
     "RandomGrayscale",
     "RandomHorizontalFlip",
     "RandomInvert",
+    "RandomIoUCrop",
     "RandomPerspective",
     "RandomPhotometricDistort",
     "RandomPosterize",
+    "RandomResize",
     "RandomResizedCrop",
     "RandomRotation",
+    "RandomShortestSize",
     "RandomSolarize",
     "RandomVerticalFlip",
+    "RandomZoomOut",
     "Resize",
+    "ScaleJitter",
     "ToDtype",
     "Transform",
 ]

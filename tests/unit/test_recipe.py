@@ -9,6 +9,9 @@ import pytest
 from stoker.augment import (
     CenterCrop,
     ColorJitter,
+    CutMix,
+    MixUp,
+    Mosaic,
     Normalize,
     Pad,
     RandomAffine,
@@ -19,14 +22,19 @@ from stoker.augment import (
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomInvert,
+    RandomIoUCrop,
     RandomPerspective,
     RandomPhotometricDistort,
     RandomPosterize,
+    RandomResize,
     RandomResizedCrop,
     RandomRotation,
+    RandomShortestSize,
     RandomSolarize,
     RandomVerticalFlip,
+    RandomZoomOut,
     Resize,
+    ScaleJitter,
     ToDtype,
     compile_image,
     load_recipe,
@@ -58,9 +66,19 @@ EVERY = [
     RandomSolarize(128, p=0.2),
     RandomAutocontrast(),
     RandomEqualize(),
+    RandomIoUCrop(0.2, sampler_options=(0.5, 2), trials=9),
+    RandomZoomOut((1, 2, 3), (1, 2)),
+    ScaleJitter(100),
+    ScaleJitter((100, 200), (0.5, 1)),
+    RandomShortestSize((8, 9), 12),
+    RandomShortestSize(8),
+    RandomResize(8, 12),
     RandomErasing(value=(1, 2, 3)),
     ToDtype("float16"),
     Normalize((0.5, 0.5, 0.5), (1, 2, 3)),
+    MixUp(0.2),
+    CutMix(),
+    Mosaic(0.5, (0.1, 0.9), (0.3, 2)),
 ]
 
 
@@ -70,7 +88,9 @@ def write(path, value):
 
 
 def test_every_transform_is_tested_here():
-    assert {type(transform).__name__ for transform in EVERY} == set(transforms.__all__) - {"Transform"}
+    assert {type(transform).__name__ for transform in EVERY} == (
+        set(transforms.__all__) - {"Transform"} | {"MixUp", "CutMix", "Mosaic"}
+    )
 
 
 def test_transforms_survive_a_round_trip(tmp_path):
@@ -140,6 +160,7 @@ def test_a_broken_transform_names_the_file_and_the_remedy(tmp_path, transform, m
         ({"version": 2, "transforms": []}, "version must be 1; found 2"),
         ({"transforms": []}, "version must be 1; found None"),
         ({"version": 1, "transforms": [], "comment": ""}, "unknown key 'comment'"),
+        ({"version": 1, "transforms": [], "source": []}, "source must be text"),
     ],
 )
 def test_what_is_no_recipe(tmp_path, recipe, message):
