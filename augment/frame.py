@@ -1,39 +1,49 @@
 """Composition of transforms: what a batch of images looks like while one transform follows another.
 
 A :class:`Frame` holds no pixels. Geometry is kept as rectangles of the source, so that any sequence
-of crops, resizes and flips ends in one resampling; colour is kept as one affine map.
+of crops, resizes and flips ends in one resampling; colour is kept as one affine map where it can be
+(:mod:`stoker.augment.painting`).
 
 Arrays over axes have shape (2, N): the vertical axis first, then the horizontal one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.color import GREY
-from stoker.augment.steps import Affine
+from stoker.augment.painting import UNCHANGED, Painting
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.boxes import Objects
-    from stoker.augment.steps import Step
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
+    Rows = npt.NDArray[np.integer]
 
 __all__ = ["Frame"]
 
-_UNCHANGED = np.eye(3, 7)
-"""The map of colours that leaves them as they are."""
+_BY_AXIS = (
+    "size",
+    "start",
+    "stop",
+    "content_start",
+    "content_stop",
+    "limit_start",
+    "limit_stop",
+    "flip",
+    "canvas",
+)
+"""Arrays whose second axis is that of the samples."""
 
 
-@dataclass
-class Frame:
+@dataclass(kw_only=True)
+class Frame(Painting):
     """N images in the middle of their transforms.
 
     Sizes of images in between are integers, as torchvision has them; positions are not rounded, so
@@ -48,16 +58,11 @@ class Frame:
         limit_start: (2, N) float64, integers: the part of the source that resampling may read.
         limit_stop: (2, N) float64, integers.
         flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
-        color: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
-            three for the mean RGB of the image.
         warp: (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas, the
             image as it was when it was first warped; edges of pixels are integers. None before that.
         canvas: (2, N) int64, size of the canvas.
         perspective: Whether ``warp`` may be other than affine.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
-        uses_mean: Whether ``color`` may mix in the mean RGB, be it of no sample of this batch.
-        painted: Whether ``color`` may be more than the identity, be it for no sample of this batch.
-        steps: What happens to pixels before ``color``.
         fill: (3,) uint8, RGB of what was padded; black unless :meth:`use_fill` said otherwise.
         fill_chosen: Whether it did.
         objects: Where objects lie in the source; None where they are not known.
@@ -73,16 +78,12 @@ class Frame:
     limit_start: Float
     limit_stop: Float
     flip: npt.NDArray[np.bool_]
-    color: Float
     fill: npt.NDArray[np.uint8]
     warp: Float | None = None
     canvas: Int | None = None
     perspective: bool = False
     fill_chosen: bool = False
     erased: list[tuple[Int, Int]] = field(default_factory=list)
-    uses_mean: bool = False
-    painted: bool = False
-    steps: list[Step] = field(default_factory=list)
     objects: Objects | None = None
     window: tuple[Float, Float] | None = None
 
@@ -104,10 +105,39 @@ class Frame:
             limit_start=np.zeros(size.shape),
             limit_stop=size.astype(np.float64),
             flip=np.zeros(size.shape, np.bool_),
-            color=np.tile(_UNCHANGED, (size.shape[1], 1, 1)),
+            color=np.tile(UNCHANGED, (size.shape[1], 1, 1)),
             fill=np.zeros(3, np.uint8),
             objects=objects,
         )
+
+    def take(self, rows: Rows) -> Frame:
+        """The samples at ``rows``, (M,) integers, as a frame of their own; see :meth:`put`."""
+        arrays = {name: getattr(self, name) for name in _BY_AXIS}
+        return replace(
+            self,
+            **{name: array if array is None else array[:, rows] for name, array in arrays.items()},
+            color=self.color[rows],
+            warp=None if self.warp is None else self.warp[rows],
+            steps=[],
+            erased=[],
+        )
+
+    def put(self, rows: Rows, taken: Frame) -> None:
+        """Give the samples at ``rows`` back, after further transforms."""
+        if self.warp is None and taken.warp is not None:
+            self.distort(np.tile(np.eye(3), (self.size.shape[1], 1, 1)))
+        if taken.warp is not None and self.warp is not None:
+            self.warp = self.warp.copy()
+            self.warp[rows] = taken.warp
+        for name in _BY_AXIS:
+            array, part = getattr(self, name), getattr(taken, name)
+            if part is not None:
+                array = array.copy()
+                array[:, rows] = part
+                setattr(self, name, array)
+        self.perspective |= taken.perspective
+        self.fill, self.fill_chosen = taken.fill, taken.fill_chosen
+        self.put_colors(rows, taken)
 
     def crop(self, origin: Int, size: Int) -> None:
         """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
@@ -160,49 +190,6 @@ class Frame:
             self.warp, self.canvas = matrix, self.size
         else:
             self.warp = self.warp @ matrix
-
-    def paint(self, matrix: Float) -> None:
-        """Apply an affine map of RGB, (3, 4) or (N, 3, 4), after those before it."""
-        self.color = matrix[..., :3] @ self.color
-        self.color[..., 3] += matrix[..., 3]
-        self.painted = True
-
-    def blend(self, matrix: Float) -> None:
-        """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after those before it."""
-        self.color = matrix @ self.color
-        self.painted = True
-
-    def mix(self, matrix: Float, grey_share: Float) -> None:
-        """Apply a linear map of RGB, (N, 3, 3), and add a share, (N,), of the mean grey at this point.
-
-        The mean of an affine map of pixels is that map of their mean, so nothing need be measured but
-        the mean RGB of the image before all colour.
-        """
-        mean_grey = GREY @ self.color
-        mean_grey[:, 4:] += mean_grey[:, :3]
-        mean_grey[:, :3] = 0
-        self.blend(matrix)
-        self.color += (grey_share[:, None] * mean_grey)[:, None]
-        self.uses_mean = True
-
-    def add_steps(self, *steps: Step) -> None:
-        """Append steps, of which one at most is applied to a sample.
-
-        They find the colours that the transforms before them have made: those of the samples that a
-        step is applied to are rounded here, the others go on as a map.
-        """
-        if self.painted:
-            where = np.logical_or.reduce([step.where for step in steps])
-            changed = (self.color != _UNCHANGED).any(axis=(1, 2))
-            self.steps.append(Affine(where & changed, *self.affine()))
-            self.color = np.where(where[:, None, None], _UNCHANGED, self.color)
-        self.steps += steps
-
-    def affine(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
-        """``color`` and ``mean`` as :class:`stoker.augment.params.ImageParams` has them."""
-        color = self.color.astype(np.float32)
-        color, mean = np.ascontiguousarray(color[:, :, :4]), np.ascontiguousarray(color[:, :, 4:])
-        return color, mean if self.uses_mean else None
 
     def erase(self, origin: Int, size: Int) -> None:
         """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""

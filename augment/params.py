@@ -14,7 +14,6 @@ from stoker.augment.steps import step_names
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.output import Form, OutputTransform, ToDtype
-from stoker.augment.transforms.warp import WarpTransform
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -203,7 +202,7 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
     erased: list[npt.NDArray[np.float64]] = []
     for transform, before in zip(transforms, (None, *transforms), strict=False):
         _check_place(transform, before)
-        if isinstance(transform, WarpTransform):
+        if transform.warps:
             canvas = canvas or _fixed(size)
         size = transform.output_size(size)
         if isinstance(transform, OutputTransform):

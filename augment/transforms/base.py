@@ -28,11 +28,14 @@ class Description:
     Saved and loaded by :mod:`stoker.augment.recipe`.
     """
 
+    @property
+    def parts(self) -> tuple[Transform, ...]:
+        """Transforms within this one."""
+        return ()
+
     def to_dict(self) -> dict[str, Any]:
         """The name and all arguments, in types that JSON has."""
-        arguments = {f.name: getattr(self, f.name) for f in fields(self)}
-        plain = {k: list(v) if isinstance(v, tuple) else v for k, v in arguments.items()}
-        return {"name": type(self).__name__, **plain}
+        return {"name": type(self).__name__, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
 
     def check(self, name: str, good: bool, rule: str) -> None:
         """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
@@ -75,10 +78,13 @@ class Transform(Description):
     Attributes:
         draws: Random numbers it wants for each sample.
         late: Whether it follows all geometry and colour; what is not late cannot stand after it.
+        warps: Whether its geometry is other than along the axes, for which all images must have one
+            size where it stands.
     """
 
     draws: ClassVar[int] = 0
     late: ClassVar[bool] = False
+    warps: ClassVar[bool] = False
 
     @property
     def uses_boxes(self) -> bool:
@@ -92,6 +98,12 @@ class Transform(Description):
     def output_size(self, size: Size | None) -> Size | None:
         """Size of the image after this transform where it is the same for all samples, else None."""
         return size
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Transform):
+        return value.to_dict()
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def is_count(value: object) -> bool:

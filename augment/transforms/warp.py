@@ -41,6 +41,7 @@ class WarpTransform(Transform):
         perspective: Whether the last row of its matrices may differ from (0, 0, 1).
     """
 
+    warps: ClassVar[bool] = True
     perspective: ClassVar[bool] = False
 
     def decide(self, frame: Frame, u: Float) -> None:
