@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from stoker.errors import ConfigError
-from stoker.formats.convert import Progress, Summary, check_workers, execute, no_progress, shard_bytes
+from stoker.formats.convert import shard_bytes
+from stoker.formats.execution import Progress, Summary, check_workers, execute, no_progress
 from stoker.formats.listing import Skip
 from stoker.formats.options import ShardOptions, parse_share
 from stoker.formats.plan import plan_conversion

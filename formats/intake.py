@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import lru_cache
 
 from stoker.errors import DecodeError, ImageTooLargeError
 from stoker.formats.header import Header, read_header
 from stoker.formats.listing import inside, is_regular
+from stoker.formats.remote.store import Store, is_url
 from stoker.formats.samples import Codec
 
 __all__ = ["SkippedError", "check_image", "looks_like_image", "read_source"]
@@ -77,13 +79,15 @@ def read_source(root: str, key: str, size: int) -> bytes:
     """Read a file of a source.
 
     Args:
-        root: The source's folder, resolved.
+        root: The source's folder, resolved; or its URL.
         key: Path of the file in it; a link may lead to a file in the same folder.
         size: Bytes that the file had when the conversion was planned.
 
     Raises:
         SkippedError: It cannot be read, has changed, is too large, or is no image.
     """
+    if is_url(root):
+        return _read_remote(root, key, size)
     try:
         descriptor = _open(root, key)
         try:
@@ -112,6 +116,23 @@ def _read(descriptor: int, size: int) -> bytes:
     if not is_image_head(data[:_HEAD]):
         raise SkippedError("not an image", "")
     return data
+
+
+def _read_remote(url: str, key: str, size: int) -> bytes:
+    try:
+        data = _store(url).read(key)
+    except FileNotFoundError as error:
+        raise SkippedError("unreadable", "not found") from error
+    if len(data) != size:
+        raise SkippedError("changed since it was listed", f"{size} bytes, then {len(data)}")
+    if not is_image_head(data[:_HEAD]):
+        raise SkippedError("not an image", "")
+    return data
+
+
+@lru_cache(maxsize=16)
+def _store(url: str) -> Store:
+    return Store(url)
 
 
 def check_image(data: bytes, max_pixels: int) -> Header:

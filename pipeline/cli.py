@@ -75,10 +75,11 @@ def _options(
 @app.command()
 def convert(
     source: Annotated[
-        Path, typer.Argument(help="A folder, one class a directory; or a .csv, .json or .jsonl list.")
+        str,
+        typer.Argument(help="A folder or URL, one class a directory; or a .csv, .json or .jsonl list."),
     ],
     target: Annotated[
-        Path, typer.Argument(help="Folder to write; with --val or --test, a folder a split in it.")
+        str, typer.Argument(help="Folder or URL to write; with --val or --test, a folder a split in it.")
     ],
     container: Annotated[str, typer.Option("--format", help="tfrecord or lmdb.")] = "tfrecord",
     seed: Annotated[
@@ -109,6 +110,9 @@ def convert(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what stands in the target.")
     ] = False,
+    engine: Annotated[
+        str, typer.Option(help="local, or ray: the shards are tasks of a Ray cluster.")
+    ] = "local",
     threads: Threads = None,
 ) -> None:
     """Turn images into shards.
@@ -122,12 +126,15 @@ def convert(
     stoker convert photos/train shards/small --format lmdb --resize shorter=256 --quality 90
 
     stoker convert photos shards/split --val 10% --test 5%
+
+    stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
     from stoker.formats.convert import convert as run
 
     options: dict[str, Any] = {  # any text here; convert() says what may stand there
         "format": container,
         "encoding": encoding,
+        "engine": engine,
         "shard_size": shard_size,
         "shard_records": shard_records,
         "shards": shards,

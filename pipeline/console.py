@@ -24,7 +24,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from stoker.formats.convert import Summary
+    from stoker.formats.execution import Summary
 
 __all__ = [
     "count",

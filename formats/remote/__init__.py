@@ -1,0 +1,1 @@
+"""Datasets and sources that lie elsewhere: object stores, web servers, network file systems."""

@@ -1,0 +1,242 @@
+"""Folders on any storage that fsspec knows: s3, gs, http, sftp, memory and more.
+
+A thin layer. Every call is tried again a few times, with growing pauses, where trying again may help,
+and what still fails names the URL. Credentials are fsspec's business: its configuration files, the
+environment, or what the storage's own tools have set up.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from stoker.errors import MissingDependencyError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+__all__ = ["StoppedError", "Store", "StoredFile", "is_url"]
+
+T = TypeVar("T")
+
+_TRIES = 6
+_FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, give or take a half
+_CONNECT_SECONDS = 15.0
+_SILENT_SECONDS = 30.0
+_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
+# Of HTTP: the server is in trouble or too busy, which may pass; other 4xx will not.
+_PASSING = frozenset({408, 425, 429})
+
+
+class StoppedError(Exception):
+    """The caller has been stopped and wants nothing any more."""
+
+
+class StoredFile(NamedTuple):
+    """A file of a listing.
+
+    Attributes:
+        name: Path relative to the store's folder, with ``/``.
+        size: Bytes.
+        modified: Nanoseconds since 1970; 0 where the storage does not say.
+    """
+
+    name: str
+    size: int
+    modified: int
+
+
+def is_url(path: object) -> bool:
+    """Whether a path is a URL such as ``s3://bucket/folder``."""
+    return isinstance(path, (str, os.PathLike)) and "://" in str(os.fspath(path))
+
+
+class Store:
+    """A folder at a URL, or of the local file system.
+
+    Args:
+        url: Of the folder; a plain path is a local folder, or one of a mounted network file system.
+        stop: Ends pauses and further tries when it is set.
+
+    Raises:
+        MissingDependencyError: fsspec, or what it needs for this kind of URL, is not installed.
+        StorageError: There is no such kind of URL.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], stop: threading.Event | None = None) -> None:
+        self.url = os.fspath(url).rstrip("/")
+        self._stop = stop or threading.Event()
+        self._fs, root = _file_system(self.url)
+        self._root = str(root).rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"Store({self.url!r})"
+
+    def at(self, name: str) -> str:
+        """URL of a file in the folder."""
+        return f"{self.url}/{name}"
+
+    def child(self, name: str) -> Store:
+        """A folder in the folder."""
+        return Store(self.at(name), self._stop) if name else self
+
+    def read(self, name: str) -> bytes:
+        """A whole file.
+
+        Raises:
+            FileNotFoundError: There is none.
+            StorageError: It cannot be read.
+        """
+        return self._try(name, "read", lambda: bytes(self._fs.cat_file(self._path(name))))
+
+    def read_if_there(self, name: str) -> bytes | None:
+        """A whole file, or None where there is none."""
+        try:
+            return self.read(name)
+        except FileNotFoundError:
+            return None
+
+    def read_range(self, name: str, start: int, stop: int) -> bytes:
+        """Bytes ``start`` to ``stop - 1`` of a file.
+
+        Raises:
+            FileNotFoundError: There is none.
+            StorageError: They cannot be read, or the file ends before.
+        """
+
+        def read() -> bytes:
+            data = bytes(self._fs.cat_file(self._path(name), start=start, end=stop))
+            if len(data) > stop - start:
+                raise NotImplementedError("the server does not answer range requests")
+            if len(data) < stop - start:
+                raise OSError(f"{len(data)} bytes came where {stop - start} were asked for")
+            return data
+
+        return self._try(name, f"read (bytes {start} to {stop})", read)
+
+    def files(self) -> list[StoredFile]:
+        """All files in the folder and in folders in it, sorted by name."""
+        found = self._try("", "listed", lambda: self._fs.find(self._root, detail=True))
+        return sorted(self._listed(found))
+
+    def _listed(self, found: dict[str, dict[str, Any]]) -> Iterator[StoredFile]:
+        for path, info in found.items():
+            name = path.removeprefix(self._root).lstrip("/")
+            if name and info.get("type", "file") == "file":
+                yield StoredFile(name, int(info.get("size") or 0), _modified(info))
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a small file; object stores show it whole or not at all."""
+        self._try(name, "written", lambda: self._write(name, content))
+
+    def _write(self, name: str, content: bytes) -> None:
+        self._make_folder(name)
+        self._fs.pipe_file(self._path(name), content)
+
+    def upload(self, file: Path, name: str) -> None:
+        """Copy a local file here, and see that all of it has arrived."""
+
+        def upload() -> None:
+            self._make_folder(name)
+            self._fs.put_file(os.fspath(file), self._path(name))
+            self._fs.invalidate_cache()
+            if (arrived := self._fs.size(self._path(name))) != (size := file.stat().st_size):
+                raise OSError(f"{arrived} bytes arrived of {size}")
+
+        self._try(name, "written", upload)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file within the folder; a store that cannot rename copies, then removes."""
+        paths = self._path(source), self._path(target)
+        try:
+            self._try(source, f"moved to {target}", lambda: self._fs.mv(*paths, recursive=False))
+        except FileNotFoundError:
+            # An answer may be lost: the second try then finds that the first has done it.
+            if not self._try(target, "looked for", lambda: self._fs.exists(paths[1])):
+                raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with all that is in it; nothing happens where there is none."""
+
+        def remove() -> None:
+            self._fs.invalidate_cache()
+            if self._fs.exists(self._path(name)):
+                self._fs.rm(self._path(name), recursive=True)
+
+        self._try(name, "removed", remove)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}" if name else self._root
+
+    def _make_folder(self, name: str) -> None:
+        self._fs.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
+
+    def _try(self, name: str, what: str, action: Callable[[], T]) -> T:
+        pause = _FIRST_PAUSE
+        for left in reversed(range(_TRIES)):
+            if self._stop.is_set():
+                raise StoppedError
+            try:
+                return action()
+            except FileNotFoundError:
+                raise
+            except Exception as error:  # every storage has errors of its own
+                if not left or not _may_pass(error):
+                    raise StorageError(
+                        f"cannot be {what}: {_said(error)}",
+                        path=self.at(name) if name else self.url,
+                        hint="see that the address is right, that it can be reached from here, and that "
+                        "you may use it",
+                    ) from error
+            self._stop.wait(pause * (0.5 + random.random()))  # noqa: S311 - many readers must not come back at once
+            pause *= 2
+        raise AssertionError("the last try returns or raises")
+
+
+def _file_system(url: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url} needs the package fsspec", path=url, hint="pip install stoker[remote]"
+        ) from error
+    options: dict[str, Any] = {}
+    try:
+        if url.startswith(("http://", "https://")):
+            from aiohttp import ClientTimeout
+
+            options["client_kwargs"] = {
+                "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
+            }
+        fs, root = fsspec.url_to_fs(url, **options)
+    except ImportError as error:
+        raise MissingDependencyError(f"{error}", path=url, hint="pip install stoker[remote]") from error
+    except ValueError as error:
+        raise StorageError(f"no such storage: {error}", path=url) from error
+    return fs, root
+
+
+def _modified(info: dict[str, Any]) -> int:
+    """When a file was changed, in nanoseconds, whatever the storage calls it."""
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1e6) * 1000
+        if isinstance(value, (int, float)):
+            return int(value * 1e6) * 1000
+    return 0
+
+
+def _may_pass(error: Exception) -> bool:
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and 400 <= status < 500:
+        return status in _PASSING
+    return not isinstance(error, _FINAL)
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
