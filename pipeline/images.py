@@ -168,9 +168,10 @@ class ImageStage:
 
 def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planned]:
     """The batches of a pass, in order."""
-    steps = max(1, _ORDER_CHUNK // schedule.batch_size)
-    for first in range(0, len(schedule), steps):
+    first, steps = 0, 1  # the first batch is not kept waiting
+    while first < len(schedule):
         parts = [schedule.positions(step) for step in range(first, min(first + steps, len(schedule)))]
+        first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
         drawn = recipe.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
         ends = np.cumsum([len(positions) for positions, _ in parts])
         for (places, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):

@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections import deque
 from queue import SimpleQueue
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from stoker.errors import LoaderClosedError
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from stoker.pipeline.stats import Clock
 
 __all__ = ["Prefetcher", "Stage"]
+
+# The shortest sleep: it hands the interpreter to the consumer that has been waiting for the batch, and
+# would else get it 5 ms later (sys.getswitchinterval), after the next batch has been planned.
+_YIELD = 1e-6
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -175,6 +179,7 @@ def _produce(
             else:
                 batches -= 1
                 line.ready.put(oldest.finish())
+                sleep(_YIELD)
 
 
 def _started(stages: Iterator[Stage[T]]) -> Iterator[Stage[T] | _EndOfPass | _Stopped]:
