@@ -11,29 +11,18 @@ from PIL import Image, ImageOps
 from stoker import _native
 from stoker.formats.example import Feature, encode_datum, encode_example, encode_image_example
 from stoker.formats.header import open_image
-from stoker.formats.intake import SkippedError, check_image, read_source
+from stoker.formats.intake import SkippedError, check_image
+from stoker.formats.object_features import object_features
 from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from stoker.formats.annotations import Annotations
+    from stoker.formats.header import Header
     from stoker.formats.options import ConvertOptions
 
-__all__ = ["Encoded", "EncodedImage", "SourceFile", "around", "decode_rgb", "encode_file", "encode_image"]
-
-
-class SourceFile(NamedTuple):
-    """A file of the source.
-
-    Attributes:
-        key: Its path relative to the source.
-        size: Bytes that it had when it was listed.
-        labels: Of the sample; one as a rule.
-    """
-
-    key: str
-    size: int
-    labels: tuple[int, ...]
+__all__ = ["EncodedImage", "Sample", "around", "decode_rgb", "encode_image"]
 
 
 class EncodedImage(NamedTuple):
@@ -45,6 +34,7 @@ class EncodedImage(NamedTuple):
         height: Pixels, after the EXIF orientation has been applied.
         width: Likewise.
         orientation: EXIF orientation that is still to be applied, 1 to 8.
+        source: Height and width of the image in the source, after its EXIF orientation.
     """
 
     payload: bytes
@@ -52,30 +42,23 @@ class EncodedImage(NamedTuple):
     height: int
     width: int
     orientation: int
+    source: tuple[int, int]
 
 
-class Encoded(NamedTuple):
-    """A record: the image, and what the message has before and after it."""
+class Sample(NamedTuple):
+    """What a record says of its image.
 
-    image: EncodedImage
-    prefix: bytes
-    suffix: bytes
-
-
-def encode_file(root: str, file: SourceFile, classes: tuple[str, ...], options: ConvertOptions) -> Encoded:
-    """Read a file of the source and encode it as a record.
-
-    Args:
-        root: The source's folder, resolved.
-        file: The file.
-        classes: Names of the labels; empty where they have none.
-        options: How to encode.
-
-    Raises:
-        SkippedError: The file is left out.
+    Attributes:
+        key: Path of the image relative to the source.
+        labels: Of the sample: one as a rule; None where it has none of its own.
+        objects: What the image shows, in pixels of the image as it is stored; None where nobody says.
+        mask: Encoded mask, if it has one.
     """
-    image = encode_image(read_source(root, file.key, file.size), options)
-    return Encoded(image, *around(options.container, file.key, image, file.labels, classes))
+
+    key: str
+    labels: tuple[int, ...] | None
+    objects: Annotations | None = None
+    mask: bytes | None = None
 
 
 def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
@@ -87,9 +70,10 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     header = check_image(data, options.max_pixels)
     target = _target(header.codec, options)
     if options.keeps_bytes or (options.mode == "none" and target == header.codec):
-        return EncodedImage(data, header.codec, header.height, header.width, header.orientation)
+        size = (header.height, header.width)
+        return EncodedImage(data, header.codec, *size, header.orientation, size)
     try:
-        return _transcode(data, header.codec, target, options)
+        return _transcode(data, header, target, options)
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
         raise SkippedError("broken image", str(error)) from error
@@ -102,7 +86,7 @@ def _target(codec: Codec, options: ConvertOptions) -> Codec:
     return Codec.JPEG if codec in (Codec.JPEG, Codec.WEBP) else Codec.PNG
 
 
-def _transcode(data: bytes, codec: Codec, target: Codec, options: ConvertOptions) -> EncodedImage:
+def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptions) -> EncodedImage:
     rules = (
         options.mode,
         options.height,
@@ -112,7 +96,7 @@ def _transcode(data: bytes, codec: Codec, target: Codec, options: ConvertOptions
         options.subsampling,
         options.max_pixels,
     )
-    if codec == Codec.JPEG:
+    if header.codec == Codec.JPEG:
         payload, height, width = _native.transcode(data, *rules)
     else:
         payload, height, width = _native.transcode_pixels(decode_rgb(data), *rules)
@@ -120,7 +104,7 @@ def _transcode(data: bytes, codec: Codec, target: Codec, options: ConvertOptions
         stream = io.BytesIO()
         Image.frombytes("RGB", (width, height), payload).save(stream, "PNG")
         payload = stream.getvalue()
-    return EncodedImage(payload, target, height, width, 1)
+    return EncodedImage(payload, target, height, width, 1, (header.height, header.width))
 
 
 def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
@@ -130,35 +114,51 @@ def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
 
 
 def around(
-    container: str, key: str, image: EncodedImage, labels: tuple[int, ...], classes: tuple[str, ...]
+    container: str, sample: Sample, image: EncodedImage, classes: tuple[str, ...], keypoints: tuple[str, ...]
 ) -> tuple[bytes, bytes]:
-    """What a record has before and after its payload: an Example, or in LMDB a Datum of the first label."""
+    """What a record has before and after its payload: an Example, or in LMDB a Datum of the first label.
+
+    Args:
+        container: tfrecord or lmdb.
+        sample: What is known of the image.
+        image: The payload.
+        classes: Names of the labels; empty where they have none.
+        keypoints: Names of an object's keypoints; likewise.
+    """
     size = len(image.payload)
+    labels = sample.labels
     if container == "lmdb":
         return encode_datum(
             payload_bytes=size,
             height=image.height,
             width=image.width,
             label=labels[0] if labels else None,
+            mask=sample.mask,
         )
-    if len(labels) == 1:
+    if labels is not None and len(labels) == 1 and sample.objects is None and sample.mask is None:
         return encode_image_example(
             payload_bytes=size,
             format=image.codec.name,
             height=image.height,
             width=image.width,
-            key=key,
+            key=sample.key,
             orientation=image.orientation,
             label=labels[0],
             class_name=classes[labels[0]] if classes else None,
         )
     features: dict[str, Feature] = {
         "image/channels": [3],
-        "image/class/label": labels,
-        "image/filename": key.encode(),
+        "image/filename": sample.key.encode(),
         "image/format": image.codec.name.encode(),
         "image/height": [image.height],
-        "image/width": [image.width],
         "image/orientation": [image.orientation],
+        "image/width": [image.width],
     }
+    if labels is not None:
+        features["image/class/label"] = labels
+    if sample.objects is not None:
+        features |= object_features(sample.objects, image.height, image.width, classes, keypoints)
+    if sample.mask is not None:
+        features |= {"image/segmentation/class/encoded": sample.mask}
+        features |= {"image/segmentation/class/format": b"png"}
     return encode_example(features, "image/encoded", size)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -25,6 +25,8 @@ class EncodedRecord(NamedTuple):
         payload: What the index locates and checks.
         suffix: What the message has after it.
         attributes: One integer for each of :attr:`Encoder.attributes`.
+        skipped: Parts of the sample that were left out.
+        details: What :meth:`Encoder.columns` wants back of it.
     """
 
     key: str
@@ -32,6 +34,8 @@ class EncodedRecord(NamedTuple):
     payload: bytes
     suffix: bytes
     attributes: tuple[int, ...]
+    skipped: tuple[Skip, ...] = ()
+    details: Any = None
 
 
 class Encoder(Protocol):
@@ -56,8 +60,16 @@ class Encoder(Protocol):
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
         """Encode the samples at ``rows`` of the listing, or say why one is left out."""
 
-    def columns(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
-        """Index columns that the listing knows, as Arrow arrays of ``rows``."""
+    def columns(
+        self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
+    ) -> dict[str, Any]:
+        """Further index columns of what was written, as Arrow arrays.
+
+        Args:
+            rows: (M,) int64, rows of the listing.
+            details: M, what the records brought.
+            ends: (M,) int64, where in the data file the payloads end.
+        """
 
     def refusal(self, skip: Skip) -> StokerError:
         """The error of a strict conversion that would leave a sample out."""

@@ -25,7 +25,7 @@ __all__ = [
     "parse_example",
 ]
 
-Feature = bytes | Sequence[int] | Sequence[float]
+Feature = bytes | Sequence[bytes] | Sequence[int] | Sequence[float]
 
 _BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
 
@@ -39,7 +39,8 @@ def encode_example(
     equal bytes.
 
     Args:
-        features: By name: bytes, or a list of integers (int64_list) or floats (float_list).
+        features: By name: bytes, or a list of bytes (bytes_list), integers (int64_list) or floats
+            (float_list).
         payload: Name of a further feature, a bytes_list of one value, that comes between the two.
         payload_bytes: Length of that value.
 
@@ -81,6 +82,8 @@ def _encode_feature(name: str, value: Feature) -> bytes:
         return delimited(_INT64_LIST, delimited(1, b"".join(map(varint, value))))  # type: ignore[arg-type]  # are ints
     if all(isinstance(item, float) for item in value):
         return delimited(_FLOAT_LIST, delimited(1, struct.pack(f"<{len(value)}f", *value)))
+    if all(isinstance(item, bytes) for item in value):
+        return delimited(_BYTES_LIST, b"".join(delimited(1, item) for item in value))  # type: ignore[arg-type]  # are bytes
     raise TypeError(f"feature {name!r} must be bytes, integers or floats")
 
 
@@ -243,8 +246,11 @@ class Datum:
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
 
 
+_MASK = 1000  # beyond Datum's own fields, so that Caffe and DALI pass over it
+
+
 def encode_datum(
-    *, payload_bytes: int, height: int, width: int, label: int | None = None
+    *, payload_bytes: int, height: int, width: int, label: int | None = None, mask: bytes | None = None
 ) -> tuple[bytes, bytes]:
     """Encode an encoded image as a Caffe Datum, in the order of the field numbers.
 
@@ -253,13 +259,15 @@ def encode_datum(
         height: Pixels, after the EXIF orientation has been applied.
         width: Likewise.
         label: From 0.
+        mask: An encoded mask, field 1000: of no Datum, and passed over by readers of one.
 
     Returns:
         What the message has before the encoded image, and after it.
     """
     prefix = b"".join(_number(*item) for item in ((_CHANNELS, 3), (_HEIGHT, height), (_WIDTH, width)))
     suffix = b"" if label is None else _number(_LABEL, label)
-    return prefix + delimited(_DATA, b"", payload_bytes), suffix + _number(_ENCODED, 1)
+    suffix += _number(_ENCODED, 1)
+    return prefix + delimited(_DATA, b"", payload_bytes), suffix + (delimited(_MASK, mask) if mask else b"")
 
 
 def _number(number: int, value: int) -> bytes:

@@ -1,25 +1,36 @@
-"""Images as samples of a conversion."""
+"""Images as samples of a conversion, with what is known of them: labels, objects, masks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from stoker._native import crc32c
 from stoker.errors import DecodeError
-from stoker.formats.encode import SourceFile, encode_file
+from stoker.formats.annotations import MASK_COLUMNS, Annotations, from_columns, to_columns
+from stoker.formats.encode import Sample, around, encode_image
 from stoker.formats.encoder import EncodedRecord
-from stoker.formats.intake import SkippedError
+from stoker.formats.image_objects import encode_mask, fit_objects
+from stoker.formats.intake import SkippedError, read_source
 from stoker.formats.listing import Skip
+from stoker.formats.placement import place
+from stoker.formats.ragged import Ragged
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from stoker.formats.listing import Listing
+    from stoker.formats.encode import EncodedImage
+    from stoker.formats.image_objects import Dropped
+    from stoker.formats.listing import ListedObjects, Listing
     from stoker.formats.options import ConvertOptions
+    from stoker.formats.placement import Placement
 
 __all__ = ["ImageEncoder"]
 
@@ -27,6 +38,24 @@ __all__ = ["ImageEncoder"]
 # little memory.
 _CHUNK_SAMPLES = 32
 _CHUNK_SAMPLES_TOUCHED = 8
+_PADDING = 255  # of masks that say nothing of a value to be ignored
+
+
+class _Source(NamedTuple):
+    """An image of the source: its row of the listing, file, size in bytes, labels, objects."""
+
+    row: int
+    key: str
+    size: int
+    labels: tuple[int, ...] | None
+    objects: Annotations | None
+
+
+class _Details(NamedTuple):
+    """What the index keeps of a record besides its payload; the mask's place is counted from there."""
+
+    objects: Annotations | None
+    mask: tuple[int, int, int]
 
 
 @dataclass(frozen=True)
@@ -58,38 +87,126 @@ class ImageEncoder:
 
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
         """See :class:`Encoder`."""
-        root = str(self.listing.root)
-        for file in self._source_files(rows):
-            try:
-                image, prefix, suffix = encode_file(root, file, self.listing.classes, self.options)
-            except SkippedError as skip:
-                yield Skip(file.key, *skip.args)
-                continue
-            attributes = (image.codec, image.height, image.width, image.orientation)
-            yield EncodedRecord(file.key, prefix, image.payload, suffix, attributes)
+        return map(self._outcome, self._sources(rows))
 
-    def columns(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
-        """Labels and the user's columns."""
+    def _outcome(self, source: _Source) -> EncodedRecord | Skip:
+        try:
+            return self._record(source)
+        except SkippedError as skip:
+            return Skip(source.key, *skip.args)
+
+    def _record(self, source: _Source) -> EncodedRecord:
+        data = read_source(str(self.listing.root), source.key, source.size)
+        image = encode_image(data, self.options)
+        objects, skipped = self._fit(source, image)
+        mask = self._mask(source.row, image)
+        sample = Sample(source.key, source.labels, objects, mask)
+        prefix, suffix = around(
+            self.options.container, sample, image, self.listing.classes, self.listing.info.keypoints
+        )
+        place_of_mask = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
+        return EncodedRecord(
+            key=source.key,
+            prefix=prefix,
+            payload=image.payload,
+            suffix=suffix,
+            attributes=(image.codec, image.height, image.width, image.orientation),
+            skipped=skipped,
+            details=_Details(objects, place_of_mask),
+        )
+
+    def _fit(self, source: _Source, image: EncodedImage) -> tuple[Annotations | None, tuple[Skip, ...]]:
+        """The objects of an image as they are stored, and which are left out."""
+        listed, objects = self.listing.objects, source.objects
+        if listed is None or objects is None:
+            return None, ()
+        declared = (int(listed.heights[source.row]), int(listed.widths[source.row]))
+        if all(declared) and declared != image.source:
+            raise SkippedError(
+                "image of another size than its annotations say",
+                f"{image.source[1]} x {image.source[0]} and {declared[1]} x {declared[0]}",
+            )
+        placement = self._placement(image)
+        fitted, dropped = fit_objects(objects, image.source, placement, relative=listed.relative)
+        skips = [(one, _skip(source.key, listed, objects, one)) for one in dropped]
+        if self.options.strict and (broken := [skip for one, skip in skips if one.broken]):
+            raise self.refusal(broken[0])
+        return fitted, tuple(skip for _, skip in skips)
+
+    def _placement(self, image: EncodedImage) -> Placement:
+        options = self.options
+        return place(options.mode, options.height, options.width, image.source)
+
+    def _mask(self, row: int, image: EncodedImage) -> bytes | None:
+        masks = self.listing.masks
+        if masks is None:
+            return None
+        try:
+            data = read_source(str(masks.root), masks.keys[row].as_py(), int(masks.sizes[row]))
+        except SkippedError as error:
+            raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
+        ignore = self.listing.info.ignore
+        padding = _PADDING if ignore is None else ignore
+        return encode_mask(data, image.source, self._placement(image), padding, self.options.max_pixels)
+
+    def columns(
+        self, rows: npt.NDArray[np.int64], details: Sequence[_Details], ends: npt.NDArray[np.int64]
+    ) -> dict[str, Any]:
+        """Labels, the user's columns, objects and masks."""
         listing = self.listing
-        return {
-            name: array.take(rows) for name, array in {"label": listing.labels, **listing.columns}.items()
-        }
+        labels = {} if listing.labels is None else {"label": listing.labels}
+        columns = {name: array.take(rows) for name, array in {**labels, **listing.columns}.items()}
+        if listing.objects is not None:
+            samples = [one.objects for one in details if one.objects is not None]
+            # Without a sample, the columns of one without objects are the right ones, of no length.
+            made = to_columns(samples or self._objects(np.zeros(1, np.int64)))
+            columns |= {name: array[: len(samples)] for name, array in made.items()}
+        if listing.masks is not None:
+            table = np.array([one.mask for one in details], np.int64).reshape(-1, 3)
+            table[:, 0] += ends
+            columns |= {
+                name: pa.array(values).cast(kind)
+                for (name, kind), values in zip(MASK_COLUMNS.items(), table.T, strict=True)
+            }
+        return columns
 
     def refusal(self, skip: Skip) -> DecodeError:
         """See :class:`Encoder`."""
         return DecodeError(
             f"{skip.reason}: {skip.detail}" if skip.detail else skip.reason,
-            path=self.listing.root / skip.key,
+            path=f"{self.listing.root}/{skip.key}",
             key=skip.key,
             hint="repair or remove the file, or convert without strict to skip it",
         )
 
-    def _source_files(self, rows: npt.NDArray[np.int64]) -> Iterator[SourceFile]:
+    def _sources(self, rows: npt.NDArray[np.int64]) -> Iterator[_Source]:
         listing = self.listing
-        for key, size, label in zip(
+        labels = repeat(None, len(rows)) if listing.labels is None else listing.labels.take(rows).to_pylist()
+        for row, key, size, label, objects in zip(
+            rows.tolist(),
             listing.keys.take(rows).to_pylist(),
             listing.sizes[rows].tolist(),
-            listing.labels.take(rows).to_pylist(),
+            labels,
+            self._objects(rows),
             strict=True,
         ):
-            yield SourceFile(key, size, (label,) if isinstance(label, int) else tuple(label))
+            yield _Source(
+                row, key, size, (label,) if isinstance(label, int) else label and tuple(label), objects
+            )
+
+    def _objects(self, rows: npt.NDArray[np.int64]) -> list[Any]:
+        """The objects of each row of the listing; None for each where it knows of none."""
+        if self.listing.objects is None:
+            return [None] * len(rows)
+        taken = {name: column.take(rows) for name, column in self._columns.items()}
+        return from_columns(taken, len(rows), len(self.listing.info.keypoints)).split(len(rows))
+
+    @cached_property
+    def _columns(self) -> dict[str, Ragged]:
+        assert self.listing.objects is not None, "asked for objects only where there are any"
+        return {name: Ragged.from_arrow(array) for name, array in self.listing.objects.columns.items()}
+
+
+def _skip(key: str, listed: ListedObjects, objects: Annotations, dropped: Dropped) -> Skip:
+    name = listed.name.format(int(objects.id[dropped.object]))
+    return Skip(key, dropped.reason, f"{name}: {dropped.detail}" if dropped.detail else name)

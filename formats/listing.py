@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from stoker.formats.annotations import AnnotationInfo
+
 if TYPE_CHECKING:
     import os
     from pathlib import Path
@@ -17,16 +19,25 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["LabelColumn", "Listing", "Skip", "inside", "is_regular", "printable"]
+__all__ = [
+    "LabelColumn",
+    "ListedMasks",
+    "ListedObjects",
+    "Listing",
+    "Skip",
+    "inside",
+    "is_regular",
+    "printable",
+]
 
 LabelColumn = Sequence[int] | Sequence[Sequence[int]]
 
 
 class Skip(NamedTuple):
-    """A file that was left out.
+    """A file that was left out, or an object of an image.
 
     Attributes:
-        key: Its name in the source; bytes that are not UTF-8 are written as backslash escapes.
+        key: The file's name in the source; bytes that are not UTF-8 are written as backslash escapes.
         reason: Why, in words that many files share, so that they can be counted.
         detail: What exactly was found; may be empty.
     """
@@ -37,28 +48,72 @@ class Skip(NamedTuple):
 
 
 @dataclass(frozen=True)
+class ListedObjects:
+    """Objects of the images of a source.
+
+    Attributes:
+        columns: Columns of the index, (N,) each, see :data:`stoker.formats.annotations.OBJECT_COLUMNS`;
+            coordinates are those of the source's images.
+        relative: Whether coordinates are shares of the image's width and height, instead of pixels.
+        heights: (N,) int32, pixels that an image has according to its annotations; 0 where they say nothing.
+        widths: (N,) int32, likewise.
+        name: What an object is called in messages, such as "annotation {} of instances.json", by its id.
+    """
+
+    columns: Mapping[str, pa.Array]
+    relative: bool
+    heights: npt.NDArray[np.int32]
+    widths: npt.NDArray[np.int32]
+    name: str
+
+
+@dataclass(frozen=True)
+class ListedMasks:
+    """The masks of the images of a source, one each.
+
+    Attributes:
+        root: Folder that keys are relative to, or its URL.
+        keys: (N,) large_string.
+        sizes: (N,) int64, bytes.
+        modified: (N,) int64, nanoseconds since 1970.
+    """
+
+    root: Path | str
+    keys: pa.Array
+    sizes: npt.NDArray[np.int64]
+    modified: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
 class Listing:
     """The files of a source in sorted order, as columns. Nothing but their names has been read.
 
     Attributes:
-        root: Folder that keys are relative to.
+        root: Folder that keys are relative to, or its URL.
         keys: (N,) large_string: path relative to ``root`` with ``/``; absolute where a list says so.
         sizes: (N,) int64, bytes.
         modified: (N,) int64, nanoseconds since 1970; tells a changed source from the same one.
-        labels: (N,) int64, or large_list<int64> where samples have several labels.
+        labels: (N,) int64, or large_list<int64> where samples have several labels; None where they have
+            none of their own.
         classes: Names of the classes; position is label. Empty where labels are plain numbers.
         columns: Further columns of the index, (N,) each.
         skipped: What was left out while listing.
+        objects: What the images show, if the source says so.
+        masks: Where the images' masks are, if there are any.
+        info: What objects and masks mean.
     """
 
-    root: Path
+    root: Path | str
     keys: pa.Array
     sizes: npt.NDArray[np.int64]
     modified: npt.NDArray[np.int64]
-    labels: pa.Array
+    labels: pa.Array | None
     classes: tuple[str, ...]
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
     skipped: tuple[Skip, ...] = ()
+    objects: ListedObjects | None = None
+    masks: ListedMasks | None = None
+    info: AnnotationInfo = field(default_factory=AnnotationInfo)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -66,17 +121,31 @@ class Listing:
     @property
     def multi_label(self) -> bool:
         """Whether a sample has a list of labels."""
-        return bool(pa.types.is_large_list(self.labels.type))
+        return self.labels is not None and bool(pa.types.is_large_list(self.labels.type))
+
+    @property
+    def bytes(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, bytes of each sample: of its image and its mask."""
+        return self.sizes if self.masks is None else self.sizes + self.masks.sizes
 
     def fingerprint(self) -> str:
         """SHA-256 of all that is known of the files, in hexadecimal."""
         digest = hashlib.sha256(repr((self.classes, sorted(self.columns), self.skipped)).encode())
-        arrays = [self.keys, self.labels, *(self.columns[name] for name in sorted(self.columns))]
-        for array in arrays:
-            for piece in _buffers(array):
+        named = {"": self.keys, **self.columns} | ({} if self.labels is None else {"label": self.labels})
+        arrays: list[Any] = [self.sizes, self.modified]
+        if self.objects is not None:
+            digest.update(repr((self.objects.relative, sorted(self.objects.columns))).encode())
+            named |= self.objects.columns
+            arrays += [self.objects.heights, self.objects.widths]
+        if self.masks is not None:
+            named["mask"] = self.masks.keys
+            arrays += [self.masks.sizes, self.masks.modified]
+        for name in sorted(named):
+            for piece in _buffers(named[name]):
                 digest.update(piece)
-        digest.update(self.sizes.tobytes())
-        digest.update(self.modified.tobytes())
+        for array in arrays:
+            digest.update(array.tobytes())
+        digest.update(repr(self.info).encode())
         return digest.hexdigest()
 
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow.compute as pc
 
 import stoker
 from stoker.errors import ConfigError
 from stoker.formats.image_encoder import ImageEncoder
 from stoker.formats.options import ConvertOptions
+from stoker.formats.ragged import Ragged
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -83,6 +83,7 @@ def plan_conversion(
     if encoder is None:
         assert isinstance(options, ConvertOptions), "images are encoded as their options say"
         encoder = ImageEncoder(listing, options)
+    sizes = options.record_bytes(listing.sizes) + (listing.bytes - listing.sizes)
     shards = []
     for split, rows in split_rows(listing, options).items():
         if not len(rows):
@@ -91,7 +92,7 @@ def plan_conversion(
                 hint="ask for a larger share, or for none",
             )
         ordered = shuffled(rows, options.seed)
-        for position, part in enumerate(shard_rows(options.record_bytes(listing.sizes)[ordered], options)):
+        for position, part in enumerate(shard_rows(sizes[ordered], options)):
             shards.append(PlannedShard(split, position, ordered[part]))
     identity = json.dumps([stoker.__version__, options.to_manifest(), listing.fingerprint()])
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()
@@ -111,7 +112,7 @@ def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
     classes = _stratum(listing)
     order = np.lexsort((_key_hashes(listing), classes))
     counts = np.bincount(classes)
-    ties = _hashes(list(listing.classes) if listing.classes else [str(i) for i in range(len(counts))])
+    ties = _hashes([*listing.classes, *map(str, range(len(counts)))][: len(counts)])
     val = np.minimum(shares(counts, options.val, ties), np.maximum(counts - 1, 0))
     test = np.minimum(shares(counts, options.test, ties), np.maximum(counts - 1 - val, 0))
     rank = np.empty(len(listing), np.int64)
@@ -123,9 +124,20 @@ def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
 
 
 def _stratum(listing: Listing) -> Rows:
-    """A small number for each sample, the same for samples to be divided alike: its first label."""
-    labels = pc.list_element(listing.labels, 0) if listing.multi_label else listing.labels
-    numbers = np.asarray(labels.to_numpy(zero_copy_only=False), np.int64)
+    """A small number for each sample, the same for samples to be divided alike.
+
+    That is the label, of several the first; samples without a label are divided among themselves.
+    """
+    if listing.labels is None:
+        return np.zeros(len(listing), np.int64)
+    if listing.multi_label:
+        lists = Ragged.from_arrow(listing.labels)
+        some = lists.counts > 0
+        none = lists.values.max(initial=-1) + 1
+        numbers = np.full(len(listing), none, np.int64)
+        numbers[some] = lists.values[lists.starts[:-1][some]]
+    else:
+        numbers = np.asarray(listing.labels.to_numpy(zero_copy_only=False), np.int64)
     if listing.classes:
         return numbers
     return np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)

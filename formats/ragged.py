@@ -71,6 +71,14 @@ class Ragged:
         taken = Ragged.of_counts(stop - start, self.values[:0])
         return Ragged(taken.starts, self.values[places_of(start, stop)])
 
+    def grouped(self, counts: npt.ArrayLike) -> Ragged:
+        """Lists joined to longer ones.
+
+        Args:
+            counts: (M,) integers, how many of the lists each of the longer ones is made of; N in all.
+        """
+        return Ragged(self.starts[np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))], self.values)
+
 
 def places_of(start: Ints, stop: Ints) -> Ints:
     """Every integer of the ranges from ``start`` to below ``stop``, (M,) each, one range after the other."""

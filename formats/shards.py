@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class ShardResult:
         bytes: Size of the data file.
         records: Number of records.
         digest: CRC32C of the data file, ``crc32c:%08x``.
-        skipped: Files that were left out, in the order of the plan.
+        skipped: Files and objects that were left out, in the order of the plan.
     """
 
     bytes: int
@@ -136,7 +136,7 @@ class _ShardTask:
         self._shard = shard
         self._stop = stop
         self._tally = tally
-        self._sizes = plan.listing.sizes[shard.rows]
+        self._sizes = plan.listing.bytes[shard.rows]
 
     def run(self, path: Path, index_path: Path, pool: ThreadPoolExecutor | None, ahead: int) -> ShardResult:
         """Write the shard and its part of the index."""
@@ -144,6 +144,7 @@ class _ShardTask:
         attributes: list[tuple[int, ...]] = []
         written: list[int] = []
         skipped: list[Skip] = []
+        details: list[Any] = []
         with container(self._plan.options.container).Writer(path) as writer:
             for chunk, outcomes in self._outcomes(pool, ahead):
                 for i, outcome in zip(chunk, outcomes, strict=True):
@@ -154,6 +155,8 @@ class _ShardTask:
                     keys.append(outcome.key)
                     attributes.append(outcome.attributes)
                     written.append(i)
+                    details.append(outcome.details)
+                    skipped += outcome.skipped
                 self._tally(len(chunk), int(self._sizes[chunk.start : chunk.stop].sum()))
             shard = writer.finish()
         encoder = self._plan.encoder
@@ -168,7 +171,8 @@ class _ShardTask:
         }
         for (name, kind), values in zip(encoder.attributes.items(), table.T, strict=True):
             columns[name] = values.astype(kind)
-        own = encoder.columns(self._shard.rows[np.array(written, np.int64)])
+        rows = self._shard.rows[np.array(written, np.int64)]
+        own = encoder.columns(rows, details, shard.offset + shard.length)
         write_index(index_path, {**columns, **own})
         return ShardResult(shard.data_bytes, shard.records, shard.digest, tuple(skipped))
 

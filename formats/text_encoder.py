@@ -99,7 +99,9 @@ class TextEncoder:
             prefix = _before(names, [part.varints for part in parts], len(payload))
             yield EncodedRecord(key, prefix, payload, b"", lengths)
 
-    def columns(self, rows: npt.NDArray[np.int64]) -> dict[str, Any]:
+    def columns(
+        self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
+    ) -> dict[str, Any]:
         """See :class:`Encoder`; there are none."""
         return {}
 
