@@ -20,8 +20,19 @@ if TYPE_CHECKING:
 
     Float = npt.NDArray[np.float64]
     Owner = npt.NDArray[np.integer]
+    Pixels = npt.NDArray[np.intp]
 
-__all__ = ["forward_matrix", "mirrored", "transform_boxes", "transform_keypoints", "transform_mask"]
+__all__ = [
+    "apply_matrix",
+    "forward_matrix",
+    "mirrored",
+    "nearest",
+    "shown",
+    "source_pixels",
+    "transform_boxes",
+    "transform_keypoints",
+    "transform_mask",
+]
 
 
 def forward_matrix(params: ImageParams) -> Float:
@@ -55,7 +66,8 @@ def transform_boxes(
 ) -> tuple[Float, npt.NDArray[np.bool_]]:
     """Boxes of the output, clipped to it, and which to keep.
 
-    A box that is turned becomes the upright box around what is seen of it.
+    A box that is turned becomes the upright box around what is seen of it. Where a transform such as
+    RandomIoUCrop asks for it, objects whose boxes have lost their centre are dropped.
 
     Args:
         params: Parameters of a batch.
@@ -75,11 +87,14 @@ def transform_boxes(
     high = np.maximum(np.minimum(boxes[:, 2:], region[:, :1:-1]), low)
     area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     cut = np.divide(np.prod(high - low, axis=1), area, out=np.zeros_like(area), where=area > 0)
-    cut *= _shown(params)[owner]
-    quads = _apply(forward_matrix(params)[owner], corners(np.concatenate((low, high), axis=1)))
+    cut *= shown(params)[owner]
+    quads = apply_matrix(forward_matrix(params)[owner], corners(np.concatenate((low, high), axis=1)))
     seen, share = clip_quads(quads, params.size)
     keep = (cut * share > 0) & (cut * share >= min_visible)
     keep &= np.all(seen[:, 2:] - seen[:, :2] >= min_size, axis=1)
+    if params.window is not None:
+        center, window = (boxes[:, :2] + boxes[:, 2:]) / 2, params.window[owner]
+        keep &= np.all((window[:, 1::-1] < center) & (center < window[:, :1:-1]), axis=1)
     return convert_boxes(seen, "XYXY", box_format), keep
 
 
@@ -105,9 +120,9 @@ def transform_keypoints(
     xy, visibility = points[..., :2], points[..., 2]
     region = params.region[owner][:, None]
     inside = np.all((xy >= region[..., 1::-1]) & (xy <= region[..., :1:-1]), axis=-1)
-    moved = _apply(forward_matrix(params)[owner], xy)
+    moved = apply_matrix(forward_matrix(params)[owner], xy)
     height, width = params.size
-    inside &= _shown(params)[owner, None]
+    inside &= shown(params)[owner, None]
     seen = (visibility > 0) & inside & np.all((moved >= 0) & (moved <= (width, height)), axis=-1)
     points = np.where(seen[..., None], np.concatenate((moved, visibility[..., None]), axis=-1), 0)
     if swap is None:
@@ -119,7 +134,9 @@ def transform_keypoints(
 def transform_mask(
     params: ImageParams, i: int, mask: npt.NDArray[np.integer], ignore: int = 255
 ) -> npt.NDArray[np.integer]:
-    """The mask of sample ``i``: each pixel takes the value of the nearest one of the source.
+    """The mask of sample ``i``: each pixel takes the value of the source's pixel that holds its centre.
+
+    So do Pillow's ``NEAREST`` and torchvision's ``NEAREST_EXACT``.
 
     Args:
         params: Parameters of a batch.
@@ -130,18 +147,43 @@ def transform_mask(
     Returns:
         Mask of ``params.size``, of the type of ``mask``.
     """
-    rows, columns = np.indices(params.size) + 0.5
-    centers = np.stack((columns, rows), axis=-1).reshape(1, -1, 2)
-    backward = np.asarray(np.linalg.inv(forward_matrix(params)[i : i + 1]), np.float64)
-    x, y = _apply(backward, centers)[0].T
+    return nearest(mask, source_pixels(params, i), ignore)
+
+
+def source_pixels(params: ImageParams, i: int) -> tuple[Pixels, Pixels]:
+    """Row and column of the source's pixel that holds the centre of each pixel of sample ``i``.
+
+    Returns:
+        Two arrays of intp that together have the shape of the output: (H, 1) and (1, W) where its axes are
+        those of the source, else (H, W) each. -1 where the output shows nothing of the source.
+    """
+    height, width = params.size
+    if params.warp is None:
+        # One axis at a time: the matrix is diagonal.
+        rows, columns = np.arange(height)[:, None] + 0.5, np.arange(width)[None] + 0.5
+        matrix = params.to_source()[i]
+        y, x = matrix[1, 1] * rows + matrix[1, 2], matrix[0, 0] * columns + matrix[0, 2]
+    else:
+        rows, columns = np.indices(params.size) + 0.5
+        centers = np.stack((columns, rows), axis=-1).reshape(1, -1, 2)
+        x, y = apply_matrix(params.to_source()[i : i + 1], centers)[0].T.reshape(2, height, width)
     top, left, bottom, right = params.region[i]
-    seen = (x >= left) & (x < right) & (y >= top) & (y < bottom) & _shown(params)[i]
-    output = np.full(seen.shape, ignore, mask.dtype)
-    output[seen] = mask[y[seen].astype(np.intp), x[seen].astype(np.intp)]
-    return output.reshape(params.size)
+    visible = shown(params)[i]
+    y = np.where((y >= top) & (y < bottom) & visible, y, -1)
+    x = np.where((x >= left) & (x < right) & visible, x, -1)
+    return y.astype(np.intp), x.astype(np.intp)
 
 
-def _shown(params: ImageParams) -> npt.NDArray[np.bool_]:
+def nearest(
+    mask: npt.NDArray[np.integer], pixels: tuple[Pixels, Pixels], ignore: int
+) -> npt.NDArray[np.integer]:
+    """Look up a mask, (H, W), at what :func:`source_pixels` says; ``ignore`` where that is nothing."""
+    rows, columns = pixels
+    values = np.asarray(mask[rows, columns])
+    return np.where((rows >= 0) & (columns >= 0), values, np.asarray(ignore, mask.dtype))
+
+
+def shown(params: ImageParams) -> npt.NDArray[np.bool_]:
     """(N,) bool: images that are not uniform, as those are of which only padding is left."""
     maps = (
         params.color[:, :, :3]
@@ -151,7 +193,7 @@ def _shown(params: ImageParams) -> npt.NDArray[np.bool_]:
     return np.asarray(maps.any(axis=(1, 2)))
 
 
-def _apply(matrix: Float, points: Float) -> Float:
+def apply_matrix(matrix: Float, points: Float) -> Float:
     """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite."""
     mapped = points @ matrix[:, :2, :2].transpose(0, 2, 1) + matrix[:, None, :2, 2]
     w = points @ matrix[:, 2, :2, None] + matrix[:, 2:, 2:]
