@@ -1,0 +1,183 @@
+"""Conversions from and to URLs: the same bytes as in a folder."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import fsspec
+import pytest
+
+import stoker
+from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
+from stoker.formats.remote import store as stores
+from stoker.formats.remote.store import Store, is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "_FIRST_PAUSE", 0.0)
+
+
+@pytest.fixture
+def memory() -> Any:
+    """An object store in memory, empty."""
+    fs = fsspec.filesystem("memory")
+    fs.store.clear()
+    fs.pseudo_dirs[:] = [""]
+    return fs
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    folder = tmp_path / "photos"
+    for i in range(24):
+        (folder / f"class-{i % 3}").mkdir(parents=True, exist_ok=True)
+        (folder / f"class-{i % 3}" / f"{i}.jpg").write_bytes(make_jpeg(i))
+    (folder / "class-1" / "broken.jpg").write_bytes(b"\xff\xd8\xff no image")
+    (folder / "class-1" / "notes.txt").write_text("no image")
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def stored(memory: Any, root: str) -> dict[str, bytes]:
+    return {name.removeprefix(f"{root}/"): memory.cat_file(name) for name in memory.find(root)}
+
+
+@pytest.mark.parametrize(
+    "options", [{"format": "tfrecord", "val": "25%"}, {"format": "lmdb"}, {"format": "tfrecord", "seed": 7}]
+)
+def test_a_target_url_gets_the_bytes_of_a_folder(
+    photos: Path, tmp_path: Path, memory: Any, options: dict[str, Any]
+) -> None:
+    here = stoker.convert(photos, tmp_path / "out", shards=3, **options)
+    there = stoker.convert(photos, "memory://bucket/out", shards=3, **options)
+    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+    assert (there.written, there.bytes, there.skipped) == (here.written, here.bytes, here.skipped)
+    assert all(str(url).startswith("memory://bucket/out") for url in there.datasets.values())
+
+
+def test_a_source_url_gives_the_records_of_a_folder(photos: Path, tmp_path: Path, memory: Any) -> None:
+    memory.put(str(photos), "/bucket/photos", recursive=True)
+    stoker.convert(photos, tmp_path / "from-folder", shards=2, seed=1)
+    summary = stoker.convert("memory://bucket/photos", tmp_path / "from-url", shards=2, seed=1)
+    assert summary.skipped == {"broken image": 1, "not an image": 1}
+    here, there = (stoker.open(tmp_path / name) for name in ("from-folder", "from-url"))
+    assert there.manifest.shards == here.manifest.shards
+    assert there.manifest.classes == here.manifest.classes
+
+
+@pytest.mark.parametrize("fails_at", range(2, 40, 3))
+def test_an_upload_that_fails_is_resumed(
+    photos: Path, tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    """The n-th write and every one after it fail; then the storage works again."""
+    stoker.convert(photos, tmp_path / "out", shards=4, num_workers=1)
+    calls = 0
+
+    def failing(method: str) -> None:
+        original = getattr(type(memory), method)
+
+        def call(self: Any, *args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls >= fails_at:
+                raise OSError("the storage is down")
+            return original(self, *args, **options)
+
+        patched.setattr(type(memory), method, call)
+
+    with monkeypatch.context() as patched:
+        for method in ("put_file", "pipe_file", "mv"):
+            failing(method)
+        try:
+            stoker.convert(photos, "memory://bucket/out", shards=4, num_workers=1)
+        except StorageError as error:
+            assert str(error.path).startswith("memory://bucket/out")  # noqa: PT017 - the last of them succeed
+            assert not memory.exists("/bucket/out/dataset.json")
+    if not memory.exists("/bucket/out/dataset.json"):
+        stoker.convert(photos, "memory://bucket/out", shards=4, num_workers=1)
+    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+
+
+def test_what_is_there_is_not_replaced_unasked(photos: Path, memory: Any) -> None:
+    stoker.convert(photos, "memory://bucket/out", shards=3)
+    with pytest.raises(DatasetError, match="there is a dataset already") as caught:
+        stoker.convert(photos, "memory://bucket/out", shards=2)
+    assert caught.value.path == "memory://bucket/out"
+    stoker.convert(photos, "memory://bucket/out", shards=2, overwrite=True)
+    names = {Path(name).name for name in memory.find("/bucket/out") if name.endswith(".tfrecord")}
+    assert names == {"shard-00000-of-00002.tfrecord", "shard-00001-of-00002.tfrecord"}
+
+
+def test_another_conversion_that_is_unfinished_is_refused(photos: Path, memory: Any) -> None:
+    memory.pipe("/bucket/out/.stoker-convert/plan.json", json.dumps({"fingerprint": "other"}).encode())
+    with pytest.raises(DatasetError, match="unfinished conversion"):
+        stoker.convert(photos, "memory://bucket/out", shards=3)
+
+
+def test_a_source_without_images_says_so(memory: Any) -> None:
+    memory.pipe("/bucket/photos/readme.txt", b"nothing")
+    with pytest.raises(SourceError, match="no image in a class folder") as caught:
+        stoker.convert("memory://bucket/photos", "memory://bucket/out")
+    assert caught.value.path == "memory://bucket/photos"
+
+
+def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> None:
+    memory.put(str(photos / "class-1"), "/bucket/photos/class-1", recursive=True)
+    memory.rm("/bucket/photos/class-1/notes.txt")
+    with pytest.raises(stoker.errors.DecodeError, match="broken image") as caught:
+        stoker.convert("memory://bucket/photos", "memory://bucket/out", strict=True, shards=2)
+    assert caught.value.path == "memory://bucket/photos/class-1/broken.jpg"
+    assert not memory.find("/bucket/out")
+
+
+def test_reads_are_tried_again(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.pipe("/bucket/a", b"0123456789")
+    original, answers = type(memory).cat_file, [OSError("reset"), TimeoutError(), b"01", None]
+
+    def cat_file(self: Any, path: str, start: int | None = None, end: int | None = None) -> bytes:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if answer is not None else original(self, path, start=start, end=end)
+
+    monkeypatch.setattr(type(memory), "cat_file", cat_file)
+    assert Store("memory://bucket").read_range("a", 2, 6) == b"2345"
+    assert not answers
+
+
+def test_errors_name_the_url(memory: Any) -> None:
+    memory.pipe("/bucket/a", b"0123")
+    store = Store("memory://bucket/")
+    with pytest.raises(FileNotFoundError):
+        store.read("missing")
+    assert store.read_if_there("missing") is None
+    with pytest.raises(StorageError, match="4 bytes came where 9 were asked for") as caught:
+        store.read_range("a", 0, 9)
+    assert caught.value.path == "memory://bucket/a"
+    with pytest.raises(StorageError, match="no such storage") as caught:
+        Store("nonsense://bucket")
+    assert caught.value.path == "nonsense://bucket"
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingDependencyError, match=r"stoker\[remote\]"):
+        Store("s3://bucket")
+
+
+def test_what_a_url_is() -> None:
+    assert is_url("s3://bucket/x")
+    assert is_url("file:///x")
+    assert not is_url("/x/y")
+    assert not is_url(Path("s3://bucket"))
+    assert not is_url(3)
