@@ -18,8 +18,10 @@ import numpy as np
 
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
 from stoker.pipeline.engines.base import Output, Result, Status, Work
-from stoker.pipeline.engines.dali_feed import Batch, Graph, as_mean, one_pixel_params
-from stoker.pipeline.engines.payloads import BLACK_PIXEL, PayloadReader, Payloads
+from stoker.pipeline.engines.dali_feed import Batch, Graph
+from stoker.pipeline.engines.dali_graph import build
+from stoker.pipeline.engines.dali_steps import STEPS
+from stoker.pipeline.engines.payloads import PayloadReader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +53,7 @@ class DaliEngine:
     """
 
     name = "dali"
-    executes: frozenset[str] = frozenset()
+    executes = frozenset({"mean", "warp", "erase"}) | STEPS
 
     def __init__(
         self,
@@ -84,14 +86,14 @@ class DaliEngine:
         # A bad sample's colours are not those of the others.
         graph = Graph.of(work.params, None if payloads.bad else self._color)
         batch = Batch(graph, work.params, payloads)
-        self._pipe(batch.graph).start(batch)
+        self._pipe(batch).start(batch)
         self._under_way.append(batch)
 
     def collect(self) -> Result:
         """Wait for the oldest batch."""
         batch = self._under_way.popleft()
         try:
-            images = self._pipe(batch.graph).finish()
+            images = self._pipe(batch).finish()
         except RuntimeError as error:
             images = self._salvage(batch, error)
         return Result(images, batch.payloads.status(), batch.payloads.reason())
@@ -106,10 +108,10 @@ class DaliEngine:
         self._pipes.clear()
         self._reader.close()
 
-    def _pipe(self, graph: Graph) -> _Pipe:
-        if graph not in self._pipes:
-            self._pipes[graph] = _Pipe(graph, self._settings)
-        return self._pipes[graph]
+    def _pipe(self, batch: Batch) -> _Pipe:
+        if batch.graph not in self._pipes:
+            self._pipes[batch.graph] = _Pipe(batch, self._settings)
+        return self._pipes[batch.graph]
 
     def _salvage(self, batch: Batch, error: RuntimeError) -> Any:
         """Images of a batch that failed as a whole: find what DALI cannot decode and leave it out.
@@ -126,18 +128,18 @@ class DaliEngine:
             raise EngineError(f"DALI failed: {_last_line(error)}") from error
         finally:
             for waiting in self._under_way:
-                self._pipe(waiting.graph).start(waiting)
+                self._pipe(waiting).start(waiting)
 
     def _try_alone(self, batch: Batch, i: int) -> None:
         """Reject sample ``i`` if DALI cannot decode it."""
         try:
-            self._run(Batch(batch.graph, batch.params, Payloads([batch.payloads.data[i]]), only=i))
+            self._run(batch.alone(i))
         except RuntimeError as reason:
             batch.payloads.reject(i, Status.NOT_DECODABLE, _last_line(reason))
             self._pipes.clear()
 
     def _run(self, batch: Batch) -> Any:
-        pipe = self._pipe(batch.graph)
+        pipe = self._pipe(batch)
         pipe.start(batch)
         return pipe.finish()
 
@@ -161,16 +163,22 @@ class _Settings:
 
 
 class _Pipe:
-    """A DALI pipeline of one graph, with as many batches under way as the settings allow."""
+    """A DALI pipeline of one graph, that of ``batch``, with as many batches under way as settings allow."""
 
     alive: ClassVar[weakref.WeakSet[_Pipe]] = weakref.WeakSet()
 
-    def __init__(self, graph: Graph, settings: _Settings) -> None:
-        self._graph = graph
+    def __init__(self, batch: Batch, settings: _Settings) -> None:
         self._settings = settings
-        self._pipe = _build(graph, settings)
+        self._pipe = build(
+            batch.graph,
+            settings.output,
+            device_id=settings.device_id,
+            batch_size=settings.batch_size,
+            num_threads=settings.num_threads,
+            depth=settings.depth,
+        )
         self.alive.add(self)
-        self._prime()
+        self._prime(batch.black())
 
     def abandon(self) -> None:
         """Never free the pipeline: in a forked child its threads are gone, and freeing it waits for them."""
@@ -199,14 +207,12 @@ class _Pipe:
         array = np.asarray(tensor)
         return _to_bfloat16(array) if self._settings.output.dtype == "bfloat16" else array
 
-    def _prime(self) -> None:
+    def _prime(self, batch: Batch) -> None:
         """Run one black pixel through every slot of the queue.
 
         DALI's first ``schedule_run`` starts as many runs as the queue is deep and wants inputs for
         all of them; after this each call starts one.
         """
-        params = one_pixel_params(self._graph)
-        batch = Batch(self._graph, params, Payloads([BLACK_PIXEL]))
         for _ in range(self._settings.depth):
             self._feed(batch)
         self._pipe.schedule_run()
@@ -220,83 +226,6 @@ def _abandon_pipes() -> None:
 
 
 os.register_at_fork(after_in_child=_abandon_pipes)
-
-
-def _build(graph: Graph, settings: _Settings) -> Any:
-    """The graph as a DALI pipeline: region decode, one resampling, mirror and normalise."""
-    from nvidia.dali import fn, types
-    from nvidia.dali.pipeline import Pipeline
-
-    gpu = settings.device_id is not None
-    pipe = Pipeline(
-        batch_size=settings.batch_size,
-        num_threads=settings.num_threads,
-        device_id=settings.device_id,
-        prefetch_queue_depth=settings.depth,
-        exec_dynamic=True,
-    )
-
-    def source(name: str, dtype: Any, ndim: int) -> Any:
-        # The feeder keeps payloads alive until their batch is collected, so DALI need not copy them.
-        return fn.external_source(name=name, dtype=dtype, ndim=ndim, batch=True, no_copy=name == "payload")
-
-    with pipe:
-        image = fn.decoders.image_slice(
-            source("payload", types.UINT8, 1),
-            source("anchor", types.INT32, 1),
-            source("shape", types.INT32, 1),
-            axis_names="HW",
-            normalized_anchor=False,
-            normalized_shape=False,
-            device="mixed" if gpu else "cpu",
-        )
-        region: dict[str, Any] = {}
-        if not graph.whole:
-            region = {"roi_start": source("roi_start", types.FLOAT, 1)}
-            region |= {"roi_end": source("roi_end", types.FLOAT, 1), "roi_relative": False}
-        image = fn.resize(
-            image,
-            size=source("dest_size", types.FLOAT, 1) if graph.padded else list(graph.size),
-            **region,
-            interp_type=types.INTERP_LINEAR,
-            antialias=True,
-        )
-        if graph.padded:
-            image = fn.slice(
-                image,
-                start=source("dest_anchor", types.INT32, 1),
-                shape=list(graph.size),
-                axis_names="HW",
-                out_of_bounds_policy="pad",
-                fill_values=list(graph.fill),
-            )
-        if graph.vertical:
-            image = fn.flip(image, horizontal=0, vertical=source("vertical", types.INT32, 0))
-        if graph.mixing:
-            image = fn.coord_transform(image, MT=source("color", types.FLOAT, 2), dtype=types.FLOAT)
-            scaling: dict[str, Any] = {"mean": 0.0, "std": 1.0}
-        elif graph.scale is not None:
-            mean, std = as_mean(np.array(graph.scale), np.array(graph.shift))
-            scaling = {"mean": mean.tolist(), "std": std.tolist()}
-        else:
-            scaling = {"mean": source("mean", types.FLOAT, 1), "std": source("stddev", types.FLOAT, 1)}
-        image = fn.crop_mirror_normalize(
-            image,
-            mirror=source("horizontal", types.INT32, 0),
-            **scaling,
-            dtype=_dali_dtype(settings.output.dtype),
-            output_layout="CHW" if settings.output.layout == "NCHW" else "HWC",
-            pad_output=settings.output.layout == "NHWC4",
-        )
-        pipe.set_outputs(image)
-    pipe.build()
-    return pipe
-
-
-def _dali_dtype(dtype: str) -> Any:
-    from nvidia.dali import types
-
-    return {"uint8": types.UINT8, "float16": types.FLOAT16}.get(dtype, types.FLOAT)
 
 
 def _to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.params import ImageParams
+from stoker.pipeline.engines.base import Status
+from stoker.pipeline.engines.dali_steps import inputs_of, signature
+from stoker.pipeline.engines.payloads import BLACK_PIXEL, Payloads
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.pipeline.engines.payloads import Payloads
+    from stoker.augment.params import ImageParams
+    from stoker.pipeline.engines.dali_steps import Signature
 
-__all__ = ["Batch", "Graph", "as_mean", "one_pixel_params"]
+__all__ = ["Batch", "Graph", "as_mean"]
 
 
 @dataclass(frozen=True)
@@ -24,12 +27,16 @@ class Graph:
     Attributes:
         size: Height and width of the output.
         padded: Some ``dest`` does not fill the output.
-        fill: RGB of what lies outside ``dest``.
+        fill: RGB of what shows nothing of the source.
         vertical: Some sample is mirrored vertically.
         mixing: Some sample's colour matrix mixes channels, or empties one.
         whole: ``region`` is all of ``crop`` for every sample, so that no region need be told.
         scale: Colour of all samples, where it is one that does not mix: three factors; else None.
         shift: Likewise three constants.
+        steps: Steps on pixels, in order.
+        mean: The mean RGB has a share in the colour.
+        warp: Images are resampled by a matrix, which also mirrors and pads.
+        erase: Values of the boxes that are overwritten, RGB each.
     """
 
     size: tuple[int, int]
@@ -38,8 +45,12 @@ class Graph:
     vertical: bool
     mixing: bool
     whole: bool
-    scale: tuple[float, ...] | None
-    shift: tuple[float, ...] | None
+    scale: tuple[float, ...] | None = None
+    shift: tuple[float, ...] | None = None
+    steps: tuple[Signature, ...] = ()
+    mean: bool = False
+    warp: bool = False
+    erase: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
     def of(cls, params: ImageParams, color: npt.NDArray[np.float32] | None = None) -> Graph:
@@ -49,17 +60,22 @@ class Graph:
             params: Parameters of a batch.
             color: (3, 4), a matrix that is worth a graph of its own: what all samples have as a rule.
         """
-        padded = bool((params.dest != np.array((0, 0, *params.size))).any())
+        warp = params.warp is not None
+        padded = not warp and bool((params.dest != np.array((0, 0, *params.size))).any())
         common = color is not None and bool((params.color == color).all()) and not _mixes(color[None])
         return cls(
             size=params.size,
             padded=padded,
-            fill=tuple(int(v) for v in params.fill) if padded else (0, 0, 0),
-            vertical=bool(params.flip[:, 1].any()),
-            mixing=not common and _mixes(params.color),
+            fill=tuple(params.fill.tolist()) if padded or warp else (0, 0, 0),
+            vertical=not warp and bool(params.flip[:, 1].any()),
+            mixing=params.mean is not None or (not common and _mixes(params.color)),
             whole=bool((params.region == _edges(params.crop)).all()),
             scale=tuple(np.diag(color[:, :3]).tolist()) if common and color is not None else None,
             shift=tuple(color[:, 3].tolist()) if common and color is not None else None,
+            steps=tuple(map(signature, params.steps or ())),
+            mean=params.mean is not None,
+            warp=warp,
+            erase=tuple(tuple(erase.value.tolist()) for erase in params.erase or ()),
         )
 
 
@@ -85,53 +101,97 @@ class Batch:
     payloads: Payloads
     only: int | None = None
 
+    def alone(self, i: int) -> Batch:
+        """Sample ``i`` without the others."""
+        return replace(self, payloads=Payloads([self.payloads.data[i]]), only=i)
+
+    def black(self) -> Batch:
+        """A black pixel in place of the first sample, without the others."""
+        payloads = Payloads([BLACK_PIXEL], {0: (Status.NOT_DECODABLE, "")})
+        return replace(self, payloads=payloads, only=0)
+
     def inputs(self) -> dict[str, npt.NDArray[Any]]:
         """What the graph's external sources are fed beside payloads, by name: (N, ...), C-contiguous."""
-        chosen = slice(None) if self.only is None else slice(self.only, self.only + 1)
-        params, graph = self.params, self.graph
-        crop, region, dest, color = (
-            array[chosen] for array in (params.crop, params.region, params.dest, params.color)
-        )
-        if self.payloads.bad:
-            crop, region, dest, color = (array.copy() for array in (crop, region, dest, color))
-            bad = list(self.payloads.bad)
-            # One black pixel over all of the output, and its colours left as they are: zeros.
-            crop[bad], region[bad], dest[bad] = (0, 0, 1, 1), (0, 0, 1, 1), (0, 0, *params.size)
-            color[bad] = np.eye(3, 4)
-        feeds = {
-            "anchor": crop[:, :2],
-            "shape": crop[:, 2:],
-            "horizontal": params.flip[chosen, 0].astype(np.int32),
-        }
-        if not graph.whole:
-            feeds["roi_start"] = (region[:, :2] - crop[:, :2]).astype(np.float32)
-            feeds["roi_end"] = (region[:, 2:] - crop[:, :2]).astype(np.float32)
-        if graph.mixing:
-            feeds["color"] = color
-        elif graph.scale is None:
-            feeds["mean"], feeds["stddev"] = as_mean(np.einsum("nii->ni", color[:, :, :3]), color[:, :, 3])
-        if graph.vertical:
-            feeds["vertical"] = params.flip[chosen, 1].astype(np.int32)
-        if graph.padded:
-            feeds["dest_size"] = dest[:, 2:].astype(np.float32)
-            feeds["dest_anchor"] = -dest[:, :2]
+        rows = np.arange(len(self.params)) if self.only is None else np.array([self.only])
+        bad = np.zeros(len(self.params), np.bool_)
+        bad[rows[list(self.payloads.bad)]] = True
+        params = _without(self.params, bad) if bad.any() else self.params
+        feeds: dict[str, npt.NDArray[Any]] = {"anchor": params.crop[:, :2], "shape": params.crop[:, 2:]}
+        feeds |= _warped(params) if self.graph.warp else _along_axes(params, self.graph)
+        if not self.graph.whole:
+            feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
+            feeds["roi_end"] = (params.region[:, 2:] - params.crop[:, :2]).astype(np.float32)
+        for position, step in enumerate(params.steps or ()):
+            named = inputs_of(step, step.where & ~bad).items()
+            feeds |= {f"{position}.{name}": values for name, values in named}
+        feeds |= _colors(params, self.graph)
+        for position, erase in enumerate(params.erase or ()):
+            box = np.where(bad[:, None], 0, erase.box).astype(np.float32)
+            feeds |= {f"erase.{position}.anchor": box[:, :2], f"erase.{position}.shape": box[:, 2:]}
+        if self.only is not None:
+            feeds = {name: values[rows] for name, values in feeds.items()}
         return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
+
+
+def _colors(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]]:
+    """Inputs of the last colour map."""
+    feeds: dict[str, npt.NDArray[Any]] = {}
+    if graph.mixing:
+        feeds["color"] = params.color
+        if params.mean is not None:
+            feeds["mean"] = params.mean
+    elif graph.scale is None:
+        diagonal = np.einsum("nii->ni", params.color[:, :, :3])
+        feeds["average"], feeds["deviation"] = as_mean(diagonal, params.color[:, :, 3])
+    return feeds
+
+
+def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
+    """The same with one black pixel over all of the output, its colours left as they are, for bad samples."""
+    crop, region, dest, color = (
+        array.copy() for array in (params.crop, params.region, params.dest, params.color)
+    )
+    crop[bad], region[bad], dest[bad] = (0, 0, 1, 1), (0, 0, 1, 1), (0, 0, *params.size)
+    color[bad] = np.eye(3, 4)
+    mean = None if params.mean is None else np.where(bad[:, None, None], np.float32(0), params.mean)
+    warp = params.warp
+    if warp is not None:
+        dest[bad] = (0, 0, *warp.canvas)
+        matrix = warp.matrix.copy()
+        matrix[bad] = ((0, 0, warp.canvas[1] / 2), (0, 0, warp.canvas[0] / 2), (0, 0, 1))
+        warp = replace(warp, matrix=matrix)
+    return replace(params, crop=crop, region=region, dest=dest, color=color, mean=mean, warp=warp)
+
+
+def _along_axes(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]]:
+    """Inputs of geometry along the axes."""
+    feeds: dict[str, npt.NDArray[Any]] = {"horizontal": params.flip[:, 0].astype(np.int32)}
+    if graph.vertical:
+        feeds["vertical"] = params.flip[:, 1].astype(np.int32)
+    if graph.padded:
+        feeds["dest_size"] = params.dest[:, 2:].astype(np.float32)
+        feeds["dest_anchor"] = -params.dest[:, :2]
+    return feeds
+
+
+def _warped(params: ImageParams) -> dict[str, npt.NDArray[Any]]:
+    """Inputs of a warp: the size to which the region is shrunk first, and the matrix that leads there.
+
+    DALI's warp has no antialiasing, so what is to become smaller is resized until it is not: what
+    only turns or grows is resampled once, and the rest twice.
+    """
+    matrix = params.to_source()
+    support = np.maximum(np.hypot(matrix[:, :2, 0], matrix[:, :2, 1]), 1.0)  # x, y
+    extent = (params.region[:, 2:] - params.region[:, :2])[:, ::-1]
+    size = np.maximum(np.rint(extent / support), 1.0)
+    to_resized = np.zeros((len(params), 2, 3))
+    scale = size / extent
+    to_resized[:, 0, 0], to_resized[:, 1, 1] = scale.T
+    to_resized[:, :, 2] = -params.region[:, 1::-1] * scale
+    affine = to_resized @ matrix
+    return {"dest_size": size[:, ::-1].astype(np.float32), "matrix": affine.astype(np.float32)}
 
 
 def as_mean(scale: Any, shift: Any) -> tuple[Any, Any]:
     """Mean and deviation of DALI's ``(x - mean) / stddev`` for our ``scale * x + shift``."""
     return -shift / scale, 1 / scale
-
-
-def one_pixel_params(graph: Graph) -> ImageParams:
-    """Parameters of one sample, one pixel large, that ``graph`` executes."""
-    one = np.array([[0, 0, 1, 1]], dtype=np.int32)
-    return ImageParams(
-        size=graph.size,
-        crop=one,
-        region=one.astype(np.float64),
-        dest=np.array([[0, 0, *graph.size]], dtype=np.int32),
-        flip=np.zeros((1, 2), dtype=np.bool_),
-        color=np.eye(3, 4, dtype=np.float32)[None],
-        fill=np.array(graph.fill, dtype=np.uint8),
-    )

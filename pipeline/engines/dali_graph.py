@@ -1,0 +1,162 @@
+"""The graph that DALI executes, the same on a CPU and on a GPU but for where its images are."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.pipeline.engines.dali_feed import Graph, as_mean
+from stoker.pipeline.engines.dali_steps import add_step, mixed
+
+if TYPE_CHECKING:
+    from stoker.pipeline.engines.base import Output
+
+__all__ = ["build"]
+
+
+def build(
+    graph: Graph, output: Output, *, device_id: int | None, batch_size: int, num_threads: int, depth: int
+) -> Any:
+    """A DALI pipeline: region decode, one resampling, steps on pixels, colour, boxes that are erased.
+
+    Args:
+        graph: What it must be able to do.
+        output: Form of the images.
+        device_id: The GPU, or None for the CPU.
+        batch_size: Samples in the largest batch.
+        num_threads: CPU threads.
+        depth: Batches under way at once.
+    """
+    from nvidia.dali.pipeline import Pipeline
+
+    pipe = Pipeline(
+        batch_size=batch_size,
+        num_threads=num_threads,
+        device_id=device_id,
+        prefetch_queue_depth=depth,
+        exec_dynamic=True,
+    )
+    device = "cpu" if device_id is None else "gpu"
+    with pipe:
+        image = _resampled(_decoded(device), graph)
+        for position, kind in enumerate(graph.steps):
+            image = add_step(kind, image, partial(_source, prefix=f"{position}."), graph.size, device)
+        image = _finished(image, graph, output)
+        pipe.set_outputs(_erased(image, graph, output))
+    pipe.build()
+    return pipe
+
+
+def _source(name: str, dtype: Any, ndim: int, prefix: str = "") -> Any:
+    from nvidia.dali import fn
+
+    # The feeder keeps payloads alive until their batch is collected, so DALI need not copy them.
+    no_copy = name == "payload"
+    return fn.external_source(name=prefix + name, dtype=dtype, ndim=ndim, batch=True, no_copy=no_copy)
+
+
+def _decoded(device: str) -> Any:
+    from nvidia.dali import fn, types
+
+    return fn.decoders.image_slice(
+        _source("payload", types.UINT8, 1),
+        _source("anchor", types.INT32, 1),
+        _source("shape", types.INT32, 1),
+        axis_names="HW",
+        normalized_anchor=False,
+        normalized_shape=False,
+        device="mixed" if device == "gpu" else "cpu",
+    )
+
+
+def _resampled(image: Any, graph: Graph) -> Any:
+    from nvidia.dali import fn, types
+
+    region: dict[str, Any] = {}
+    if not graph.whole:
+        region = {name: _source(name, types.FLOAT, 1) for name in ("roi_start", "roi_end")}
+        region["roi_relative"] = False
+    own_size = graph.padded or graph.warp
+    image = fn.resize(
+        image,
+        size=_source("dest_size", types.FLOAT, 1) if own_size else list(graph.size),
+        **region,
+        interp_type=types.INTERP_LINEAR,
+        antialias=True,
+    )
+    if graph.warp:
+        return _warped(image, graph)
+    if graph.padded:
+        image = fn.slice(
+            image,
+            start=_source("dest_anchor", types.INT32, 1),
+            shape=list(graph.size),
+            axis_names="HW",
+            out_of_bounds_policy="pad",
+            fill_values=list(graph.fill),
+        )
+    if graph.vertical:
+        image = fn.flip(image, horizontal=0, vertical=_source("vertical", types.INT32, 0))
+    return image
+
+
+def _warped(image: Any, graph: Graph) -> Any:
+    from nvidia.dali import fn, types
+
+    # The matrix leads from the output to the source, which DALI calls the inverse map.
+    warp = partial(
+        fn.warp_affine,
+        matrix=_source("matrix", types.FLOAT, 2),
+        inverse_map=True,
+        size=list(graph.size),
+        interp_type=types.INTERP_LINEAR,
+    )
+    if len(set(graph.fill)) == 1:
+        return warp(image, fill_value=graph.fill[0])
+    # DALI fills with one number for all channels: with 0, if the fill is subtracted before.
+    fill = types.Constant(np.array([[graph.fill]], np.float32), device="cpu")
+    shown = warp(fn.cast(image, dtype=types.FLOAT) - fill, fill_value=0) + fill
+    return fn.cast(shown, dtype=types.UINT8)
+
+
+def _finished(image: Any, graph: Graph, output: Output) -> Any:
+    """Colour, mirror, element type and layout."""
+    from nvidia.dali import fn, types
+
+    scaling: dict[str, Any]
+    if graph.mixing:
+        image = mixed(image, _source, graph.mean)
+        scaling = {"mean": 0.0, "std": 1.0}
+    elif graph.scale is not None:
+        average, deviation = as_mean(np.array(graph.scale), np.array(graph.shift))
+        scaling = {"mean": average.tolist(), "std": deviation.tolist()}
+    else:
+        names = {"mean": "average", "std": "deviation"}
+        scaling = {argument: _source(name, types.FLOAT, 1) for argument, name in names.items()}
+    if not graph.warp:
+        scaling["mirror"] = _source("horizontal", types.INT32, 0)
+    return fn.crop_mirror_normalize(
+        image,
+        **scaling,
+        dtype={"uint8": types.UINT8, "float16": types.FLOAT16}.get(output.dtype, types.FLOAT),
+        output_layout="CHW" if output.layout == "NCHW" else "HWC",
+        pad_output=output.layout == "NHWC4",
+    )
+
+
+def _erased(image: Any, graph: Graph, output: Output) -> Any:
+    from nvidia.dali import fn, types
+
+    for position, value in enumerate(graph.erase):
+        image = fn.erase(
+            image,
+            anchor=_source(f"erase.{position}.anchor", types.FLOAT, 1),
+            shape=_source(f"erase.{position}.shape", types.FLOAT, 1),
+            axis_names="HW",
+            fill_value=[*value, 0.0] if output.layout == "NHWC4" else list(value),
+            normalized_anchor=False,
+            normalized_shape=False,
+        )
+    return image

@@ -1,0 +1,194 @@
+"""Steps, warps, means and erased boxes: DALI on the CPU against the slow truth.
+
+Images are as large as the output, so that what differs is the operation and not the resampling before
+it. Each case states the largest difference of a level and the mean one.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    Normalize,
+    Pad,
+    RandomAffine,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomPhotometricDistort,
+    RandomResizedCrop,
+    RandomRotation,
+    Resize,
+    compile_image,
+    reference,
+    steps,
+)
+from stoker.errors import ConfigError
+from stoker.formats import dataset as datasets
+from stoker.pipeline.engines.base import Output, Status, Work
+
+pytest.importorskip("nvidia.dali")
+
+from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.make import check_needs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stoker.augment.params import ImageParams
+    from stoker.formats.dataset import Dataset
+
+N, SIDE = 12, 64
+BYTES = Output("uint8", "NHWC")
+
+
+def photograph(i: int) -> np.ndarray[Any, Any]:
+    """Smooth, with edges: (64, 64, 3) uint8."""
+    rng = np.random.default_rng(i)
+    small = Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8))
+    pixels = np.asarray(small.resize((SIDE, SIDE), Image.Resampling.BICUBIC)).copy()
+    pixels[8:20, 30:50] = rng.integers(0, 256, 3)
+    return pixels
+
+
+@pytest.fixture(scope="module")
+def dataset(pack_images: Callable[..., Path]) -> Dataset:
+    payloads = []
+    for i in range(N):
+        stream = io.BytesIO()
+        Image.fromarray(photograph(i)).save(stream, "PNG")
+        payloads.append(stream.getvalue())
+    return datasets.open(pack_images(payloads))
+
+
+def draw(dataset: Dataset, *transforms: Any, dtype: Any = None) -> ImageParams:
+    samples = dataset.samples(np.arange(N))
+    return compile_image(transforms, dtype).draw(samples.height, samples.width, samples.row, 3, 0)
+
+
+def both(
+    dataset: Dataset, params: ImageParams, output: Output = BYTES
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """What DALI makes of all samples, and the truth."""
+    files = [str(file) for file in dataset.data_files]
+    engine = DaliEngine(files, dataset.data_sizes, output, num_threads=2, batch_size=N, max_pixels=10**8)
+    engine.submit(Work(dataset.samples(np.arange(N)), params))
+    result = engine.collect()
+    engine.close()
+    assert (result.status == Status.OK).all()
+    true = [reference.execute(params, i, photograph(int(i)), output.dtype, output.layout) for i in range(N)]
+    return np.asarray(result.images).astype(np.float64), np.stack(true).astype(np.float64)
+
+
+def check(dataset: Dataset, params: ImageParams, most: float, mean: float, output: Output = BYTES) -> None:
+    found, true = both(dataset, params, output)
+    difference = np.abs(found - true)
+    assert difference.max() <= most
+    assert difference.mean() <= mean
+
+
+def with_steps(dataset: Dataset, *chosen: steps.Step) -> ImageParams:
+    return replace(draw(dataset, CenterCrop(SIDE)), steps=chosen)
+
+
+WHERE = np.arange(N) % 3 > 0
+RNG = np.random.default_rng(0)
+COLOR = (np.eye(3, 4) + RNG.normal(0, 0.2, (N, 3, 4)) * (1, 1, 1, 40)).astype(np.float32)
+MEAN = RNG.normal(0, 0.2, (N, 3, 3)).astype(np.float32)
+STEPS = {
+    "affine": (steps.Affine(WHERE, COLOR, None), 1, 0.001),
+    "affine with the mean": (steps.Affine(WHERE, COLOR, MEAN), 1, 0.001),
+    "posterize": (steps.Posterize(WHERE, (np.arange(N) % 9).astype(np.uint8)), 0, 0),
+    "solarize": (steps.Solarize(WHERE, (np.arange(N) * 23).astype(np.int16)), 0, 0),
+    "autocontrast": (steps.Autocontrast(WHERE), 0, 0),
+    # OpenCV's formula where Pillow has another.
+    "equalize": (steps.Equalize(WHERE), 24, 6),
+    "sharpen": (steps.Sharpen(WHERE, np.linspace(0, 3, N).astype(np.float32)), 1, 0.001),
+    "blur": (steps.Blur(WHERE, (5, 7), RNG.uniform(0.1, 3, (N, 2)).astype(np.float32)), 1, 0.01),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_step(dataset: Dataset, name: str) -> None:
+    step, most, mean = STEPS[name]
+    params = with_steps(dataset, step)
+    check(dataset, params, most, mean)
+    changed, plain = both(dataset, params)[0], both(dataset, with_steps(dataset))[0]
+    assert np.array_equal(changed[~WHERE], plain[~WHERE])
+    assert not np.array_equal(changed, plain)
+
+
+def test_steps_come_one_after_the_other(dataset: Dataset) -> None:
+    chain = [STEPS[name][0] for name in ("posterize", "autocontrast", "solarize", "affine", "blur")]
+    check(dataset, with_steps(dataset, *chain), 2, 0.05)
+    assert not np.array_equal(
+        both(dataset, with_steps(dataset, *chain))[0], both(dataset, with_steps(dataset, *chain[::-1]))[0]
+    )
+
+
+def test_contrast_by_the_mean(dataset: Dataset) -> None:
+    params = draw(dataset, CenterCrop(SIDE), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize())
+    assert params.needs() == {"mean"}
+    check(dataset, params, 1e-3, 1e-4, Output("float32", "NCHW"))
+    check(dataset, draw(dataset, CenterCrop(SIDE), RandomPhotometricDistort(p=1)), 1, 0.01)
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        [CenterCrop(SIDE), RandomRotation(45)],
+        [CenterCrop(SIDE), RandomHorizontalFlip(), RandomAffine(30, (0.2, 0.2), (1, 2), 20)],
+        [CenterCrop(SIDE), RandomRotation(45), RandomHorizontalFlip()],
+        [Pad(4, fill=(10, 128, 250)), CenterCrop(SIDE + 8), RandomRotation(45)],
+        [RandomResizedCrop((48, 56), scale=(0.05, 0.3)), RandomRotation(20)],
+        [Pad(8, fill=90), Resize((96, 96)), RandomRotation(20)],
+    ],
+)
+def test_what_turns_and_does_not_shrink_is_resampled_once(dataset: Dataset, transforms: Any) -> None:
+    found, true = both(dataset, draw(dataset, *transforms))
+    difference = np.abs(found - true)
+    assert difference.mean() <= 0.4
+    assert np.quantile(difference, 0.99) <= 4
+
+
+def test_what_turns_and_shrinks_is_resampled_twice(dataset: Dataset) -> None:
+    found, true = both(dataset, draw(dataset, Resize((30, 40)), RandomRotation(30)))
+    assert np.abs(found - true).mean() <= 4
+
+
+def test_erased_boxes_are_exact(dataset: Dataset) -> None:
+    transforms = [CenterCrop(SIDE), RandomErasing(0.7), RandomErasing(0.7, value=(0.1, 0.2, 0.3))]
+    for output in (BYTES, Output("uint8", "NCHW"), Output("uint8", "NHWC4")):
+        check(dataset, draw(dataset, *transforms), 0, 0, output)
+    params = draw(dataset, CenterCrop(SIDE), RandomErasing(0.7, value=(0.5, 1.0, 1.5)), Normalize())
+    check(dataset, params, 1e-5, 1e-5, Output("float32", "NCHW"))
+
+
+def test_a_bad_sample_is_zeros_whatever_is_done(dataset: Dataset) -> None:
+    everything = tuple(step for step, _, _ in STEPS.values())
+    transforms = [CenterCrop(SIDE), RandomRotation(45), ColorJitter(0.4, 0.4), RandomErasing(1)]
+    params = replace(draw(dataset, *transforms), steps=everything)
+    files = [str(file) for file in dataset.data_files]
+    engine = DaliEngine(files, dataset.data_sizes, BYTES, num_threads=1, batch_size=N, max_pixels=10**8)
+    samples = dataset.samples(np.arange(N))
+    crc = samples.crc.copy()
+    crc[4] ^= 1
+    engine.submit(Work(replace(samples, crc=crc), params))
+    result = engine.collect()
+    engine.close()
+    assert np.flatnonzero(result.status).tolist() == [4]
+    assert not np.asarray(result.images)[4].any()
+    assert np.asarray(result.images)[5].any()
+
+
+def test_what_it_does_not_execute_is_refused() -> None:
+    with pytest.raises(ConfigError, match="Mix, perspective"):
+        check_needs("dali", frozenset({"Blur", "Mix", "warp", "perspective"}))
