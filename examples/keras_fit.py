@@ -1,6 +1,6 @@
-"""Train a small Keras network on photographs with TensorFlow.
+"""Train a small Keras network on photographs, with any backend of Keras.
 
-python examples/keras_fit.py [SHARDS] [EPOCHS]
+KERAS_BACKEND=tensorflow python examples/keras_fit.py [SHARDS] [EPOCHS]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import keras
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.pipeline.adapters.tensorflow import tf_dataset
+from stoker.pipeline.adapters.keras import keras_dataset
 
 PHOTOS = Path(__file__).parent / "photos" / "train"
 
@@ -25,7 +25,7 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
         batch_size=36,
         shuffle=True,
         seed=0,
-        output="tensorflow",
+        output=keras.backend.backend(),
         layout="NHWC",
         transforms=[RandomResizedCrop(96), RandomHorizontalFlip(), Normalize()],
     )
@@ -42,7 +42,7 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    network.fit(tf_dataset(loader), epochs=int(epochs), verbose=2)
+    network.fit(keras_dataset(loader), epochs=int(epochs), verbose=2)
     print(loader.stats().verdict)
 
 

@@ -1,18 +1,21 @@
-"""TensorFlow: eager tensors that share the engine's memory, and a ``tf.data.Dataset`` view."""
+"""TensorFlow: eager tensors that share the engine's memory, a ``tf.data.Dataset`` view, checkpoints."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tensorflow as tf
+
+from stoker.pipeline.adapters.view import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stoker.pipeline.loader import Loader
 
-__all__ = ["Adapter", "sees_gpu", "tf_dataset"]
+__all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
 
 
 class Adapter:
@@ -49,20 +52,49 @@ class Adapter:
 def tf_dataset(loader: Loader) -> Any:
     """A view of ``loader`` as ``tf.data.Dataset`` of tuples in the order of its columns, one pass an epoch.
 
-    The loader must have been made with ``output="tensorflow"``. Batches vary in length at the end of an
-    epoch unless ``last_batch`` is "drop" or "pad".
+    Batches vary in length at the end of an epoch unless ``last_batch`` is "drop" or "pad". Make the view
+    after ``load_state_dict``: it is as long as an epoch, and unknown where one is taken up in the middle.
+    The loader's ``output`` should be "tensorflow"; arrays of others are copied.
     """
+    dataset = dataset_of(View(loader))
+    if loader.state_dict()["position"]:
+        return dataset
+    return dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
+
+
+def dataset_of(view: View) -> Any:
+    """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, read only when asked for one."""
     specs = []
-    for spec in loader.element_spec():
+    for spec in view.loader.element_spec():
         dtype = tf.string if spec.dtype == "str" else tf.as_dtype(spec.dtype)
         specs.append(tf.TensorSpec((None, *spec.shape), dtype))
 
     def batches() -> Iterator[tuple[Any, ...]]:
-        for batch in loader:
-            yield tuple(batch)
+        return map(tuple, view)
 
-    dataset = tf.data.Dataset.from_generator(batches, output_signature=tuple(specs))
-    return dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
+    options = tf.data.Options()
+    # The loader works ahead, and its state counts what was asked for.
+    options.experimental_optimization.inject_prefetch = False
+    return tf.data.Dataset.from_generator(batches, output_signature=tuple(specs)).with_options(options)
+
+
+class LoaderState(tf.train.experimental.PythonState):  # type: ignore[misc]  # tensorflow is optional
+    """A loader's place in a ``tf.train.Checkpoint``: ``Checkpoint(model=model, loader=LoaderState(loader))``.
+
+    Restoring raises what ``load_state_dict`` does.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        super().__init__()
+        self._loader = loader
+
+    def serialize(self) -> str:
+        """The loader's state as JSON."""
+        return json.dumps(self._loader.state_dict())
+
+    def deserialize(self, string_value: bytes) -> None:
+        """Have the loader go on there."""
+        self._loader.load_state_dict(json.loads(string_value))
 
 
 def sees_gpu() -> bool:

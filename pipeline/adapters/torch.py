@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from stoker.pipeline.adapters.view import View
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stoker.pipeline.loader import Loader
 
-__all__ = ["Adapter", "iterable_dataset", "sees_gpu"]
+__all__ = ["Adapter", "data_loader", "iterable_dataset", "sees_gpu"]
 
 
 class Adapter:
@@ -48,23 +50,28 @@ class Adapter:
 
 
 class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[misc]  # torch is optional
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
+    def __init__(self, view: View) -> None:
+        self._view = view
 
     def __iter__(self) -> Iterator[Any]:
         if torch.utils.data.get_worker_info() is not None:
             raise RuntimeError(
                 "Stoker's loader runs its own threads: give the DataLoader num_workers=0 and batch_size=None."
             )
-        return iter(self._loader)
+        return iter(self._view)
 
     def __len__(self) -> int:
-        return len(self._loader)
+        return len(self._view)
 
 
 def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
     """A view of ``loader`` for code that insists on the type: ``DataLoader(view, batch_size=None)``."""
-    return _IterableDataset(loader)
+    return _IterableDataset(View(loader))
+
+
+def data_loader(view: View) -> torch.utils.data.DataLoader[Any]:
+    """A ``DataLoader`` that hands on the batches of ``view`` as tuples."""
+    return torch.utils.data.DataLoader(_IterableDataset(view), batch_size=None, collate_fn=tuple)
 
 
 def sees_gpu() -> bool:
