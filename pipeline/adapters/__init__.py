@@ -13,9 +13,10 @@ from stoker.errors import ConfigError, MissingDependencyError
 
 __all__ = ["Adapter", "OutputName", "load", "sees_gpu"]
 
-OutputName = Literal["numpy", "torch", "tensorflow", "jax"]
+OutputName = Literal["numpy", "torch", "tensorflow", "jax", "cupy", "mxnet"]
 
-_FRAMEWORKS = ("numpy", "torch", "tensorflow", "jax")
+_FRAMEWORKS = ("numpy", "torch", "tensorflow", "jax", "cupy", "mxnet")
+_PACKAGES = {"cupy": "cupy-cuda12x"}
 
 
 class Adapter(Protocol):
@@ -54,5 +55,6 @@ def _module(name: str) -> Any:
         return importlib.import_module(f"stoker.pipeline.adapters.{name}")
     except ImportError as error:
         raise MissingDependencyError(
-            f"output={name!r} needs {name}, which is not installed", hint=f"pip install {name}"
+            f"output={name!r} needs {name}, which is not installed",
+            hint=f"pip install {_PACKAGES.get(name, name)}",
         ) from error

@@ -1,0 +1,50 @@
+"""MXNet: NDArrays that share the engine's memory on the CPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mxnet
+import numpy as np
+
+from stoker.errors import ConfigError
+
+__all__ = ["Adapter", "sees_gpu"]
+
+
+class Adapter:
+    """Hands out ``mxnet.nd.NDArray``, on ``device`` ("cuda:0" is MXNet's ``gpu(0)``) where one is named."""
+
+    def __init__(self, device: str | None) -> None:
+        kind, _, number = (device or "cpu").partition(":")
+        self._context = mxnet.cpu() if kind == "cpu" else mxnet.gpu(int(number or 0))
+
+    def images(self, array: Any, dtype: str) -> Any:
+        """An NDArray over the same memory; copied only to another device, or where DALI lacks the dtype.
+
+        Raises:
+            ConfigError: bfloat16, which MXNet's NumPy bridge does not know.
+        """
+        if dtype == "bfloat16":
+            raise ConfigError("MXNet takes no bfloat16 from outside", hint="Use dtype='float16'.")
+        if isinstance(array, np.ndarray):
+            images = mxnet.nd.from_numpy(array)
+        else:
+            images = mxnet.nd.from_dlpack(array.__dlpack__())
+        return images.astype(dtype, copy=False).as_in_context(self._context)
+
+    def column(self, values: Any) -> Any:
+        """An NDArray of the values, of their dtype; lists of strings stay lists."""
+        if isinstance(values, list):
+            return values
+        values = np.asarray(values)
+        return mxnet.nd.array(values, ctx=self._context, dtype=values.dtype)
+
+    def take(self, images: Any, index: Any) -> Any:
+        """A copy of the chosen images."""
+        return mxnet.nd.take(images, mxnet.nd.array(index, ctx=images.context, dtype="int64"))
+
+
+def sees_gpu() -> bool:
+    """Whether this build of MXNet finds a GPU."""
+    return bool(mxnet.context.num_gpus())
