@@ -1,14 +1,16 @@
-"""JAX: arrays by DLPack."""
+"""JAX: arrays by DLPack, and global arrays over the devices of all processes."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-__all__ = ["Adapter", "sees_gpu"]
+__all__ = ["Adapter", "global_batch", "sees_gpu"]
+
+Batch = TypeVar("Batch", bound=tuple[Any, ...])
 
 
 class Adapter:
@@ -41,6 +43,30 @@ class Adapter:
 
     def _place(self, array: Any) -> Any:
         return array if self._device is None else jax.device_put(array, self._device)
+
+
+def global_batch(batch: Batch, sharding: jax.sharding.Sharding) -> Batch:
+    """A batch whose columns are global arrays: what the ranks hold, one after the other, is sharded.
+
+    One process is one rank of the loader, as it is when ``jax.distributed`` is initialised. Lists of strings
+    stay those of this process.
+
+    Args:
+        batch: What a loader with ``last_batch`` "drop" or "pad" hands out, in the same step on every process;
+            its ``output`` is "jax" or "numpy".
+        sharding: Divides the first axis over the devices, such as
+            ``NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data"))``.
+
+    Raises:
+        ValueError: JAX cannot divide the batch so (see ``jax.make_array_from_process_local_data``).
+    """
+
+    def spread(column: Any) -> Any:
+        if isinstance(column, list):
+            return column
+        return jax.make_array_from_process_local_data(sharding, np.asarray(column))
+
+    return type(batch)(*map(spread, batch))
 
 
 def sees_gpu() -> bool:

@@ -1,0 +1,65 @@
+"""JAX: global arrays over four devices of one process, and of two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("jax")
+
+PROGRAM = Path(__file__).parent / "programs" / "jax_ranks.py"
+GLOBAL_BATCH = 12
+
+
+def start(shards: Path, devices: int, *launcher: str) -> subprocess.Popen[str]:
+    flags = f"--xla_force_host_platform_device_count={devices}"
+    return subprocess.Popen(
+        [sys.executable, PROGRAM, shards, str(GLOBAL_BATCH), *launcher],
+        env={**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> Any:
+    try:
+        output, errors = process.communicate(timeout=180)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors
+    return json.loads(output.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def alone(thumbnails: Path) -> Any:
+    return finish(start(thumbnails, 1))
+
+
+def test_a_batch_is_spread_over_four_devices(thumbnails: Path, alone: Any) -> None:
+    found = finish(start(thumbnails, 4))
+    assert (alone["devices"], found["devices"]) == (1, 4)
+    assert found["rows"] == alone["rows"]
+    # Devices sum their parts first: rounding of float32.
+    assert found["losses"] == pytest.approx(alone["losses"], rel=1e-5)
+    assert len(found["losses"]) == 5
+
+
+def test_two_processes_form_the_global_batch(thumbnails: Path, alone: Any) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    processes = [start(thumbnails, 2, coordinator, "2", str(number)) for number in range(2)]
+    found = [finish(process) for process in processes]
+    assert [one["devices"] for one in found] == [4, 4]
+    for step, expected in enumerate(alone["rows"]):
+        assert [one["rows"][step] for one in found] == [expected[0::2], expected[1::2]]
+    for one in found:
+        assert one["losses"] == pytest.approx(alone["losses"], rel=1e-5)
