@@ -1,0 +1,55 @@
+"""Trains two epochs with DistributedDataParallel; run by torchrun from test_ranks_torch.py.
+
+torchrun --nproc-per-node N ddp.py SHARDS GLOBAL_BATCH RESULT
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+from torch.distributed import all_gather_object, all_reduce, destroy_process_group, get_rank, get_world_size
+from torch.distributed import init_process_group as init
+from torch.nn.parallel import DistributedDataParallel
+
+import stoker
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+
+shards, batch_size, result = sys.argv[1:]
+torch.set_num_threads(1)
+torch.manual_seed(0)
+init("gloo")
+loader = stoker.ImageLoader(
+    shards,
+    batch_size=int(batch_size) // get_world_size(),
+    shuffle=True,
+    last_batch="drop",
+    output="torch",
+    columns=("image", "label", "row"),
+    num_threads=1,
+    transforms=[RandomResizedCrop(16), RandomHorizontalFlip(), Normalize()],
+)
+network = nn.Sequential(
+    nn.Conv2d(3, 8, 3, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.Flatten(), nn.Linear(144, 61)
+)
+model = DistributedDataParallel(network)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+losses, steps = [], []
+for _ in range(2):
+    for images, labels, rows in loader:
+        loss = nn.functional.cross_entropy(model(images), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        mean = loss.detach() / get_world_size()
+        all_reduce(mean)
+        of_all: list[list[int]] = [[]] * get_world_size()
+        all_gather_object(of_all, rows.tolist())
+        losses.append(mean.item())
+        steps.append(of_all)
+if get_rank() == 0:
+    Path(result).write_text(json.dumps({"losses": losses, "steps": steps}))
+destroy_process_group()
