@@ -151,6 +151,11 @@ class Dataset:
         return tuple(self.manifest.columns)
 
     @property
+    def types(self) -> dict[str, str]:
+        """Name and type of the index's columns."""
+        return dict(self.manifest.columns)
+
+    @property
     def data_sizes(self) -> list[int]:
         """Bytes of every data file, in the order of :attr:`data_files`."""
         return [shard.bytes for shard in self.manifest.shards]

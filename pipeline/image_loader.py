@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stoker.augment.transforms import Transform
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.engines.base import DType, Layout
+    from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.sampling import Sampler
 
 __all__ = ["DEFAULT_MAX_PIXELS", "ImageLoader"]
@@ -38,7 +39,7 @@ class ImageLoader(Loader):
     batch does not depend on threads, prefetching or engine: it is a function of seed, epoch and step.
 
     Args:
-        dataset: A dataset or the path of one.
+        dataset: A dataset or the path of one, or several mixed by :func:`stoker.mix`.
         batch_size: Samples a batch on this rank.
         transforms: What happens to the images, see :mod:`stoker.augment`; they must end in one size.
         shuffle: False for the order of the index, True for a full shuffle, or a
@@ -81,7 +82,7 @@ class ImageLoader(Loader):
 
     def __init__(
         self,
-        dataset: Dataset | str | os.PathLike[str],
+        dataset: Dataset | Mixture | str | os.PathLike[str],
         *,
         batch_size: int,
         transforms: Sequence[Transform] = (),
@@ -168,7 +169,7 @@ class ImageLoader(Loader):
         )
 
     @property
-    def dataset(self) -> Dataset:
+    def dataset(self) -> Dataset | Mixture:
         """What is drawn from."""
         return self._recipe.dataset
 
@@ -191,9 +192,9 @@ class ImageLoader(Loader):
             "mask": ("bool", ()),
             "row": ("int64", ()),
         }
-        column = self._recipe.dataset.index.column
+        dataset = self._recipe.dataset
         return tuple(
-            ColumnSpec(name, *(known[name] if name in known else (column(name).dtype.name, ())))
+            ColumnSpec(name, *(known[name] if name in known else (dataset.values(name, ()).dtype.name, ())))
             for name in self._recipe.columns
         )
 

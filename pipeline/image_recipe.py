@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from stoker.errors import ConfigError
 from stoker.pipeline.batch import batch_type
 from stoker.pipeline.engines.base import DType, Layout, Output
-from stoker.pipeline.order import BlockShuffle, FullShuffle, LastBatch, Order, Sequential, Stream
+from stoker.pipeline.mixture import Mixture
+from stoker.pipeline.order import BlockShuffle, LastBatch, Order, Stream, make_order
 
 if TYPE_CHECKING:
     import os
@@ -40,7 +41,7 @@ _NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
 class Recipe:
     """What a loader makes of samples, the same in every epoch."""
 
-    dataset: Dataset
+    dataset: Dataset | Mixture
     order: Order
     plan: ImagePlan
     output: Output
@@ -84,7 +85,7 @@ class Recipe:
 
 
 def make_recipe(
-    dataset: Dataset | str | os.PathLike[str],
+    dataset: Dataset | Mixture | str | os.PathLike[str],
     transforms: Sequence[Transform],
     *,
     shuffle: bool | BlockShuffle,
@@ -107,7 +108,10 @@ def make_recipe(
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = _open(dataset)
     plan = _plan(transforms, dtype)
-    order = _order(len(opened), shuffle, seed)
+    if isinstance(opened, Mixture):
+        order: Order = opened.order(shuffle, seed)
+    else:
+        order = make_order(len(opened), shuffle, seed)
     if sampler is not None:
         order = sampler.order(opened, order, seed)
     if samples_per_epoch is not None:
@@ -116,9 +120,11 @@ def make_recipe(
     return Recipe(opened, order, plan, Output(plan.dtype, layout), names, on_error, seed, batch_type(names))
 
 
-def _open(dataset: Dataset | str | os.PathLike[str]) -> Dataset:
+def _open(dataset: Dataset | Mixture | str | os.PathLike[str]) -> Dataset | Mixture:
     from stoker.formats import dataset as datasets
 
+    if isinstance(dataset, Mixture):
+        return dataset
     opened = dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
     if not len(opened):
         raise ConfigError("the dataset has no samples", path=opened.path)
@@ -135,19 +141,11 @@ def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
     return compile_image(transforms, dtype)
 
 
-def _order(n: int, shuffle: bool | BlockShuffle, seed: int) -> Order:
-    if isinstance(shuffle, BlockShuffle):
-        return replace(shuffle, n=n, seed=seed)
-    if not isinstance(shuffle, bool):
-        raise ConfigError(f"shuffle must be True, False or a BlockShuffle, found {shuffle!r}")
-    return FullShuffle(n, seed) if shuffle else Sequential(n)
-
-
-def _columns(columns: Sequence[str], dataset: Dataset, last_batch: LastBatch) -> tuple[str, ...]:
+def _columns(columns: Sequence[str], dataset: Dataset | Mixture, last_batch: LastBatch) -> tuple[str, ...]:
     names = tuple(columns)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
-    types = dataset.index.types
+    types = dataset.types
     known = {"image", "row", "key", "mask", *(name for name in types if types[name] in _NUMBERS)}
     for name in names:
         if name not in known:

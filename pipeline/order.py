@@ -6,7 +6,7 @@ checkpoint is a number, and a reader knows every byte that comes next.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -15,7 +15,17 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 from stoker.pipeline.permutation import Permutation
 
-__all__ = ["BlockShuffle", "FullShuffle", "LastBatch", "Order", "Repeat", "Schedule", "Sequential", "Stream"]
+__all__ = [
+    "BlockShuffle",
+    "FullShuffle",
+    "LastBatch",
+    "Order",
+    "Repeat",
+    "Schedule",
+    "Sequential",
+    "Stream",
+    "make_order",
+]
 
 LastBatch = Literal["drop", "pad", "partial"]
 Int64 = npt.NDArray[np.int64]
@@ -109,6 +119,15 @@ class BlockShuffle:
         behind = positions >= place * self.block + self.block - short
         shifted = positions + np.where(behind, short, 0)
         return order(shifted // self.block) * self.block + shifted % self.block
+
+
+def make_order(n: int, shuffle: bool | BlockShuffle, seed: int) -> Order:
+    """The order of n samples that a loader's ``shuffle`` asks for."""
+    if isinstance(shuffle, BlockShuffle):
+        return replace(shuffle, n=n, seed=seed)
+    if not isinstance(shuffle, bool):
+        raise ConfigError(f"shuffle must be True, False or a BlockShuffle, found {shuffle!r}")
+    return FullShuffle(n, seed) if shuffle else Sequential(n)
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,9 @@ def hash_words(key: tuple[int, ...], *words: npt.NDArray[np.int64 | np.uint64]) 
 
 def uniform(key: tuple[int, ...], positions: Int64) -> npt.NDArray[np.float64]:
     """Numbers uniform in [0, 1), multiples of 2**-53, (N,) float64: one for each position, (N,)."""
-    return np.multiply(hash_words(key, positions) >> np.uint64(11), 2.0**-53)
+    words = hash_words(key, positions) >> np.uint64(11)
+    numbers: npt.NDArray[np.float64] = np.ldexp(words.astype(np.float64), -53)
+    return numbers
 
 
 class Permutation:

@@ -8,19 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from stoker.errors import ConfigError
-from stoker.pipeline.order import Order, Repeat
+from stoker.pipeline.draws import Balanced, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order import Order, Repeat, Sequential
 
 if TYPE_CHECKING:
-    from stoker.formats.dataset import Dataset
+    import numpy.typing as npt
 
-__all__ = ["Repeated", "Sampler"]
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.mixture import Mixture
+
+__all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted"]
 
 
 class Sampler(Protocol):
     """Decides which samples an epoch draws."""
 
-    def order(self, dataset: Dataset, shuffled: Order, seed: int) -> Order:
+    def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
         """The order of the draws.
 
         Args:
@@ -31,6 +37,59 @@ class Sampler(Protocol):
         Raises:
             ConfigError: The sampler does not fit the dataset or the shuffle.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class Weighted:
+    """Samples drawn with probabilities in proportion to their weights.
+
+    With replacement every draw is independent of the others, as with torch's ``WeightedRandomSampler``.
+    Without, draws are one after the other from those that are left, each in proportion to the weights of
+    these (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
+
+    Needs memory for a number a sample; without replacement also a sort at the start of each epoch.
+
+    Attributes:
+        weights: Name of a column of the index, or (N,) numbers from 0, one for each sample of the dataset.
+        replacement: Whether an epoch may draw a sample again.
+        samples: Draws in an epoch; None for as many as there are samples, without replacement samples of
+            a weight above 0.
+    """
+
+    weights: str | npt.ArrayLike
+    replacement: bool = True
+    samples: int | None = None
+
+    def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
+        """See :meth:`Sampler.order`."""
+        _refuse_shuffle(self, shuffled)
+        given = dataset.column(self.weights) if isinstance(self.weights, str) else self.weights
+        weights = _checked(given, len(dataset))
+        if self.replacement:
+            return WeightedDraws(_draws(self.samples, len(dataset), None), seed, weights)
+        most = int(np.count_nonzero(weights))
+        return WeightedShuffle(_draws(self.samples, most, most), seed, weights)
+
+
+@dataclass(frozen=True)
+class ClassBalanced:
+    """Every class drawn equally often, to within one; of each class all samples equally often.
+
+    The draws of a class go round its samples, each time in another order, and on from epoch to epoch. Each
+    stretch of an epoch as long as there are classes holds nearly all of them.
+
+    Attributes:
+        column: Column of the index that says the class.
+        samples: Draws in an epoch; None for as many as there are samples.
+    """
+
+    column: str = "label"
+    samples: int | None = None
+
+    def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
+        """See :meth:`Sampler.order`."""
+        _refuse_shuffle(self, shuffled)
+        return Balanced(_draws(self.samples, len(dataset), None), seed, dataset.column(self.column))
 
 
 @dataclass(frozen=True)
@@ -57,10 +116,34 @@ class Repeated:
         if self.times < 1:
             raise ConfigError(f"times must be at least 1, found {self.times}")
 
-    def order(self, dataset: Dataset, shuffled: Order, seed: int) -> Order:
+    def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
         """See :meth:`Sampler.order`."""
         base = shuffled if self.of is None else self.of.order(dataset, shuffled, seed)
         most = base.n * self.times
-        if self.samples is not None and not 1 <= self.samples <= most:
-            raise ConfigError(f"samples must be from 1 to {most}, found {self.samples}")
-        return Repeat(base, self.times, self.samples or most)
+        return Repeat(base, self.times, _draws(self.samples, most, most))
+
+
+def _draws(samples: int | None, default: int, most: int | None) -> int:
+    if samples is None:
+        return default
+    if samples < 1 or (most is not None and samples > most):
+        rule = "at least 1" if most is None else f"from 1 to {most}"
+        raise ConfigError(f"samples must be {rule}, found {samples}")
+    return samples
+
+
+def _refuse_shuffle(sampler: Sampler, shuffled: Order) -> None:
+    if not isinstance(shuffled, Sequential):
+        raise ConfigError(
+            f"{type(sampler).__name__} draws at random itself, from one dataset",
+            hint="Leave out shuffle; a mixture takes weights of its own.",
+        )
+
+
+def _checked(weights: npt.ArrayLike, n: int) -> npt.NDArray[np.float64]:
+    values = np.asarray(weights, np.float64)
+    if values.shape != (n,):
+        raise ConfigError(f"weights must be one number a sample, {n}, not shape {values.shape}")
+    if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
+        raise ConfigError("weights must be finite numbers from 0, one of them above")
+    return values

@@ -26,18 +26,27 @@ if TYPE_CHECKING:
     from stoker.formats.dataset import Dataset, open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.verify import verify
     from stoker.pipeline.image_loader import ImageLoader
+    from stoker.pipeline.mixture import Mixture, mix
+    from stoker.pipeline.order import BlockShuffle
+    from stoker.pipeline.sampling import ClassBalanced, Repeated, Weighted
     from stoker.pipeline.text_loader import TextLoader
 
 __all__ = [
+    "BlockShuffle",
+    "ClassBalanced",
     "Dataset",
     "ImageLoader",
+    "Mixture",
+    "Repeated",
     "TextLoader",
+    "Weighted",
     "augment",
     "bucketing",
     "convert",
     "convert_text",
     "errors",
     "formats",
+    "mix",
     "open",
     "verify",
 ]
@@ -45,11 +54,17 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
+    "BlockShuffle": "stoker.pipeline.order",
+    "ClassBalanced": "stoker.pipeline.sampling",
     "Dataset": "stoker.formats.dataset",
     "ImageLoader": "stoker.pipeline.image_loader",
+    "Mixture": "stoker.pipeline.mixture",
+    "Repeated": "stoker.pipeline.sampling",
     "TextLoader": "stoker.pipeline.text_loader",
+    "Weighted": "stoker.pipeline.sampling",
     "convert": "stoker.formats.convert",
     "convert_text": "stoker.formats.convert_text",
+    "mix": "stoker.pipeline.mixture",
     "open": "stoker.formats.dataset",
     "verify": "stoker.formats.verify",
 }

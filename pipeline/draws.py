@@ -1,0 +1,149 @@
+"""Orders whose draws are not each sample once: by weight, and in equal shares of classes."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.pipeline.permutation import hash_words, permute, uniform
+from stoker.pipeline.shares import Shares, allot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    Int64 = npt.NDArray[np.int64]
+    Float64 = npt.NDArray[np.float64]
+
+__all__ = ["Balanced", "WeightedDraws", "WeightedShuffle"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Draws:
+    """What these orders are made of.
+
+    Attributes:
+        n: Draws in an epoch.
+        seed: Chooses them.
+        column: (N,) numbers, one a row: its weight, from 0, or its class.
+        digest: Names the column in checkpoints.
+    """
+
+    n: int
+    seed: int
+    column: npt.NDArray[Any] = field(repr=False)
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256(np.ascontiguousarray(self.column).data).hexdigest()[:16]
+        object.__setattr__(self, "digest", digest)
+
+
+class WeightedDraws(_Draws):
+    """Independent draws with probabilities in proportion to weights.
+
+    A draw is a number that its position gives, looked up in the sums of the weights before each row.
+    """
+
+    distinct = False
+
+    @cached_property
+    def _ends(self) -> Float64:
+        ends: Float64 = np.cumsum(self.column)
+        return ends
+
+    def rows(self, epoch: int, positions: Int64) -> Int64:
+        """Rows at ``positions`` of ``epoch``, (N,) int64."""
+        target = uniform((self.seed, epoch), positions) * self._ends[-1]
+        # Rounding may make a target of all the weight there is, which is behind the last row that has any.
+        last = np.searchsorted(self._ends, self._ends[-1], side="left")
+        found: Int64 = np.minimum(np.searchsorted(self._ends, target, side="right"), last)
+        return found
+
+
+class WeightedShuffle(_Draws):
+    """Draws without replacement, each in proportion to the weights of what is left.
+
+    A row's turn is an exponential number of rate ``weight``, and rows come by their turns (Efraimidis and
+    Spirakis 2006).
+    """
+
+    distinct = True
+
+    @cached_property
+    def _orders(self) -> _Recent:
+        return _Recent(self._order)
+
+    def rows(self, epoch: int, positions: Int64) -> Int64:
+        """Rows at ``positions`` of ``epoch``, (N,) int64."""
+        return self._orders(epoch)[positions]
+
+    def _order(self, epoch: int) -> Int64:
+        candidates = np.flatnonzero(self.column)
+        turns = -_log(1.0 - uniform((self.seed, epoch), candidates)) / self.column[candidates]
+        return candidates[np.argsort(turns, kind="stable")[: self.n]]
+
+
+class Balanced(_Draws):
+    """Every class in equal shares, of each class all rows in turn."""
+
+    distinct = False
+
+    @cached_property
+    def _members(self) -> Int64:
+        """Rows, class by class."""
+        return np.argsort(self.column, kind="stable")
+
+    @cached_property
+    def _shares(self) -> Shares:
+        _, sizes = np.unique(self.column, return_counts=True)
+        return Shares(allot([1.0] * len(sizes), self.n), sizes.astype(np.int64), self.seed)
+
+    def rows(self, epoch: int, positions: Int64) -> Int64:
+        """Rows at ``positions`` of ``epoch``, (N,) int64."""
+        sizes = self._shares.sizes
+        group, lap, place = self._shares.turns(epoch, positions)
+        starts = np.cumsum(sizes) - sizes
+        member = starts[group] + permute(place, sizes[group], hash_words((self.seed,), group, lap))
+        rows: Int64 = self._members[member]
+        return rows
+
+
+class _Recent:
+    """The orders of the running epoch and of the next, whose first batches are made meanwhile."""
+
+    def __init__(self, make: Callable[[int], Int64]) -> None:
+        self._make = make
+        self._made: dict[int, Int64] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, epoch: int) -> Int64:
+        with self._lock:
+            if epoch not in self._made:
+                self._made = dict([*self._made.items()][-1:])
+                self._made[epoch] = self._make(epoch)
+            return self._made[epoch]
+
+
+def _log(x: Float64) -> Float64:
+    """Natural logarithm of numbers in (0, 1], to 1e-15 of it.
+
+    Of additions, multiplications and divisions alone, which IEEE 754 rounds in one way: NumPy's own differs
+    in the last bit between processors, and ranks on two kinds of them would disagree about an order.
+    """
+    mantissa, exponent = np.frexp(x)
+    low = mantissa < np.sqrt(0.5)
+    mantissa, exponent = np.where(low, 2 * mantissa, mantissa), exponent - low
+    ratio = (mantissa - 1) / (mantissa + 1)  # log m = 2 artanh((m - 1) / (m + 1)), |ratio| < 0.172
+    square = ratio * ratio
+    series = np.zeros_like(x)
+    for power in range(21, 0, -2):
+        series = series * square + 1 / power
+    made: Float64 = 2 * ratio * series + exponent * 0.6931471805599453
+    return made

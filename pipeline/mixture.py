@@ -1,0 +1,313 @@
+"""Several datasets as one, mixed by weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError, CorruptRecordError, SampleError
+from stoker.formats import dataset as datasets
+from stoker.formats.annotations import Annotations
+from stoker.formats.samples import Samples
+from stoker.pipeline.order import BlockShuffle, Order, make_order
+from stoker.pipeline.shares import Shares, allot
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset import Dataset
+    from stoker.formats.manifest import Manifest
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["MixedOrder", "Mixture", "mix"]
+
+
+def mix(
+    datasets_and_weights: Sequence[tuple[Dataset | str | os.PathLike[str], float]],
+    samples: int | None = None,
+) -> Mixture:
+    """Several datasets as one, of which an epoch draws in proportion to their weights.
+
+    Each dataset's draws in an epoch are its exact share of them, rounded, and spread evenly over it. They
+    go round the dataset's samples, on from where the epoch before stopped, so that none is drawn once more
+    before all others are; ``shuffle`` of the loader says in which order each round goes, up to changes of
+    place among some 64 draws.
+
+    Args:
+        datasets_and_weights: Datasets of images or their paths, each with a number from 0.
+        samples: Draws in an epoch; by default as many as the datasets have samples together.
+
+    Raises:
+        ConfigError: The weights are none, or the datasets do not go together: labels that mean different
+            classes, other annotations, or no samples to draw.
+        DatasetError: A path is no dataset that can be read.
+    """
+    opened = [
+        dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
+        for dataset, _ in datasets_and_weights
+    ]
+    _check_together(opened)
+    weights = [float(weight) for _, weight in datasets_and_weights]
+    n = sum(map(len, opened)) if samples is None else samples
+    if n < 1:
+        raise ConfigError(f"a mixture needs at least 1 sample in an epoch, found {n}")
+    quotas = allot(weights, n)
+    for dataset, quota in zip(opened, quotas, strict=True):
+        if quota and not len(dataset):
+            raise ConfigError("the dataset has a weight and no samples", path=dataset.path)
+    return Mixture(tuple(opened), quotas)
+
+
+def _check_together(opened: Sequence[Dataset]) -> None:
+    if not opened:
+        raise ConfigError("a mixture needs at least one dataset")
+    first = opened[0].manifest
+    for dataset in opened:
+        manifest = dataset.manifest
+        if manifest.kind != "image":
+            raise ConfigError(f"mixtures are of images, and this holds {manifest.kind}", path=dataset.path)
+        if manifest.classes != first.classes or manifest.annotations != first.annotations:
+            raise ConfigError(
+                "the datasets of a mixture have different classes, so that a label would mean two things",
+                path=dataset.path,
+                hint=f"Convert both with the same classes; the first is {opened[0].path}.",
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Several datasets, which an image loader takes as one; made by :func:`mix`.
+
+    Positions and rows go through the datasets one after the other. The column ``dataset`` says which one
+    a sample is of, from 0.
+
+    Attributes:
+        datasets: The D datasets.
+        quotas: (D,) int64, draws of each in an epoch.
+    """
+
+    datasets: tuple[Dataset, ...]
+    quotas: Int64
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{quota:,} of {dataset!r}"
+            for quota, dataset in zip(self.quotas.tolist(), self.datasets, strict=True)
+        )
+        return f"<Mixture: an epoch draws {parts}>"
+
+    @property
+    def path(self) -> Path:
+        """Folder of the first dataset."""
+        return self.datasets[0].path
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of the first dataset; kind, classes and what annotations mean are those of all."""
+        return self.datasets[0].manifest
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label."""
+        return self.manifest.classes
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 where the datasets have none."""
+        return len(self.classes)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Name and type of the index columns that all datasets have, and of ``dataset``."""
+        common = set.intersection(*(set(dataset.types.items()) for dataset in self.datasets))
+        return {"dataset": "int64", **dict(sorted(common))}
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """What the samples of all datasets can teach."""
+        return frozenset.intersection(*(dataset.tasks for dataset in self.datasets))
+
+    @property
+    def data_files(self) -> list[Path]:
+        """Every shard's data file."""
+        return list(chain.from_iterable(dataset.data_files for dataset in self.datasets))
+
+    @property
+    def data_sizes(self) -> list[int]:
+        """Bytes of every data file."""
+        return list(chain.from_iterable(dataset.data_sizes for dataset in self.datasets))
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that name these samples in this order, for checkpoints."""
+        text = " ".join(dataset.fingerprint for dataset in self.datasets)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no sample was selected twice."""
+        return all(dataset.is_distinct for dataset in self.datasets)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """(N,) values of an index column of numbers, put together anew."""
+        return self.values(name, np.arange(len(self)))
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """(M,) values of an index column of numbers, of samples."""
+        which, local = self._locate(positions)
+        if name == "dataset":
+            return which
+        return _gathered(which, [self.datasets[d].values(name, local[here]) for d, here in _parts(which)])
+
+    def samples(self, positions: npt.ArrayLike) -> Samples:
+        """Where the payloads of samples lie; shards and rows are counted through all datasets."""
+        which, local = self._locate(positions)
+        parts = []
+        for d, here in _parts(which):
+            part = self.datasets[d].samples(local[here])
+            row, shard = part.row + self._first_rows[d], part.shard + self._first_shards[d]
+            parts.append(replace(part, row=row, shard=shard.astype(np.int32)))
+        columns = [column.name for column in fields(Samples)]
+        return Samples(
+            **{name: _gathered(which, [getattr(part, name) for part in parts]) for name in columns}
+        )
+
+    def keys(self, positions: npt.ArrayLike) -> list[str]:
+        """Names of samples in their source."""
+        which, local = self._locate(positions)
+        return [self.datasets[d].keys([at])[0] for d, at in zip(which.tolist(), local.tolist(), strict=True)]
+
+    def annotations(self, positions: npt.ArrayLike) -> Annotations:
+        """The objects of samples, see :meth:`Dataset.annotations`, with what those of all datasets have."""
+        which, local = self._locate(positions)
+        parts = []
+        for d, here in _parts(which):
+            part = self.datasets[d].annotations(local[here])
+            parts.append(replace(part, owner=here[part.owner]))
+        values = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Annotations)}
+        joined = Annotations(**{name: _joined(found) for name, found in values.items()})
+        return joined.take(np.argsort(joined.owner, kind="stable"))
+
+    def mask(self, position: int) -> bytes:
+        """Mask of one sample, see :meth:`Dataset.mask`."""
+        dataset, local = self._one(position)
+        return dataset.mask(local)
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        kind: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """An error about one sample that names its shard, record and key."""
+        dataset, local = self._one(position)
+        return dataset.error(local, message, kind, hint)
+
+    def order(self, shuffle: bool | BlockShuffle, seed: int) -> MixedOrder:
+        """The order of draws, with rounds of each dataset as ``shuffle`` of a loader says."""
+        sizes = np.array([len(dataset) for dataset in self.datasets], np.int64)
+        # Seeds of their own, or datasets of one size would always meet in the same pairs.
+        rounds = tuple(
+            make_order(max(1, len(dataset)), shuffle, seed * len(self.datasets) + d)
+            for d, dataset in enumerate(self.datasets)
+        )
+        return MixedOrder(Shares(self.quotas, sizes, seed), rounds)
+
+    @cached_property
+    def _starts(self) -> Int64:
+        """(D + 1,) int64, the first position of each dataset, and their number."""
+        return np.cumsum([0, *map(len, self.datasets)], dtype=np.int64)
+
+    @cached_property
+    def _first_rows(self) -> Int64:
+        return np.cumsum([0, *(len(dataset.index) for dataset in self.datasets)], dtype=np.int64)
+
+    @cached_property
+    def _first_shards(self) -> Int64:
+        return np.cumsum([0, *(len(dataset.data_files) for dataset in self.datasets)], dtype=np.int64)
+
+    def _locate(self, positions: npt.ArrayLike) -> tuple[Int64, Int64]:
+        """The dataset of each position, and its position there."""
+        at = np.asarray(positions, np.int64)
+        if at.size and not 0 <= at.min() <= at.max() < len(self):
+            raise IndexError(f"positions go from 0 to {len(self) - 1}, not {at.min()} to {at.max()}")
+        which = np.searchsorted(self._starts, at, side="right") - 1
+        return which, at - self._starts[which]
+
+    def _one(self, position: int) -> tuple[Dataset, int]:
+        which, local = self._locate([position])
+        return self.datasets[int(which[0])], int(local[0])
+
+
+def _parts(which: Int64) -> Iterator[tuple[int, Int64]]:
+    """Each dataset that some samples are of, and where among them they are; the first one where none are."""
+    for d in np.unique(which).tolist() or [0]:
+        yield d, np.flatnonzero(which == d)
+
+
+def _gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Values of some samples of each dataset, in the order of the samples."""
+    values = np.empty(len(which), np.result_type(*parts))
+    for (_, here), part in zip(_parts(which), parts, strict=True):
+        values[here] = part
+    return values
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """An attribute of objects, dataset after dataset; what only some of them have is left out."""
+    if any(value is None for value in values):
+        return None
+    if isinstance(values[0], list):
+        return list(chain.from_iterable(values))
+    if isinstance(values[0], Mapping):
+        common = set.intersection(*map(set, values))
+        return {name: np.concatenate([value[name] for value in values]) for name in sorted(common)}
+    return np.concatenate(values)
+
+
+@dataclass(frozen=True, eq=False)
+class MixedOrder:
+    """Rounds of several orders, each as often as its share says.
+
+    Attributes:
+        shares: Of each order in an epoch.
+        rounds: The order of each dataset's rows in every round.
+    """
+
+    shares: Shares = field(repr=False)
+    rounds: tuple[Order, ...]
+    quotas: tuple[int, ...] = field(init=False)
+    distinct = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quotas", tuple(self.shares.quotas.tolist()))
+
+    @property
+    def n(self) -> int:
+        """Draws in an epoch."""
+        return self.shares.n
+
+    def rows(self, epoch: int, positions: Int64) -> Int64:
+        """Positions in the mixture at ``positions`` of ``epoch``, (N,) int64."""
+        group, lap, place = self.shares.turns(epoch, positions)
+        starts = np.cumsum(self.shares.sizes) - self.shares.sizes
+        rows = np.empty_like(positions)
+        for d, number in np.unique(np.stack([group, lap]), axis=1).T.tolist():
+            here = np.flatnonzero((group == d) & (lap == number))
+            rows[here] = starts[d] + self.rounds[d].rows(number, place[here])
+        return rows
