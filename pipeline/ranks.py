@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 
@@ -23,6 +24,8 @@ _ENVIRONMENTS = {
     # Of the step, not of the job: a batch script sees SLURM_NTASKS too, and is one process.
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
 }
+
+_PART = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
     if rank is not None and world_size is not None:
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank must be in 0..world_size-1, found rank {rank} of {world_size}")
-        return Ranks(rank, world_size, _number("LOCAL_RANK", 0), _number("LOCAL_WORLD_SIZE", 1), "given")
+        return Ranks(rank, world_size, *_on_this_machine(), "given")
     return _from_torch() or _from_jax() or _from_environment() or Ranks()
 
 
@@ -76,13 +79,8 @@ def _from_torch() -> Ranks | None:
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None
-    return Ranks(
-        distributed.get_rank(),
-        distributed.get_world_size(),
-        _number("LOCAL_RANK", 0),
-        _number("LOCAL_WORLD_SIZE", 1),
-        "torch.distributed",
-    )
+    rank, world_size = distributed.get_rank(), distributed.get_world_size()
+    return Ranks(rank, world_size, *_on_this_machine(), "torch.distributed")
 
 
 def _from_jax() -> Ranks | None:
@@ -91,23 +89,33 @@ def _from_jax() -> Ranks | None:
     initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
     if jax is None or initialized is None or not initialized():
         return None
-    return Ranks(jax.process_index(), jax.process_count(), 0, 1, "JAX")
+    return Ranks(jax.process_index(), jax.process_count(), *_on_this_machine(), "JAX")
 
 
 def _from_environment() -> Ranks | None:
     for source, (rank, size, local_rank, local_size) in _ENVIRONMENTS.items():
         if rank in os.environ and size in os.environ:
-            return Ranks(
-                _number(rank, 0), _number(size, 1), _number(local_rank, 0), _number(local_size, 1), source
-            )
+            local = _number(local_rank, 0), _number(local_size, 1)
+            return Ranks(_number(rank, 0), _number(size, 1), *local, source)
     return None
+
+
+def _on_this_machine() -> tuple[int, int]:
+    """Rank on this machine and ranks on it, which only the launcher knows; 0 and 1 without one."""
+    for _, _, local_rank, local_size in _ENVIRONMENTS.values():
+        if local_rank in os.environ:
+            return _number(local_rank, 0), _number(local_size, 1)
+    return 0, 1
 
 
 def _number(name: str, default: int) -> int:
     text = os.environ.get(name)
     if text is None:
         return default
-    digits = text.split("(")[0].split(",")[0]  # Slurm writes "4(x2)" for four tasks on each of two machines
-    if not digits.isdigit():
+    # Slurm writes a number for each machine: "4(x2),3" for four tasks on each of two and three on a third.
+    parts = [_PART.fullmatch(part) for part in text.split(",")]
+    counts = [int(part[1]) for part in parts if part for _ in range(int(part[2] or 1))]
+    if not all(parts) or not counts:
         raise ConfigError(f"environment variable {name} must be a number, found {text!r}")
-    return int(digits)
+    machine = _number("SLURM_NODEID", 0) if len(counts) > 1 else 0
+    return counts[min(machine, len(counts) - 1)]

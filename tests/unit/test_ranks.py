@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from types import SimpleNamespace
 
@@ -57,6 +58,14 @@ def torch_distributed(initialized: bool) -> SimpleNamespace:
     )
 
 
+def jax_distributed(initialized: bool) -> SimpleNamespace:
+    return SimpleNamespace(
+        distributed=SimpleNamespace(is_initialized=lambda: initialized),
+        process_index=lambda: 2,
+        process_count=lambda: 3,
+    )
+
+
 def test_one_process() -> None:
     assert find_ranks() == Ranks(0, 1, 0, 1, "one process")
 
@@ -88,16 +97,48 @@ def test_a_rank_without_a_world_size_says_nothing(monkeypatch: pytest.MonkeyPatc
     assert find_ranks() == Ranks()
 
 
-@pytest.mark.parametrize(("written", "meant"), [("4(x2)", 4), ("2(x3),1", 2), ("3,2", 3), ("5", 5)])
-def test_tasks_per_node(monkeypatch: pytest.MonkeyPatch, written: str, meant: int) -> None:
+@pytest.mark.parametrize(
+    ("written", "machine", "meant"),
+    [
+        ("4(x2)", "1", 4),
+        ("2(x3),1", "2", 2),
+        ("2(x3),1", "3", 1),
+        ("3,2", "0", 3),
+        ("3,2", None, 3),
+        ("5", "7", 5),
+    ],
+)
+def test_tasks_per_node(
+    monkeypatch: pytest.MonkeyPatch, written: str, machine: str | None, meant: int
+) -> None:
     set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": written})
+    if machine is not None:
+        monkeypatch.setenv("SLURM_NODEID", machine)
     assert find_ranks().local_world_size == meant
 
 
-def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_all(monkeypatch, TORCHRUN, {"RANK": "first"})
-    with pytest.raises(ConfigError, match="environment variable RANK must be a number, found 'first'"):
+@pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x)", "2,", "2(x0)", "٣"])
+def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_all(monkeypatch, TORCHRUN, {"RANK": text})
+    with pytest.raises(
+        ConfigError, match=f"environment variable RANK must be a number, found '{re.escape(text)}'"
+    ):
         find_ranks()
+
+
+@pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, SLURM])
+def test_the_launcher_says_which_gpu_whoever_says_the_rank(
+    monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
+) -> None:
+    set_all(monkeypatch, launcher)
+    expected = find_ranks()
+    local = expected.local_rank, expected.local_world_size
+    assert find_ranks(0, 2) == Ranks(0, 2, *local, "given")
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    assert find_ranks() == Ranks(9, 10, *local, "torch.distributed")
+    monkeypatch.delitem(sys.modules, "torch.distributed")
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    assert find_ranks() == Ranks(2, 3, *local, "JAX")
 
 
 def test_given_goes_before_everything(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,17 +162,10 @@ def test_torch_distributed_goes_before_the_environment(monkeypatch: pytest.Monke
 
 
 def test_jax_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    def jax(initialized: bool) -> SimpleNamespace:
-        return SimpleNamespace(
-            distributed=SimpleNamespace(is_initialized=lambda: initialized),
-            process_index=lambda: 2,
-            process_count=lambda: 3,
-        )
-
     set_all(monkeypatch, TORCHRUN)
-    monkeypatch.setitem(sys.modules, "jax", jax(True))
-    assert find_ranks() == Ranks(2, 3, 0, 1, "JAX")
-    monkeypatch.setitem(sys.modules, "jax", jax(False))
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    assert find_ranks() == Ranks(2, 3, 1, 4, "JAX")
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(False))
     assert find_ranks().source == "torchrun"
 
 
