@@ -187,6 +187,7 @@ class ConversionState:
             classes=self.plan.listing.classes,
             options=self.plan.options.to_manifest(),
             skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),
+            annotations=self.plan.listing.info,
         )
         lines = [json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in skipped]
         for name, content in {SKIPPED_NAME: "".join(lines).encode(), **self.plan.encoder.files}.items():

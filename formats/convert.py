@@ -8,13 +8,19 @@ from typing import TYPE_CHECKING, Literal
 
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.execution import Engine, Progress, Summary, check_workers, execute, no_progress
-from stoker.formats.filelist import list_file
-from stoker.formats.folder import list_folder
 from stoker.formats.header import MAX_PIXELS
 from stoker.formats.listing import Listing, inside
-from stoker.formats.options import ConvertOptions, Encoding, parse_resize, parse_share, parse_size
+from stoker.formats.options import (
+    ConvertOptions,
+    Encoding,
+    SourceFormat,
+    parse_resize,
+    parse_share,
+    parse_size,
+)
 from stoker.formats.plan import ConversionPlan, plan_conversion
 from stoker.formats.remote.store import is_url
+from stoker.formats.sources import find_format, list_source
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -43,9 +49,13 @@ def convert(
     max_pixels: int = MAX_PIXELS,
     overwrite: bool = False,
     engine: Engine = "local",
+    source_format: SourceFormat | None = None,
+    images: str | os.PathLike[str] | None = None,
+    masks: str | os.PathLike[str] | None = None,
+    ignore_index: int | None = 255,
     progress: Progress | None = None,
 ) -> Summary:
-    """Convert an image folder or a list of images into a dataset of shards.
+    """Convert images, with their labels, objects and masks, into a dataset of shards.
 
     The same source and options give the same bytes, whatever ``num_workers``. If the conversion is
     killed or the disk fills up, the same call goes on where it stopped and ends with the same bytes
@@ -54,7 +64,8 @@ def convert(
 
     Args:
         src: A folder with one folder a class (see :mod:`stoker.formats.folder`), or a ``.csv``,
-            ``.json`` or ``.jsonl`` list of path and label (see :mod:`stoker.formats.filelist`). The folder
+            ``.json`` or ``.jsonl`` list of path and label (see :mod:`stoker.formats.filelist`); or
+            annotations of COCO, Pascal VOC or YOLO (see the modules of these names). The folder of classes
             may be a URL that fsspec knows, such as ``s3://bucket/photos``.
         dst: Folder to write; made if missing. May be such a URL, too.
         format: Container of the shards.
@@ -81,6 +92,11 @@ def convert(
         engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is
             connected to, or that ``RAY_ADDRESS`` names, else of one on this machine. ``src`` and ``dst``
             must be within reach of all its machines. The bytes are the same.
+        source_format: folder, list, coco, voc, yolo or pairs; by default found by looking, see
+            :func:`stoker.formats.sources.find_format`.
+        images: Folder of the images of a COCO JSON; that of the file by default.
+        masks: Folder with a mask of classes for each image, see :mod:`stoker.formats.mask_pairs`.
+        ignore_index: Value in masks of what belongs to no class; None if there is none.
         progress: Called about ten times a second.
 
     Raises:
@@ -110,11 +126,28 @@ def convert(
         class_depth=class_depth,
         max_pixels=max_pixels,
         strict=strict,
+        source_format="folder" if is_url(src) else find_format(src, source_format, masks),
     )
     report = progress or no_progress
     report(0, 0, 0, "listing")
     workers = check_workers(num_workers, remote=is_url(src))
-    plan = _plan(src, dst, options)
+    if is_url(src):
+        if images is not None or masks is not None or source_format not in (None, "folder"):
+            raise ConfigError("a URL is a folder of classes: annotations must be local", path=src)
+        from stoker.formats.remote.listing import list_remote
+
+        listing = list_remote(str(src), class_depth=class_depth)
+    else:
+        _check_target(src, dst, options)
+        listing = list_source(
+            src,
+            options.source_format,
+            images=images,
+            masks=masks,
+            ignore_index=ignore_index,
+            class_depth=class_depth,
+        )
+    plan = _plan(src, listing, options)
     return execute(plan, dst, workers, overwrite=overwrite, report=report, engine=engine)
 
 
@@ -125,15 +158,10 @@ def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards:
     return parse_size("shard_size", shard_size)
 
 
-def _list(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions) -> Listing:
-    if is_url(src):
-        from stoker.formats.remote.listing import list_remote
-
-        return list_remote(str(src), class_depth=options.class_depth)
+def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions) -> None:
+    """See that shards would not mix with the images of a folder."""
     if not os.path.isdir(src):  # noqa: PTH112 - a path or a string
-        if options.class_depth is not None:
-            raise ConfigError("class_depth is for folders; a list names its labels itself")
-        return list_file(src)
+        return
     source = os.path.realpath(src)
     for split in () if is_url(dst) else options.splits:
         target = os.path.realpath(Path(dst) / split)
@@ -143,13 +171,10 @@ def _list(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: Con
                 path=Path(dst) / split,
                 hint="name a folder beside the source",
             )
-    return list_folder(src, class_depth=options.class_depth)
 
 
-def _plan(
-    src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions
-) -> ConversionPlan:
-    listing = _list(src, dst, options)
+def _plan(src: str | os.PathLike[str], listing: Listing, options: ConvertOptions) -> ConversionPlan:
+    """Plan the conversion of a listing of ``src``."""
     if options.strict and listing.skipped:
         key, reason, detail = listing.skipped[0]
         raise SourceError(

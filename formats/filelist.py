@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -26,7 +26,7 @@ from stoker.formats.files import open_regular
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
 
-__all__ = ["list_file"]
+__all__ = ["Found", "find_files", "list_file"]
 
 _RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, "label", "row", "image"}
 _LARGEST = 1 << 63
@@ -34,7 +34,9 @@ _LARGEST = 1 << 63
 Entry = Mapping[str, Any]
 
 
-class _Found(NamedTuple):
+class Found(NamedTuple):
+    """A file that a list names: its key, its place in the list, bytes, time in nanoseconds since 1970."""
+
     key: str
     entry: int
     size: int
@@ -51,10 +53,9 @@ def list_file(path: str | os.PathLike[str]) -> Listing:
     entries = _read(file)
     for number, entry in enumerate(entries):
         _check(file, number, entry)
-    found, skipped = _find(os.path.realpath(file.parent), entries)
+    found, skipped = find_files(os.path.realpath(file.parent), [entry["path"] for entry in entries])
     if not found:
         raise SourceError("the list names no image that can be read", path=file)
-    found.sort()
     kept = [entries[item.entry] for item in found]
     labels, classes = _labels(file, [entry["label"] for entry in kept])
     return Listing(
@@ -149,12 +150,17 @@ def _check(file: Path, number: int, entry: Any) -> None:
         _fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
 
 
-def _find(root: str, entries: list[Entry]) -> tuple[list[_Found], list[Skip]]:
-    """The files that are there, and why the others are not taken."""
-    found: dict[str, _Found] = {}
+def find_files(root: str, paths: Iterable[str]) -> tuple[list[Found], list[Skip]]:
+    """The files that a list names, sorted by key, and why the others are not taken.
+
+    Args:
+        root: Folder where relative paths start, and in which they stay; resolved.
+        paths: As the list has them.
+    """
+    found: dict[str, Found] = {}
     skipped: list[Skip] = []
-    for number, entry in enumerate(entries):
-        key = os.path.normpath(entry["path"])
+    for number, path in enumerate(paths):
+        key = os.path.normpath(path)
         reason, detail = "", ""
         try:
             key.encode()
@@ -166,14 +172,14 @@ def _find(root: str, entries: list[Entry]) -> tuple[list[_Found], list[Skip]]:
             elif not is_regular(status := os.stat(target)):  # noqa: PTH116 - likewise
                 reason = "not a regular file"
             else:
-                found[key] = _Found(key, number, status.st_size, status.st_mtime_ns)
+                found[key] = Found(key, number, status.st_size, status.st_mtime_ns)
         except UnicodeEncodeError:
             reason = "name is not UTF-8"
-        except OSError as error:
-            reason, detail = "unreadable", error.strerror or ""
+        except (OSError, ValueError) as error:
+            reason, detail = "unreadable", getattr(error, "strerror", None) or str(error)
         if reason:
             skipped.append(Skip(printable(key), reason, detail))
-    return list(found.values()), skipped
+    return sorted(found.values()), skipped
 
 
 def _labels(file: Path, labels: list[Any]) -> tuple[pa.Array, tuple[str, ...]]:

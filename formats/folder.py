@@ -20,17 +20,30 @@ from stoker.errors import SourceError
 from stoker.formats.intake import looks_like_image
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
 
-__all__ = ["list_folder"]
+__all__ = ["File", "find_images", "list_folder"]
 
 # Only a hint: it spares the walk a look into files that are most likely images. Whether they are is
 # decided by their content when they are converted.
 _IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 
 
-class _File(NamedTuple):
+class File(NamedTuple):
+    """A file: its path in the source, bytes, and time in nanoseconds since 1970."""
+
     key: str
     size: int
     modified: int
+
+
+def find_images(root: str | os.PathLike[str]) -> tuple[list[File], list[Skip]]:
+    """Files in a folder and the folders in it that look like images, sorted, and what else is there.
+
+    Raises:
+        SourceError: The folder cannot be read.
+    """
+    walk = _Walk(os.path.realpath(root))
+    walk.run()
+    return sorted(walk.files), sorted(walk.skipped)
 
 
 def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None) -> Listing:
@@ -47,7 +60,7 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
     """
     walk = _Walk(os.path.realpath(root))
     walk.run()
-    by_class: dict[str, list[_File]] = {}
+    by_class: dict[str, list[File]] = {}
     for file in walk.files:
         folders = file.key.split("/")[:-1]
         by_class.setdefault("/".join(folders[:class_depth]), []).append(file)
@@ -85,7 +98,7 @@ class _Walk:
     """A walk through the folders under ``root``, which is resolved."""
 
     root: str
-    files: list[_File] = field(default_factory=list)
+    files: list[File] = field(default_factory=list)
     skipped: list[Skip] = field(default_factory=list)
 
     def run(self) -> None:
@@ -131,9 +144,9 @@ class _Walk:
         elif not _has_image_suffix(entry.name) and not self._is_image(key):
             self.skipped.append(Skip(key, "not an image"))
         else:
-            self.files.append(_File(key, status.st_size, status.st_mtime_ns))
+            self.files.append(File(key, status.st_size, status.st_mtime_ns))
 
-    def has_image(self, files: list[_File]) -> bool:
+    def has_image(self, files: list[File]) -> bool:
         """Whether one of the files at least is an image, by its first bytes."""
         return any(self._is_image(file.key) for file in files)
 

@@ -21,6 +21,7 @@ __all__ = [
     "Encoding",
     "ResizeMode",
     "ShardOptions",
+    "SourceFormat",
     "parse_resize",
     "parse_share",
     "parse_size",
@@ -28,6 +29,7 @@ __all__ = [
 
 Encoding = Literal["keep", "jpeg", "png", "raw"]
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
+SourceFormat = Literal["folder", "list", "coco", "voc", "yolo", "pairs"]
 
 _ENCODINGS = ("keep", "jpeg", "png", "raw")
 _SUBSAMPLINGS = ("444", "422", "420")
@@ -107,6 +109,7 @@ class ConvertOptions(ShardOptions):
         subsampling: Of JPEG: 444, 422 or 420.
         class_depth: Number of leading folders that name the class; None for all.
         max_pixels: Largest image that is taken.
+        source_format: Form of the source, see :mod:`stoker.formats.sources`.
     """
 
     mode: ResizeMode = "none"
@@ -117,6 +120,7 @@ class ConvertOptions(ShardOptions):
     subsampling: str = "420"
     class_depth: int | None = None
     max_pixels: int = MAX_PIXELS
+    source_format: SourceFormat = "folder"
 
     def __post_init__(self) -> None:
         super().__post_init__()

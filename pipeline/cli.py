@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.errors import StokerError
-from stoker.pipeline import cli_text
+from stoker.pipeline import cli_stage, cli_text
 from stoker.pipeline.console import (
     count,
     human_bytes,
@@ -76,7 +76,10 @@ def _options(
 def convert(
     source: Annotated[
         str,
-        typer.Argument(help="A folder or URL, one class a directory; or a .csv, .json or .jsonl list."),
+        typer.Argument(
+            help="A folder or URL, one class a directory; a .csv, .json or .jsonl list; COCO's JSON; a "
+            "folder of Pascal VOC or YOLO; or, with --masks, a folder of images."
+        ),
     ],
     target: Annotated[
         str, typer.Argument(help="Folder or URL to write; with --val or --test, a folder a split in it.")
@@ -104,8 +107,19 @@ def convert(
         int | None,
         typer.Option(help="Directory levels that name a class; by default all, as in animals/cat."),
     ] = None,
+    source_format: Annotated[
+        str | None,
+        typer.Option(help="folder, list, coco, voc, yolo or pairs; without it, the source is looked at."),
+    ] = None,
+    images: Annotated[
+        Path | None, typer.Option(help="Folder of the images of a COCO JSON; by default that of the file.")
+    ] = None,
+    masks: Annotated[
+        Path | None, typer.Option(help="Folder with a mask of classes for each image, of the same name.")
+    ] = None,
+    ignore_index: Annotated[int, typer.Option(help="Value in masks of what belongs to no class.")] = 255,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first file that would be skipped.")
+        bool, typer.Option("--strict", help="Stop at the first file or object that would be skipped.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what stands in the target.")
@@ -115,7 +129,7 @@ def convert(
     ] = "local",
     threads: Threads = None,
 ) -> None:
-    """Turn images into shards.
+    """Turn images, with their labels, objects and masks, into shards.
 
     Bytes are kept as they are unless --resize or --encoding says otherwise. What is no image, or a broken
     one, is skipped with a reason. Run again after it was stopped, the command goes on where it was; the same
@@ -135,6 +149,7 @@ def convert(
         "format": container,
         "encoding": encoding,
         "engine": engine,
+        "source_format": source_format,
         "shard_size": shard_size,
         "shard_records": shard_records,
         "shards": shards,
@@ -150,6 +165,9 @@ def convert(
             val=val,
             test=test,
             class_depth=class_depth,
+            images=images,
+            masks=masks,
+            ignore_index=ignore_index,
             strict=strict,
             overwrite=overwrite,
             num_workers=threads,
@@ -286,4 +304,5 @@ def _print_pixels(opened: StokerDataset, mean_image: Path | None, threads: int |
         out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
 
 
+cli_stage.register(app)
 cli_text.register(app)

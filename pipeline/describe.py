@@ -8,6 +8,7 @@ import numpy as np
 
 from stoker.formats.samples import Codec
 from stoker.pipeline.console import human_bytes, table
+from stoker.pipeline.describe_objects import annotation_facts, class_labels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -34,7 +35,7 @@ def facts(dataset: Dataset) -> list[tuple[str, str]]:
         ("fingerprint", dataset.fingerprint),
     ]
     if manifest.kind == "image" and len(dataset):
-        rows[5:5] = _image_facts(dataset)
+        rows[5:5] = _image_facts(dataset) + annotation_facts(dataset)
     chosen = [f"{name}={value}" for name, value in manifest.options.items() if value or name == "seed"]
     rows += [("options", ", ".join(chosen))] if chosen else []
     rows += [(f"skipped, {reason}", f"{count:,}") for reason, count in manifest.skipped.items()]
@@ -61,9 +62,10 @@ def _spread(values: npt.NDArray[Any], unit: str) -> str:
 
 
 def class_table(dataset: Dataset) -> Table:
-    """Samples of each class, the first classes only where there are many."""
-    counts = np.bincount(dataset.labels, minlength=dataset.num_classes)
-    made = table("class", "label", "samples")
+    """Samples, or objects, of each class, the first classes only where there are many."""
+    labels, what = class_labels(dataset)
+    counts = np.bincount(labels, minlength=dataset.num_classes)
+    made = table("class", "label", what)
     for label, name in enumerate(dataset.classes[:_CLASSES_SHOWN]):
         made.add_row(name, str(label), f"{counts[label]:,}")
     if dataset.num_classes > _CLASSES_SHOWN:

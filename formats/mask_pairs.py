@@ -1,0 +1,145 @@
+"""Masks of classes, one for each image of a source: a folder of images and a folder of masks.
+
+A mask has the path of its image, up to the suffix (ADE20K: ``ADE_train_1.jpg`` and ``ADE_train_1.png``); or,
+as in Cityscapes, ``x_gtFine_labelTrainIds.png`` for ``x_leftImg8bit.png``, and where there is none,
+``x_gtFine_labelIds.png``. The folders need not be nested alike: of a name that is there once, the name
+suffices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import ConfigError, SourceError
+from stoker.formats.files import open_regular, read_at
+from stoker.formats.folder import find_images
+from stoker.formats.listing import ListedMasks, Listing, Skip
+
+if TYPE_CHECKING:
+    from stoker.formats.folder import File
+
+__all__ = ["list_images", "with_masks"]
+
+_IMAGE_ENDING = "_leftImg8bit"
+_MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
+_NAMES = "classes.txt"
+_LONGEST = 1 << 20  # bytes of the names
+
+
+def list_images(root: str | os.PathLike[str]) -> Listing:
+    """List the images of a folder and the folders in it, without labels.
+
+    Raises:
+        SourceError: The folder cannot be read, or holds no image.
+    """
+    files, skipped = find_images(root)
+    if not files:
+        raise SourceError("the folder holds no image", path=root)
+    return Listing(
+        root=Path(os.path.realpath(root)),
+        keys=pa.array([file.key for file in files], pa.large_string()),
+        sizes=np.array([file.size for file in files], np.int64),
+        modified=np.array([file.modified for file in files], np.int64),
+        labels=None,
+        classes=(),
+        skipped=tuple(skipped),
+    )
+
+
+def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | None) -> Listing:
+    """The images of a listing that have a mask, with it; the others are skipped.
+
+    Args:
+        listing: Images.
+        folder: Folder of the masks. Names of the classes, if there are some, are the lines of its
+            ``classes.txt``, or of the one beside it, by value.
+        ignore: Value of pixels that belong to no class; None if there is none.
+
+    Raises:
+        SourceError: The folder cannot be read, or no image has a mask.
+        ConfigError: ``ignore`` is no value of a mask.
+    """
+    if ignore is not None and not 0 <= ignore < 1 << 16:
+        raise ConfigError(f"ignore_index must be a value of a mask, 0 to 65535, not {ignore}")
+    masks, _ = find_images(folder)
+    by_path = {_stem(file.key): file for file in masks}
+    names = Counter(stem.rpartition("/")[2] for stem in by_path)
+    by_name = {name: file for stem, file in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
+    found: dict[int, File] = {}
+    skipped = list(listing.skipped)
+    for row, key in enumerate(listing.keys.to_pylist()):
+        mask = _mask_of(key, by_path, by_name)
+        if mask is None:
+            skipped.append(Skip(key, "image without a mask"))
+        else:
+            found[row] = mask
+    if not found:
+        raise SourceError(
+            f"not one of {len(listing):,} images has a mask among {len(masks):,}",
+            path=folder,
+            hint="a mask has the name of its image, up to the suffix",
+        )
+    return replace(
+        _taken(listing, np.array(list(found), np.int64)),
+        skipped=tuple(sorted(skipped)),
+        masks=ListedMasks(
+            root=Path(os.path.realpath(folder)),
+            keys=pa.array([mask.key for mask in found.values()], pa.large_string()),
+            sizes=np.array([mask.size for mask in found.values()], np.int64),
+            modified=np.array([mask.modified for mask in found.values()], np.int64),
+        ),
+        info=replace(listing.info, ignore=ignore, mask_classes=_class_names(Path(folder))),
+    )
+
+
+def _stem(key: str) -> str:
+    return os.path.splitext(key)[0]  # noqa: PTH122 - a key is no path
+
+
+def _mask_of(key: str, by_path: dict[str, File], by_name: dict[str, File]) -> File | None:
+    stem = _stem(key)
+    for ending in _MASK_ENDINGS:
+        path = stem.removesuffix(_IMAGE_ENDING) + ending if ending else stem
+        if mask := by_path.get(path) or by_name.get(path.rpartition("/")[2]):
+            return mask
+    return None
+
+
+def _taken(listing: Listing, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Listing:
+    """Some rows of a listing."""
+    objects = listing.objects
+    if objects is not None:
+        objects = replace(
+            objects,
+            columns={name: column.take(rows) for name, column in objects.columns.items()},
+            heights=objects.heights[rows],
+            widths=objects.widths[rows],
+        )
+    return replace(
+        listing,
+        keys=listing.keys.take(rows),
+        sizes=listing.sizes[rows],
+        modified=listing.modified[rows],
+        labels=None if listing.labels is None else listing.labels.take(rows),
+        columns={name: column.take(rows) for name, column in listing.columns.items()},
+        objects=objects,
+    )
+
+
+def _class_names(folder: Path) -> tuple[str, ...]:
+    for path in (folder / _NAMES, folder.absolute().parent / _NAMES):
+        if path.is_file():
+            try:
+                with open_regular(path) as (descriptor, size):
+                    text = read_at(descriptor, 0, min(size, _LONGEST)).decode("utf-8-sig")
+            except (OSError, UnicodeDecodeError) as error:
+                raise SourceError(f"the names of classes cannot be read: {error}", path=path) from error
+            return tuple(text.splitlines())
+    return ()

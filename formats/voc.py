@@ -1,0 +1,207 @@
+"""Pascal VOC as a source: ``Annotations/*.xml`` beside ``JPEGImages``.
+
+Coordinates in VOC are numbers of pixels, from 1, and boxes include both corners (VOC2012 development kit,
+section 3.2); so left and top become one less, and right and bottom stay: edges of pixels are integers here.
+``difficult`` and ``truncated`` become columns of the index.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import SourceError
+from stoker.formats.filelist import find_files
+from stoker.formats.files import open_regular, read_at
+from stoker.formats.folder import find_images
+from stoker.formats.listing import ListedObjects, Listing, Skip
+from stoker.formats.object_issues import BadObjectError, checked_box
+from stoker.formats.object_table import ObjectTable
+
+__all__ = ["is_voc", "list_voc"]
+
+_ANNOTATIONS, _IMAGES, _SETS = "Annotations", "JPEGImages", "ImageSets"
+_LONGEST = 16 << 20  # bytes of an annotation
+_FLAGS = ("difficult", "truncated")
+
+
+def is_voc(path: Path) -> bool:
+    """Whether a path is a folder in the form of VOC, or a list of images in its ImageSets."""
+    root = _root(path)
+    return root is not None and any(
+        entry.name.endswith(".xml") for entry in os.scandir(root / _ANNOTATIONS) if entry.is_file()
+    )
+
+
+def _root(path: Path) -> Path | None:
+    """The folder with Annotations that a source means."""
+    places = [path] if path.is_dir() else [up.parent for up in path.parents if up.name == _SETS]
+    return next((place for place in places if (place / _ANNOTATIONS).is_dir()), None)
+
+
+def list_voc(path: str | os.PathLike[str]) -> Listing:
+    """List the images of a VOC folder, with their objects; classes in sorted order.
+
+    Args:
+        path: The folder, for instance ``VOCdevkit/VOC2012``; or one of its lists of images, such as
+            ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``, for those images alone.
+
+    Raises:
+        SourceError: There are no annotations, or not one of their images is there.
+    """
+    source = Path(path)
+    root = _root(source)
+    if root is None:
+        raise SourceError(
+            f"the source is not in the form of Pascal VOC: there is no folder {_ANNOTATIONS}",
+            path=source,
+            hint=f"expected are {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg",
+        )
+    root = Path(os.path.realpath(root))
+    reader = _Reader(root)
+    for stem in _stems(root) if source.is_dir() else _listed(source):
+        reader.read(stem)
+    return reader.listing(whole=source.is_dir())
+
+
+def _stems(root: Path) -> list[str]:
+    names = (entry.name for entry in os.scandir(root / _ANNOTATIONS))
+    return sorted(name.removesuffix(".xml") for name in names if name.endswith(".xml"))
+
+
+def _listed(file: Path) -> list[str]:
+    """Names in a list of ImageSets; a second column says in which images a class is seen."""
+    try:
+        with open_regular(file) as (descriptor, size):
+            text = read_at(descriptor, 0, size).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"the list of images cannot be read: {error}", path=file) from error
+    return sorted({line.split()[0] for line in text.splitlines() if line.strip()})
+
+
+@dataclass
+class _Reader:
+    root: Path
+    images: list[str] = field(default_factory=list)
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    classes: dict[str, int] = field(default_factory=dict)
+    table: ObjectTable = field(default_factory=ObjectTable)
+    skipped: list[Skip] = field(default_factory=list)
+
+    def read(self, stem: str) -> None:
+        """Read the annotation of one image."""
+        key = f"{_ANNOTATIONS}/{stem}.xml"
+        try:
+            tree = _parse(self.root / key)
+        except OSError as error:
+            self.skipped.append(Skip(key, "annotation that cannot be read", error.strerror or str(error)))
+        except (ValueError, expat.ExpatError) as error:
+            self.skipped.append(Skip(key, "broken annotation", str(error)))
+        else:
+            self._add(stem, key, tree)
+
+    def _add(self, stem: str, key: str, tree: Element) -> None:
+        name = (tree.findtext("filename") or "").strip()
+        path = f"{_IMAGES}/{name}"
+        # Annotations that were copied or renamed often keep the name of another file.
+        if not name or not (self.root / path).is_file():
+            path = f"{_IMAGES}/{stem}{Path(name).suffix or '.jpg'}"
+        number = len(self.images)
+        self.images.append(path)
+        self.sizes.append((_size(tree, "height"), _size(tree, "width")))
+        for position, node in enumerate(tree.iterfind("object")):
+            self._try_object(number, position, node, Skip(path, "", f"object {position} of {key}"))
+
+    def _try_object(self, image: int, position: int, node: Element, skip: Skip) -> None:
+        try:
+            self._object(image, position, node)
+        except BadObjectError as error:
+            reason, detail = error.args
+            self.skipped.append(Skip(skip.key, reason, f"{skip.detail}: {detail}"))
+
+    def _object(self, image: int, position: int, node: Element) -> None:
+        name = (node.findtext("name") or "").strip()
+        if not name:
+            raise BadObjectError("object of an unknown category", "it has no name")
+        box = [_number(node, f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
+        corners = checked_box(box[0] - 1, box[1] - 1, box[2], box[3])
+        label = self.classes.setdefault(name, len(self.classes))
+        flags = {flag: int((node.findtext(flag) or "").strip() == "1") for flag in _FLAGS}
+        self.table.add(image, corners, label, position, extra=flags)
+
+    def listing(self, whole: bool) -> Listing:
+        """All that was read; ``whole`` if images without an annotation are to be told."""
+        found, missing = find_files(str(self.root), self.images)
+        if not found:
+            raise SourceError(
+                f"not one of the images of {len(self.images):,} annotations is there",
+                path=self.root / _IMAGES,
+                hint=f"{len(self.skipped):,} annotations cannot be read" if self.skipped else None,
+            )
+        if whole:
+            named = set(self.images)
+            there = [f"{_IMAGES}/{file.key}" for file in find_images(self.root / _IMAGES)[0]]
+            missing += [Skip(key, "image without an annotation") for key in there if key not in named]
+        classes = tuple(sorted(self.classes))
+        label_of = np.array([classes.index(name) for name in self.classes], np.int64)
+        self.table.label = type(self.table.label)("q", label_of[list(self.table.label)].tolist())
+        row_of = np.full(len(self.images), -1, np.int64)
+        row_of[[file.entry for file in found]] = np.arange(len(found))
+        sizes = np.array([self.sizes[file.entry] for file in found], np.int32)
+        return Listing(
+            root=self.root,
+            keys=pa.array([file.key for file in found], pa.large_string()),
+            sizes=np.array([file.size for file in found], np.int64),
+            modified=np.array([file.modified for file in found], np.int64),
+            labels=None,
+            classes=classes,
+            skipped=tuple(sorted([*self.skipped, *missing])),
+            objects=ListedObjects(
+                columns=self.table.columns(row_of[np.array(self.table.image, np.int64)], len(found)),
+                relative=False,
+                heights=sizes[:, 0].copy(),
+                widths=sizes[:, 1].copy(),
+                name="object {} of its annotation",
+            ),
+        )
+
+
+def _number(node: Element, path: str) -> float:
+    text = node.findtext(path)
+    try:
+        return float(text or "")
+    except ValueError as error:
+        raise BadObjectError("object without a box", f"{path} is {text!r}") from error
+
+
+def _size(tree: Element, side: str) -> int:
+    """Height or width as the annotation has it; 0 where it says nothing that could be meant."""
+    text = (tree.findtext(f"size/{side}") or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
+def _parse(path: Path) -> Element:
+    """Read an XML file; ValueError if it is too long or declares entities."""
+    with open_regular(path) as (descriptor, size):
+        if size > _LONGEST:
+            raise ValueError(f"{size} bytes, more than {_LONGEST}")
+        data = read_at(descriptor, 0, size)
+    builder = TreeBuilder()
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.EntityDeclHandler = _refuse_entity
+    parser.Parse(data, True)
+    return builder.close()
+
+
+def _refuse_entity(name: str, *_: Any) -> None:
+    raise ValueError(f"it declares the entity {name!r}, as no annotation does")
