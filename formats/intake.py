@@ -119,10 +119,9 @@ def _read(descriptor: int, size: int) -> bytes:
 
 
 def _read_remote(url: str, key: str, size: int) -> bytes:
-    try:
-        data = _store(url).read(key)
-    except FileNotFoundError as error:
-        raise SkippedError("unreadable", "not found") from error
+    data = _store(url).read_if_there(key)
+    if data is None:
+        raise SkippedError("unreadable", "No such file or directory")
     if len(data) != size:
         raise SkippedError("changed since it was listed", f"{size} bytes, then {len(data)}")
     if not is_image_head(data[:_HEAD]):

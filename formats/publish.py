@@ -10,7 +10,7 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from stoker.errors import LockedError, WriteError
+from stoker.errors import LockedError, StokerError, WriteError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def _acquire(path: Path) -> int:
             os.close(descriptor)
             if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise LockedError(
-                    "another conversion is writing into this folder",
+                    "another process is writing into this folder",
                     path=path.parent,
                     hint="wait until it has ended, or name another folder",
                 ) from error
@@ -73,7 +73,7 @@ def os_errors(folder: Path) -> Iterator[None]:
     """Turn an operating system's error while writing into a WriteError that says how to go on."""
     try:
         yield
-    except (LockedError, WriteError):
+    except StokerError:
         raise
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -88,15 +88,21 @@ class Store:
         """A whole file.
 
         Raises:
-            FileNotFoundError: There is none.
             StorageError: It cannot be read.
         """
-        return self._try(name, "read", lambda: bytes(self._fs.cat_file(self._path(name))))
+        content = self.read_if_there(name)
+        if content is None:
+            raise self._missing(name)
+        return content
 
     def read_if_there(self, name: str) -> bytes | None:
-        """A whole file, or None where there is none."""
+        """A whole file, or None where there is none.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
         try:
-            return self.read(name)
+            return self._try(name, "read", lambda: bytes(self._fs.cat_file(self._path(name))))
         except FileNotFoundError:
             return None
 
@@ -104,7 +110,6 @@ class Store:
         """Bytes ``start`` to ``stop - 1`` of a file.
 
         Raises:
-            FileNotFoundError: There is none.
             StorageError: They cannot be read, or the file ends before.
         """
 
@@ -116,7 +121,10 @@ class Store:
                 raise OSError(f"{len(data)} bytes came where {stop - start} were asked for")
             return data
 
-        return self._try(name, f"read (bytes {start} to {stop})", read)
+        try:
+            return self._try(name, f"read (bytes {start} to {stop})", read)
+        except FileNotFoundError as error:
+            raise self._missing(name) from error
 
     def files(self) -> list[StoredFile]:
         """All files in the folder and in folders in it, sorted by name."""
@@ -168,6 +176,9 @@ class Store:
                 self._fs.rm(self._path(name), recursive=True)
 
         self._try(name, "removed", remove)
+
+    def _missing(self, name: str) -> StorageError:
+        return StorageError("does not exist", path=self.at(name), hint="see that the address is right")
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root

@@ -158,8 +158,10 @@ def test_reads_are_tried_again(memory: Any, monkeypatch: pytest.MonkeyPatch) -> 
 def test_errors_name_the_url(memory: Any) -> None:
     memory.pipe("/bucket/a", b"0123")
     store = Store("memory://bucket/")
-    with pytest.raises(FileNotFoundError):
-        store.read("missing")
+    for read in (lambda: store.read("missing"), lambda: store.read_range("missing", 0, 2)):
+        with pytest.raises(StorageError, match="does not exist") as caught:
+            read()
+        assert caught.value.path == "memory://bucket/missing"
     assert store.read_if_there("missing") is None
     with pytest.raises(StorageError, match="4 bytes came where 9 were asked for") as caught:
         store.read_range("a", 0, 9)

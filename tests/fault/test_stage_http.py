@@ -1,0 +1,211 @@
+"""Staging from a web server that drops connections, damages answers, or is gone: right, or a clear error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
+from stoker.formats.remote import stage as staging
+from stoker.formats.remote.blocks import BlockFiles
+from stoker.formats.remote.stage import stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a page and requests of two, so that small files have many."""
+    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
+    monkeypatch.setattr(staging, "_REQUEST_BYTES", 8192)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[Path]) -> Path:
+    """Photographs in five shards, and what else a conversion leaves."""
+    photos = Path(os.path.commonpath([str(file) for file in photographs]))
+    folder = tmp_path_factory.mktemp("source") / "dataset"
+    stoker.convert(photos, folder, shards=5, resize="shorter=64", seed=0)
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_dataset_arrives_as_it_is(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    told: list[tuple[int, int]] = []
+    summary = stage(server.url, tmp_path / "here", progress=lambda *state: told.append(state))
+    assert content(tmp_path / "here") == content(source)
+    assert stoker.verify(tmp_path / "here").ok
+    assert summary.bytes == summary.fetched == told[-1][0] == told[-1][1]
+    assert (summary.repeated, summary.path) == (0, tmp_path / "here")
+    assert summary.bytes_per_second == pytest.approx(summary.fetched / summary.seconds)
+
+
+def test_lmdb_and_a_plain_path(source: Path, tmp_path: Path, make_dataset: Callable[..., Path]) -> None:
+    folder = make_dataset("lmdb")
+    stage(folder, tmp_path / "here")
+    (folder / "part-0").unlink(missing_ok=True)
+    assert content(tmp_path / "here") == content(folder)
+    assert len(stoker.open(tmp_path / "here")) == 6
+
+
+def test_dropped_and_refused_connections(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    server.faults = ("drop", "refuse", "drop")
+    stage(server.url, tmp_path / "here")
+    assert content(tmp_path / "here") == content(source)
+
+
+def test_a_block_that_is_damaged_once(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    names = ("shard-00002-of-00005.tfrecord", "index.arrow")
+    server.corrupt = dict.fromkeys(names, 1)
+    summary = stage(server.url, tmp_path / "here")
+    assert content(tmp_path / "here") == content(source)
+    assert summary.repeated == 2
+    assert summary.fetched == summary.bytes + sum((source / name).stat().st_size for name in names)
+
+
+def test_a_block_that_stays_damaged(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    server.corrupt = {"shard-00002-of-00005.tfrecord": 10**6}
+    with pytest.raises(StorageError, match="arrives damaged, 3 times") as caught:
+        stage(server.url, tmp_path / "here")
+    assert caught.value.path == f"{server.url}/shard-00002-of-00005.tfrecord"
+    assert caught.value.shard == "shard-00002-of-00005.tfrecord"
+    with pytest.raises(DatasetError, match="not a dataset"):
+        stoker.open(tmp_path / "here")
+    server.corrupt = {}
+    stage(server.url, tmp_path / "here")
+    assert content(tmp_path / "here") == content(source)
+
+
+def test_a_server_that_dies_and_comes_back(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    server = serve(source)
+    watch = threading.Thread(target=lambda: (_until(lambda: len(server.requests) > 30), server.closed.set()))
+    watch.start()
+    with pytest.raises(StorageError, match="cannot be read") as caught:
+        stage(server.url, tmp_path / "here", connections=2)
+    watch.join()
+    assert str(caught.value.path).startswith(f"{server.url}/")
+    server.closed.clear()
+    summary = stage(server.url, tmp_path / "here")
+    assert content(tmp_path / "here") == content(source)
+    assert summary.fetched < summary.bytes
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    limit = time.monotonic() + 30
+    while not condition() and time.monotonic() < limit:
+        time.sleep(0.005)
+
+
+def test_a_kill_in_the_middle_is_resumed(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    server.latency = 0.01
+    code = "import sys; from stoker.formats.remote.stage import stage; stage(*sys.argv[1:], connections=1)"
+    state = tmp_path / "here" / ".stoker-stage" / ".blocks"
+    child = subprocess.Popen([sys.executable, "-c", code, server.url, tmp_path / "here"])
+    # Blocks are as large as usual there: a whole file is one.
+    _until(lambda: state.exists() and any(state.read_bytes()))
+    os.kill(child.pid, signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    server.latency = 0.0
+    with pytest.raises(DatasetError, match="not a dataset"):
+        stoker.open(tmp_path / "here")
+    stage(server.url, tmp_path / "here")
+    assert content(tmp_path / "here") == content(source)
+
+
+def test_what_a_kill_left_is_verified(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    """Blocks that count as here and are not, as after a power cut, are found by the digest."""
+    server = serve(source)
+    server.corrupt = {"shard-00004-of-00005.tfrecord": 10**6}
+    with pytest.raises(StorageError):
+        stage(server.url, tmp_path / "here", connections=1)
+    server.corrupt = {}
+    state = np.memmap(tmp_path / "here" / ".stoker-stage" / ".blocks", np.uint8, "r+")
+    state[-20:] = 1
+    state.flush()
+    summary = stage(server.url, tmp_path / "here")
+    assert summary.repeated == 1
+    assert content(tmp_path / "here") == content(source)
+
+
+def test_staged_already(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    stage(server.url, tmp_path / "here")
+    assert stage(server.url, tmp_path / "here").fetched == 0
+    other = tmp_path / "other"
+    stoker.convert(Path(__file__).parents[2] / "examples" / "photos", other, shards=2)
+    with pytest.raises(DatasetError, match="another dataset in the folder"):
+        stage(other, tmp_path / "here")
+
+
+def test_limits(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(source)
+    manifest = stoker.open(source).manifest
+    two = manifest.index.bytes + sum(shard.bytes for shard in manifest.shards[:2])
+    with pytest.raises(ConfigError, match="2 of its 5 shards would fit") as caught:
+        stage(server.url, tmp_path / "here", limit=two)
+    assert caught.value.path == server.url
+    with pytest.raises(ConfigError, match="connections"):
+        stage(server.url, tmp_path / "here", connections=0)
+    usage = staging.shutil.disk_usage(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(staging.shutil, "disk_usage", lambda _: usage._replace(free=1000))
+        with pytest.raises(WriteError, match="1,000 are free"):
+            stage(server.url, tmp_path / "here")
+    stage(server.url, tmp_path / "here", limit="1GB")
+
+
+def test_a_server_without_ranges_is_named(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    server.ranges = False
+    with pytest.raises(StorageError, match="does not answer range requests") as caught:
+        stage(server.url, tmp_path / "here")
+    assert str(caught.value.path).startswith(server.url)
+
+
+def test_no_dataset_there(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    with pytest.raises(DatasetError, match=r"dataset\.json does not exist") as caught:
+        stage(f"{server.url}/nowhere", tmp_path / "here")
+    assert caught.value.path == f"{server.url}/nowhere"
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "dataset.json").write_text("{}")
+    with pytest.raises(DatasetError, match="no JSON object with a version"):
+        stage(tmp_path / "bad", tmp_path / "here")
+    server.stop()
+    with pytest.raises(StorageError, match="cannot be read"):
+        stage(server.url, tmp_path / "here")
+
+
+def test_two_at_once(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    server.latency = 0.02
+    first = threading.Thread(target=lambda: stage(server.url, tmp_path / "here"))
+    first.start()
+    _until((tmp_path / "here" / ".stoker-stage" / ".blocks").exists)
+    with pytest.raises(LockedError):
+        stage(server.url, tmp_path / "here")
+    first.join()
+    assert content(tmp_path / "here") == content(source)
