@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import os
 
     import numpy.typing as npt
+    import pyarrow.compute as pc
 
     from stoker.formats.samples import Samples
 
@@ -220,13 +221,22 @@ class Dataset:
             )
         return at if self._rows is None else self._rows[at]
 
-    def select(self, which: npt.ArrayLike) -> Dataset:
+    def select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
         """A dataset of some of the samples; shards are not touched.
 
         Args:
-            which: (N,) bool, a mask; or (M,) integers, positions in the order wanted, repeats allowed.
+            which: (N,) bool, a mask; or (M,) integers, positions in the order wanted, repeats allowed; or
+                a condition on the index's columns, of PyArrow (``pc.field("label") < 10``) or in words
+                (``"label < 10 and width >= 224"``, see :func:`stoker.formats.select.parse`).
+
+        Raises:
+            ConfigError: The mask or the positions do not fit, or the condition makes no sense here.
         """
         at = np.asarray(which)
+        if isinstance(which, str) or at.dtype == object:
+            from stoker.formats.select import matching
+
+            at = matching(self.index, which)[self.rows]
         if at.dtype == bool:
             if at.shape != (len(self),):
                 raise ConfigError(f"a mask must have one entry a sample, {len(self)}, not shape {at.shape}")
