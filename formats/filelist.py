@@ -1,8 +1,9 @@
 """A list of images as a source: CSV with a header line, JSON (an array of objects) or JSON Lines.
 
 Every entry has ``path`` and ``label``; whatever else it has becomes a column of the index: integers,
-floats, or text. A label is a number, or a name, and then the sorted names are the classes; in JSON
-it may be a list of either.
+floats, or text. A label is a number, or a name, and then the sorted names are the classes. Where images
+have several labels or none, JSON has lists of either in ``label``, and CSV has ``labels`` instead of
+``label``, with ``|`` between them.
 
 A relative path starts at the folder of the list and stays in it, links included: a list from
 somewhere else must not gather files that nobody meant. An absolute path says what it means and is
@@ -14,6 +15,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
@@ -22,14 +24,16 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
+from stoker.formats.annotations import MASK_COLUMNS, OBJECT_COLUMNS
 from stoker.formats.files import open_regular
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
 
 __all__ = ["Found", "find_files", "list_file"]
 
-_RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, "label", "row", "image"}
+_RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *OBJECT_COLUMNS, *MASK_COLUMNS, "label", "row", "image"}
 _LARGEST = 1 << 63
+_SEVERAL, _BETWEEN = "labels", "|"
 
 Entry = Mapping[str, Any]
 
@@ -75,7 +79,7 @@ def _fail(file: Path, message: str) -> NoReturn:
         message,
         path=file,
         hint="expected is CSV with a header line, a JSON array of objects, or JSON Lines, each with path "
-        "and label",
+        "and label; or a folder of classes, COCO's JSON object, or a folder of Pascal VOC or YOLO",
     )
 
 
@@ -105,9 +109,23 @@ def _read_csv(file: Path, text: str) -> list[Entry]:
         if row:
             entries.append(dict(zip(header, row, strict=True)))
     for name in header:
-        if name != "path":
+        if name not in ("path", _SEVERAL):
             _convert_column(entries, name)
+    if _SEVERAL in header:
+        if "label" in header:
+            _fail(file, "there are both a column label and a column labels")
+        _split_labels(entries)
     return entries
+
+
+def _split_labels(entries: list[Entry]) -> None:
+    """Make a list ``label`` of the text ``labels``, each label once; numbers where there is nothing else."""
+    parts = [[part.strip() for part in entry[_SEVERAL].split(_BETWEEN)] for entry in entries]
+    words = [list(dict.fromkeys(filter(None, some))) for some in parts]
+    numeric = all(re.fullmatch(r"[+-]?\d{1,18}", word) for some in words for word in some)
+    for entry, some in zip(entries, words, strict=True):
+        del entry[_SEVERAL]  # type: ignore[attr-defined]  # these are dicts of our own
+        entry["label"] = list(map(int, some)) if numeric else some  # type: ignore[index]  # likewise
 
 
 def _convert_column(entries: list[Entry], name: str) -> None:

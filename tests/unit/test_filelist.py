@@ -75,6 +75,18 @@ def test_several_labels(folder: Path) -> None:
     assert listing.labels.to_pylist() == [[1, 0], [1]]
 
 
+def test_several_labels_in_csv(folder: Path) -> None:
+    text = "path,labels,camera\nimages/0.jpg,sea | boat|sea,a\nimages/1.jpg,,b\nimages/2.jpg,sea,a\n"
+    listing = listed(folder, text)
+    assert listing.classes == ("boat", "sea")
+    assert listing.labels is not None
+    assert listing.labels.to_pylist() == [[1, 0], [], [1]]
+    assert sorted(listing.columns) == ["camera"]
+    numbers = listed(folder, "path,labels\nimages/0.jpg,3|-1\nimages/1.jpg,7\n")
+    assert numbers.labels is not None
+    assert (numbers.labels.to_pylist(), numbers.classes) == ([[3, -1], [7]], ())
+
+
 def test_paths_may_not_leave_the_folder(folder: Path) -> None:
     inner = folder / "images"
     (inner / "link.jpg").symlink_to("../../etc/hostname")
@@ -117,6 +129,8 @@ def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
         (".csv", "path,label,label\n", "same name"),
         (".csv", 'path,label\n"images/0.jpg,a\n', "cannot be parsed"),
         (".csv", "path,label,crc\nimages/0.jpg,a,1\n", "crc"),
+        (".csv", "path,label,object_boxes\nimages/0.jpg,a,1\n", "object_boxes"),
+        (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "both a column label and"),
         (".json", "{}", "no array"),
         (".json", "[" * 100_000, "cannot be parsed"),
         (".json", '[{"path": "images/0.jpg", "label": 1.5}]', "neither number nor name"),

@@ -1,5 +1,6 @@
 """Planning: splits, order, shards, fingerprints."""
 
+import dataclasses
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,15 @@ class TestSplits:
         labels = pa.array([[0, 1]] * 10 + [[1]] * 10, pa.large_list(pa.int64()))
         listing = Listing(named.root, named.keys, named.sizes, named.modified, labels, named.classes)
         assert sorted(key[0] for key in split_keys(listing, val=Fraction(1, 5))["val"]) == [*"aabb"]
+
+    def test_those_without_a_label_are_divided_among_themselves(self) -> None:
+        named = make_listing({"a": 10, "b": 20})
+        labels = pa.array([[1]] * 10 + [[]] * 20, pa.large_list(pa.int64()))
+        for classes in (named.classes, ()):
+            listing = dataclasses.replace(named, labels=labels, classes=classes)
+            found = split_keys(listing, val=Fraction(1, 5))
+            assert sorted(key[0] for key in found["val"]) == [*"aabbbb"]
+        assert len(split_keys(dataclasses.replace(named, labels=None), val=Fraction(1, 5))["val"]) == 6
 
 
 class TestOrder:
