@@ -71,7 +71,7 @@ class Loader(ABC):
         """Free threads and memory."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Start the next pass; one that is still running is ended."""
+        """Start the next pass; one that is still running is ended, and begun again if it gave no batch."""
         if os.getpid() != self._process:
             raise LoaderClosedError(
                 "this loader was made in another process, whose threads a fork does not copy",
@@ -80,6 +80,8 @@ class Loader(ABC):
         self._end_pass()
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new one.")
+        if self._progress and not self._progress.received:
+            self._next = self._progress.state(self._identity)  # somebody tried if it can be iterated
         state, self._next = self._next, State(self._next.epoch + 1, 0, self._identity)
         schedule: Steps = self._schedule(state.epoch, state.position)
         self._progress = Progress(state.epoch, schedule)

@@ -9,10 +9,11 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, Resize
+from stoker.errors import CheckpointError
 
 tf = pytest.importorskip("tensorflow")
 
-from stoker.pipeline.adapters.tensorflow import tf_dataset  # noqa: E402 - only where the package is installed
+from stoker.pipeline.adapters.tensorflow import LoaderState, tf_dataset  # noqa: E402 - only where installed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -95,6 +96,40 @@ def test_the_tf_data_view(thumbnails: Path) -> None:
             for batch, expected in zip(view, other, strict=True):
                 for found, column in zip(batch, expected, strict=True):
                     assert np.array_equal(found.numpy(), column.numpy())
+
+
+def test_a_look_into_the_tf_data_view_uses_up_no_epoch(thumbnails: Path) -> None:
+    with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
+        view = tf_dataset(loader)
+        for _ in view.take(1):
+            pass
+        for (_, labels), (_, expected) in zip(view, other, strict=True):
+            assert np.array_equal(labels, expected)
+        assert loader.state_dict()["epoch"] == 1
+
+
+def test_the_tf_data_view_reads_no_batch_ahead_and_is_taken_up_anywhere(
+    thumbnails: Path, tmp_path: Path
+) -> None:
+    with load(thumbnails, shuffle=True) as loader:
+        batches = iter(tf_dataset(loader))
+        next(batches), next(batches)
+        assert loader.state_dict()["position"] == 32
+        path = tf.train.Checkpoint(loader=LoaderState(loader)).save(tmp_path / "checkpoint")
+        expected = [labels.numpy().tolist() for _, labels in batches]
+    with load(thumbnails, shuffle=True) as loader:
+        tf.train.Checkpoint(loader=LoaderState(loader)).restore(path).assert_consumed()
+        view = tf_dataset(loader)
+        assert view.cardinality() == tf.data.UNKNOWN_CARDINALITY
+        assert [labels.numpy().tolist() for _, labels in view] == expected
+        assert len(list(view)) == 4
+
+
+def test_a_checkpoint_of_another_loader_is_refused(thumbnails: Path, tmp_path: Path) -> None:
+    with load(thumbnails, shuffle=True) as loader, load(thumbnails, seed=1, shuffle=True) as other:
+        path = tf.train.Checkpoint(loader=LoaderState(loader)).save(tmp_path / "checkpoint")
+        with pytest.raises(CheckpointError, match="seed was 0 and is 1"):
+            tf.train.Checkpoint(loader=LoaderState(other)).restore(path)
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])

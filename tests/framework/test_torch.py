@@ -97,6 +97,34 @@ def test_the_iterable_dataset_view(thumbnails: Path) -> None:
                 assert torch.equal(labels, expected_labels)
 
 
+def test_whoever_tries_if_it_can_be_iterated_uses_up_no_epoch(thumbnails: Path) -> None:
+    with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
+        for epoch in range(2):
+            iter(loader)
+            assert loader.state_dict()["epoch"] == epoch
+            for (_, labels), (_, expected) in zip(loader, other, strict=True):
+                assert torch.equal(labels, expected)
+
+
+def test_a_look_at_the_first_batch_of_a_view_uses_up_no_epoch(thumbnails: Path) -> None:
+    with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
+        view = iterable_dataset(loader)
+        for _ in range(2):
+            next(iter(view))
+            for (_, labels), (_, expected) in zip(view, other, strict=True):
+                assert torch.equal(labels, expected)
+        second = next(iter(loader)), next(iter(view))  # moved by hand in between, it goes on from there
+        assert loader.state_dict()["epoch"] == 3
+        assert not torch.equal(second[0].label, second[1].label)
+
+
+def test_a_view_of_an_epoch_of_one_batch_goes_on_to_the_next(thumbnails: Path) -> None:
+    with load(thumbnails, shuffle=True, batch_size=64) as loader:
+        view = iterable_dataset(loader)
+        first, second = next(iter(view)), next(iter(view))
+    assert not torch.equal(first.label, second.label)
+
+
 def test_workers_of_torch_are_refused(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with load(thumbnails) as loader:
         monkeypatch.setattr(torch.utils.data, "get_worker_info", object)
