@@ -1,0 +1,71 @@
+"""Real processes, each told its rank by a launcher: together they receive every sample once."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = Path(__file__).parent / "programs" / "epoch_rows.py"
+MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+
+# What horovodrun and srun tell each of two processes on one machine.
+ENVIRONMENTS = {
+    "Horovod": {
+        "HOROVOD_RANK": "{rank}",
+        "HOROVOD_SIZE": "2",
+        "HOROVOD_LOCAL_RANK": "{rank}",
+        "HOROVOD_LOCAL_SIZE": "2",
+    },
+    "Slurm": {
+        "SLURM_PROCID": "{rank}",
+        "SLURM_STEP_NUM_TASKS": "2",
+        "SLURM_LOCALID": "{rank}",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+    },
+}
+
+
+def check(found: list[Any], source: str) -> None:
+    found.sort(key=lambda one: one["rank"])
+    assert [one["rank"] for one in found] == list(range(len(found)))
+    assert {one["source"] for one in found} == {source}
+    assert {one["world_size"] for one in found} == {one["local_world_size"] for one in found} == {len(found)}
+    assert len({len(one["rows"]) for one in found}) == 1
+    assert sorted(row for one in found for batch in one["rows"] for row in batch) == list(range(61))
+
+
+@pytest.mark.parametrize("source", list(ENVIRONMENTS))
+def test_processes_with_the_environment_of_a_launcher(thumbnails: Path, source: str) -> None:
+    processes = [
+        subprocess.Popen(
+            [sys.executable, PROGRAM, thumbnails],
+            env=os.environ | {name: value.format(rank=rank) for name, value in ENVIRONMENTS[source].items()},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    check([json.loads(output) for output in outputs], source)
+
+
+@pytest.mark.skipif(MPIRUN is None, reason="mpirun is neither in this environment (openmpi) nor on the path")
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_processes_under_mpirun(thumbnails: Path, ranks: int) -> None:
+    launcher = [str(MPIRUN), "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
+    done = subprocess.run(
+        [*launcher, sys.executable, PROGRAM, thumbnails],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    check([json.loads(line) for line in done.stdout.splitlines()], "Open MPI")
