@@ -156,6 +156,8 @@ def around(
     }
     if labels is not None:
         features["image/class/label"] = labels
+        if classes:
+            features["image/class/text"] = [classes[label].encode() for label in labels]
     if sample.objects is not None:
         features |= object_features(sample.objects, image.height, image.width, classes, keypoints)
     if sample.mask is not None:

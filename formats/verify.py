@@ -20,12 +20,14 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError
+from stoker.formats.annotations import MASK_COLUMNS
 from stoker.formats.containers import container
 from stoker.formats.dataset import open_index
 from stoker.formats.files import file_digest, open_regular, read_at
 from stoker.formats.header import open_image, read_header
 from stoker.formats.manifest import INDEX_NAME, Manifest
 from stoker.formats.samples import Codec
+from stoker.formats.verify_annotations import mask_problem, object_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -204,8 +206,9 @@ def _verify_file(manifest: Manifest, files: list[Path], number: int) -> list[Pro
 
 @dataclass(frozen=True)
 class _Rows:
-    """Some rows of the index: their columns, and for decoding what images they are."""
+    """Some rows of the index: where something lies, and for decoding what images they are."""
 
+    what: str
     shard: npt.NDArray[np.int32]
     record: npt.NDArray[np.int64]
     offset: npt.NDArray[np.int64]
@@ -213,28 +216,41 @@ class _Rows:
     crc: npt.NDArray[np.uint32]
     images: Samples | None
 
+    @classmethod
+    def of(
+        cls, what: str, index: Index, rows: range, place: tuple[str, ...], images: Samples | None
+    ) -> _Rows:
+        """What lies where the columns ``place`` say: offset, length and crc."""
+        names = dict(zip(("offset", "length", "crc"), place, strict=True), shard="shard", record="record")
+        columns = {name: index.column(column)[rows.start : rows.stop] for name, column in names.items()}
+        return cls(what=what, images=images, **columns)
+
 
 def _verify_rows(
     manifest: Manifest, files: list[Path], index: Index, rows: range, decode: bool
 ) -> list[Problem]:
-    """Checksum, and decodability if asked, of the payloads of some rows."""
-    names = ("shard", "record", "offset", "length", "crc")
-    some = _Rows(
-        **{name: index.column(name)[rows.start : rows.stop] for name in names},
-        images=index.samples(rows) if decode and manifest.kind == "image" else None,
-    )
-    bad: dict[int, str] = {}
+    """Checksums, and decodability if asked, of payloads and masks of some rows; and their objects."""
+    images = index.samples(rows) if decode and manifest.kind == "image" else None
+    payloads = _Rows.of("payload", index, rows, ("offset", "length", "crc"), images)
+    problems = list(_verify_places(files, payloads))
+    if "mask_offset" in index.types:
+        problems += _verify_places(files, _Rows.of("mask", index, rows, tuple(MASK_COLUMNS), images))
+    problems += object_problems(index, rows, manifest)
+    shards = dict(enumerate(shard.name for shard in manifest.shards))
+    return [
+        Problem(message, shards.get(int(payloads.shard[i])), int(payloads.record[i]), _key(index, rows[i]))
+        for i, message in sorted(problems)
+    ]
+
+
+def _verify_places(files: list[Path], some: _Rows) -> Iterator[tuple[int, str]]:
+    """Those of the rows of which something is not intact, and what."""
     for number in np.unique(some.shard).tolist():
         which = np.flatnonzero(some.shard == number)
         if 0 <= number < len(files):
-            bad.update(_verify_payloads(files[number], which, some))
-        else:
-            bad.update((i, f"the index names shard {number} of {len(files)}") for i in which.tolist())
-    shards = dict(enumerate(shard.name for shard in manifest.shards))
-    return [
-        Problem(bad[i], shards.get(int(some.shard[i])), int(some.record[i]), _key(index, rows[i]))
-        for i in sorted(bad)
-    ]
+            yield from _verify_payloads(files[number], which, some)
+        elif some.what == "payload":
+            yield from ((i, f"the index names shard {number} of {len(files)}") for i in which.tolist())
 
 
 def _verify_payloads(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> Iterator[tuple[int, str]]:
@@ -248,8 +264,8 @@ def _verify_payloads(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
                     continue
                 data = read_at(descriptor, offset, length)
                 if crc32c(data) != rows.crc[i]:
-                    yield i, "the payload's checksum does not match"
-                elif rows.images is not None and (message := _decode(data, rows.images, i)) is not None:
+                    yield i, f"the {rows.what}'s checksum does not match"
+                elif rows.images is not None and (message := _DECODE[rows.what](data, rows.images, i)):
                     yield i, message
     except OSError as error:
         # A file that cannot be opened at all is reported once, by _verify_file.
@@ -279,6 +295,14 @@ def _decode(data: bytes, images: Samples, i: int) -> str | None:
     if found != (images.codec[i], height, width, images.orientation[i]):
         return f"the image is {header.width} x {header.height}, not as the index says"
     return None
+
+
+def _decode_mask(data: bytes, images: Samples, i: int) -> str | None:
+    """What is wrong with an intact mask, or None."""
+    return mask_problem(data, (int(images.height[i]), int(images.width[i])))
+
+
+_DECODE = {"payload": _decode, "mask": _decode_mask}
 
 
 def _key(index: Index, row: int) -> str | None:
