@@ -217,7 +217,7 @@ class ImageLoader(Loader):
         Raises:
             CheckpointError: The state belongs to another dataset or configuration; says what differs.
         """
-        super().load_state_dict(in_epochs_of(self._samples, state) if self._is_stream else state)
+        super().load_state_dict(in_epochs_of(self._samples, state))
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
         ranks = self._ranks

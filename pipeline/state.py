@@ -72,22 +72,22 @@ class State:
 
 
 def in_epochs_of(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The state of a stream, which says how many samples its epochs had, for epochs of ``samples``.
+    """A state that says how many samples its epochs had, for epochs of ``samples``; others as they are.
+
+    Of a stream any length of epochs is the same stream, and only its place in it matters.
 
     Raises:
-        CheckpointError: It is no state of a stream.
+        CheckpointError: What it says is no number.
     """
     if not isinstance(state, Mapping) or "samples_per_epoch" not in state:
+        return state
+    plain = dict(state)
+    numbers = (plain.pop("samples_per_epoch"), plain.get("epoch"), plain.get("position"))
+    if any(type(number) is not int or number < 0 for number in numbers) or not numbers[0]:
         raise CheckpointError(
-            "this is no state of a stream",
-            hint="Pass what state_dict() of a loader with steps_per_epoch returned.",
+            f"samples_per_epoch, epoch and position must be whole numbers from 0, found {numbers}"
         )
-    plain = {name: value for name, value in state.items() if name != "samples_per_epoch"}
-    before = state["samples_per_epoch"]
-    numbers = (before, plain.get("epoch"), plain.get("position"))
-    if any(type(number) is not int for number in numbers) or before < 1:
-        raise CheckpointError(f"samples_per_epoch must be a whole number from 1, found {before!r}")
-    if before == samples:
-        return plain
-    epoch, position = divmod(plain["epoch"] * before + plain["position"], samples)
-    return {**plain, "epoch": epoch, "position": position}
+    before, epoch, position = numbers
+    if before != samples:
+        plain["epoch"], plain["position"] = divmod(epoch * before + position, samples)
+    return plain
