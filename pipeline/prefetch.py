@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from stoker.pipeline.stats import Clock
 
-__all__ = ["Prefetcher", "Stage"]
+__all__ = ["Prefetcher", "Stage", "stopping"]
 
 # The shortest sleep: it hands the interpreter to the consumer that has been waiting for the batch, and
 # would else get it 5 ms later (sys.getswitchinterval), after the next batch has been planned.
@@ -140,6 +140,12 @@ def _stop_all() -> None:
 
 
 os.register_at_fork(after_in_child=_running.clear)
+
+
+def stopping() -> bool:
+    """Whether the prefetcher whose thread asks is being stopped: what it waits for is not wanted any more."""
+    line = _running.get(threading.current_thread())
+    return line is not None and line.stopped.is_set()
 
 
 def _run(stages: Iterator[Stage[T]], line: _Line[T], clock: Clock) -> None:
