@@ -1,0 +1,218 @@
+"""Boxes, masks and keypoints checked by drawing: what marks an object in the image is found where it went.
+
+The red channel of each image holds a bright rectangle, green and blue a blob each, at the left and the
+right hand. Random chains of geometry are drawn, executed by the engines, and the marks are looked for
+in the pixels.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker import _native
+from stoker.augment import (
+    CenterCrop,
+    ImageParams,
+    Pad,
+    RandomAffine,
+    RandomCrop,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomPerspective,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomShortestSize,
+    RandomVerticalFlip,
+    RandomZoomOut,
+    Resize,
+    ScaleJitter,
+    Transform,
+    compile_image,
+)
+from stoker.augment.boxes import Objects
+from stoker.augment.geometry import mirrored, transform_boxes, transform_keypoints, transform_mask
+from stoker.augment.segments import encode_runs, transform_segments
+from stoker.formats.samples import Codec, Samples
+from stoker.pipeline.engines.base import Output, Work
+from stoker.pipeline.engines.make import executes, make_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+N = 3
+HEIGHT, WIDTH = 110, 140
+BLOB = 5
+SWAP = [1, 0]
+Boxes = Any
+
+sides = st.integers(60, 90)
+flips = st.builds(RandomHorizontalFlip) | st.builds(RandomVerticalFlip)
+upright = st.one_of(
+    flips,
+    st.builds(Resize, st.integers(60, 150)),
+    st.builds(CenterCrop, st.tuples(st.integers(50, 160), st.integers(50, 160))),
+    st.builds(Pad, st.integers(0, 20)),
+    st.builds(RandomZoomOut, side_range=st.just((1.0, 1.6))),
+    st.builds(RandomIoUCrop, sampler_options=st.just((0.0, 0.1, 2.0))),
+    st.builds(ScaleJitter, st.just(120), st.just((0.7, 1.5))),
+    st.builds(RandomShortestSize, st.just((80, 100, 130))),
+)
+settling = st.one_of(
+    st.builds(Resize, st.tuples(sides, sides)),
+    st.builds(RandomResizedCrop, st.tuples(sides, sides), st.just((0.4, 1.0))),
+    st.builds(RandomCrop, st.tuples(sides, sides), pad_if_needed=st.just(True)),
+    st.builds(CenterCrop, st.tuples(sides, sides)),
+)
+turning = st.one_of(
+    st.builds(RandomRotation, st.integers(0, 180)),
+    st.builds(RandomAffine, st.just(30), st.just((0.1, 0.2)), st.just((0.8, 1.3)), st.just(15)),
+    st.builds(RandomPerspective, st.sampled_from([0.2, 0.4]), st.just(1.0)),
+)
+
+
+@st.composite
+def chains(draw: st.DrawFn) -> list[Transform]:
+    """Geometry before an image has its size, the size, and flips and perhaps a warp after it."""
+    before = draw(st.lists(upright, max_size=3))
+    after = draw(st.lists(flips, max_size=2))
+    warp = draw(st.lists(turning, max_size=1))
+    return [*before, draw(settling), *after, *warp, *draw(st.lists(flips, max_size=1))]
+
+
+def scene(seed: int) -> tuple[Any, Boxes, Any]:
+    """N images, (N, H, W, 3), the boxes of their rectangles, (N, 4), and their keypoints, (N, 2, 3)."""
+    rng = np.random.default_rng(seed)
+    low = rng.integers(8, (80, 60), (N, 2))
+    high = np.minimum(low + rng.integers(25, 60, (N, 2)), (WIDTH - 4, HEIGHT - 4))
+    center = rng.integers(15, (WIDTH - 15, HEIGHT - 15), (N, 2, 2))
+    images = np.zeros((N, HEIGHT, WIDTH, 3), np.uint8)
+    for image, (x0, y0), (x1, y1), points in zip(images, low, high, center, strict=True):
+        image[y0:y1, x0:x1, 0] = 255
+        for channel, (x, y) in enumerate(points.tolist(), 1):
+            image[y - BLOB : y + BLOB, x - BLOB : x + BLOB, channel] = 255
+    visible = np.full((N, 2, 1), 2)
+    return images, np.concatenate((low, high), axis=1), np.concatenate((center, visible), axis=2)
+
+
+def run(engine: str, images: Any, params: ImageParams, folder: Path) -> Any:
+    """Have the images executed: (N, H, W, 3) uint8."""
+    path = folder / "shard"
+    payloads = [image.tobytes() for image in images]
+    path.write_bytes(b"".join(payloads))
+    size = len(payloads[0])
+    samples = Samples(
+        row=np.arange(N),
+        shard=np.zeros(N, np.int32),
+        record=np.arange(N),
+        offset=np.arange(N) * size,
+        length=np.full(N, size),
+        crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
+        codec=np.full(N, Codec.RAW, np.uint8),
+        height=np.full(N, HEIGHT, np.int32),
+        width=np.full(N, WIDTH, np.int32),
+        orientation=np.ones(N, np.uint8),
+    )
+    fixed = {"num_threads": 1, "depth": 1, "max_pixels": 10**7, "verify": True, "mapped": True}
+    made = make_engine(engine, "cpu", [str(path)], [size * N], Output("uint8", "NHWC"), batch_size=N, **fixed)
+    made.submit(Work(samples, params))
+    result = made.collect()
+    made.close()
+    assert not result.status.any(), result.reason
+    return np.asarray(result.images)
+
+
+def around(bright: Any) -> Any:
+    """XYXY of the pixels that are set."""
+    rows, columns = np.nonzero(bright)
+    return np.array((columns.min(), rows.min(), columns.max() + 1, rows.max() + 1))
+
+
+def centroid(channel: Any) -> Any:
+    rows, columns = np.indices(channel.shape) + 0.5
+    return np.array(((columns * channel).sum(), (rows * channel).sum())) / channel.sum(dtype=float)
+
+
+def draw_params(transforms: Sequence[Transform], boxes: Boxes, seed: int) -> ImageParams:
+    objects = Objects(boxes.astype(np.float64), np.arange(N))
+    plan = compile_image(transforms)
+    return plan.draw(np.full(N, HEIGHT), np.full(N, WIDTH), np.arange(N), seed, 0, objects=objects)
+
+
+def check_boxes(params: ImageParams, boxes: Boxes, images: Any) -> None:
+    moved, keep = transform_boxes(params, boxes, np.arange(N))
+    # A sharp tip of a turned rectangle covers no pixel by half: a trace of it must do.
+    trace = 127 if params.warp is None else 8
+    for i in range(N):
+        red = images[i, ..., 0]
+        if not keep[i] and params.window is None:
+            assert not (red > trace).any()
+        elif keep[i] and (moved[i, 2:] - moved[i, :2]).min() > 4:
+            outwards = np.array((-1, -1, 1, 1))
+            place, core, hull = (outwards * box for box in (moved[i], around(red > 127), around(red > trace)))
+            assert (core - 1 <= place).all()
+            assert (place <= hull + 1).all()
+
+
+def check_masks(params: ImageParams, boxes: Boxes, images: Any) -> None:
+    moved, keep = transform_boxes(params, boxes, np.arange(N))
+    left, top, right, bottom = boxes.T
+    outlines = np.stack((left, top, right, top, right, bottom, left, bottom), axis=1).reshape(N, 4, 2)
+    whole = np.zeros((N, HEIGHT, WIDTH), np.uint8)
+    for mask, (x0, y0, x1, y1) in zip(whole, boxes.tolist(), strict=True):
+        mask[y0:y1, x0:x1] = 1
+    size = np.full(N, HEIGHT), np.full(N, WIDTH)
+    polygons = transform_segments(params, np.arange(N), *size, polygons=[[outline] for outline in outlines])
+    runs = transform_segments(params, np.arange(N), *size, runs=[encode_runs(mask) for mask in whole])
+    for i in range(N):
+        segmentation = transform_mask(params, i, whole[i], ignore=0)
+        np.testing.assert_array_equal(runs[i], segmentation)
+        perimeter = 2 * (moved[i, 2:] - moved[i, :2]).sum()
+        for mask in (polygons[i], segmentation):
+            if keep[i]:
+                assert (mask != (images[i, ..., 0] > 127)).sum() <= 0.6 * perimeter + 4
+
+
+def check_keypoints(params: ImageParams, keypoints: Any, images: Any) -> None:
+    moved = transform_keypoints(params, keypoints, np.arange(N), SWAP)
+    reach = BLOB * np.array([(-1, -1, 0), (1, -1, 0), (1, 1, 0), (-1, 1, 0)])
+    turned = mirrored(params)
+    for k in range(2):
+        corners = transform_keypoints(params, keypoints[:, k, None] + reach, np.arange(N))
+        for i in np.flatnonzero((corners[..., 2] > 0).all(axis=1)):
+            place = moved[i, SWAP[k] if turned[i] else k]
+            assert place[2] == 2
+            np.testing.assert_allclose(place[:2], centroid(images[i, ..., 1 + k]), atol=1)
+
+
+@settings(max_examples=40)
+@given(chain=chains(), seed=st.integers(0, 1000))
+@pytest.mark.parametrize("engine", ["reference", "native"])
+def test_marks_are_found_where_their_labels_are(
+    engine: str, chain: list[Transform], seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    images, boxes, keypoints = scene(seed)
+    params = draw_params(chain, boxes, seed)
+    if not executes(engine, params.needs()):
+        return
+    made = run(engine, images, params, tmp_path_factory.getbasetemp())
+    check_boxes(params, boxes, made)
+    check_masks(params, boxes, made)
+    check_keypoints(params, keypoints, made)
+
+
+def test_what_is_erased_keeps_its_labels(tmp_path: Path) -> None:
+    images, boxes, keypoints = scene(0)
+    plain = draw_params([Resize((80, 90))], boxes, 0)
+    erased = draw_params([Resize((80, 90)), RandomErasing(1, (0.3, 0.5), value=9)], boxes, 0)
+    for function, labels in ((transform_boxes, boxes), (transform_keypoints, keypoints)):
+        for a, b in zip(*(function(p, labels, np.arange(N)) for p in (plain, erased)), strict=True):
+            np.testing.assert_array_equal(a, b)
+    changed = run("reference", images, erased, tmp_path) != run("reference", images, plain, tmp_path)
+    assert changed.any(axis=(1, 2, 3)).all()
