@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     Blocks = npt.NDArray[np.int64]
 
-__all__ = ["BLOCK_BYTES", "BlockFiles", "runs_of"]
+__all__ = ["BLOCK_BYTES", "BlockFiles"]
 
 BLOCK_BYTES = 256 << 10
 """Small enough that a sample brings little else along, large enough to be worth a round trip."""
@@ -91,6 +91,17 @@ class BlockFiles:
         absent: Blocks = blocks[self._state[blocks] == 0]
         return absent
 
+    def runs(self, blocks: Blocks, longest: int) -> list[tuple[int, int]]:
+        """Ascending blocks as runs of neighbours in one file, (first, last + 1).
+
+        Args:
+            blocks: (M,) int64.
+            longest: Most bytes of a run.
+        """
+        parts = np.split(blocks, np.flatnonzero(np.isin(blocks, self.first)))
+        most = max(1, longest // self.block_bytes)
+        return [run for part in parts for run in _neighbours(part, most)]
+
     def of_file(self, file: int) -> Blocks:
         """(M,) int64, all blocks of a file."""
         return np.arange(self.first[file], self.first[file + 1])
@@ -127,7 +138,7 @@ class BlockFiles:
         fetched = 0
         with self._fetching(low, high):
             wanted = np.arange(low, high)
-            for start, stop in runs_of(wanted if anew else self.missing(wanted), high - low):
+            for start, stop in _neighbours(wanted if anew else self.missing(wanted), high - low):
                 begin = (start - base) * self.block_bytes
                 data = read(file, begin, min((stop - base) * self.block_bytes, size))
                 self._write(file, begin, data)
@@ -153,7 +164,7 @@ class BlockFiles:
         """Have nobody evict these blocks, whether they are here or not."""
         with self._guard:
             self._pins[blocks] += 1
-            for low, high in runs_of(blocks[self._pins[blocks] == 1], 1 << 30):
+            for low, high in _neighbours(blocks[self._pins[blocks] == 1]):
                 self._lock(fcntl.F_RDLCK, low, high, wait=True)
 
     def unpin(self, blocks: Blocks) -> None:
@@ -162,7 +173,7 @@ class BlockFiles:
             if self._descriptor < 0:
                 return
             self._pins[blocks] -= 1
-            for low, high in runs_of(blocks[self._pins[blocks] == 0], 1 << 30):
+            for low, high in _neighbours(blocks[self._pins[blocks] == 0]):
                 self._lock(fcntl.F_UNLCK, low, high)
 
     def evict(self, excess: int, last_use: npt.NDArray[np.int64]) -> int:
@@ -188,9 +199,13 @@ class BlockFiles:
                     freed += self.block_bytes
         return freed
 
+    def check_evictable(self) -> None:
+        """ConfigError where the file system cannot free parts of a file."""
+        _punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
+
     def _punch(self, block: int) -> None:
         file = int(np.searchsorted(self.first, block, "right")) - 1
-        punch_hole(self.paths[file], (block - int(self.first[file])) * self.block_bytes, self.block_bytes)
+        _punch_hole(self.paths[file], (block - int(self.first[file])) * self.block_bytes, self.block_bytes)
 
     @contextmanager
     def _fetching(self, low: int, high: int) -> Iterator[None]:
@@ -217,19 +232,16 @@ class BlockFiles:
         return True
 
 
-def runs_of(blocks: Blocks, longest: int) -> list[tuple[int, int]]:
-    """Ascending blocks as runs of neighbours, (first, last + 1), none longer than ``longest``."""
+def _neighbours(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
+    """Ascending blocks as runs, (first, last + 1), none longer than ``longest``."""
     if not len(blocks):
         return []
-    breaks = np.flatnonzero(np.diff(blocks) != 1) + 1
-    runs = []
-    for part in np.split(blocks, breaks):
-        low, high = int(part[0]), int(part[-1]) + 1
-        runs += [(start, min(start + longest, high)) for start in range(low, high, longest)]
-    return runs
+    parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1)
+    spans = [(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return [(at, min(at + longest, high)) for low, high in spans for at in range(low, high, longest)]
 
 
-def punch_hole(path: Path, offset: int, length: int) -> None:
+def _punch_hole(path: Path, offset: int, length: int) -> None:
     """Give the disk space of a part of a file back; it reads as zeros then.
 
     Raises:
@@ -253,6 +265,7 @@ def _make_sparse(path: Path, size: int) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         if os.fstat(descriptor).st_size != size:
+            os.ftruncate(descriptor, 0)  # of blocks of another size, or not ours
             os.ftruncate(descriptor, size)
     finally:
         os.close(descriptor)

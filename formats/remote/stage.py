@@ -24,16 +24,16 @@ from stoker.formats.publish import (
     sync_folder,
     write_durably,
 )
-from stoker.formats.remote.blocks import BlockFiles, runs_of
+from stoker.formats.remote.blocks import BlockFiles
 from stoker.formats.remote.dataset import open_remote
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from stoker.formats.remote.dataset import RemoteDataset, RemoteFile
 
-__all__ = ["StageSummary", "stage"]
+__all__ = ["FileFetcher", "StageSummary", "no_progress", "stage"]
 
 _STATE_NAME = ".stoker-stage"
 _PLAN = "fingerprint"
@@ -105,18 +105,18 @@ def stage(
             fetched, repeated = 0, 0
             if not _is_here(remote, target):
                 state = _enter(remote, target)
-                staging = _Staging(remote, target, state, stop)
-                try:
-                    staging.run(connections, progress or _no_progress)
-                finally:
-                    staging.close()
+                fetcher = FileFetcher(remote, (remote.index, *remote.shards), target, state, stop)
+                fetcher.run(connections, progress or no_progress)
+                for name, content in remote.small_files().items():
+                    write_durably(target / name, content)
+                write_durably(target / MANIFEST_NAME, remote.manifest.to_json().encode())
                 remove(state)
-                fetched, repeated = staging.fetched, staging.repeated
+                fetched, repeated = fetcher.fetched, fetcher.repeated
     seconds = time.monotonic() - started
     return StageSummary(target, remote.size, fetched, seconds, fetched / seconds, repeated)
 
 
-def _no_progress(done: int, total: int) -> None:
+def no_progress(done: int, total: int) -> None:
     """Nobody wants to know."""
 
 
@@ -167,15 +167,31 @@ def _enter(remote: RemoteDataset, target: Path) -> Path:
     return state
 
 
-class _Staging:
-    """Fetches the files of a dataset that are missing."""
+class FileFetcher:
+    """Fetches files of a dataset, in blocks at the same time, and checks them.
 
-    def __init__(self, remote: RemoteDataset, target: Path, state: Path, stop: threading.Event) -> None:
+    Args:
+        remote: The dataset.
+        files: Which of its files; those that are in ``target`` are not fetched.
+        target: Folder that they get to when they are whole.
+        state: Folder in which they grow; what is there of a run that was killed is made use of.
+        stop: Set when fetching ends early.
+    """
+
+    def __init__(
+        self,
+        remote: RemoteDataset,
+        files: Sequence[RemoteFile],
+        target: Path,
+        state: Path,
+        stop: threading.Event,
+    ) -> None:
         self._remote = remote
         self._target = target
         self._stop = stop
-        self._files = (remote.index, *remote.shards)
-        for file in self._files:
+        self._files = files
+        self._size = sum(file.size for file in files)
+        for file in files:
             (state / file.name).parent.mkdir(parents=True, exist_ok=True)
             (target / file.name).parent.mkdir(parents=True, exist_ok=True)
         names, sizes = [file.name for file in self._files], [file.size for file in self._files]
@@ -185,11 +201,11 @@ class _Staging:
         self.fetched = 0
         self.repeated = 0
 
-    def close(self) -> None:
-        self._blocks.close()
-
     def run(self, connections: int, progress: Callable[[int, int], None]) -> None:
-        """Fetch, check and publish."""
+        """Fetch and check.
+
+        Raises: As :func:`stage`.
+        """
         with (
             ThreadPoolExecutor(connections, thread_name_prefix="stoker-stage") as fetchers,
             ThreadPoolExecutor(2, thread_name_prefix="stoker-check") as checkers,
@@ -201,9 +217,8 @@ class _Staging:
                 for pool in (fetchers, checkers):
                     pool.shutdown(wait=True, cancel_futures=True)
                 raise
-        for name, content in self._remote.small_files().items():
-            write_durably(self._target / name, content)
-        write_durably(self._target / MANIFEST_NAME, self._remote.manifest.to_json().encode())
+            finally:
+                self._blocks.close()
 
     def _fetch_all(
         self,
@@ -233,8 +248,7 @@ class _Staging:
         missing = self._blocks.missing(blocks)
         with self._guard:
             self._done += (len(blocks) - len(missing)) * self._blocks.block_bytes
-        longest = _REQUEST_BYTES // self._blocks.block_bytes
-        return [pool.submit(self._fill, low, high) for low, high in runs_of(missing, longest)]
+        return [pool.submit(self._fill, *run) for run in self._blocks.runs(missing, _REQUEST_BYTES)]
 
     def _fill(self, low: int, high: int) -> None:
         size = self._blocks.fill(low, high, self._read)
@@ -263,7 +277,7 @@ class _Staging:
             done, left = wait(left, timeout=_TICK, return_when=FIRST_COMPLETED)
             for future in done:
                 future.result()
-            progress(min(self._done, self._remote.size), self._remote.size)
+            progress(min(self._done, self._size), self._size)
 
     def _settle(self, number: int) -> None:
         """Compare a file with its digest, fetch it again where they differ, and move it to its place."""
@@ -276,10 +290,8 @@ class _Staging:
             with self._guard:
                 self.repeated += 1
                 self._done -= file.size
-            for low, high in runs_of(
-                self._blocks.of_file(number), _REQUEST_BYTES // self._blocks.block_bytes
-            ):
-                self._fill(low, high)
+            for run in self._blocks.runs(self._blocks.of_file(number), _REQUEST_BYTES):
+                self._fill(*run)
         else:
             if file_digest(path) != file.digest:
                 self._blocks.forget(number)

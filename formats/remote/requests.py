@@ -1,0 +1,100 @@
+"""Blocks on their way: each is asked for once, a bounded number of requests at a time."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from stoker.formats.remote.blocks import BlockFiles, Blocks
+
+__all__ = ["Requests"]
+
+_REQUEST_BYTES = 8 << 20
+
+_Job = tuple[Future[int], int, int]
+
+
+class Requests:
+    """Fetches blocks on threads of its own.
+
+    They are daemons, unlike those of an executor: an interpreter that ends does not wait for a network.
+
+    Args:
+        files: What the blocks belong to.
+        read: Of file, first byte and last byte + 1: those bytes.
+        connections: Requests at the same time.
+    """
+
+    def __init__(self, files: BlockFiles, read: Callable[[int, int, int], bytes], connections: int) -> None:
+        self._files = files
+        self._read = read
+        self._connections = connections
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._running: dict[int, Future[int]] = {}
+        self._guard = threading.Lock()
+        self._started = False
+
+    def request(self, blocks: Blocks) -> dict[int, Future[int]]:
+        """Have blocks fetched that are not here, in long requests where they are neighbours.
+
+        Args:
+            blocks: (M,) int64, ascending; pinned, so that nobody evicts them meanwhile.
+
+        Returns:
+            For each block that is on its way, what ends when it is here; its result is bytes fetched.
+        """
+        with self._guard:
+            self._start()
+            missing = self._files.missing(blocks)
+            new = missing[[block not in self._running for block in missing.tolist()]]
+            for low, high in self._files.runs(new, _REQUEST_BYTES):
+                future: Future[int] = Future()
+                self._running.update(dict.fromkeys(range(low, high), future))
+                self._jobs.put((future, low, high))
+            return {block: self._running[block] for block in missing.tolist() if block in self._running}
+
+    def repeat(self, blocks: Blocks) -> None:
+        """Fetch blocks that are here once more; returns when they have come.
+
+        Raises:
+            StorageError: They cannot be read.
+        """
+        for low, high in self._files.runs(blocks, _REQUEST_BYTES):
+            self._files.fill(low, high, self._read, anew=True)
+
+    def close(self) -> None:
+        """Start no more requests."""
+        with self._guard:
+            for future in set(self._running.values()):
+                future.cancel()
+            for _ in range(self._connections if self._started else 0):
+                self._jobs.put(None)
+
+    def _start(self) -> None:
+        if not self._started:
+            self._started = True
+            for _ in range(self._connections):
+                threading.Thread(target=self._work, name="stoker-fetch", daemon=True).start()
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            future, low, high = job
+            is_wanted = future.set_running_or_notify_cancel()
+            error: BaseException | None = None
+            fetched = 0
+            try:
+                fetched = self._files.fill(low, high, self._read) if is_wanted else 0
+            except BaseException as caught:  # whatever it is, who waits must hear of it
+                error = caught
+            with self._guard:
+                for block in range(low, high):
+                    del self._running[block]
+            if is_wanted and error is None:
+                future.set_result(fetched)
+            elif is_wanted:
+                future.set_exception(error)

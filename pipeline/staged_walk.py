@@ -1,0 +1,236 @@
+"""The order of a pass, walked ahead of the loader.
+
+A thread fetches a batch at first, then more and more at once, whose blocks are joined into longer
+requests. A batch is waited for until its own blocks have come, and no more; every payload in it is
+compared with its checksum, and fetched once more where it differs. What lies behind is evicted when
+the cache grows over its size.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from concurrent.futures import CancelledError, Future, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import LoaderClosedError
+from stoker.formats.files import open_regular, read_at
+from stoker.formats.remote.store import StoppedError
+from stoker.pipeline.prefetch import stopping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    import numpy.typing as npt
+
+    from stoker.formats.remote.cache import CachedDataset, Ranges
+    from stoker.formats.remote.requests import Requests
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["StagedWalk"]
+
+_AHEAD_BYTES = 1 << 30  # of blocks that are fetched, or being fetched, before they are needed
+_GROUP_BYTES = 32 << 20
+_GROUP_BATCHES = 64
+_POLL = 0.05  # seconds between two looks at whether the loader is being stopped
+_EVICTED_AT_ONCE = 16  # shares of the cache's size
+
+
+@dataclass(eq=False)
+class _Batch:
+    """A batch on its way: what it reads, in which blocks, and the requests that they come with."""
+
+    ranges: Ranges
+    blocks: Int64
+    requests: set[Future[int]] = field(default_factory=set)
+
+
+class StagedWalk:
+    """A walk along the order of a pass, ahead of the loader; what its thread and the loader share."""
+
+    def __init__(
+        self,
+        dataset: CachedDataset,
+        requests: Requests,
+        last_use: Int64,
+        limit: int | None,
+        batches: Iterable[Int64],
+    ) -> None:
+        self._dataset = dataset
+        self._files = dataset.blocks
+        self._requests = requests
+        self._last_use = last_use
+        self._limit = limit
+        self._window = _AHEAD_BYTES if limit is None else min(_AHEAD_BYTES, limit // 2)
+        self._batches = iter(batches)
+        self._changed = threading.Condition()
+        self._ready: deque[_Batch] = deque()  # fetched or being fetched
+        self._taken: deque[_Batch] = deque()  # waited for by the loader
+        self._held = 0  # bytes of the blocks of both
+        self._wanted = False  # whether the loader waits for a batch that is not in ready
+        self._stopped = False
+        self._error: BaseException | None = None
+        self._ended = False
+
+    def run(self) -> None:
+        """Fetch batch after batch; the thread's own."""
+        try:
+            for group in self._groups():
+                self._stage(group)
+        except StoppedError:
+            pass
+        except BaseException as error:  # whatever it is, the loader must hear of it
+            self._error = error
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _groups(self) -> Iterator[list[_Batch]]:
+        """Batches that are fetched together: one, two, four, ..."""
+        most = min(_GROUP_BYTES, self._window // 4)
+        count = 1
+        while True:
+            group: list[_Batch] = []
+            size = 0
+            for rows in islice(self._batches, count):
+                group.append(self._plan(rows))
+                size += len(group[-1].blocks) * self._files.block_bytes
+                if size > most:
+                    break
+            if not group:
+                return
+            yield group
+            count = min(2 * count, _GROUP_BATCHES)
+
+    def _plan(self, rows: Int64) -> _Batch:
+        ranges = self._dataset.ranges(rows)
+        return _Batch(ranges, self._files.covering(ranges.shard, ranges.offset, ranges.length))
+
+    def _stage(self, group: list[_Batch]) -> None:
+        with self._changed:
+            self._wait_while(lambda: self._held >= self._window and not self._wanted)
+        blocks = np.unique(np.concatenate([batch.blocks for batch in group]))
+        for batch in group:
+            self._files.pin(batch.blocks)
+        try:
+            self._make_room(blocks)
+        except StoppedError:
+            for batch in group:
+                self._files.unpin(batch.blocks)
+            raise
+        running = self._requests.request(blocks)
+        with self._changed:
+            for batch in group:
+                batch.requests = {running[block] for block in batch.blocks.tolist() if block in running}
+                self._held += len(batch.blocks) * self._files.block_bytes
+            self._ready.extend(group)
+            self._wanted = False
+            self._changed.notify_all()
+            if self._stopped:
+                self._let_go()
+
+    def _make_room(self, blocks: Int64) -> None:
+        """Evict what lies behind; where that is not enough wait for the loader, but never have it wait."""
+        if self._limit is None:
+            return
+        limit = self._limit
+
+        def is_full() -> bool:
+            need = len(self._files.missing(blocks)) * self._files.block_bytes
+            excess = self._files.present_bytes + need - limit
+            if excess <= 0:
+                return False
+            at_once = max(excess, limit // _EVICTED_AT_ONCE)
+            return self._files.evict(at_once, self._last_use) < excess and not self._wanted
+
+        with self._changed:
+            self._wait_while(is_full)
+
+    def _wait_while(self, condition: Callable[[], bool]) -> None:
+        while not self._stopped and condition():
+            self._changed.wait(_POLL)
+        if self._stopped:
+            raise StoppedError
+
+    def wait(self) -> None:
+        """See :meth:`stoker.pipeline.staging.StagedPass.wait`."""
+        batch = self._take()
+        while True:
+            pending = batch.requests
+            while pending:
+                pending = wait(pending, timeout=_POLL).not_done
+                self._check_stopping()
+            try:
+                for request in batch.requests:
+                    request.result()
+                break
+            except CancelledError:  # by another pass that has ended
+                batch.requests = set(self._requests.request(batch.blocks).values())
+        self._check(batch.ranges)
+
+    def _take(self) -> _Batch:
+        with self._changed:
+            while not self._ready:
+                if self._ended:
+                    raise self._error or LoaderClosedError("the pass was ended")
+                self._wanted = True
+                self._changed.notify_all()
+                self._changed.wait(_POLL)
+                self._check_stopping()
+            self._taken.append(self._ready.popleft())
+            return self._taken[-1]
+
+    def _check_stopping(self) -> None:
+        if stopping():
+            self.end()
+        if self._stopped:
+            raise LoaderClosedError("the pass was ended while it waited for the network")
+
+    def _check(self, ranges: Ranges) -> None:
+        """Compare what has come with its checksums; fetch once more what differs.
+
+        What differs then, too, is damaged where it lies: the engine finds it again, and does with it as
+        the loader was told.
+        """
+        for shard in np.unique(ranges.shard).tolist():
+            which = np.flatnonzero(ranges.shard == shard)
+            with open_regular(self._files.paths[shard]) as (descriptor, _):
+                for i in which.tolist():
+                    offset, length = int(ranges.offset[i]), int(ranges.length[i])
+                    if crc32c(read_at(descriptor, offset, length)) != ranges.crc[i]:
+                        self._requests.repeat(self._files.covering(*(part[i : i + 1] for part in ranges[:3])))
+
+    def release(self) -> None:
+        """See :meth:`stoker.pipeline.staging.StagedPass.release`."""
+        with self._changed:
+            if self._taken:
+                batch = self._taken.popleft()
+                self._last_use[batch.blocks] = time.monotonic_ns()
+                self._unpin(batch)
+                self._changed.notify_all()
+
+    def _unpin(self, batch: _Batch) -> None:
+        self._files.unpin(batch.blocks)
+        self._held -= len(batch.blocks) * self._files.block_bytes
+
+    def end(self) -> None:
+        """Fetch nothing more, and let go of everything."""
+        with self._changed:
+            self._stopped = True
+            self._let_go()
+            self._changed.notify_all()
+
+    def _let_go(self) -> None:
+        for batch in self._ready:
+            for request in batch.requests:
+                request.cancel()
+        for batches in (self._ready, self._taken):
+            while batches:
+                self._unpin(batches.popleft())
