@@ -10,14 +10,21 @@ from stoker.augment.batch import BatchTransform
 from stoker.augment.mix import CutMix, MixUp
 from stoker.augment.mosaic import Mosaic
 from stoker.augment.params import ImageParams, ImagePlan, compile_image
-from stoker.augment.recipe import load_recipe, recipe_names, save_recipe
+from stoker.augment.recipe import load_recipe, recipe_names, register, save_recipe
 from stoker.augment.transforms import (
+    AugMix,
+    AutoAugment,
     CenterCrop,
     ColorJitter,
+    GaussianBlur,
     Normalize,
     Pad,
+    RandAugment,
+    RandomAdjustSharpness,
     RandomAffine,
+    RandomApply,
     RandomAutocontrast,
+    RandomChoice,
     RandomCrop,
     RandomEqualize,
     RandomErasing,
@@ -39,21 +46,29 @@ from stoker.augment.transforms import (
     ScaleJitter,
     ToDtype,
     Transform,
+    TrivialAugmentWide,
 )
 
 __all__ = [
+    "AugMix",
+    "AutoAugment",
     "BatchTransform",
     "CenterCrop",
     "ColorJitter",
     "CutMix",
+    "GaussianBlur",
     "ImageParams",
     "ImagePlan",
     "MixUp",
     "Mosaic",
     "Normalize",
     "Pad",
+    "RandAugment",
+    "RandomAdjustSharpness",
     "RandomAffine",
+    "RandomApply",
     "RandomAutocontrast",
+    "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
     "RandomErasing",
@@ -75,8 +90,10 @@ __all__ = [
     "ScaleJitter",
     "ToDtype",
     "Transform",
+    "TrivialAugmentWide",
     "compile_image",
     "load_recipe",
     "recipe_names",
+    "register",
     "save_recipe",
 ]

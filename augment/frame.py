@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
-    Rows = npt.NDArray[np.integer]
+    Rows = npt.NDArray[np.int64]
 
 __all__ = ["Frame"]
 
@@ -62,6 +62,7 @@ class Frame(Painting):
             image as it was when it was first warped; edges of pixels are integers. None before that.
         canvas: (2, N) int64, size of the canvas.
         perspective: Whether ``warp`` may be other than affine.
+        settled: Whether no crop or resize may follow, for a step refers to the size.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
         fill: (3,) uint8, RGB of what was padded; black unless :meth:`use_fill` said otherwise.
         fill_chosen: Whether it did.
@@ -82,6 +83,7 @@ class Frame(Painting):
     warp: Float | None = None
     canvas: Int | None = None
     perspective: bool = False
+    settled: bool = False
     fill_chosen: bool = False
     erased: list[tuple[Int, Int]] = field(default_factory=list)
     objects: Objects | None = None
@@ -112,35 +114,46 @@ class Frame(Painting):
 
     def take(self, rows: Rows) -> Frame:
         """The samples at ``rows``, (M,) integers, as a frame of their own; see :meth:`put`."""
-        arrays = {name: getattr(self, name) for name in _BY_AXIS}
+        by_axis: dict[str, Any] = {}
+        for name in _BY_AXIS:
+            array = getattr(self, name)
+            by_axis[name] = None if array is None else array[:, rows]
         return replace(
             self,
-            **{name: array if array is None else array[:, rows] for name, array in arrays.items()},
+            **by_axis,
             color=self.color[rows],
             warp=None if self.warp is None else self.warp[rows],
+            window=None if self.window is None else (self.window[0][:, rows], self.window[1][:, rows]),
+            objects=None if self.objects is None else self.objects.take(rows),
             steps=[],
             erased=[],
         )
 
     def put(self, rows: Rows, taken: Frame) -> None:
         """Give the samples at ``rows`` back, after further transforms."""
-        if self.warp is None and taken.warp is not None:
-            self.distort(np.tile(np.eye(3), (self.size.shape[1], 1, 1)))
-        if taken.warp is not None and self.warp is not None:
-            self.warp = self.warp.copy()
+        n = self.size.shape[1]
+        if taken.warp is not None:
+            if self.warp is None:
+                self.distort(np.tile(np.eye(3), (n, 1, 1)))
+            self.warp = np.array(self.warp)
             self.warp[rows] = taken.warp
+            if np.any(self.canvas[:, rows] != taken.canvas):  # type: ignore[index]  # as there is a warp
+                raise ConfigError("some images are warped after a resize that the others have not")
         for name in _BY_AXIS:
             array, part = getattr(self, name), getattr(taken, name)
             if part is not None:
-                array = array.copy()
-                array[:, rows] = part
-                setattr(self, name, array)
+                setattr(self, name, _filled(array, rows, part))
+        if taken.window is not None:
+            window = self.window or (np.full((2, n), -np.inf), np.full((2, n), np.inf))
+            self.window = _filled(window[0], rows, taken.window[0]), _filled(window[1], rows, taken.window[1])
         self.perspective |= taken.perspective
+        self.settled |= taken.settled
         self.fill, self.fill_chosen = taken.fill, taken.fill_chosen
         self.put_colors(rows, taken)
 
     def crop(self, origin: Int, size: Int) -> None:
         """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
+        self._check_settled()
         if self.warp is not None:
             if np.any(origin < 0) or np.any(origin + size > self.size):
                 raise ConfigError("a crop pads after a warp", hint="Pad before it.")
@@ -163,6 +176,7 @@ class Frame(Painting):
 
     def resize(self, size: Int) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before."""
+        self._check_settled()
         if self.warp is not None:
             scale = self.size / size
             self.warp = self.warp @ _affine(scale[1], scale[0], 0, 0)
@@ -190,6 +204,14 @@ class Frame(Painting):
             self.warp, self.canvas = matrix, self.size
         else:
             self.warp = self.warp @ matrix
+
+    def settle(self) -> None:
+        """From here on the size must stay: a step refers to the output's size."""
+        self.settled = True
+
+    def _check_settled(self) -> None:
+        if self.settled:
+            raise ConfigError("a crop or resize stands after AugMix", hint="Move AugMix behind it.")
 
     def erase(self, origin: Int, size: Int) -> None:
         """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""
@@ -230,6 +252,13 @@ class Frame(Painting):
         start = np.maximum(self.limit_start, np.floor(self.content_start - support))
         stop = np.minimum(self.limit_stop, np.ceil(self.content_stop + support))
         return start, stop
+
+
+def _filled(array: npt.NDArray[Any], rows: Rows, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy of an array over axes in which the samples at ``rows`` are those of ``part``."""
+    array = array.copy()
+    array[:, rows] = part
+    return array
 
 
 def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:

@@ -52,6 +52,11 @@ class Painting:
         self.color = matrix @ self.color
         self.painted = True
 
+    def shift(self, constant: Float) -> None:
+        """Add a constant to RGB, (N, 3), after all that is before it."""
+        self.color[..., 3] += constant
+        self.painted = True
+
     def mix(self, matrix: Float, grey_share: Float) -> None:
         """Apply a linear map of RGB, (N, 3, 3), and add a share, (N,), of the mean grey at this point.
 

@@ -2,6 +2,7 @@
 
     {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": [224, 224]}, ...]}
 
+Transforms within others are such objects, too; one's own are known by name after :func:`register`.
 "source" may say where a recipe comes from, and in what it differs from there. Arguments that are left
 out have their defaults; names and arguments that are unknown are refused.
 """
@@ -12,24 +13,27 @@ import difflib
 import json
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.augment import transforms as available
 from stoker.augment.mix import CutMix, MixUp
 from stoker.augment.mosaic import Mosaic
+from stoker.augment.transforms.base import Transform
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from stoker.augment.batch import BatchTransform
-    from stoker.augment.transforms import Transform
 
     AnyTransform = Transform | BatchTransform
 
-__all__ = ["from_dicts", "load_recipe", "recipe_names", "save_recipe"]
+__all__ = ["from_dicts", "load_recipe", "recipe_names", "register", "save_recipe"]
+
+_T = TypeVar("_T", bound=Transform)
 
 VERSION = 1
+_REGISTERED: dict[str, type[Transform]] = {}
 _READY = Path(__file__).with_name("recipes")
 
 
@@ -71,6 +75,29 @@ def save_recipe(transforms: Sequence[AnyTransform], path: str | Path) -> None:
     Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
 
 
+def register(transform: type[_T]) -> type[_T]:
+    """Let recipes name a transform of one's own; a decorator of its class.
+
+    Raises:
+        ConfigError: The class is no dataclass derived from Transform, or its name is another transform's.
+    """
+    name = transform.__name__
+    if not (issubclass(transform, Transform) and "__dataclass_params__" in vars(transform)):
+        raise ConfigError(
+            f"{name} is no transform that a recipe can hold",
+            hint="Derive it from stoker.augment.Transform and put @dataclass(frozen=True) below @register.",
+        )
+    known = _classes().get(name)
+    # The same class once more is what running a cell of a notebook again makes.
+    if known is not None and (known.__module__, known.__qualname__) != (
+        transform.__module__,
+        transform.__qualname__,
+    ):
+        raise ConfigError(f"a transform named {name} is known already", hint="Choose another name.")
+    _REGISTERED[name] = transform
+    return transform
+
+
 def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
     """Transforms from what their ``to_dict`` gave; the inverse of it.
 
@@ -106,15 +133,22 @@ def _from_dict(description: Any) -> AnyTransform:
         if argument not in known:
             raise ConfigError(f"{name} has no argument {argument!r}", hint=_suggest(argument, known))
     try:
-        return transform(**{k: tuple(v) if isinstance(v, list) else v for k, v in arguments.items()})
+        return transform(**{argument: _value(value) for argument, value in arguments.items()})
     except TypeError as error:  # an argument without a default is missing
         raise ConfigError(f"{name}: {error}") from error
+
+
+def _value(value: Any) -> Any:
+    """An argument as a transform takes it: lists are tuples, and descriptions are transforms."""
+    if isinstance(value, dict):
+        return _from_dict(value)
+    return tuple(map(_value, value)) if isinstance(value, list) else value
 
 
 def _classes() -> dict[str, type[AnyTransform]]:
     """Transforms that a recipe may name."""
     single = {name: getattr(available, name) for name in available.__all__ if name != "Transform"}
-    return single | {transform.__name__: transform for transform in (MixUp, CutMix, Mosaic)}
+    return single | {transform.__name__: transform for transform in (MixUp, CutMix, Mosaic)} | _REGISTERED
 
 
 def _suggest(name: str, known: Iterable[str]) -> str:

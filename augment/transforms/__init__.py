@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from stoker.augment.transforms.apply import RandomApply, RandomChoice
+from stoker.augment.transforms.augmix import AugMix
+from stoker.augment.transforms.autoaugment import AutoAugment
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.color import (
     ColorJitter,
@@ -11,6 +14,7 @@ from stoker.augment.transforms.color import (
 )
 from stoker.augment.transforms.crop import CenterCrop, RandomResizedCrop
 from stoker.augment.transforms.erase import RandomErasing
+from stoker.augment.transforms.filters import GaussianBlur, RandomAdjustSharpness
 from stoker.augment.transforms.flip import RandomHorizontalFlip, RandomVerticalFlip
 from stoker.augment.transforms.iou_crop import RandomIoUCrop
 from stoker.augment.transforms.levels import (
@@ -21,18 +25,26 @@ from stoker.augment.transforms.levels import (
 )
 from stoker.augment.transforms.output import Normalize, ToDtype
 from stoker.augment.transforms.pad import Pad, RandomCrop
+from stoker.augment.transforms.randaugment import RandAugment, TrivialAugmentWide
 from stoker.augment.transforms.resize import Resize
 from stoker.augment.transforms.scale_jitter import RandomResize, RandomShortestSize, ScaleJitter
 from stoker.augment.transforms.warp import RandomAffine, RandomPerspective, RandomRotation
 from stoker.augment.transforms.zoom_out import RandomZoomOut
 
 __all__ = [
+    "AugMix",
+    "AutoAugment",
     "CenterCrop",
     "ColorJitter",
+    "GaussianBlur",
     "Normalize",
     "Pad",
+    "RandAugment",
+    "RandomAdjustSharpness",
     "RandomAffine",
+    "RandomApply",
     "RandomAutocontrast",
+    "RandomChoice",
     "RandomCrop",
     "RandomEqualize",
     "RandomErasing",
@@ -54,4 +66,5 @@ __all__ = [
     "ScaleJitter",
     "ToDtype",
     "Transform",
+    "TrivialAugmentWide",
 ]

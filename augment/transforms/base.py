@@ -28,11 +28,6 @@ class Description:
     Saved and loaded by :mod:`stoker.augment.recipe`.
     """
 
-    @property
-    def parts(self) -> tuple[Transform, ...]:
-        """Transforms within this one."""
-        return ()
-
     def to_dict(self) -> dict[str, Any]:
         """The name and all arguments, in types that JSON has."""
         return {"name": type(self).__name__, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}

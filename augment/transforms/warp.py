@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
 
-__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "WarpTransform"]
+__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "WarpTransform", "inverse_affine"]
 
 _CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
 """Row and column of the corners, clockwise from the top left."""
@@ -70,7 +70,7 @@ class RandomRotation(WarpTransform):
 
     def matrix(self, size: Int, u: Float) -> Float:
         """See :class:`WarpTransform`."""
-        return _inverse_affine(size, -_between(self.degrees, u[:, 0]))
+        return inverse_affine(size, -_between(self.degrees, u[:, 0]))
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class RandomAffine(WarpTransform):
         scale = np.ones(n) if self.scale is None else _between(self.scale, u[:, 3])
         shear = self.shear or (0.0, 0.0, 0.0, 0.0)
         shears = np.stack((_between(shear[:2], u[:, 4]), _between(shear[2:], u[:, 5])))  # type: ignore[index]  # four
-        return _inverse_affine(size, _between(self.degrees, u[:, 0]), shift, scale, shears)
+        return inverse_affine(size, _between(self.degrees, u[:, 0]), shift, scale, shears)
 
     def _set_shear(self) -> None:
         if isinstance(self.shear, (tuple, list)) and len(self.shear) == 4:
@@ -168,7 +168,7 @@ class RandomPerspective(WarpTransform):
         return matrix
 
 
-def _inverse_affine(
+def inverse_affine(
     size: Int,
     degrees: Float,
     shift: Float | None = None,

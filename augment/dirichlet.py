@@ -1,0 +1,46 @@
+"""Shares of a whole that follow a symmetric Dirichlet distribution, of a fixed count of uniform numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["DRAWS", "dirichlet"]
+
+_ATTEMPTS = 6
+DRAWS = 3 * _ATTEMPTS + 1
+"""Uniform numbers for each share."""
+
+
+def dirichlet(alpha: float, u: Float) -> Float:
+    """Shares, (N, K), of (N, K * DRAWS) numbers uniform in [0, 1); each row sums to 1.
+
+    They are Gamma(alpha) variates over their sum, each by the method of Marsaglia and Tsang ("A simple
+    method for generating gamma variables", ACM TOMS 2000): the first of six attempts that is accepted,
+    as 19 in 20 are; one variate in 10**8, none of whose attempts is, takes the first.
+    """
+    u = u.reshape(len(u), -1, DRAWS)
+    logarithm = _log_gamma(alpha, u)
+    shares = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+
+def _log_gamma(alpha: float, u: Float) -> Float:
+    """Logarithms of Gamma(alpha) variates, (N, K), for a small alpha gives variates that underflow."""
+    boost = alpha < 1
+    d = alpha + boost - 1 / 3
+    first, second, third = (1 - u[..., k : 3 * _ATTEMPTS : 3] for k in range(3))  # in (0, 1]
+    normal = np.sqrt(-2 * np.log(first)) * np.cos(2 * np.pi * second)
+    v = np.maximum(1 + normal / math.sqrt(9 * d), 1e-9) ** 3
+    log_v = np.log(v)
+    accepted = (np.log(third) < normal**2 / 2 + d * (1 - v + log_v)) & (v > 1e-20)
+    chosen = accepted.argmax(axis=-1)[..., None]
+    result = math.log(d) + np.take_along_axis(log_v, chosen, axis=-1)[..., 0]
+    return result + np.log(1 - u[..., -1]) / alpha if boost else result

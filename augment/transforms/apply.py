@@ -1,0 +1,137 @@
+"""Transforms of some samples only: torchvision.transforms.v2.RandomApply and RandomChoice.
+
+The transforms within draw random numbers of their own. Each acts on the samples that it was drawn for,
+and the others are as if it were not there. Images that leave with different sizes need a resize or
+crop to one size behind, as always; RandomErasing, Normalize and ToDtype stand outside.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.augment.transforms.base import Transform, is_finite
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from stoker.augment.frame import Frame
+    from stoker.augment.transforms.base import Size
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["RandomApply", "RandomChoice"]
+
+
+@dataclass(frozen=True)
+class _Nested(Transform):
+    transforms: tuple[Transform, ...]
+
+    def __post_init__(self) -> None:
+        value = self.transforms
+        good = isinstance(value, (tuple, list)) and all(isinstance(part, Transform) for part in value)
+        good = good and len(value) > 0 and not any(part.late for part in value)
+        self.check("transforms", good, "a list of transforms other than RandomErasing, Normalize and ToDtype")
+        self.set("transforms", tuple(value))
+
+    @property
+    def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
+        """See :class:`Transform`: one number, then those of the transforms within."""
+        return 1 + sum(part.draws for part in self.transforms)
+
+    @property
+    def warps(self) -> bool:  # type: ignore[override]  # likewise
+        """See :class:`Transform`."""
+        return any(part.warps for part in self.transforms)
+
+    @property
+    def uses_boxes(self) -> bool:
+        """See :class:`Transform`."""
+        return any(part.uses_boxes for part in self.transforms)
+
+    def _numbers(self, u: Float) -> list[Float]:
+        """The random numbers of each transform within, out of (N, draws)."""
+        return np.split(u[:, 1:], np.cumsum([part.draws for part in self.transforms])[:-1], axis=1)
+
+    def _size_after(self, parts: Iterable[Transform], size: Size | None) -> Size | None:
+        """The size that ``parts`` make of ``size``, one after the other."""
+        before = size
+        for part in parts:
+            if part.warps and size != before:
+                name = type(self).__name__
+                raise ConfigError(
+                    f"{name}: {type(part).__name__} warps what a transform within has made another size",
+                    hint=f"Put the transform that changes the size before {name}.",
+                )
+            size = part.output_size(size)
+        return size
+
+
+@dataclass(frozen=True)
+class RandomApply(_Nested):
+    """Apply all of a list of transforms with probability ``p``, or none.
+
+    Args:
+        transforms: Applied in this order.
+        p: Probability.
+    """
+
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_probability()
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        rows = np.flatnonzero(u[:, 0] < self.p)
+        taken = frame.take(rows)
+        for part, numbers in zip(self.transforms, self._numbers(u[rows]), strict=True):
+            part.decide(taken, numbers)
+        frame.put(rows, taken)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        after = self._size_after(self.transforms, size)
+        return after if after == size or self.p == 1 else None
+
+
+@dataclass(frozen=True)
+class RandomChoice(_Nested):
+    """Apply one transform of a list; ``RandomApply(transforms, p=1)`` makes several count as one.
+
+    Args:
+        transforms: Chosen from.
+        p: A weight of each, in shares of their sum; None for equal ones.
+    """
+
+    p: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        weights = (1.0,) * len(self.transforms) if self.p is None else self.p
+        good = isinstance(weights, (tuple, list)) and len(weights) == len(self.transforms)
+        good = good and all(is_finite(weight) and weight >= 0 for weight in weights) and sum(weights) > 0
+        self.check("p", good, "None or a weight for each transform, from 0, not all of them 0")
+        self.set("p", tuple(map(float, weights)))
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
+        choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
+        groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
+        # All are taken before the first is put back: none finds what another did.
+        taken = [frame.take(rows) for rows in groups]
+        for part, rows, frames, numbers in zip(self.transforms, groups, taken, self._numbers(u), strict=True):
+            part.decide(frames, numbers[rows])
+            frame.put(rows, frames)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        sizes = {self._size_after((part,), size) for part in self.transforms}
+        return sizes.pop() if len(sizes) == 1 else None

@@ -1,0 +1,129 @@
+"""Mixtures of chains of operations: torchvision.transforms.v2.AugMix.
+
+Chains are executed step by step, each geometric operation on the uint8 image that it finds, bilinearly.
+They act on the output, so what follows may mirror and warp the image, before them, but not crop or
+resize it. The sum is rounded, where torchvision truncates it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.augment.color import GREY
+from stoker.augment.dirichlet import DRAWS, dirichlet
+from stoker.augment.steps import Affine, Mix, Shift
+from stoker.augment.transforms.base import Transform, is_count, is_finite
+from stoker.augment.transforms.operations import GEOMETRIC, LINEAR, Kind, Operations, magnitudes, signs
+from stoker.augment.transforms.pad import set_fill
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.frame import Frame
+    from stoker.augment.steps import Step
+    from stoker.augment.transforms.pad import Color
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["AugMix"]
+
+_BINS = 10
+_DEEPEST = 3
+"""Operations of a chain of random depth, at most."""
+_PARTIAL = (*sorted(GEOMETRIC), Kind.Posterize, Kind.Solarize, Kind.AutoContrast, Kind.Equalize)
+_ALL = (*_PARTIAL, Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Sharpness)
+
+
+@dataclass(frozen=True)
+class AugMix(Transform):
+    """Mix the image with what several short chains of operations make of it (Hendrycks et al., 2020).
+
+    The image's weight and that of all chains together follow a Beta distribution, the chains' weights
+    among themselves a Dirichlet distribution.
+
+    Args:
+        severity: Bins of magnitudes that are chosen from, 1 to 10.
+        mixture_width: Chains.
+        chain_depth: Operations a chain; 0 or less for 1 to 3 at random.
+        alpha: Parameter of both distributions, more than 0.
+        all_ops: Whether brightness, colour, contrast and sharpness are among the operations.
+        fill: As for :class:`stoker.augment.RandAugment`.
+    """
+
+    severity: int = 3
+    mixture_width: int = 3
+    chain_depth: int = -1
+    alpha: float = 1.0
+    all_ops: bool = True
+    fill: int | Color | None = None
+
+    def __post_init__(self) -> None:
+        self.check(
+            "severity", is_count(self.severity) and self.severity <= _BINS, "an integer within 1 to 10"
+        )
+        self.check("mixture_width", is_count(self.mixture_width), "a positive integer")
+        good = isinstance(self.chain_depth, int) and not isinstance(self.chain_depth, bool)
+        self.check("chain_depth", good, "an integer")
+        self.check("alpha", is_finite(self.alpha) and self.alpha > 0, "a positive number")
+        self.check("all_ops", isinstance(self.all_ops, bool), "True or False")
+        if self.fill is not None:
+            set_fill(self)
+
+    @property
+    def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
+        """See :class:`Transform`: weights, depths, and of each operation its kind, bin and sign."""
+        return (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest)
+
+    def decide(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        if self.fill is not None:
+            frame.use_fill(self.fill)  # type: ignore[arg-type]  # three since __post_init__
+        width = self.mixture_width
+        own, among, depth, rest = np.split(u, np.cumsum((2 * DRAWS, width * DRAWS, width)), axis=1)
+        shares = dirichlet(self.alpha, own)
+        weights = np.concatenate((shares[:, :1], shares[:, 1:] * dirichlet(self.alpha, among)), axis=1)
+        fill: Color = tuple(frame.fill.tolist())
+        steps = _chain_steps(self._operations(depth, rest), frame.size, fill)
+        chains = [sum(steps[k : k + self._deepest], ()) for k in range(0, len(steps), self._deepest)]
+        frame.settle()
+        frame.add_steps(Mix(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
+
+    @property
+    def _deepest(self) -> int:
+        return self.chain_depth if self.chain_depth > 0 else _DEEPEST
+
+    def _operations(self, depth: Float, rest: Float) -> Operations:
+        """The operations of one chain after the other, those beyond its depth being Identity."""
+        kinds = _ALL if self.all_ops else _PARTIAL
+        kind_number, level, sign = np.split(rest, 3, axis=1)
+        kind = np.array(kinds, np.int64)[(kind_number * len(kinds)).astype(np.int64)]
+        if self.chain_depth <= 0:
+            deep = (depth * _DEEPEST).astype(np.int64)[..., None] >= np.arange(_DEEPEST)
+            kind = np.where(deep.reshape(kind.shape), kind, Kind.Identity)
+        table = magnitudes(_BINS, shear=0.3, shift=1 / 3, turn=30, factor=0.9, bits=(4, 4))
+        magnitude = table[kind, (level * self.severity).astype(np.int64)] * signs(kind, sign)
+        return Operations(kind, magnitude, True, (kinds,) * kind.shape[1])
+
+
+def _chain_steps(operations: Operations, size: Int, fill: Color) -> list[tuple[Step, ...]]:
+    """The steps of each operation, for images of ``size``, (2, N)."""
+    matrices = operations.matrices(size)
+    maps, grey_share = operations.colors()
+    mean = (grey_share[..., None, None] * np.tile(GREY, (3, 1))).astype(np.float32)
+    warped = _among(operations.kind, GEOMETRIC)
+    painted = _among(operations.kind, LINEAR)
+    steps: list[tuple[Step, ...]] = []
+    for s, kinds in enumerate(operations.possible):
+        chain: list[Step] = [Shift(warped[:, s], matrices[:, s], fill)]
+        if not LINEAR.isdisjoint(kinds):
+            chain.append(Affine(painted[:, s], maps[:, s].astype(np.float32), mean[:, s]))
+        steps.append((*chain, *operations.steps(s)))
+    return steps
+
+
+def _among(kind: Int, kinds: frozenset[Kind]) -> npt.NDArray[np.bool_]:
+    return np.isin(kind, sorted(kinds))

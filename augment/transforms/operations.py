@@ -1,0 +1,170 @@
+"""The operations that RandAugment, TrivialAugmentWide, AutoAugment and AugMix choose from, for a batch.
+
+Magnitudes and what they mean are torchvision's (``torchvision.transforms.v2._auto_augment``, 0.26): a
+shear is a tangent about the top left corner, a translation is truncated to whole pixels, a rotation is
+counterclockwise about the centre, and a factor is 1 + magnitude.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.augment import color
+from stoker.augment.steps import Autocontrast, Equalize, Posterize, Sharpen, Solarize
+from stoker.augment.transforms.warp import inverse_affine
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    import numpy.typing as npt
+
+    from stoker.augment.frame import Frame
+    from stoker.augment.steps import Step
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["GEOMETRIC", "LINEAR", "Kind", "Operations", "magnitudes", "signs"]
+
+
+class Kind(IntEnum):
+    """Operations; the names are torchvision's."""
+
+    Identity = 0
+    ShearX = 1
+    ShearY = 2
+    TranslateX = 3
+    TranslateY = 4
+    Rotate = 5
+    Brightness = 6
+    Color = 7
+    Contrast = 8
+    Sharpness = 9
+    Posterize = 10
+    Solarize = 11
+    AutoContrast = 12
+    Equalize = 13
+    Invert = 14
+
+
+GEOMETRIC = frozenset({Kind.ShearX, Kind.ShearY, Kind.TranslateX, Kind.TranslateY, Kind.Rotate})
+LINEAR = frozenset({Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Invert})
+"""Those that are affine maps of colour."""
+
+_SIGNED = np.isin(np.arange(len(Kind)), [*range(Kind.ShearX, Kind.Sharpness + 1)])
+
+
+def magnitudes(
+    bins: int, *, shear: float, shift: float, turn: float, factor: float, bits: tuple[int, int]
+) -> Float:
+    """The magnitude of each kind in each of ``bins`` bins, (len(Kind), bins), rising from none.
+
+    Args:
+        bins: At least 2.
+        shear: Largest tangent.
+        shift: Largest translation, pixels or a share of the side.
+        turn: Largest rotation, degrees.
+        factor: Largest distance from 1 of the factors of brightness, colour, contrast and sharpness.
+        bits: Bits that posterize leaves in the first bin, and how many fewer in the last.
+    """
+    ramp = np.linspace(0, 1, bins)
+    table = np.zeros((len(Kind), bins))
+    table[[Kind.ShearX, Kind.ShearY]] = shear * ramp
+    table[[Kind.TranslateX, Kind.TranslateY]] = shift * ramp
+    table[Kind.Rotate] = turn * ramp
+    table[[Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Sharpness]] = factor * ramp
+    table[Kind.Posterize] = np.rint(bits[0] - bits[1] * ramp)
+    table[Kind.Solarize] = 255 - 255 * ramp
+    return table
+
+
+def signs(kind: Int, u: Float) -> Float:
+    """-1 for half of the operations that have a direction, else 1; all of one shape."""
+    return np.where(_SIGNED[kind] & (u < 0.5), -1.0, 1.0)
+
+
+@dataclass(frozen=True)
+class Operations:
+    """S operations for each of N samples, to be done one after the other.
+
+    Attributes:
+        kind: (N, S) int64, of :class:`Kind`.
+        magnitude: (N, S) float64, as :func:`magnitudes` has them, with their signs.
+        relative: Whether translations are shares of the side; otherwise they are pixels.
+        possible: S collections of the kinds that may occur at each place, in any batch.
+    """
+
+    kind: Int
+    magnitude: Float
+    relative: bool
+    possible: tuple[Collection[Kind], ...]
+
+    def compose(self, frame: Frame) -> None:
+        """Compose all onto ``frame``."""
+        if any(not GEOMETRIC.isdisjoint(kinds) for kinds in self.possible):
+            frame.distort(_product(self.matrices(frame.size)))
+        linear, grey_share = self.colors()
+        for s, kinds in enumerate(self.possible):
+            steps = self.steps(s)  # before the colours of this place, which other samples have
+            if steps:
+                frame.add_steps(*steps)
+            if Kind.Contrast in kinds:
+                frame.mix(linear[:, s, :, :3], grey_share[:, s])
+            elif not LINEAR.isdisjoint(kinds):
+                frame.blend(linear[:, s, :, :3])
+            if Kind.Invert in kinds:
+                frame.shift(linear[:, s, :, 3])
+
+    def matrices(self, size: Int) -> Float:
+        """(N, S, 3, 3), from (x, y, 1) in the output of each to its input, for images of ``size``, (2, N)."""
+        kind, magnitude = self.kind.ravel(), self.magnitude.ravel()
+        sizes = np.repeat(size, self.kind.shape[1], axis=1)
+        matrix = inverse_affine(sizes, np.where(kind == Kind.Rotate, -magnitude, 0.0))
+        matrix[:, 0, 1] += np.where(kind == Kind.ShearX, magnitude, 0.0)
+        matrix[:, 1, 0] += np.where(kind == Kind.ShearY, magnitude, 0.0)
+        for axis, translation in ((1, Kind.TranslateX), (0, Kind.TranslateY)):
+            shift = magnitude * sizes[axis] if self.relative else magnitude
+            # A product that is a whole number but for its last bit counts as one.
+            whole = np.trunc(shift + np.copysign(1e-6, shift))
+            matrix[:, 1 - axis, 2] -= np.where(kind == translation, whole, 0.0)
+        return matrix.reshape(*self.kind.shape, 3, 3)
+
+    def colors(self) -> tuple[Float, Float]:
+        """(N, S, 3, 4) affine maps of RGB, and the shares of the mean grey, (N, S), that are added."""
+        kind, factor = self.kind.ravel(), 1 + self.magnitude.ravel()
+        contrast = np.where(kind == Kind.Contrast, factor, 1.0)
+        plain = np.where(kind == Kind.Brightness, factor, contrast)
+        plain[kind == Kind.Invert] = -1
+        maps = np.zeros((kind.size, 3, 4))
+        maps[..., :3] = color.saturation(np.where(kind == Kind.Color, factor, 1.0)) * plain[:, None, None]
+        maps[kind == Kind.Invert, :, 3] = 255
+        return maps.reshape(*self.kind.shape, 3, 4), (1 - contrast).reshape(self.kind.shape)
+
+    def steps(self, s: int) -> list[Step]:
+        """The steps of the operations at place ``s``, of which one at most is applied to a sample."""
+        kind, magnitude = self.kind[:, s], self.magnitude[:, s]
+        found: list[Step] = []
+        if Kind.Sharpness in self.possible[s]:
+            found.append(Sharpen(kind == Kind.Sharpness, (1 + magnitude).astype(np.float32)))
+        if Kind.Posterize in self.possible[s]:
+            found.append(Posterize(kind == Kind.Posterize, magnitude.astype(np.int64).astype(np.uint8)))
+        if Kind.Solarize in self.possible[s]:
+            threshold = np.ceil(magnitude - 1e-6).astype(np.int16)
+            found.append(Solarize(kind == Kind.Solarize, threshold))
+        if Kind.AutoContrast in self.possible[s]:
+            found.append(Autocontrast(kind == Kind.AutoContrast))
+        if Kind.Equalize in self.possible[s]:
+            found.append(Equalize(kind == Kind.Equalize))
+        return found
+
+
+def _product(matrices: Float) -> Float:
+    """Products of (N, S, 3, 3) over their second axis, (N, 3, 3)."""
+    product = matrices[:, 0]
+    for s in range(1, matrices.shape[1]):
+        product = product @ matrices[:, s]
+    return product
