@@ -88,7 +88,7 @@ def _forget_outside(keypoints: npt.NDArray[np.float32], placement: Placement) ->
     top, left, height, width = placement.dest
     low, high = (left, top), (left + width, top + height)
     inside = ((keypoints[..., :2] >= low) & (keypoints[..., :2] <= high)).all(axis=-1)
-    keypoints[~inside] = 0
+    keypoints[~inside | (keypoints[..., 2] == 0)] = 0
 
 
 def encode_mask(data: bytes, source: tuple[int, int], placement: Placement, ignore: int, limit: int) -> bytes:

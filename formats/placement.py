@@ -176,5 +176,5 @@ def place_mask(mask: npt.NDArray[Any], placement: Placement, fill: int) -> npt.N
 
 
 def _nearest(start: float, stop: float, number: int, size: int) -> npt.NDArray[np.int64]:
-    centers = start + (np.arange(number) + 0.5) * ((stop - start) / number)
+    centers = start + (2 * np.arange(number) + 1) * (stop - start) / (2 * number)
     return np.minimum(centers.astype(np.int64), size - 1)

@@ -35,9 +35,7 @@ _FLAGS = ("difficult", "truncated")
 def is_voc(path: Path) -> bool:
     """Whether a path is a folder in the form of VOC, or a list of images in its ImageSets."""
     root = _root(path)
-    return root is not None and any(
-        entry.name.endswith(".xml") for entry in os.scandir(root / _ANNOTATIONS) if entry.is_file()
-    )
+    return root is not None and bool(_stems(root))
 
 
 def _root(path: Path) -> Path | None:
@@ -72,8 +70,7 @@ def list_voc(path: str | os.PathLike[str]) -> Listing:
 
 
 def _stems(root: Path) -> list[str]:
-    names = (entry.name for entry in os.scandir(root / _ANNOTATIONS))
-    return sorted(name.removesuffix(".xml") for name in names if name.endswith(".xml"))
+    return sorted(path.stem for path in (root / _ANNOTATIONS).iterdir() if path.suffix == ".xml")
 
 
 def _listed(file: Path) -> list[str]:
