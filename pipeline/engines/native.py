@@ -14,6 +14,7 @@ from stoker import _native
 from stoker.errors import DatasetError, EngineError, StaleIndexError
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Layout, Output, Result, Status, Work
+from stoker.pipeline.engines.native_steps import EXECUTES, column, extras
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class NativeEngine:
 
     name = "native"
     device = "cpu"
-    executes: frozenset[str] = frozenset()
+    executes = EXECUTES
 
     def __init__(
         self,
@@ -134,9 +135,9 @@ class NativeEngine:
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel to read these payloads, neighbouring ones in one request."""
         self._shards.will_need(
-            _column(samples.shard, np.int32),
-            _column(samples.offset, np.int64),
-            _column(samples.length, np.int64),
+            column(samples.shard, np.int32),
+            column(samples.offset, np.int64),
+            column(samples.length, np.int64),
         )
 
     def close(self) -> None:
@@ -178,26 +179,27 @@ class NativeEngine:
         samples, params = batch.work.samples, batch.work.params
         return self._pool.submit(
             self._shards,
-            shard=_column(samples.shard, np.int32),
-            offset=_column(samples.offset, np.int64),
-            length=_column(samples.length, np.int64),
-            crc=_column(samples.crc, np.uint32),
-            codec=_column(samples.codec, np.uint8),
-            height=_column(samples.height, np.int32),
-            width=_column(samples.width, np.int32),
-            orientation=_column(samples.orientation, np.uint8),
+            shard=column(samples.shard, np.int32),
+            offset=column(samples.offset, np.int64),
+            length=column(samples.length, np.int64),
+            crc=column(samples.crc, np.uint32),
+            codec=column(samples.codec, np.uint8),
+            height=column(samples.height, np.int32),
+            width=column(samples.width, np.int32),
+            orientation=column(samples.orientation, np.uint8),
             decoded=batch.decoded,
-            crop=_column(params.crop, np.int32),
-            region=_column(params.region, np.float64),
-            dest=_column(params.dest, np.int32),
-            flip=_column(params.flip, np.bool_),
-            color=_column(params.color, np.float32),
-            fill=_column(params.fill, np.uint8),
+            crop=column(params.crop, np.int32),
+            region=column(params.region, np.float64),
+            dest=column(params.dest, np.int32),
+            flip=column(params.flip, np.bool_),
+            color=column(params.color, np.float32),
+            fill=column(params.fill, np.uint8),
             out=batch.images,
             layout=_LAYOUT[self._output.layout],
             status=batch.status,
             max_pixels=self._max_pixels,
             verify=self._verify,
+            **extras(params),
         )
 
 
@@ -209,8 +211,3 @@ def _open(files: Sequence[str], sizes: Sequence[int], mapped: bool) -> _native.S
             hint = "Rebuild the index with `stoker index`, or bring back the file that it was made for."
             raise StaleIndexError(str(error), hint=hint) from error
         raise DatasetError(f"a data file cannot be opened: {error}") from error
-
-
-def _column(values: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
-    """Contiguous, in the type that C++ expects; a copy only where it is not so already."""
-    return np.ascontiguousarray(values, dtype=dtype)

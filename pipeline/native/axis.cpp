@@ -13,8 +13,7 @@ int whole(double value) {
     return truncated - (value < truncated);
 }
 
-// The weights of `count` samples, the first of which lies `offset` from the centre of a triangle that falls
-// by `slope`. What rounding leaves goes to the tallest. `count` may be known at compile time.
+// `count` may be known at compile time.
 template <class Count>
 void weigh(float offset, float slope, Count count, int tallest, std::int16_t* weights) {
     constexpr int one = 1 << kWeightBits;
@@ -34,6 +33,15 @@ void weigh(float offset, float slope, Count count, int tallest, std::int16_t* we
 
 }  // namespace
 
+void weigh_triangle(float offset, float slope, int count, int tallest, std::int16_t* weights) {
+    switch (count) {
+        case 2: return weigh(offset, slope, std::integral_constant<int, 2>(), tallest, weights);
+        case 3: return weigh(offset, slope, std::integral_constant<int, 3>(), tallest, weights);
+        case 4: return weigh(offset, slope, std::integral_constant<int, 4>(), tallest, weights);
+        default: return weigh(offset, slope, count, tallest, weights);
+    }
+}
+
 void Axis::set(double begin, double end, int low, int high, int count, bool reversed) {
     const double scale = (end - begin) / count;
     const double support = std::max(scale, 1.0);
@@ -51,14 +59,8 @@ void Axis::set(double begin, double end, int low, int high, int count, bool reve
         const int tallest = std::clamp(whole(center) - start, 0, used - 1);
         const auto offset = static_cast<float>(start + 0.5 - center);
         const auto output = static_cast<std::size_t>(reversed ? count - 1 - i : i);
-        std::int16_t* to = weights.data() + output * static_cast<std::size_t>(taps);
         first[output] = start;
-        switch (used) {
-            case 2: weigh(offset, slope, std::integral_constant<int, 2>(), tallest, to); break;
-            case 3: weigh(offset, slope, std::integral_constant<int, 3>(), tallest, to); break;
-            case 4: weigh(offset, slope, std::integral_constant<int, 4>(), tallest, to); break;
-            default: weigh(offset, slope, used, tallest, to);
-        }
+        weigh_triangle(offset, slope, used, tallest, weights.data() + output * static_cast<std::size_t>(taps));
     }
 }
 

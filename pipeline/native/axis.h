@@ -26,7 +26,10 @@ struct Axis {
     int begin() const;  // the first source sample of all
     int end() const;    // past the last one, `high` or one more at most
     void shift(int by);  // to other source coordinates
-
 };
+
+// Weights of `count` samples, the first of which lies `offset` from the centre of a triangle that falls by
+// `slope`, with a sum of 1 << kWeightBits. What rounding leaves goes to the tallest.
+void weigh_triangle(float offset, float slope, int count, int tallest, std::int16_t* weights);
 
 }  // namespace stoker

@@ -1,5 +1,6 @@
 #include "batch.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace stoker {
@@ -26,7 +27,17 @@ bool ordered_within(double begin, double end, double low, double high) {
 
 }  // namespace
 
+bool Extras::uses_mean(std::size_t i) const {
+    return mean != nullptr && std::any_of(mean + 9 * i, mean + 9 * (i + 1), [](float share) { return share != 0; });
+}
+
+bool Extras::needs_picture(std::size_t i) const {
+    return uses_mean(i) || std::any_of(steps.begin(), steps.end(), [i](const auto& step) { return step->applies(i); });
+}
+
 void Batch::check() const {
+    const int height = extras.warp != nullptr ? extras.canvas_height : options.height;
+    const int width = extras.warp != nullptr ? extras.canvas_width : options.width;
     for (std::size_t i = 0; i < count; ++i) {
         const Parameters p = parameters.at(i);
         if (!within(p.crop[0], p.crop[2], samples.height[i], 1) ||
@@ -35,8 +46,13 @@ void Batch::check() const {
         if (!ordered_within(p.region[0], p.region[2], p.crop[0], p.crop[0] + p.crop[2]) ||
             !ordered_within(p.region[1], p.region[3], p.crop[1], p.crop[1] + p.crop[3]))
             refuse(i, "region must be (top, left, bottom, right), not empty, and lie within crop");
-        if (!within(p.dest[0], p.dest[2], options.height, 0) || !within(p.dest[1], p.dest[3], options.width, 0))
-            refuse(i, "dest must lie within the output");
+        if (!within(p.dest[0], p.dest[2], height, 0) || !within(p.dest[1], p.dest[3], width, 0))
+            refuse(i, "dest must lie within the output, or the canvas of a warp");
+        for (const EraseColumn& erase : extras.erase) {
+            const Rectangle box = erase.at(i);
+            if (!within(box.top, box.height, options.height, 0) || !within(box.left, box.width, options.width, 0))
+                refuse(i, "a box that is erased must lie within the output");
+        }
     }
 }
 
@@ -54,6 +70,24 @@ Target Batch::target(std::size_t i) const {
     target.fill = parameters.fill;
     target.stream = count * bytes >= kStreamedBytes;
     return target;
+}
+
+Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
+    const bool warped = extras.warp != nullptr;
+    Geometry geometry;
+    geometry.placement =
+        place(parameters.at(i), orientation, samples.height[i], samples.width[i],
+              warped ? extras.canvas_height : options.height, warped ? extras.canvas_width : options.width);
+    geometry.warp = warped ? extras.warp + 9 * i : nullptr;
+    geometry.height = options.height;
+    geometry.width = options.width;
+    geometry.fill = parameters.fill;
+    return geometry;
+}
+
+Rectangle Batch::dest(std::size_t i) const {
+    if (extras.warp != nullptr) return {0, 0, options.height, options.width};
+    return place(parameters.at(i), {}, samples.height[i], samples.width[i], options.height, options.width).dest;
 }
 
 bool Batch::claim(std::size_t& i) {

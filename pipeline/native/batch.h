@@ -12,8 +12,10 @@
 
 #include "image_writer.h"
 #include "placement.h"
+#include "renderer.h"
 #include "shards.h"
 #include "status.h"
+#include "steps.h"
 
 namespace stoker {
 
@@ -47,6 +49,28 @@ struct ParameterColumns {
     Parameters at(std::size_t i) const { return {crop + 4 * i, region + 4 * i, dest + 4 * i, flip + 2 * i}; }
 };
 
+// A box of each image that is overwritten; see stoker.augment.extras.Erase.
+struct EraseColumn {
+    const std::int32_t* box;
+    float value[3];
+
+    Rectangle at(std::size_t i) const { return {box[4 * i], box[4 * i + 1], box[4 * i + 2], box[4 * i + 3]}; }
+};
+
+// What only some batches have; see the optional fields of ImageParams.
+struct Extras {
+    const float* mean = nullptr;
+    Steps steps;
+    const double* warp = nullptr;
+    int canvas_height = 0;
+    int canvas_width = 0;
+    std::vector<EraseColumn> erase;
+
+    bool uses_mean(std::size_t i) const;
+    // Whether the whole picture must be there before any of it can be stored.
+    bool needs_picture(std::size_t i) const;
+};
+
 struct BatchOptions {
     DType dtype = DType::float32;
     Layout layout = Layout::nchw;
@@ -63,6 +87,7 @@ class Batch {
     std::shared_ptr<const DataFiles> files;
     SampleColumns samples{};
     ParameterColumns parameters{};
+    Extras extras;
     std::vector<Pixels> decoded;  // by position; without data for samples that are decoded here
     BatchOptions options;
     void* out = nullptr;
@@ -71,6 +96,9 @@ class Batch {
     // Throws std::invalid_argument for parameters that would lead outside an image.
     void check() const;
     Target target(std::size_t i) const;
+    Geometry geometry(std::size_t i, Orientation orientation) const;
+    // Where rows come for: dest, or all of the output where there is a warp.
+    Rectangle dest(std::size_t i) const;
 
     // The next sample that nobody works on; false if there is none.
     bool claim(std::size_t& i);

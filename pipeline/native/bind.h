@@ -3,6 +3,8 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
@@ -41,6 +43,7 @@ class Buffer {
 
 void bind_arena(nb::module_& m);
 void bind_shards(nb::module_& m);
+void bind_steps(nb::module_& m);
 void bind_payloads(nb::module_& m);
 void bind_pool(nb::module_& m);
 void bind_transcode(nb::module_& m);

@@ -3,16 +3,18 @@
 #include <unistd.h>
 
 #include "bind.h"
+#include "bind_steps.h"
 #include "pool.h"
 
 namespace stoker {
 namespace {
 
-template <class T, int columns>
-using Rows = Array<const T, nb::shape<-1, columns>>;
+template <class T, int... shape>
+using Rows = Array<const T, nb::shape<-1, shape...>>;
 using Colors = Array<const float, nb::shape<-1, 3, 4>>;
 using Fill = Array<const std::uint8_t, nb::shape<3>>;
 using Out = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
+constexpr int kMostSide = 1 << 15;
 using StatusColumn = Array<std::uint8_t, nb::ndim<1>>;
 
 // A batch under way, and the arrays that it reads and writes.
@@ -67,8 +69,7 @@ void set_form(Batch& batch, const Out& out, int layout) {
             "out must have the shape that layout asks for, one image a sample");
     options.height = static_cast<int>(out.shape(planar ? 2 : 1));
     options.width = static_cast<int>(out.shape(planar ? 3 : 2));
-    constexpr int most = 1 << 15;
-    require(options.height >= 1 && options.width >= 1 && options.height <= most && options.width <= most,
+    require(options.height >= 1 && options.width >= 1 && options.height <= kMostSide && options.width <= kMostSide,
             "out must have images of 1 to 32768 pixels a side");
     batch.out = out.data();
 }
@@ -84,6 +85,35 @@ void set_decoded(Batch& batch, const nb::dict& decoded) {
     }
 }
 
+using Warp = std::tuple<Rows<double, 3, 3>, int, int>;
+using Erase = std::tuple<Rows<std::int32_t, 4>, float, float, float>;
+
+void set_extras(Batch& batch, BoundSteps* steps, const std::optional<Rows<float, 3, 3>>& mean,
+                const std::optional<Warp>& warp, const std::vector<Erase>& erase) {
+    Extras& extras = batch.extras;
+    if (steps != nullptr) {
+        require(steps->count() == batch.count, "steps must be of as many samples as the batch has");
+        extras.steps = steps->take();
+    }
+    if (mean) {
+        require(mean->shape(0) == batch.count, "mean must have a row a sample");
+        extras.mean = mean->data();
+    }
+    if (warp) {
+        const auto& [matrix, height, width] = *warp;
+        require(matrix.shape(0) == batch.count, "the matrix of a warp must have a row a sample");
+        require(height >= 1 && width >= 1 && height <= kMostSide && width <= kMostSide,
+                "the canvas of a warp must have 1 to 32768 pixels a side");
+        extras.warp = matrix.data();
+        extras.canvas_height = height;
+        extras.canvas_width = width;
+    }
+    for (const auto& [box, red, green, blue] : erase) {
+        require(box.shape(0) == batch.count, "boxes that are erased must have a row a sample");
+        extras.erase.push_back({box.data(), {red, green, blue}});
+    }
+}
+
 // NOLINTNEXTLINE: one parameter a column, as the Python side passes them by name
 Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, const Column<std::int64_t>& offset,
            const Column<std::int64_t>& length, const Column<std::uint32_t>& crc, const Column<std::uint8_t>& codec,
@@ -91,7 +121,9 @@ Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, 
            const Column<std::uint8_t>& orientation, const nb::dict& decoded, const Rows<std::int32_t, 4>& crop,
            const Rows<double, 4>& region, const Rows<std::int32_t, 4>& dest, const Rows<bool, 2>& flip,
            const Colors& color, const Fill& fill, const Out& out, int layout, const StatusColumn& status,
-           std::int64_t max_pixels, bool verify, bool decode_only) {
+           std::int64_t max_pixels, bool verify, bool decode_only, BoundSteps* steps,
+           const std::optional<Rows<float, 3, 3>>& mean, const std::optional<Warp>& warp,
+           const std::vector<Erase>& erase) {
     auto batch = std::make_shared<Batch>();
     batch->count = shard.shape(0);
     for (const std::size_t rows : {offset.shape(0), length.shape(0), crc.shape(0), codec.shape(0),
@@ -108,9 +140,10 @@ Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, 
     batch->options.max_pixels = max_pixels;
     batch->options.verify = verify;
     batch->options.decode_only = decode_only;
+    set_extras(*batch, steps, mean, warp, erase);
     batch->check();
     nb::object arrays = nb::make_tuple(shard, offset, length, crc, codec, height, width, orientation, decoded,
-                                       crop, region, dest, flip, color, fill, out, status);
+                                       crop, region, dest, flip, color, fill, out, status, steps, mean, warp, erase);
     pool.submit(batch);
     return Job(std::move(batch), std::move(arrays));
 }
@@ -130,7 +163,9 @@ void bind_pool(nb::module_& m) {
         .def_prop_ro("num_threads", &Pool::threads)
         .def("submit", submit, "shards"_a, "shard"_a, "offset"_a, "length"_a, "crc"_a, "codec"_a, "height"_a,
              "width"_a, "orientation"_a, "decoded"_a, "crop"_a, "region"_a, "dest"_a, "flip"_a, "color"_a,
-             "fill"_a, "out"_a, "layout"_a, "status"_a, "max_pixels"_a, "verify"_a, "decode_only"_a = false)
+             "fill"_a, "out"_a, "layout"_a, "status"_a, "max_pixels"_a, "verify"_a, "decode_only"_a = false,
+             "steps"_a.none() = nb::none(), "mean"_a.none() = nb::none(), "warp"_a.none() = nb::none(),
+             "erase"_a = nb::make_tuple())
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

@@ -18,7 +18,7 @@ void ImageWriter::begin(const Target& target, const Rectangle& dest) {
         if (y < dest.top || y >= dest.top + dest.height || dest.width == 0) store(y, line_.data(), plane_);
 }
 
-void ImageWriter::write(int y, const std::uint8_t* planes, int plane) {
+void ImageWriter::row(int y, const std::uint8_t* planes, int plane) {
     if (dest_.width == target_.width) return store(dest_.top + y, planes, plane);
     for (int c = 0; c < 3; ++c)
         std::memcpy(line_.data() + c * plane_ + dest_.left, planes + static_cast<std::ptrdiff_t>(c) * plane,
@@ -26,19 +26,42 @@ void ImageWriter::write(int y, const std::uint8_t* planes, int plane) {
     store(dest_.top + y, line_.data(), plane_);
 }
 
-void ImageWriter::store(int y, const std::uint8_t* planes, int plane) {
-    const auto width = static_cast<std::size_t>(target_.width);
-    const bool planar = target_.layout == Layout::nchw;
-    const std::size_t offset =
-        static_cast<std::size_t>(y) * width * (planar ? 1 : channels_of(target_.layout)) * size_of(target_.dtype);
+void ImageWriter::erase(const Rectangle& box, const float* value) {
+    finish_stores();  // what was streamed to these places comes before what is written now
+    const float color[12] = {0, 0, 0, value[0], 0, 0, 0, value[1], 0, 0, 0, value[2]};
+    StorePass pass = pass_of(box.top, box.left);
+    pass.planes = line_.data();  // no pixel of it counts
+    pass.plane = plane_;
+    pass.width = box.width;
+    pass.color = color;
+    pass.stream = false;
+    const std::size_t row_bytes = bytes_to(1, 0);
+    for (int y = 0; y < box.height; ++y) {
+        kernels().store(pass, target_.dtype, target_.layout, true);
+        pass.out = static_cast<std::uint8_t*>(pass.out) + row_bytes;
+    }
+}
+
+std::size_t ImageWriter::bytes_to(int rows, int columns) const {
+    const std::size_t pixels = static_cast<std::size_t>(rows) * static_cast<std::size_t>(target_.width) +
+                               static_cast<std::size_t>(columns);
+    return pixels * (target_.layout == Layout::nchw ? 1 : channels_of(target_.layout)) * size_of(target_.dtype);
+}
+
+StorePass ImageWriter::pass_of(int y, int x) const {
     StorePass pass;
-    pass.planes = planes;
-    pass.plane = plane;
     pass.width = target_.width;
     pass.color = target_.color;
-    pass.out = static_cast<std::uint8_t*>(target_.out) + offset;
-    pass.out_plane = static_cast<std::size_t>(target_.height) * width;
+    pass.out = static_cast<std::uint8_t*>(target_.out) + bytes_to(y, x);
+    pass.out_plane = static_cast<std::size_t>(target_.height) * static_cast<std::size_t>(target_.width);
     pass.stream = target_.stream;
+    return pass;
+}
+
+void ImageWriter::store(int y, const std::uint8_t* planes, int plane) {
+    StorePass pass = pass_of(y, 0);
+    pass.planes = planes;
+    pass.plane = plane;
     kernels().store(pass, target_.dtype, target_.layout, diagonal_);
 }
 

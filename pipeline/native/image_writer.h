@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels.h"
+#include "row_sink.h"
 
 namespace stoker {
 
@@ -26,7 +27,7 @@ struct Rectangle {
     int top, left, height, width;
 };
 
-class ImageWriter {
+class ImageWriter final : public RowSink {
   public:
     // `dest` is the rectangle that rows will come for, in the output as it is after any mirroring; what
     // lies outside it is filled at once.
@@ -34,11 +35,15 @@ class ImageWriter {
 
     const Rectangle& dest() const { return dest_; }
 
-    // Store dest.width pixels as row `y` of dest: three planes, `plane` bytes apart, with slack.
-    void write(int y, const std::uint8_t* planes, int plane);
+    // Store dest.width pixels as row `y` of dest.
+    void row(int y, const std::uint8_t* planes, int plane) override;
+    // Overwrite a rectangle of the image, which must be stored by now, by `value`, RGB in its own units.
+    void erase(const Rectangle& box, const float* value);
 
   private:
     void store(int y, const std::uint8_t* planes, int plane);
+    std::size_t bytes_to(int rows, int columns) const;  // from the image's first byte on
+    StorePass pass_of(int y, int x) const;  // of a row from there on, its pixels still missing
 
     Target target_;
     Rectangle dest_{};

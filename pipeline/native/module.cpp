@@ -48,6 +48,7 @@ NB_MODULE(_native, m) {
     bind_arena(m);
     bind_shards(m);
     bind_payloads(m);
+    bind_steps(m);
     bind_pool(m);
     bind_transcode(m);
 }

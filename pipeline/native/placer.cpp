@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sample_runner.h"
+#include "renderer.h"
 
 namespace stoker {
 
-void Placer::begin(ImageWriter& writer, const Placement& placement) {
-    writer_ = &writer;
+void Placer::begin(RowSink& sink, const Placement& placement) {
+    sink_ = &sink;
     transposed_ = placement.transposed;
     reversed_ = placement.y.reversed;
     rows_ = placement.y.outputs;
@@ -18,7 +18,7 @@ void Placer::begin(ImageWriter& writer, const Placement& placement) {
 
 void Placer::row(int y, const std::uint8_t* planes, int plane) {
     const int to = reversed_ ? rows_ - 1 - y : y;
-    if (!transposed_) return writer_->write(to, planes, plane);
+    if (!transposed_) return sink_->row(to, planes, plane);
     for (int c = 0; c < 3; ++c) {
         const std::uint8_t* from = planes + static_cast<std::ptrdiff_t>(c) * plane;
         std::uint8_t* column = picture_.data() + static_cast<std::ptrdiff_t>(c) * plane_ + to;
@@ -29,7 +29,7 @@ void Placer::row(int y, const std::uint8_t* planes, int plane) {
 void Placer::finish() {
     if (!transposed_) return;
     for (int x = 0; x < columns_; ++x)
-        writer_->write(x, picture_.data() + static_cast<std::ptrdiff_t>(x) * 3 * plane_, plane_);
+        sink_->row(x, picture_.data() + static_cast<std::ptrdiff_t>(x) * 3 * plane_, plane_);
 }
 
 }  // namespace stoker

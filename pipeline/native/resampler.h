@@ -6,17 +6,9 @@
 
 #include "axis.h"
 #include "kernels.h"
+#include "row_sink.h"
 
 namespace stoker {
-
-// Takes finished rows: three planes of uint8.
-class RowSink {
-  public:
-    virtual void row(int y, const std::uint8_t* planes, int plane) = 0;
-
-  protected:
-    ~RowSink() = default;
-};
 
 // Horizontal first, rounded to uint8, then vertical: Pillow's order. Only the rows that one output row
 // needs are kept.

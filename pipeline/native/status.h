@@ -15,4 +15,10 @@ enum class Status : std::uint8_t {
     size_mismatch = 6,
 };
 
+// `message` is for people, and valid until its author works on the next sample.
+struct Outcome {
+    Status status = Status::ok;
+    const char* message = "";
+};
+
 }  // namespace stoker

@@ -12,6 +12,7 @@
 #endif
 
 #include "kernels.h"
+#include "level.h"
 
 namespace stoker {
 namespace {
@@ -50,12 +51,7 @@ inline void put(float value, BFloat16& out) {
     const std::uint32_t bits = float_bits(value);
     out.bits = static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
-inline void put(float value, std::uint8_t& out) {
-    const float low = value > 0.0F ? value : 0.0F;
-    const float clipped = low < 255.0F ? low : 255.0F;
-    const auto whole = static_cast<std::int32_t>(clipped);
-    out = static_cast<std::uint8_t>(whole + (clipped - static_cast<float>(whole) >= 0.5F));
-}
+inline void put(float value, std::uint8_t& out) { out = to_level(value); }
 
 // Products first, then sums from left to right: the order is part of the result. Always a whole block: a
 // number of turns that the compiler knows is worth more than the pixels behind the row's end.

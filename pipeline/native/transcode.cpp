@@ -5,7 +5,8 @@
 #include <stdexcept>
 
 #include "header.h"
-#include "sample_runner.h"
+#include "image_writer.h"
+#include "renderer.h"
 
 namespace stoker {
 namespace {
@@ -97,8 +98,8 @@ class Picture {
         const std::int32_t crop[4] = {0, 0, source_height, source_width};
         const std::int32_t dest[4] = {plan.dest.top, plan.dest.left, plan.dest.height, plan.dest.width};
         const bool flip[2] = {false, false};
-        placement_ = place({crop, plan.region, dest, flip}, orientation, source_height, source_width, plan.height,
-                           plan.width);
+        geometry_.placement = place({crop, plan.region, dest, flip}, orientation, source_height, source_width,
+                                    plan.height, plan.width);
         static const float identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
         static const std::uint8_t black[3] = {0, 0, 0};
         target_.out = rgb_.data();
@@ -110,20 +111,28 @@ class Picture {
         target_.color = identity;
         target_.fill = black;
     }
-    void begin(SampleRunner& runner) { runner.writer().begin(target_, placement_.dest); }
-    const Placement& placement() const { return placement_; }
+    RowSink& begin(ImageWriter& writer) {
+        writer.begin(target_, geometry_.placement.dest);
+        return writer;
+    }
+    const Geometry& geometry() const { return geometry_; }
     std::vector<std::uint8_t>& rgb() { return rgb_; }
 
   private:
     std::vector<std::uint8_t> rgb_;
-    Placement placement_{};
+    Geometry geometry_;
     Target target_;
 };
 
-// Buffers and decoder of the calling thread.
-SampleRunner& thread_runner() {
-    thread_local SampleRunner runner;
-    return runner;
+// Buffers and decoder of a thread.
+struct Worker {
+    Renderer renderer;
+    ImageWriter writer;
+};
+
+Worker& thread_worker() {
+    thread_local Worker worker;
+    return worker;
 }
 
 Transcoded encoded(std::vector<std::uint8_t>&& rgb, const Plan& plan, const TranscodeOptions& options) {
@@ -162,16 +171,15 @@ TranscodeOptions parse_options(const std::string& mode, int height, int width, c
 }
 
 Transcoded transcode_jpeg(const Payload& jpeg, const TranscodeOptions& options) {
-    SampleRunner& runner = thread_runner();
+    auto& [renderer, writer] = thread_worker();
     const Orientation orientation = Orientation::exif(probe(jpeg.data, jpeg.size).orientation);
-    const Outcome opened = runner.open_jpeg(jpeg, options.max_pixels);
+    const Outcome opened = renderer.open_jpeg(jpeg, options.max_pixels);
     if (opened.status != Status::ok) throw std::invalid_argument(opened.message);
-    int height = runner.jpeg().height(), width = runner.jpeg().width();
+    int height = renderer.jpeg().height(), width = renderer.jpeg().width();
     if (orientation.transposed) std::swap(height, width);
     const Plan plan = plan_of(options, height, width);
     Picture picture(plan, orientation, height, width);
-    picture.begin(runner);
-    const Outcome outcome = runner.run_jpeg(picture.placement(), false);
+    const Outcome outcome = renderer.render_jpeg(picture.geometry(), &picture.begin(writer));
     if (outcome.status != Status::ok) throw std::invalid_argument(outcome.message);
     return encoded(std::move(picture.rgb()), plan, options);
 }
@@ -182,8 +190,8 @@ Transcoded transcode_pixels(const Pixels& pixels, const TranscodeOptions& option
         throw std::invalid_argument("the image has more pixels than max_pixels");
     const Plan plan = plan_of(options, height, width);
     Picture picture(plan, {}, height, width);
-    picture.begin(thread_runner());
-    thread_runner().run_pixels(pixels.data, height, width, picture.placement());
+    auto& [renderer, writer] = thread_worker();
+    renderer.render_pixels(pixels.data, height, width, picture.geometry(), picture.begin(writer));
     return encoded(std::move(picture.rgb()), plan, options);
 }
 
@@ -192,8 +200,8 @@ std::vector<std::uint8_t> resize(const Pixels& pixels, const double box[4], int 
     Plan plan = whole(source_height, source_width, height, width);
     std::copy(box, box + 4, plan.region);
     Picture picture(plan, {}, source_height, source_width);
-    picture.begin(thread_runner());
-    thread_runner().run_pixels(pixels.data, source_height, source_width, picture.placement());
+    auto& [renderer, writer] = thread_worker();
+    renderer.render_pixels(pixels.data, source_height, source_width, picture.geometry(), picture.begin(writer));
     return std::move(picture.rgb());
 }
 

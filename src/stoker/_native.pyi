@@ -70,6 +70,36 @@ def payloads(
     number; of other codecs the checksum alone. GIL released.
     """
 
+class Steps:
+    """Steps of a batch of ``count`` samples, see ``stoker.augment.steps``; done in the order of the calls.
+
+    All arrays are C-contiguous with a row a sample and are kept alive. A batch or a mix takes the steps
+    for itself: after that these methods raise ValueError, as they do for a wrong number of rows.
+    """
+
+    def __init__(self, count: int) -> None: ...
+    def affine(
+        self,
+        where: npt.NDArray[np.bool_],
+        color: npt.NDArray[np.float32],
+        mean: npt.NDArray[np.float32] | None,
+    ) -> None: ...
+    def table(self, where: npt.NDArray[np.bool_], levels: npt.NDArray[np.uint8]) -> None: ...
+    def posterize(self, where: npt.NDArray[np.bool_], bits: npt.NDArray[np.uint8]) -> None: ...
+    def solarize(self, where: npt.NDArray[np.bool_], threshold: npt.NDArray[np.int16]) -> None: ...
+    def autocontrast(self, where: npt.NDArray[np.bool_]) -> None: ...
+    def equalize(self, where: npt.NDArray[np.bool_]) -> None: ...
+    def sharpen(self, where: npt.NDArray[np.bool_], factor: npt.NDArray[np.float32]) -> None: ...
+    def blur(
+        self, where: npt.NDArray[np.bool_], kernel_size: tuple[int, int], sigma: npt.NDArray[np.float32]
+    ) -> None: ...
+    def shift(
+        self, where: npt.NDArray[np.bool_], matrix: npt.NDArray[np.float64], fill: tuple[int, int, int]
+    ) -> None: ...
+    def mix(
+        self, where: npt.NDArray[np.bool_], weights: npt.NDArray[np.float32], chains: Sequence[Steps]
+    ) -> None: ...
+
 class Pool:
     """Threads that execute batches, first come first served."""
 
@@ -100,6 +130,10 @@ class Pool:
         max_pixels: int,
         verify: bool,
         decode_only: bool = False,
+        steps: Steps | None = None,
+        mean: npt.NDArray[np.float32] | None = None,
+        warp: tuple[npt.NDArray[np.float64], int, int] | None = None,
+        erase: Sequence[tuple[npt.NDArray[np.int32], float, float, float]] = (),
     ) -> Job:
         """Start a batch. All arrays are kept alive until the job is done.
 
@@ -108,7 +142,8 @@ class Pool:
         benchmark compares with. ``decoded`` holds (H, W, 3) uint8 oriented pixels for samples of codecs that
         are not decoded here.
         ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
-        or uint16 for bfloat16.
+        or uint16 for bfloat16. The last four are the optional fields of ``ImageParams``: ``warp`` is its matrix
+        and the canvas' height and width, ``erase`` has boxes and their RGB.
         """
     def close(self) -> None:
         """Give up what nobody has begun, wait for the rest, end the threads."""

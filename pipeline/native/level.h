@@ -1,0 +1,18 @@
+// From a number to a level of uint8. Included in files of every instruction set, hence unnamed.
+#pragma once
+
+#include <cstdint>
+
+namespace stoker {
+namespace {
+
+// Clipped to 0..255, rounded half up; NaN becomes 0.
+inline std::uint8_t to_level(float value) {
+    const float low = value > 0.0F ? value : 0.0F;
+    const float clipped = low < 255.0F ? low : 255.0F;
+    const auto whole = static_cast<std::int32_t>(clipped);
+    return static_cast<std::uint8_t>(whole + (clipped - static_cast<float>(whole) >= 0.5F));
+}
+
+}  // namespace
+}  // namespace stoker

@@ -1,0 +1,121 @@
+#include "renderer.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stoker {
+namespace {
+
+// The window of the source that a resampler wants, and its axes in the window's coordinates.
+Window window_of(Resampler& resampler, const Placement& placement) {
+    const Span &x = placement.x, &y = placement.y;
+    resampler.x.set(x.begin, x.end, x.low, x.high, x.outputs, x.reversed);
+    // Rows come from the top, whichever way the output goes: the placer turns them around.
+    resampler.y.set(y.begin, y.end, y.low, y.high, y.outputs, false);
+    const Window window{resampler.x.begin(), resampler.y.begin(),
+                        std::min(resampler.x.end(), x.high),
+                        std::min(resampler.y.end(), y.high)};
+    resampler.x.shift(-window.left);
+    resampler.y.shift(-window.top);
+    return window;
+}
+
+bool is_empty(const Window& window) { return window.left == window.right || window.top == window.bottom; }
+
+}  // namespace
+
+// `numerator` is 8, or 0 where the source may be decoded in a smaller size, which is then chosen.
+Window Renderer::begin(const Geometry& geometry, int& numerator, RowSink* sink) {
+    warped_ = geometry.warp != nullptr;
+    return warped_ ? begin_warper(geometry, numerator) : begin_resampler(geometry, numerator, sink);
+}
+
+Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink) {
+    Placement placement = geometry.placement;
+    if (placement.x.outputs == 0 || placement.y.outputs == 0) return {};
+    if (numerator == 0) {
+        numerator = dct_numerator(placement);
+        if (!placement.x.reduce(numerator) || !placement.y.reduce(numerator)) {
+            placement = geometry.placement;
+            numerator = 8;
+        }
+    }
+    const Window window = window_of(resampler_, placement);
+    if (sink == nullptr) return window;
+    resampler_.begin(placer_, window.bottom - window.top);
+    placer_.begin(*sink, placement);
+    return window;
+}
+
+Window Renderer::begin_warper(const Geometry& geometry, int& numerator) {
+    WarpMap map(geometry.warp, geometry.placement);
+    Reach reach = map.reach(geometry.height, geometry.width);
+    if (numerator == 0) {
+        numerator = dct_numerator(reach);
+        if (numerator < 8) {
+            map.reduce(numerator);
+            reach = map.reach(geometry.height, geometry.width);
+        }
+    }
+    return warper_.begin(map, reach, geometry.height, geometry.width, geometry.fill);
+}
+
+void Renderer::push(const std::uint8_t* rgb) {
+    if (warped_)
+        warper_.push(rgb);
+    else
+        resampler_.push(rgb);
+}
+
+void Renderer::finish(RowSink& sink) {
+    if (warped_)
+        warper_.finish(sink);
+    else
+        placer_.finish();
+}
+
+Outcome Renderer::open_jpeg(const Payload& payload, std::int64_t max_pixels) {
+    if (!jpeg_.open(payload.data, payload.size)) return {jpeg_.status(), jpeg_.message()};
+    if (static_cast<std::int64_t>(jpeg_.height()) * jpeg_.width() > max_pixels)
+        return {Status::too_large, "the header gives more pixels than max_pixels"};
+    return {};
+}
+
+Outcome Renderer::render_jpeg(const Geometry& geometry, RowSink* sink) {
+    int numerator = 0;
+    const Window window = begin(geometry, numerator, sink);
+    if (!is_empty(window) && !jpeg_.start(window, numerator)) return {jpeg_.status(), jpeg_.message()};
+    for (int y = window.top; y < window.bottom;) {
+        const std::uint8_t* rows[2];
+        const int count = jpeg_.read(rows);
+        if (count == 0) return {jpeg_.status(), jpeg_.message()};
+        if (sink != nullptr)
+            for (int row = 0; row < count; ++row) push(rows[row]);
+        y += count;
+    }
+    jpeg_.finish();
+    if (sink != nullptr) finish(*sink);
+    return {};
+}
+
+void Renderer::render_pixels(const std::uint8_t* pixels, int height, int width, const Geometry& geometry,
+                             RowSink& sink) {
+    int numerator = 8;
+    const Window window = begin(geometry, numerator, &sink);
+    const std::size_t stride = static_cast<std::size_t>(width) * 3;
+    const std::size_t bytes = static_cast<std::size_t>(window.right - window.left) * 3;
+    if (last_row_.size() < bytes + kSlack) last_row_.resize(bytes + kSlack);
+    const std::uint8_t* end = pixels + stride * static_cast<std::size_t>(height);
+    for (int y = window.top; y < window.bottom; ++y) {
+        const std::uint8_t* row =
+            pixels + stride * static_cast<std::size_t>(y) + 3 * static_cast<std::size_t>(window.left);
+        if (static_cast<std::size_t>(end - row) < bytes + kSlack) {  // kernels read on behind a row
+            std::memcpy(last_row_.data(), row, bytes);
+            row = last_row_.data();
+        }
+        push(row);
+    }
+    finish(sink);
+}
+
+}  // namespace stoker

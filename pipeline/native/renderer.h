@@ -1,0 +1,68 @@
+// The geometry of one sample: from encoded or raw pixels to rows of the output.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "jpeg_decoder.h"
+#include "placement.h"
+#include "resampler.h"
+#include "row_sink.h"
+#include "shards.h"
+#include "status.h"
+#include "warper.h"
+
+namespace stoker {
+
+// Where the stored image goes: onto the output, or onto a canvas that a warp, 3x3, then shows.
+struct Geometry {
+    Placement placement;
+    const double* warp = nullptr;
+    int height = 0, width = 0;           // of the output
+    const std::uint8_t* fill = nullptr;  // RGB
+};
+
+// Turns resampled rows into rows of the output: mirrored, or transposed by way of a buffer.
+class Placer final : public RowSink {
+  public:
+    void begin(RowSink& sink, const Placement& placement);
+    void row(int y, const std::uint8_t* planes, int plane) override;
+    void finish();
+
+  private:
+    RowSink* sink_ = nullptr;
+    bool transposed_ = false;
+    bool reversed_ = false;
+    int rows_ = 0;
+    int columns_ = 0;
+    int plane_ = 0;
+    std::vector<std::uint8_t> picture_;  // [column][channel][row] of a transposed one
+};
+
+// Decoder and resamplers of a thread. Rows go to a sink: those of placement.dest, or of the whole output
+// where there is a warp.
+class Renderer {
+  public:
+    Outcome open_jpeg(const Payload& payload, std::int64_t max_pixels);
+    const JpegDecoder& jpeg() const { return jpeg_; }
+    // The JPEG that open_jpeg() opened. Without a sink it is decoded, no more.
+    Outcome render_jpeg(const Geometry& geometry, RowSink* sink);
+    // Pixels in memory, interleaved RGB; `height` and `width` are those of the stored image.
+    void render_pixels(const std::uint8_t* pixels, int height, int width, const Geometry& geometry, RowSink& sink);
+
+  private:
+    Window begin(const Geometry& geometry, int& numerator, RowSink* sink);
+    Window begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink);
+    Window begin_warper(const Geometry& geometry, int& numerator);
+    void push(const std::uint8_t* rgb);
+    void finish(RowSink& sink);
+
+    JpegDecoder jpeg_;
+    Resampler resampler_;
+    Placer placer_;
+    Warper warper_;
+    bool warped_ = false;
+    std::vector<std::uint8_t> last_row_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,64 @@
+// Sixteen numbers in registers, for sums that must not go through memory. One form for each instruction
+// set, hence unnamed.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace stoker {
+namespace {
+
+#if defined(__AVX512F__)
+struct Sixteen {
+    __m512 numbers = _mm512_setzero_ps();
+
+    static Sixteen of(const float* from) { return {_mm512_loadu_ps(from)}; }
+    static Sixteen of(const std::uint8_t* from) {
+        return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))))};
+    }
+    void add(float weight, const Sixteen& other) {
+        numbers = _mm512_add_ps(numbers, _mm512_mul_ps(_mm512_set1_ps(weight), other.numbers));
+    }
+    void store(float* to) const { _mm512_storeu_ps(to, numbers); }
+};
+#elif defined(__AVX2__)
+struct Sixteen {
+    __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps();
+
+    static Sixteen of(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+    static Sixteen of(const std::uint8_t* from) {
+        const auto eight = [&](int at) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadu_si64(from + at))); };
+        return {eight(0), eight(8)};
+    }
+    void add(float weight, const Sixteen& other) {
+        low = _mm256_add_ps(low, _mm256_mul_ps(_mm256_set1_ps(weight), other.low));
+        high = _mm256_add_ps(high, _mm256_mul_ps(_mm256_set1_ps(weight), other.high));
+    }
+    void store(float* to) const {
+        _mm256_storeu_ps(to, low);
+        _mm256_storeu_ps(to + 8, high);
+    }
+};
+#else
+struct Sixteen {
+    float numbers[16] = {};
+
+    template <class Number>
+    static Sixteen of(const Number* from) {
+        Sixteen loaded;
+        for (int i = 0; i < 16; ++i) loaded.numbers[i] = static_cast<float>(from[i]);
+        return loaded;
+    }
+    void add(float weight, const Sixteen& other) {
+        for (int i = 0; i < 16; ++i) numbers[i] += weight * other.numbers[i];
+    }
+    void store(float* to) const { std::memcpy(to, numbers, sizeof numbers); }
+};
+#endif
+
+}  // namespace
+}  // namespace stoker

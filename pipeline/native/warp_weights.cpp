@@ -1,0 +1,90 @@
+#include "warp_weights.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "axis.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kPhases = 1 << kPhaseBits;
+
+// Sum of 1 - d / support over d = distance, distance + 1, ... below support.
+double half_sum(double distance, double support) {
+    const double n = std::max(std::ceil(support - distance), 0.0);
+    return n - (n * distance + n * (n - 1) / 2) / support;
+}
+
+}  // namespace
+
+void PhaseTable::set(double support) {
+    if (support == support_) return;
+    support_ = support;
+    const int used = static_cast<int>(std::ceil(2 * support));
+    taps_ = used + (used & 1);
+    weights_.assign(static_cast<std::size_t>(kPhases * taps_), 0);
+    for (int phase = 0; phase < kPhases; ++phase) {
+        // The triangle begins between the tap before the first one and the first one.
+        const double offset = 1 - static_cast<double>(phase) / kPhases - support;
+        const int tallest = std::clamp(static_cast<int>(0.5 - offset), 0, used - 1);
+        weigh_triangle(static_cast<float>(offset), static_cast<float>(1 / support), used, tallest,
+                       weights_.data() + phase * taps_);
+    }
+}
+
+std::int64_t PhaseTable::begin(double center) const {
+    return std::llround((center - support_ + 0.5) * (1 << kPositionBits));
+}
+
+void SpotWeights::begin(int size) {
+    size_ = size;
+    taps_ = 2;
+    spots_.clear();
+}
+
+void SpotWeights::add(double center, double support) {
+    const double first = std::floor(center - support + 0.5), end = std::ceil(center + support - 0.5);
+    Spot spot{center, support, 0, 0, first < -1};
+    spot.first = static_cast<int>(std::clamp(first, -1.0, static_cast<double>(size_)));
+    spot.end = static_cast<int>(std::clamp(end, spot.first + 1.0, size_ + 1.0));
+    const int used = spot.end - spot.first;
+    taps_ = std::max(taps_, used + (used & 1));
+    spots_.push_back(spot);
+}
+
+void SpotWeights::finish() {
+    const auto taps = static_cast<std::size_t>(taps_);
+    weights_.assign(taps * spots_.size(), 0);
+    for (std::size_t i = 0; i < spots_.size(); ++i) {
+        Spot& spot = spots_[i];
+        const int first = std::min(spot.first, size_ + 2 - taps_);
+        weigh(spot, weights_.data() + i * taps + (spot.first - first));
+        spot.first = first;
+    }
+}
+
+// All that falls outside is seen as one pixel. Sums are rounded, not weights: many small ones add up.
+void SpotWeights::weigh(const Spot& spot, std::int16_t* weights) {
+    const int used = spot.end - spot.first;
+    heights_.resize(static_cast<std::size_t>(used));
+    double seen = 0;
+    for (int t = 0; t < used; ++t) {
+        const double distance = std::abs(spot.first + t + 0.5 - spot.center);
+        seen += heights_[static_cast<std::size_t>(t)] = std::max(0.0, 1 - distance / spot.support);
+    }
+    const double below = spot.center - 0.5 - std::floor(spot.center - 0.5);
+    const double total = half_sum(below, spot.support) + half_sum(1 - below, spot.support);
+    if (seen < total) heights_[spot.clipped_before ? 0 : heights_.size() - 1] += total - seen;
+    const double factor = (1 << kWeightBits) / std::max(seen, total);
+    double sum = 0.5;
+    int before = 0;
+    for (int t = 0; t < used; ++t) {
+        sum += heights_[static_cast<std::size_t>(t)] * factor;
+        const int now = t + 1 == used ? 1 << kWeightBits : std::min(static_cast<int>(sum), 1 << kWeightBits);
+        weights[t] = static_cast<std::int16_t>(now - before);
+        before = now;
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,166 @@
+#include "warper.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace stoker {
+namespace {
+
+// Of `window` what lies between the two places, a pixel more for what rounding moves.
+void narrow(int& low, int& high, double begin, double end) {
+    low = std::max(low, static_cast<int>(std::floor(begin)) - 1);
+    high = std::min(high, static_cast<int>(std::ceil(end)) + 1);
+}
+
+}  // namespace
+
+const Window& Warper::begin(const WarpMap& map, const Reach& reach, int height, int width, const std::uint8_t* fill) {
+    map_ = map;
+    height_ = height;
+    width_ = width;
+    fill_ = fill;
+    window_ = map.window();
+    narrow(window_.left, window_.right, reach.left, reach.right);
+    narrow(window_.top, window_.bottom, reach.top, reach.bottom);
+    next_row_ = 0;
+    pass_.plane = plane_stride(width);
+    line_.resize(3 * static_cast<std::size_t>(pass_.plane) + kSlack);
+    if (window_.left >= window_.right || window_.top >= window_.bottom) {
+        window_ = {};
+        return window_;
+    }
+    const Place place = map.at(0.5, 0.5);
+    by_phase_ = map.affine() && std::max(place.support_x, place.support_y) <= PhaseTable::kMostSupport;
+    before_ = 1;
+    after_ = 2;
+    if (by_phase_) {
+        phases_x_.set(place.support_x);
+        phases_y_.set(place.support_y);
+        before_ = after_ = std::max(phases_x_.taps(), phases_y_.taps());
+    }
+    frame();
+    const std::size_t outputs = (static_cast<std::size_t>(width) + 63) / 64 * 64;
+    offset_.assign(outputs, 0);
+    weights_x_.assign(outputs, 0);
+    weights_y_.assign(outputs, 0);
+    return window_;
+}
+
+// The margin.
+void Warper::frame() {
+    const auto columns = static_cast<std::size_t>(window_.right - window_.left + before_ + after_);
+    const auto rows = static_cast<std::size_t>(window_.bottom - window_.top + before_ + after_);
+    stride_ = 3 * columns;
+    if (source_.size() < stride_ * rows + kSlack) source_.resize(stride_ * rows + kSlack);
+    for (std::size_t y = 0; y < rows; ++y) {
+        std::uint8_t* row = source_.data() + y * stride_;
+        if (y < static_cast<std::size_t>(before_) || y >= rows - static_cast<std::size_t>(after_)) {
+            paint(row, static_cast<int>(columns));
+        } else {
+            paint(row, before_);
+            paint(row + stride_ - 3 * static_cast<std::size_t>(after_), after_);
+        }
+    }
+}
+
+void Warper::paint(std::uint8_t* pixels, int count) const {
+    for (int i = 0; i < count; ++i) std::memcpy(pixels + 3 * i, fill_, 3);
+}
+
+std::uint8_t* Warper::origin() {
+    return source_.data() + static_cast<std::size_t>(before_) * (stride_ + 3);
+}
+
+void Warper::push(const std::uint8_t* rgb) {
+    std::memcpy(origin() + static_cast<std::size_t>(next_row_++) * stride_, rgb,
+                3 * static_cast<std::size_t>(window_.right - window_.left));
+}
+
+void Warper::finish(RowSink& sink) {
+    if (window_.left == window_.right) return uniform(sink);
+    pass_.source = origin();
+    pass_.stride = static_cast<std::ptrdiff_t>(stride_);
+    for (int y = 0; y < height_; ++y) {
+        if (by_phase_)
+            this->by_phase(y);
+        else
+            one_by_one(y);
+        sink.row(y, line_.data(), pass_.plane);
+    }
+}
+
+void Warper::uniform(RowSink& sink) {
+    for (std::size_t c = 0; c < 3; ++c)
+        std::memset(line_.data() + c * static_cast<std::size_t>(pass_.plane), fill_[c],
+                    static_cast<std::size_t>(width_));
+    for (int y = 0; y < height_; ++y) sink.row(y, line_.data(), pass_.plane);
+}
+
+void Warper::by_phase(int y) {
+    const Place place = map_.at(0.5, y + 0.5);
+    const auto axis = [&](const PhaseTable& phases, double center, double step, int size, std::ptrdiff_t stride) {
+        LocateAxis axis;
+        axis.begin = phases.begin(center);
+        axis.step = std::llround(step * (1 << kPositionBits));
+        axis.low = -before_;
+        axis.high = size;
+        axis.stride = stride;
+        axis.taps = phases.taps();
+        return axis;
+    };
+    LocatePass locate;
+    locate.x = axis(phases_x_, place.x - window_.left, map_.step_x(), window_.right - window_.left, 3);
+    locate.y = axis(phases_y_, place.y - window_.top, map_.step_y(), window_.bottom - window_.top, pass_.stride);
+    locate.outputs = width_;
+    locate.offset = offset_.data();
+    locate.weights_x = weights_x_.data();
+    locate.weights_y = weights_y_.data();
+    kernels_.locate(locate);
+    pass_.outputs = width_;
+    pass_.offset = offset_.data();
+    pass_.weights_x = weights_x_.data();
+    pass_.weights_y = weights_y_.data();
+    pass_.table_x = phases_x_.weights();
+    pass_.table_y = phases_y_.weights();
+    pass_.taps_x = phases_x_.taps();
+    pass_.taps_y = phases_y_.taps();
+    kernels_.warp(pass_, line_.data());
+}
+
+void Warper::one_by_one(int y) {
+    pass_.offset = offset_.data();
+    pass_.weights_x = weights_x_.data();
+    pass_.weights_y = weights_y_.data();
+    for (int begin = 0; begin < width_; begin += SpotWeights::kMost) {
+        const int count = std::min(SpotWeights::kMost, width_ - begin);
+        spots_x_.begin(window_.right - window_.left);
+        spots_y_.begin(window_.bottom - window_.top);
+        for (int i = 0; i < count; ++i) {
+            const Place place = map_.at(begin + i + 0.5, y + 0.5);
+            spots_x_.add(place.x - window_.left, place.support_x);
+            spots_y_.add(place.y - window_.top, place.support_y);
+        }
+        spots_x_.finish();
+        spots_y_.finish();
+        for (int i = 0; i < count; ++i) {
+            const auto at = static_cast<std::size_t>(i);
+            offset_[at] = spots_y_.first(i) * static_cast<std::int64_t>(stride_) + 3 * spots_x_.first(i);
+            weights_x_[at] = i * spots_x_.taps();
+            weights_y_[at] = i * spots_y_.taps();
+        }
+        for (std::size_t at = static_cast<std::size_t>(count); at % 4 != 0; ++at) {
+            offset_[at] = offset_[at - 1];
+            weights_x_[at] = weights_x_[at - 1];
+            weights_y_[at] = weights_y_[at - 1];
+        }
+        pass_.outputs = count;
+        pass_.table_x = spots_x_.weights();
+        pass_.table_y = spots_y_.weights();
+        pass_.taps_x = spots_x_.taps();
+        pass_.taps_y = spots_y_.taps();
+        kernels_.warp(pass_, line_.data() + begin);
+    }
+}
+
+}  // namespace stoker
