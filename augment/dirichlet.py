@@ -26,7 +26,7 @@ def dirichlet(alpha: float, u: Float) -> Float:
     method for generating gamma variables", ACM TOMS 2000): the first of six attempts that is accepted,
     as 19 in 20 are; one variate in 10**8, none of whose attempts is, takes the first.
     """
-    u = u.reshape(len(u), -1, DRAWS)
+    u = u.reshape(len(u), u.shape[1] // DRAWS, DRAWS)
     logarithm = _log_gamma(alpha, u)
     shares = np.exp(logarithm - logarithm.max(axis=1, keepdims=True))
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))

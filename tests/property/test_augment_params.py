@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.augment import (
+    AugMix,
+    AutoAugment,
     CenterCrop,
     ColorJitter,
+    GaussianBlur,
     Normalize,
     Pad,
+    RandAugment,
+    RandomAdjustSharpness,
     RandomAffine,
+    RandomApply,
     RandomAutocontrast,
+    RandomChoice,
     RandomCrop,
     RandomEqualize,
     RandomErasing,
@@ -27,10 +36,12 @@ from stoker.augment import (
     RandomSolarize,
     RandomVerticalFlip,
     Resize,
+    TrivialAugmentWide,
     compile_image,
 )
 from stoker.augment.geometry import transform_boxes, transform_mask
 from stoker.augment.reference import execute, render
+from stoker.augment.steps import Step
 
 LENGTHS = st.integers(1, 40)
 SIZES = st.one_of(LENGTHS, st.tuples(LENGTHS, LENGTHS))
@@ -51,7 +62,7 @@ WARPS = st.sampled_from(
         RandomPerspective(1.0, 1.0),
     ]
 )
-COLORS = st.sampled_from(
+SINGLE_COLORS = st.sampled_from(
     [
         ColorJitter(0.9, 0.9, 0.9, 0.5),
         RandomPhotometricDistort(),
@@ -61,8 +72,27 @@ COLORS = st.sampled_from(
         RandomSolarize(100),
         RandomAutocontrast(),
         RandomEqualize(),
+        GaussianBlur((5, 3)),
+        RandomAdjustSharpness(2.5),
     ]
 )
+POLICIES = st.sampled_from(
+    [
+        RandAugment(3, 20),
+        TrivialAugmentWide(),
+        AutoAugment(),
+        AutoAugment("svhn"),
+    ]
+)
+NESTED = st.recursive(
+    st.one_of(SINGLE_COLORS, WARPS, POLICIES),
+    lambda inner: st.one_of(
+        st.builds(RandomApply, st.lists(inner, min_size=1, max_size=3), st.sampled_from([0.0, 0.5, 1.0])),
+        st.builds(RandomChoice, st.lists(inner, min_size=1, max_size=3)),
+    ),
+    max_leaves=4,
+)
+LAST = st.sampled_from([[], [AugMix()], [RandomApply([AugMix(5, 2, 1, 0.3, all_ops=False)])]])
 CHAINS = st.lists(GEOMETRY, max_size=5).map(lambda chain: [*chain, CenterCrop(16)])
 SOURCES = st.lists(st.tuples(st.integers(1, 300), st.integers(1, 300)), min_size=1, max_size=5)
 
@@ -99,20 +129,42 @@ def test_every_chain_can_be_executed(chain, sources):
         assert set(np.unique(image)) <= {0, 200}
 
 
-@given(CHAINS, SOURCES, st.data())
-@settings(max_examples=50, deadline=None)
-def test_a_sample_does_not_depend_on_its_company(chain, sources, data):
-    together = draw(chain, sources, np.arange(len(sources)), 0)
-    i = data.draw(st.integers(0, len(sources) - 1))
-    alone = draw(chain, sources[i : i + 1], np.array([i]), 0)
-    for name in ("crop", "region", "dest", "flip", "color"):
-        np.testing.assert_array_equal(getattr(alone, name)[0], getattr(together, name)[i])
+def assert_same_rows(one, i, other, k):
+    """Row ``i`` of all arrays of one description of a batch is row ``k`` of another's."""
+    assert type(one) is type(other)
+    if isinstance(one, tuple):
+        assert len(one) == len(other)
+        for pair in zip(one, other, strict=True):
+            assert_same_rows(pair[0], i, pair[1], k)
+    elif is_dataclass(one):
+        applied = not isinstance(one, Step) or one.where[i]
+        for field in fields(one) if applied else ():
+            if field.name not in ("size", "fill", "canvas", "value"):
+                assert_same_rows(getattr(one, field.name), i, getattr(other, field.name), k)
+    elif isinstance(one, np.ndarray):
+        np.testing.assert_array_equal(one[i], other[k])
+    else:
+        assert one == other
 
 
-@given(CHAINS, st.lists(st.one_of(WARPS, COLORS), max_size=6), SOURCES, st.integers(0, 9))
+@given(CHAINS, st.lists(NESTED, max_size=3), LAST, SOURCES, st.data())
 @settings(max_examples=100, deadline=None)
-def test_any_mixture_can_be_executed_and_stays_in_range(chain, more, sources, seed):
-    plan = compile_image([*chain, *more, CenterCrop(12), RandomErasing(), Normalize((0,) * 3, (1,) * 3)])
+def test_a_sample_does_not_depend_on_its_company(chain, more, last, sources, data):
+    chain = [*chain, *more, RandomHorizontalFlip(), CenterCrop(12), *last, RandomErasing()]
+    together = draw(chain, sources, np.arange(len(sources)), 0)
+    order = data.draw(st.permutations(range(len(sources))))
+    rows = np.array(order[: data.draw(st.integers(1, len(sources)))])
+    some = draw(chain, np.array(sources)[rows], rows, 0)
+    for i, row in enumerate(rows.tolist()):
+        assert_same_rows(some, i, together, row)
+
+
+@given(CHAINS, st.lists(NESTED, max_size=5), LAST, SOURCES, st.integers(0, 9))
+@settings(max_examples=100, deadline=None)
+def test_any_mixture_can_be_executed_and_stays_in_range(chain, more, last, sources, seed):
+    plan = compile_image(
+        [*chain, *more, CenterCrop(12), *last, RandomErasing(), Normalize((0,) * 3, (1,) * 3)]
+    )
     height, width = np.array(sources).T
     params = plan.draw(height, width, np.arange(len(sources)), seed, 0)
     assert params.needs() == plan.needs
