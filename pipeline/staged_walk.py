@@ -144,7 +144,7 @@ class StagedWalk:
 
         def is_full() -> bool:
             need = len(self._files.missing(blocks)) * self._files.block_bytes
-            excess = self._files.present_bytes + need - limit
+            excess = self._files.present_bytes + self._requests.coming_bytes + need - limit
             if excess <= 0:
                 return False
             at_once = max(excess, limit // _EVICTED_AT_ONCE)

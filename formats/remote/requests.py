@@ -39,6 +39,11 @@ class Requests:
         self._guard = threading.Lock()
         self._started = False
 
+    @property
+    def coming_bytes(self) -> int:
+        """Bytes of the blocks that are on their way, the last ones of files counted whole."""
+        return len(self._running) * self._files.block_bytes
+
     def request(self, blocks: Blocks) -> dict[int, Future[int]]:
         """Have blocks fetched that are not here, in long requests where they are neighbours.
 

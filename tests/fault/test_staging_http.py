@@ -1,0 +1,296 @@
+"""A loader that fetches a remote dataset as it goes: the same batches, or a clear error, and no hang."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.augment import CenterCrop, Resize
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError
+from stoker.formats.remote.blocks import BlockFiles
+from stoker.pipeline import staged_walk
+from stoker.pipeline.order import BlockShuffle
+from stoker.pipeline.staging import Staging
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+SHARD = "shard-00001-of-00004.tfrecord"
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """156 small photographs in four shards, about 600 kB."""
+    folder = tmp_path_factory.mktemp("source") / "dataset"
+    photos = Path(__file__).parents[2] / "examples" / "photos"
+    stoker.convert(photos, folder, shards=4, resize="shorter=64", seed=0)
+    return folder
+
+
+def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
+    given: dict[str, Any] = {
+        "batch_size": 8,
+        "shuffle": True,
+        "seed": 3,
+        "transforms": [Resize(32), CenterCrop(32)],
+        "columns": ("image", "row"),
+        "engine": "native",
+        "num_threads": 1,
+        **options,
+    }
+    return stoker.ImageLoader(dataset, **given)
+
+
+def epoch(loading: stoker.ImageLoader) -> list[tuple[list[int], bytes]]:
+    return [(batch.row.tolist(), batch.image.tobytes()) for batch in loading]
+
+
+def present(cache: Path) -> int:
+    (state,) = cache.glob("*/.blocks")
+    return int(np.count_nonzero(np.fromfile(state, np.uint8))) * 4096
+
+
+@pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(1, block=16, window=2)])
+@pytest.mark.parametrize("mapped", [True, False])
+def test_the_batches_are_those_of_a_local_dataset(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], shuffle: Any, mapped: bool
+) -> None:
+    server = serve(source)
+    options = {"shuffle": shuffle, "mapped": mapped}
+    with loader(source, **options) as local, loader(server.url, cache=tmp_path, **options) as remote:
+        assert epoch(remote) == epoch(local)
+        asked = len(server.requests)
+        assert epoch(remote) == epoch(local)
+        assert len(server.requests) == asked
+        assert remote.state_dict() == local.state_dict()
+    assert 1 <= server.count("dataset.json") <= 2
+
+
+def test_a_size_is_kept(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    size = 40 * 4096  # a batch of two lies in up to six blocks, and some are under way
+    whole = sum(file.stat().st_size for file in source.glob("*.tfrecord"))
+    assert size < 0.7 * whole
+    options = {"batch_size": 2, "prefetch": 1}
+    with (
+        loader(source, **options) as local,
+        loader(server.url, cache=tmp_path, cache_size=size, **options) as remote,
+    ):
+        for _ in range(2):
+            batches = []
+            for batch in remote:
+                batches.append((batch.row.tolist(), batch.image.tobytes()))
+                assert present(tmp_path) <= size
+            assert batches == epoch(local)
+    fetched = sum(stop - start for name, start, stop in server.requests if name.endswith(".tfrecord"))
+    assert fetched > whole
+
+
+def test_a_size_that_is_too_small_costs_time_only(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    server = serve(source)
+    with loader(source) as local, loader(server.url, cache=tmp_path, cache_size=4096) as remote:
+        assert epoch(remote) == epoch(local)
+
+
+def test_the_first_batch_comes_before_the_first_shard(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = serve(source)
+    monkeypatch.setattr(staged_walk, "_AHEAD_BYTES", 30 * 4096)
+    with loader(server.url, cache=tmp_path, prefetch=1) as remote:
+        next(iter(remote))
+        whole = [file.stat().st_size for file in source.glob("*.tfrecord")]
+        assert present(tmp_path) < 0.7 * sum(whole)
+
+
+def test_dropped_connections_and_damaged_answers(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    server = serve(source)
+    server.faults = ("drop", "refuse")
+    server.corrupt = {SHARD: 4, "index.arrow": 1}
+    with loader(source) as local, loader(server.url, cache=tmp_path) as remote:
+        assert epoch(remote) == epoch(local)
+    assert server.corrupt[SHARD] == 0
+
+
+def test_a_sample_that_is_damaged_there(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    server.corrupt = {SHARD: 10**6}
+    with (
+        loader(server.url, cache=tmp_path / "a") as remote,
+        pytest.raises(CorruptRecordError, match="checksum") as caught,
+    ):
+        epoch(remote)
+    assert caught.value.shard == SHARD
+    with loader(server.url, cache=tmp_path / "b", on_error="skip") as remote:
+        rows = [row for batch, _ in epoch(remote) for row in batch]
+        assert 0 < remote.stats().skipped < 156
+        assert len(rows) == 156 - remote.stats().skipped
+
+
+def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    with loader(server.url, cache=tmp_path) as remote:
+        server.closed.set()
+        with pytest.raises(StorageError, match="cannot be read") as caught:
+            epoch(remote)
+        assert str(caught.value.path).startswith(f"{server.url}/shard-")
+        server.closed.clear()
+        remote.set_epoch(0)
+        with loader(source) as local:
+            assert epoch(remote) == epoch(local)
+    server.closed.set()
+    with pytest.raises(StorageError) as caught:
+        loader(server.url, cache=tmp_path)
+    assert str(caught.value.path).startswith(server.url)
+
+
+@pytest.mark.parametrize("end", ["close", "break", "drop"])
+def test_ending_does_not_wait_for_a_silent_server(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], end: str
+) -> None:
+    server = serve(source)
+    remote = loader(server.url, cache=tmp_path)
+    server.held.clear()
+    batches = iter(remote)
+    deadline = time.monotonic() + 20
+    while not server.count(".tfrecord") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    began = time.monotonic()
+    if end == "close":
+        remote.close()
+    elif end == "break":
+        remote.set_epoch(4)
+        del batches
+        server.held.set()
+        assert len(epoch(remote)) == 20
+        remote.close()
+    else:
+        del batches, remote
+    assert time.monotonic() - began < 15  # the server's own limit is 30
+    while _threads("stoker-stage") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _threads("stoker-stage")
+
+
+def _threads(name: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def test_an_interpreter_that_ends_does_not_wait_either(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    server = serve(source)
+    code = """
+import sys, stoker, threading, time
+from stoker.augment import CenterCrop, Resize
+loader = stoker.ImageLoader(sys.argv[1], cache=sys.argv[2], batch_size=8, engine="native",
+                            transforms=[Resize(32), CenterCrop(32)])
+print("made", flush=True)
+sys.stdin.readline()
+batches = iter(loader)
+time.sleep(0.5)
+"""
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, server.url, tmp_path],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == "made\n"
+        server.held.clear()
+        child.stdin.write("\n")
+        child.stdin.flush()
+        assert child.wait(timeout=20) == 0
+
+
+def test_ranks_share_a_cache(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    code = """
+import json, sys, stoker
+from stoker.augment import CenterCrop, Resize
+rank, url, cache, size = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4] or None
+with stoker.ImageLoader(url, cache=cache, cache_size=size, batch_size=4, shuffle=True, seed=3,
+                        engine="native", rank=rank, world_size=2, columns=("image", "row"), num_threads=1,
+                        transforms=[Resize(32), CenterCrop(32)]) as loader:
+    found = [[batch.row.tolist(), float(batch.image.astype("float64").sum())] for batch in loader]
+print(json.dumps(found))
+"""
+    with loader(source, batch_size=1) as local:
+        sums = {batch.row[0]: float(batch.image.astype("float64").sum()) for batch in local}
+    servers = {size: serve(source) for size in ("", "500KB")}
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(rank), server.url, tmp_path / f"cache{size}", size],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for size, server in servers.items()
+        for rank in range(2)
+    ]
+    answers = [rank.communicate(timeout=60)[0] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0, 0, 0]
+    for some in (answers[:2], answers[2:]):
+        batches = [batch for answer in some for batch in json.loads(answer)]
+        assert sorted(row for rows, _ in batches for row in rows) == list(range(156))
+        for rows, total in batches:
+            assert total == pytest.approx(sum(sums[row] for row in rows))
+    # Without a size every block came once, whoever needed it first.
+    asked = [stop - start for name, start, stop in servers[""].requests if name.endswith(".tfrecord")]
+    assert sum(asked) == sum(file.stat().st_size for file in source.glob("*.tfrecord"))
+    assert servers[""].count("index.arrow") == 1
+
+
+def test_arguments(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(source)
+    with pytest.raises(ConfigError, match="cache_size needs cache"):
+        loader(source, cache_size="1GB")
+    with pytest.raises(ConfigError, match="a loader reads local files") as caught:
+        loader(server.url)
+    assert caught.value.path == server.url
+    assert "stoker stage" in str(caught.value)
+    with pytest.raises(ConfigError, match="cache is for a dataset named by its URL"):
+        loader(stoker.open(source), cache=tmp_path)
+    with pytest.raises(ConfigError, match="cache_size must be a number of bytes"):
+        loader(server.url, cache=tmp_path, cache_size="much")
+    with pytest.raises(DatasetError, match="not a dataset"):
+        loader(f"{server.url}/nowhere", cache=tmp_path)
+
+
+def test_a_network_file_system(source: Path, tmp_path: Path) -> None:
+    with loader(source) as local, loader(source, cache=tmp_path) as remote:
+        assert epoch(remote) == epoch(local)
+        assert repr(remote.dataset).startswith(f"<Dataset '{source}'")
+
+
+def test_requests_grow_longer(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    """In the order of the index, neighbours come together."""
+    server = serve(source)
+    staging = Staging(server.url, tmp_path)
+    staged = staging.begin(np.split(np.arange(156), 39))
+    for _ in range(39):
+        staged.wait()
+        staged.release()
+    staging.close()
+    lengths = [stop - start for name, start, stop in server.requests if name.endswith(".tfrecord")]
+    assert len(lengths) < 30
+    assert max(lengths) > 4 * lengths[0]
