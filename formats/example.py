@@ -40,7 +40,8 @@ def encode_example(
 
     Args:
         features: By name: bytes, or a list of bytes (bytes_list), integers (int64_list) or floats
-            (float_list).
+            (float_list). Of an empty list, whose kind nobody can tell, comes a feature without a kind,
+            which readers of any kind take for an empty one.
         payload: Name of a further feature, a bytes_list of one value, that comes between the two.
         payload_bytes: Length of that value.
 
@@ -78,6 +79,8 @@ def _entry(name: str, feature: bytes, following: int = 0) -> bytes:
 def _encode_feature(name: str, value: Feature) -> bytes:
     if isinstance(value, bytes):
         return delimited(_BYTES_LIST, delimited(1, value))
+    if not value:
+        return b""
     if all(isinstance(item, int) for item in value):
         return delimited(_INT64_LIST, delimited(1, b"".join(map(varint, value))))  # type: ignore[arg-type]  # are ints
     if all(isinstance(item, float) for item in value):

@@ -211,8 +211,8 @@ def test_what_cannot_be_meant(root: Path) -> None:
         stoker.convert(root / "images", root / "out", images=root)
     with pytest.raises(ConfigError, match="must be one of folder, list, coco"):
         stoker.convert(root / "images", root / "out", source_format="imagenet")  # type: ignore[arg-type]  # as meant
+    (root / "none").mkdir()
     with pytest.raises(SourceError, match="not one of 4 images has a mask among 0"):
-        (root / "none").mkdir()
         stoker.convert(root / "images", root / "out", masks=root / "none")
     stoker.convert(root / "images", root / "plain")
     with pytest.raises(DatasetError, match="mask_offset"):

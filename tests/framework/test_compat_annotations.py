@@ -1,0 +1,148 @@
+"""Others read objects and masks from our records: TensorFlow all of them, DALI what LMDB has.
+
+Each check runs its framework in a process of its own, as in the tests of plain records.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+
+SIZES = [(40, 80), (50, 60), (30, 30)]
+OBJECTS: list[list[dict[str, Any]]] = [
+    [
+        {"bbox": [8, 10, 40, 20], "category_id": 5, "area": 300.5, "keypoints": [10, 20, 2, 0, 0, 0]},
+        {"bbox": [0, 0, 80, 40], "category_id": 2, "iscrowd": 1, "keypoints": [0, 0, 0, 1, 2, 1]},
+    ],
+    [],
+    [{"bbox": [3, 6, 15, 12], "category_id": 2}],
+]
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three images in COCO's form, with masks."""
+    root = tmp_path_factory.mktemp("source")
+    (root / "masks").mkdir()
+    images, annotations = [], []
+    for i, ((height, width), objects) in enumerate(zip(SIZES, OBJECTS, strict=True)):
+        Image.new("RGB", (width, height), (i, 2, 3)).save(root / f"{i}.jpg")
+        Image.fromarray(np.full((height, width), 7 * i, np.uint8)).save(root / "masks" / f"{i}.png")
+        images.append({"id": i, "file_name": f"{i}.jpg", "height": height, "width": width})
+        annotations += [{"id": len(annotations) + k, "image_id": i, **one} for k, one in enumerate(objects)]
+    categories = [{"id": 2, "name": "cat"}, {"id": 5, "name": "dog", "keypoints": ["nose", "tail"]}]
+    document = {"images": images, "annotations": annotations, "categories": categories}
+    (root / "x.json").write_text(json.dumps(document))
+    return root
+
+
+def run(code: str, *arguments: object) -> list[Any]:
+    """Run Python code; the JSON that it prints, line by line."""
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+READ = """
+import json, sys
+import tensorflow as tf
+
+objects = "image/object/"
+spec = {
+    "image/encoded": tf.io.FixedLenFeature([], tf.string),
+    "image/height": tf.io.FixedLenFeature([], tf.int64),
+    "image/segmentation/class/encoded": tf.io.FixedLenFeature([], tf.string),
+    "image/segmentation/class/format": tf.io.FixedLenFeature([], tf.string),
+    **{objects + "bbox/" + side: tf.io.VarLenFeature(tf.float32) for side in "xmin ymin xmax ymax".split()},
+    objects + "class/label": tf.io.VarLenFeature(tf.int64),
+    objects + "class/text": tf.io.VarLenFeature(tf.string),
+    objects + "is_crowd": tf.io.VarLenFeature(tf.int64),
+    objects + "area": tf.io.VarLenFeature(tf.float32),
+    objects + "keypoint/x": tf.io.VarLenFeature(tf.float32),
+    objects + "keypoint/y": tf.io.VarLenFeature(tf.float32),
+    objects + "keypoint/visibility": tf.io.VarLenFeature(tf.int64),
+    objects + "keypoint/text": tf.io.VarLenFeature(tf.string),
+    objects + "keypoint/num": tf.io.VarLenFeature(tf.int64),
+}
+for record in tf.data.TFRecordDataset(sys.argv[1:]):
+    # As the object detection API's decoder does: a batch of one, then sparse to dense.
+    parsed = tf.io.parse_example(record[None], spec)
+    row = {}
+    for name, value in parsed.items():
+        values = value.values if isinstance(value, tf.SparseTensor) else value
+        row[name] = [v.hex() if isinstance(v, bytes) else v for v in values.numpy().tolist()]
+    mask = tf.io.decode_png(parsed["image/segmentation/class/encoded"][0])
+    print(json.dumps({**row, "mask": [mask.shape.as_list(), int(tf.reduce_max(mask))]}))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
+def test_tensorflow_reads_objects_and_masks(source: Path, tmp_path: Path) -> None:
+    stoker.convert(source / "x.json", tmp_path / "out", masks=source / "masks")
+    dataset = stoker.open(tmp_path / "out")
+    rows = run(READ, *dataset.data_files)
+    assert len(rows) == 3
+    for i, (row, (height, width)) in enumerate(zip(rows, SIZES, strict=True)):
+        found = dataset.annotations([i])
+        of_objects = {name.removeprefix("image/object/"): value for name, value in row.items()}
+        sides = [of_objects[f"bbox/{side}"] for side in ("xmin", "ymin", "xmax", "ymax")]
+        boxes = np.array(sides).T.reshape(-1, 4) * (width, height, width, height)
+        np.testing.assert_allclose(boxes, found.boxes, rtol=1e-6)
+        assert of_objects["class/label"] == (found.labels + 1).tolist()
+        texts = [bytes.fromhex(text).decode() for text in of_objects["class/text"]]
+        assert texts == [dataset.classes[label] for label in found.labels]
+        assert of_objects["is_crowd"] == found.crowd.astype(int).tolist()
+        np.testing.assert_allclose(of_objects["area"], found.area)
+        assert found.keypoints is not None
+        points = [of_objects[f"keypoint/{name}"] for name in ("x", "y", "visibility")]
+        keypoints = np.array(points).T.reshape(-1, 2, 3) * (width, height, 1)
+        np.testing.assert_allclose(keypoints, found.keypoints, rtol=1e-6)
+        assert of_objects["keypoint/num"] == [2] * len(found)
+        assert [bytes.fromhex(t).decode() for t in of_objects["keypoint/text"]] == ["nose", "tail"] * len(
+            found
+        )
+        assert bytes.fromhex(row["image/segmentation/class/encoded"][0]) == dataset.mask(i)
+        assert bytes.fromhex(row["image/segmentation/class/format"][0]) == b"png"
+        assert row["mask"] == [[height, width, 1], 7 * i]
+
+
+CAFFE = """
+import json, sys
+import numpy as np
+from nvidia.dali import fn, pipeline_def
+
+@pipeline_def(batch_size=3, num_threads=1, device_id=None)
+def pipeline():
+    encoded, label = fn.readers.caffe(path=sys.argv[1])
+    return encoded, fn.decoders.image(encoded).shape()
+
+made = pipeline()
+made.build()
+encoded, shapes = (output.as_cpu() for output in made.run())
+for data, shape in zip(encoded, shapes):
+    print(json.dumps([bytes(np.asarray(data)).hex(), np.asarray(shape).tolist()]))
+"""
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("nvidia.dali") is None if importlib.util.find_spec("nvidia") else True,
+    reason="DALI is not installed: pip install nvidia-dali-cuda120",
+)
+def test_readers_caffe_passes_over_masks(source: Path, tmp_path: Path) -> None:
+    stoker.convert(source / "x.json", tmp_path / "out", masks=source / "masks", format="lmdb")
+    dataset = stoker.open(tmp_path / "out")
+    rows = run(CAFFE, dataset.data_files[0].parent)
+    for i, (data, shape) in enumerate(rows):
+        assert bytes.fromhex(data) == dataset.read(i)
+        assert shape == [*SIZES[i], 3]
