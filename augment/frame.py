@@ -148,7 +148,8 @@ class Frame(Painting):
             self.window = _filled(window[0], rows, taken.window[0]), _filled(window[1], rows, taken.window[1])
         self.perspective |= taken.perspective
         self.settled |= taken.settled
-        self.fill, self.fill_chosen = taken.fill, taken.fill_chosen
+        if taken.fill_chosen:
+            self.use_fill(tuple(taken.fill.tolist()))
         self.put_colors(rows, taken)
 
     def crop(self, origin: Int, size: Int) -> None:

@@ -1,0 +1,180 @@
+"""What each step does to an image: against Pillow, and against sums written out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance, ImageOps
+
+from stoker.augment.steps import (
+    Affine,
+    Autocontrast,
+    Blur,
+    Equalize,
+    Mix,
+    Posterize,
+    Sharpen,
+    Shift,
+    Solarize,
+    Step,
+    Table,
+    step_names,
+)
+
+ON = np.array([True])
+PIXELS = np.random.default_rng(0).integers(0, 256, (13, 11, 3), np.uint8)
+FLAT = np.full((9, 9, 3), 40, np.uint8)
+
+
+def sharpen(factor, pixels=PIXELS):
+    return Sharpen(ON, np.array([factor], np.float32)).run(0, pixels)
+
+
+def blur(kernel, sigma, pixels=PIXELS):
+    return Blur(ON, kernel, np.array([sigma], np.float32)).run(0, pixels)
+
+
+def every_step():
+    """One of each, for two samples of which the second is left alone."""
+    where = np.array([True, False])
+    eye = np.tile(np.eye(3), (2, 1, 1))
+    invert = np.tile(np.column_stack((-np.eye(3), np.full(3, 255))).astype(np.float32), (2, 1, 1))
+    posterize = Posterize(where, np.array([1, 1], np.uint8))
+    return [
+        Affine(where, invert, None),
+        Table(where, np.tile(np.arange(255, -1, -1, dtype=np.uint8), (2, 3, 1))),
+        posterize,
+        Solarize(where, np.array([9, 9], np.int16)),
+        Autocontrast(where),
+        Equalize(where),
+        Sharpen(where, np.array([0, 0], np.float32)),
+        Blur(where, (3, 3), np.ones((2, 2), np.float32)),
+        Shift(where, eye + np.eye(3, k=2), (1, 2, 3)),
+        Mix(where, np.array([[0, 1], [0, 1]], np.float32), ((posterize,),)),
+    ]
+
+
+@pytest.mark.parametrize("step", every_step(), ids=lambda step: type(step).__name__)
+def test_a_step_acts_where_it_says_and_keeps_its_input(step):
+    pixels = np.random.default_rng(0).integers(20, 180, (40, 30, 3), np.uint8)
+    before = pixels.copy()
+    output = step.run(0, pixels)
+    assert output.shape == pixels.shape
+    assert output.dtype == np.uint8
+    assert (output != before).any()
+    np.testing.assert_array_equal(pixels, before)
+    assert step.run(1, pixels) is pixels
+
+
+@pytest.mark.parametrize("step", every_step(), ids=lambda step: type(step).__name__)
+def test_a_step_of_some_samples_spreads_to_all(step):
+    spread = step.spread(np.array([3, 1]), 5)
+    assert spread.where.tolist() == [False, False, False, True, False]
+    for i in range(5):
+        np.testing.assert_array_equal(spread.run(i, PIXELS), step.run(0 if i == 3 else 1, PIXELS))
+
+
+def test_names_include_those_within_a_mix():
+    assert step_names(every_step()[-1:]) == {"Mix", "Posterize"}
+    assert step_names([]) == frozenset()
+
+
+@pytest.mark.parametrize("bits", range(9))
+def test_posterize_from_no_bits_to_all(bits):
+    output = Posterize(ON, np.array([bits], np.uint8)).run(0, PIXELS)
+    np.testing.assert_array_equal(output, PIXELS >> (8 - bits) << (8 - bits) if bits else PIXELS * 0)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 128, 255, 256])
+def test_solarize_is_pillows(threshold):
+    output = Solarize(ON, np.array([threshold], np.int16)).run(0, PIXELS)
+    np.testing.assert_array_equal(output, np.array(ImageOps.solarize(Image.fromarray(PIXELS), threshold)))
+
+
+@pytest.mark.parametrize("factor", [0, 0.1, 0.5, 1, 1.9, 3])
+def test_sharpen_is_pillows_within_a_level(factor):
+    expected = np.array(ImageEnhance.Sharpness(Image.fromarray(PIXELS)).enhance(factor))
+    difference = np.abs(sharpen(factor).astype(int) - expected)
+    assert difference.max() <= 1
+    assert (difference > 0).mean() < 0.1 or factor not in (0, 1)
+
+
+@pytest.mark.parametrize("factor", [0, 0.7, 1.3])
+def test_sharpen_by_hand(factor):
+    output = sharpen(factor)
+    kernel = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]])
+    for row, column, c in itertools.product(range(1, 12), range(1, 10), range(3)):
+        x = int(PIXELS[row, column, c])
+        smooth = round((PIXELS[row - 1 : row + 2, column - 1 : column + 2, c] * kernel).sum() / 13)
+        expected = x + math.floor((1 - float(np.float32(factor))) * (smooth - x))
+        assert output[row, column, c] == min(max(expected, 0), 255)
+    np.testing.assert_array_equal(output[[0, -1]], PIXELS[[0, -1]])
+    np.testing.assert_array_equal(output[:, [0, -1]], PIXELS[:, [0, -1]])
+
+
+def test_sharpen_leaves_what_has_no_inside():
+    for shape in ((2, 9, 3), (9, 2, 3)):
+        pixels = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
+        np.testing.assert_array_equal(sharpen(0, pixels), pixels)
+
+
+@pytest.mark.parametrize(("kernel", "sigma"), [((3, 3), (1, 1)), ((5, 3), (0.4, 2)), ((1, 7), (9, 1.5))])
+def test_blur_by_hand(kernel, sigma):
+    half = [taps // 2 for taps in kernel]
+    padded = np.pad(PIXELS, ((half[0],) * 2, (half[1],) * 2, (0, 0)), "reflect").astype(float)
+    weights = np.array(
+        [
+            [
+                math.exp(-((row - half[0]) ** 2) / (2 * sigma[0] ** 2))
+                * math.exp(-((column - half[1]) ** 2) / (2 * sigma[1] ** 2))
+                for column in range(kernel[1])
+            ]
+            for row in range(kernel[0])
+        ]
+    )
+    weights /= weights.sum()
+    output = blur(kernel, sigma)
+    for row, column in itertools.product(range(13), range(11)):
+        window = padded[row : row + kernel[0], column : column + kernel[1]]
+        assert np.abs(output[row, column] - np.einsum("hw,hwc->c", weights, window)).max() < 0.501
+
+
+def test_blur_of_what_is_flat_or_small():
+    np.testing.assert_array_equal(blur((9, 9), (3, 3), FLAT), FLAT)
+    np.testing.assert_array_equal(blur((23, 23), (9, 9), FLAT[:1, :2]), FLAT[:1, :2])
+
+
+def test_a_narrow_gaussian_changes_nothing():
+    np.testing.assert_array_equal(blur((5, 5), (1e-3, 1e-3)), PIXELS)
+
+
+def test_shift_by_whole_pixels_copies_and_fills():
+    matrix = np.array([[[1.0, 0, -3], [0, 1, 2], [0, 0, 1]]])
+    output = Shift(ON, matrix, (1, 2, 3)).run(0, PIXELS)
+    np.testing.assert_array_equal(output[:-2, 3:], PIXELS[2:, :-3])
+    assert (output[-2:] == (1, 2, 3)).all()
+    assert (output[:, :3] == (1, 2, 3)).all()
+
+
+def test_mix_weighs_and_rounds_half_up():
+    posterize = Posterize(ON, np.array([0], np.uint8))
+    solarize = Solarize(ON, np.array([0], np.int16))
+    mix = Mix(ON, np.array([[0.5, 0.25, 0.25]], np.float32), ((posterize, solarize), (solarize, solarize)))
+    expected = np.floor(0.75 * PIXELS + 0.25 * 255 + 0.5)
+    np.testing.assert_array_equal(mix.run(0, PIXELS), expected)
+
+
+def test_affine_uses_the_mean_of_the_image_it_finds():
+    mean = np.eye(3, dtype=np.float32)[None]
+    color = np.zeros((1, 3, 4), np.float32)
+    output = Affine(ON, color, mean).run(0, PIXELS)
+    np.testing.assert_array_equal(output[0, 0], np.floor(PIXELS.mean(axis=(0, 1)) + 0.5))
+
+
+def test_the_base_does_nothing_of_its_own():
+    with pytest.raises(NotImplementedError):
+        Step(ON).run(0, PIXELS)
+    assert Step(~ON).run(0, PIXELS) is PIXELS
