@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.errors import StokerError
-from stoker.pipeline import cli_stage, cli_text
+from stoker.pipeline import cli_preview, cli_stage, cli_text
 from stoker.pipeline.console import (
     count,
     human_bytes,
@@ -304,5 +304,6 @@ def _print_pixels(opened: StokerDataset, mean_image: Path | None, threads: int |
         out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
 
 
+cli_preview.register(app)
 cli_stage.register(app)
 cli_text.register(app)

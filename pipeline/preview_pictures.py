@@ -1,0 +1,300 @@
+"""What a preview shows: samples as they are, and as the transforms leave them, with their annotations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from stoker.augment import reference
+from stoker.augment.batch import BatchTransform
+from stoker.augment.boxes import Objects
+from stoker.augment.geometry import transform_boxes, transform_keypoints, transform_mask
+from stoker.augment.params import compile_image
+from stoker.augment.segments import decode_runs, fill_polygons, transform_segments
+from stoker.errors import ConfigError, DecodeError
+from stoker.formats.samples import Codec
+from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from stoker.augment.params import ImageParams, ImagePlan
+    from stoker.augment.transforms import Transform
+    from stoker.formats.annotations import Annotations
+    from stoker.formats.dataset import Dataset
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Marks", "Picture", "Scene", "draw_pictures", "original_pictures", "read_scene"]
+
+_MAX_PIXELS = 178_956_970
+_LEAST_SHARE = 0.05
+"""Share of a mixed label that is worth a word."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What is known of what an image shows, in its pixels.
+
+    Attributes:
+        labels: (M,) int64, class of each object.
+        crowd: (M,) bool.
+        boxes: (M, 4) float64 XYXY.
+        keypoints: (M, K, 3), x, y, visibility; or None.
+        masks: (M, H, W) uint8; or None.
+        segmentation: (H, W) integers; or None.
+    """
+
+    labels: Array
+    crowd: Array
+    boxes: Array
+    keypoints: Array | None = None
+    masks: Array | None = None
+    segmentation: Array | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image to be shown: (H, W, 3) uint8, its marks, and the lines below it."""
+
+    pixels: npt.NDArray[np.uint8]
+    marks: Marks
+    caption: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Some samples of a dataset, decoded.
+
+    Attributes:
+        dataset: Where they are from.
+        positions: (N,) int64.
+        pixels: N images, (H, W, 3) uint8.
+        annotations: Their objects.
+        labels: (N, C) float32 shares of classes; or None where samples have no labels of their own.
+        segmentation: N masks, (H, W) integers; or None.
+    """
+
+    dataset: Dataset
+    positions: npt.NDArray[np.int64]
+    pixels: list[npt.NDArray[np.uint8]]
+    annotations: Annotations
+    labels: npt.NDArray[np.float32] | None
+    segmentation: list[Array] | None
+
+    @property
+    def sizes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Heights and widths, (N,) each."""
+        return tuple(np.array([image.shape[axis] for image in self.pixels]) for axis in (0, 1))  # type: ignore[return-value]  # two
+
+    def class_name(self, label: int) -> str:
+        """Name of a class, or its number."""
+        classes = self.dataset.classes
+        return classes[label] if 0 <= label < len(classes) else f"class {label}"
+
+
+@dataclass
+class _Batch:
+    """N images of one size on their way through the transforms of batches.
+
+    Attributes:
+        images: (N, H, W, 3) float32 in 0..255.
+        labels: (N, C) float32, or None.
+        owner: (M,) int64, image of each object.
+        origin: (M,) int64, place of each object in the scene's annotations.
+        boxes: (M, 4) float64.
+        keypoints: (M, K, 3), or None.
+        masks: (M, H, W), or None.
+        segmentation: (N, H, W), or None.
+    """
+
+    images: Array
+    labels: Array | None
+    owner: Array
+    origin: Array
+    boxes: Array
+    keypoints: Array | None
+    masks: Array | None
+    segmentation: Array | None
+
+
+def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
+    """Read and decode samples with all their annotations.
+
+    Raises:
+        SampleError: A sample cannot be read or decoded; names it.
+    """
+    annotations = dataset.annotations(positions)
+    pixels = [_decode(dataset, position) for position in positions.tolist()]
+    masks = None
+    if "segmentation" in dataset.tasks:
+        masks = [np.asarray(Image.open(BytesIO(dataset.mask(position)))) for position in positions.tolist()]
+    return Scene(dataset, positions, pixels, annotations, _labels(dataset, positions), masks)
+
+
+def original_pictures(scene: Scene) -> list[Picture]:
+    """The samples as they are."""
+    annotations, pictures = scene.annotations, []
+    keys = scene.dataset.keys(scene.positions)
+    for i, (image, key) in enumerate(zip(scene.pixels, keys, strict=True)):
+        mine = annotations.take(annotations.owner == i)
+        height, width = image.shape[:2]
+        marks = Marks(
+            mine.labels,
+            mine.crowd,
+            mine.boxes.astype(np.float64),
+            mine.keypoints,
+            _whole_masks(mine, (height, width)),
+            scene.segmentation[i] if scene.segmentation else None,
+        )
+        caption = (*_label_lines(scene, scene.labels, i), key, f"{width} x {height}")
+        pictures.append(Picture(image, marks, caption))
+    return pictures
+
+
+def draw_pictures(
+    scene: Scene, transforms: Sequence[Transform | BatchTransform], seed: int, epoch: int
+) -> list[Picture]:
+    """The samples as the transforms leave them in an epoch; transforms of batches mix them with each other.
+
+    Raises:
+        ConfigError: The transforms cannot be meant as given, or carry along what the samples have.
+    """
+    single = [transform for transform in transforms if not isinstance(transform, BatchTransform)]
+    plan = compile_image(single, "float32")
+    height, width = scene.sizes
+    rows = scene.dataset.rows[scene.positions]
+    found = scene.annotations
+    objects = Objects(found.boxes.astype(np.float64), found.owner)
+    params = plan.draw(height, width, rows, seed, epoch, objects=objects)
+    batch = _execute(scene, plan, params)
+    for transform in transforms:
+        if isinstance(transform, BatchTransform):
+            _mix(batch, transform, (rows, plan.size, seed, epoch))
+    return [_picture(scene, batch, i) for i in range(len(rows))]
+
+
+def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
+    samples = dataset.samples([position])
+    data = dataset.read(position)
+    if samples.codec[0] == Codec.RAW:
+        shape = int(samples.height[0]), int(samples.width[0]), 3
+        return np.frombuffer(data, np.uint8).reshape(shape)
+    try:
+        return decode(data, max_pixels=_MAX_PIXELS)
+    except PillowDecodeError as error:
+        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+
+
+def _labels(dataset: Dataset, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:
+    if "labels" in dataset.tasks:
+        lists = dataset.lists("label", positions)
+        rows, labels = np.repeat(np.arange(len(positions)), lists.counts), lists.values
+    elif "label" in dataset.tasks:
+        rows, labels = np.arange(len(positions)), dataset.labels[positions]
+    else:
+        return None
+    shares = np.zeros((len(positions), max(dataset.num_classes, labels.max(initial=-1) + 1)), np.float32)
+    known = labels >= 0  # a negative label says that there is none
+    shares[rows[known], labels[known]] = 1
+    return shares
+
+
+def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
+    if objects.polygons is None and objects.runs is None:
+        return None
+    masks = np.zeros((len(objects), *size), np.uint8)
+    for k in range(len(objects)):
+        if objects.polygons is not None:
+            masks[k] |= fill_polygons(objects.polygons[k], size)
+        if objects.runs is not None and len(objects.runs[k]):
+            masks[k] |= decode_runs(objects.runs[k], size)
+    return masks
+
+
+def _execute(scene: Scene, plan: ImagePlan, params: ImageParams) -> _Batch:
+    """Images and annotations under the parameters of their samples."""
+    n = len(params)
+    values = np.stack([reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)])
+    scale, shift = plan.form.matrix[:, :3].diagonal(), plan.form.matrix[:, 3]
+    images = ((values - shift) / scale).astype(np.float32)
+    boxes, keep = transform_boxes(params, scene.annotations.boxes, scene.annotations.owner)
+    origin = np.flatnonzero(keep)
+    objects = scene.annotations.take(origin)
+    info = scene.dataset.manifest.annotations
+    keypoints = masks = segmentation = None
+    if objects.keypoints is not None:
+        keypoints = transform_keypoints(params, objects.keypoints, objects.owner, info.swap or None)
+    if objects.polygons is not None or objects.runs is not None:
+        masks = transform_segments(
+            params, objects.owner, *scene.sizes, polygons=objects.polygons, runs=objects.runs
+        )
+    if scene.segmentation is not None:
+        ignore = 255 if info.ignore is None else info.ignore
+        segmentation = np.stack([transform_mask(params, i, scene.segmentation[i], ignore) for i in range(n)])
+    return _Batch(images, scene.labels, objects.owner, origin, boxes[keep], keypoints, masks, segmentation)
+
+
+def _mix(batch: _Batch, transform: BatchTransform, draw: tuple[Any, ...]) -> None:
+    columns = {"label": batch.labels, "keypoints": batch.keypoints, "masks": batch.masks}
+    columns |= {"segmentation": batch.segmentation, "boxes": batch.boxes if len(batch.boxes) else None}
+    lost = {name for name, column in columns.items() if column is not None} - transform.columns
+    if lost:
+        raise ConfigError(
+            f"{type(transform).__name__} cannot mix {' and '.join(sorted(lost))}, which the samples have"
+        )
+    params = transform.draw(*draw)
+    batch.images = params.images(batch.images, "NHWC")
+    if batch.labels is not None:
+        batch.labels = params.labels(batch.labels, batch.labels.shape[1])
+    if batch.segmentation is not None:
+        batch.segmentation = params.segmentation(batch.segmentation)
+    if columns["boxes"] is not None:
+        moved = params.boxes(batch.boxes, batch.owner)
+        if batch.keypoints is not None:
+            batch.keypoints = params.keypoints(batch.keypoints, moved)
+        if batch.masks is not None:
+            batch.masks = params.masks(batch.masks, moved)
+        batch.owner, batch.origin, batch.boxes = moved.owner, batch.origin[moved.origin], moved.boxes
+
+
+def _picture(scene: Scene, batch: _Batch, i: int) -> Picture:
+    mine = np.flatnonzero(batch.owner == i)
+    objects = scene.annotations.take(batch.origin[mine])
+    marks = Marks(objects.labels, objects.crowd, batch.boxes[mine])
+    if batch.keypoints is not None:
+        marks = replace(marks, keypoints=batch.keypoints[mine])
+    if batch.masks is not None:
+        marks = replace(marks, masks=batch.masks[mine])
+    if batch.segmentation is not None:
+        marks = replace(marks, segmentation=batch.segmentation[i])
+    pixels = np.floor(batch.images[i].clip(0, 255) + 0.5).astype(np.uint8)
+    mixed = batch.labels is not scene.labels
+    caption = _label_lines(scene, batch.labels, i) if mixed else ()
+    if len(scene.annotations):
+        there = np.count_nonzero(scene.annotations.owner == i)
+        caption = (
+            *caption,
+            f"{len(mine)} objects" if mixed or len(mine) > there else f"{len(mine)} of {there} objects",
+        )
+    return Picture(pixels, marks, caption)
+
+
+def _label_lines(scene: Scene, labels: Array | None, i: int) -> tuple[str, ...]:
+    """The classes of a sample, with their shares where these are not whole."""
+    if labels is None:
+        return ()
+    shown = [
+        label for label in np.argsort(-labels[i], kind="stable").tolist() if labels[i, label] >= _LEAST_SHARE
+    ]
+    words = [
+        scene.class_name(label) + ("" if labels[i, label] == 1 else f" {labels[i, label]:.2f}")
+        for label in shown
+    ]
+    return (", ".join(words),) if words else ()
