@@ -6,13 +6,11 @@ it. Each case states the largest difference of a level and the mean one.
 
 from __future__ import annotations
 
-import io
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from stoker.augment import (
     CenterCrop,
@@ -31,7 +29,6 @@ from stoker.augment import (
     steps,
 )
 from stoker.errors import ConfigError
-from stoker.formats import dataset as datasets
 from stoker.pipeline.engines.base import Output, Status, Work
 
 pytest.importorskip("nvidia.dali")
@@ -40,9 +37,6 @@ from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.make import check_needs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from stoker.augment.params import ImageParams
     from stoker.formats.dataset import Dataset
 
@@ -50,23 +44,9 @@ N, SIDE = 12, 64
 BYTES = Output("uint8", "NHWC")
 
 
-def photograph(i: int) -> np.ndarray[Any, Any]:
-    """Smooth, with edges: (64, 64, 3) uint8."""
-    rng = np.random.default_rng(i)
-    small = Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8))
-    pixels = np.asarray(small.resize((SIDE, SIDE), Image.Resampling.BICUBIC)).copy()
-    pixels[8:20, 30:50] = rng.integers(0, 256, 3)
-    return pixels
-
-
-@pytest.fixture(scope="module")
-def dataset(pack_images: Callable[..., Path]) -> Dataset:
-    payloads = []
-    for i in range(N):
-        stream = io.BytesIO()
-        Image.fromarray(photograph(i)).save(stream, "PNG")
-        payloads.append(stream.getvalue())
-    return datasets.open(pack_images(payloads))
+@pytest.fixture
+def dataset(squares: Dataset) -> Dataset:
+    return squares
 
 
 def draw(dataset: Dataset, *transforms: Any, dtype: Any = None) -> ImageParams:
@@ -84,7 +64,8 @@ def both(
     result = engine.collect()
     engine.close()
     assert (result.status == Status.OK).all()
-    true = [reference.execute(params, i, photograph(int(i)), output.dtype, output.layout) for i in range(N)]
+    pixels = [reference.decode(dataset.read(i)) for i in range(N)]
+    true = [reference.execute(params, i, p, output.dtype, output.layout) for i, p in enumerate(pixels)]
     return np.asarray(result.images).astype(np.float64), np.stack(true).astype(np.float64)
 
 
