@@ -1,0 +1,118 @@
+"""JSON read a window at a time is what json.loads makes of it."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker.errors import SourceError
+from stoker.formats import json_stream
+from stoker.formats.json_stream import stream_object
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def collected(path: Path, arrays: set[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in stream_object(path, arrays):
+        if name in arrays:
+            found.setdefault(name, []).append(value)
+        else:
+            found[name] = value
+    return found
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("json") / "x.json"
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcde"), VALUES),
+    st.sampled_from([1, 2, 3, 7, 1 << 22]),
+    st.sampled_from([None, 1]),
+    st.booleans(),
+)
+def test_what_is_streamed_is_what_is_loaded(
+    path: Path, document: dict[str, Any], window: int, indent: int | None, ascii_only: bool
+) -> None:
+    path.write_text(json.dumps(document, indent=indent, ensure_ascii=ascii_only), errors="surrogatepass")
+    arrays = {name for name, value in document.items() if name in "ab" and isinstance(value, list)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_stream, "_WINDOW", window)
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            with pytest.raises(SourceError, match="not UTF-8"):
+                collected(path, arrays)
+            return
+        expected = json.loads(text)
+        for name in arrays:
+            if not expected[name]:
+                del expected[name]
+        assert collected(path, arrays) == expected
+
+
+@given(st.text('{}[],:"\\ae1.-+tn \n', max_size=30), st.sampled_from([1, 3, 1 << 22]))
+def test_any_text_is_read_alike_or_refused(path: Path, text: str, window: int) -> None:
+    path.write_text(text)
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        expected = None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_stream, "_WINDOW", window)
+        if isinstance(expected, dict):
+            assert collected(path, set()) == expected
+        else:
+            with pytest.raises(SourceError, match="no JSON object"):
+                collected(path, set())
+
+
+@pytest.mark.parametrize("window", [1, 2, 3, 4, 100])
+@pytest.mark.parametrize("number", ["1.5e+7", "-0.25", "12345678901", "1E-2"])
+def test_a_number_is_not_cut_by_the_window(
+    path: Path, monkeypatch: pytest.MonkeyPatch, window: int, number: str
+) -> None:
+    monkeypatch.setattr(json_stream, "_WINDOW", window)
+    path.write_text(f'{{"a": [{number}, {number}], "b": {number}}}')
+    assert collected(path, {"a"}) == {"a": [float(number)] * 2, "b": float(number)}
+
+
+def test_a_byte_order_mark_and_words_that_are_no_json(path: Path) -> None:
+    path.write_text('{"a": [NaN, Infinity, -Infinity]}', encoding="utf-8-sig")
+    assert all(math.isnan(value) for value in collected(path, {"a"})["a"])
+
+
+def test_the_error_says_where(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_stream, "_WINDOW", 16)
+    path.write_text('{"a": [' + "1, " * 100 + "x]}")
+    with pytest.raises(SourceError, match="at character 307"):
+        collected(path, {"a"})
+
+
+def test_limits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_stream, "_LONGEST", 1000)
+    monkeypatch.setattr(json_stream, "_WINDOW", 64)
+    path.write_text('{"a": "' + "x" * 5000 + '"}')
+    with pytest.raises(SourceError, match="a value of more than 1000 characters"):
+        collected(path, set())
+    path.write_text('{"a": ' + "[" * 100_000)
+    monkeypatch.undo()
+    with pytest.raises(SourceError, match="no JSON object"):
+        collected(path, set())
+
+
+def test_files_that_are_none(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="cannot be read"):
+        collected(tmp_path / "nowhere", set())
+    with pytest.raises(SourceError, match="cannot be read"):
+        collected(tmp_path, set())
