@@ -1,0 +1,54 @@
+"""What torchvision's operations make of one small image, for tests/parity/test_torchvision_pixels.py.
+
+    python tests/data/make_torchvision_pixels.py tests/data/torchvision-pixels.npz
+
+Needs torch and torchvision. Names are "operation magnitude" as RandAugment has them, or "sharpness
+factor", or "blur width height sigma".
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import torch
+from torchvision.transforms.v2 import InterpolationMode, RandAugment, functional
+
+HEIGHT, WIDTH = 24, 28
+OPERATIONS = (
+    *(("ShearX", m) for m in (-0.3, 0.1)),
+    *(("ShearY", m) for m in (-0.05, 0.3)),
+    *(("TranslateX", m) for m in (-5.0, 7.6)),
+    *(("TranslateY", m) for m in (-9.2, 2.0)),
+    *(("Rotate", m) for m in (-7.0, 25.0, 90.0)),
+    *((name, m) for name in ("Brightness", "Color", "Contrast", "Sharpness") for m in (-0.5, 0.27, 0.9)),
+    *(("Posterize", m) for m in (2.0, 7.0)),
+    *(("Solarize", m) for m in (0.0, 0.5, 1.0)),
+    *((name, 0.0) for name in ("AutoContrast", "Equalize", "Invert")),
+)
+
+
+def main() -> None:
+    rows, columns = np.indices((HEIGHT, WIDTH))
+    waves = 128 + 90 * np.sin(rows[..., None] / (3, 5, 7) + columns[..., None] / (4, -6, 9))
+    rng = np.random.default_rng(0)
+    pixels = (waves + rng.normal(0, 12, waves.shape)).clip(8, 240).astype(np.uint8)
+    image = torch.from_numpy(pixels).permute(2, 0, 1)
+    bilinear = InterpolationMode.BILINEAR
+    policy = RandAugment(interpolation=bilinear)
+    kept = {"pixels": pixels}
+    for name, magnitude in OPERATIONS:
+        output = policy._apply_image_or_video_transform(
+            image, name, magnitude, bilinear, {torch.Tensor: None}
+        )
+        kept[f"{name} {magnitude}"] = output.permute(1, 2, 0).numpy()
+    for factor in (0.0, 0.4, 2.5):
+        kept[f"sharpness {factor}"] = functional.adjust_sharpness(image, factor).permute(1, 2, 0).numpy()
+    for width, height, sigma in ((5, 5, 1.2), (23, 23, 2.0), (3, 7, 0.4)):
+        output = functional.gaussian_blur(image, [width, height], [sigma, sigma])
+        kept[f"blur {width} {height} {sigma}"] = output.permute(1, 2, 0).numpy()
+    np.savez_compressed(sys.argv[1], **kept)
+
+
+if __name__ == "__main__":
+    main()
