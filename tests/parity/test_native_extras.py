@@ -1,0 +1,306 @@
+"""Steps, warps, means and erased boxes: the native engine against the reference.
+
+Raw pixels that are not resized give both the same image to begin with, so that what steps do to it can be
+compared level by level.
+"""
+
+import hashlib
+import io
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from stoker import _native
+from stoker.augment import ImageParams, reference
+from stoker.augment import steps as kinds
+from stoker.augment.extras import Erase, Warp
+from stoker.formats.samples import Codec, Samples
+from stoker.pipeline.engines.base import Output, Work
+from stoker.pipeline.engines.native import NativeEngine
+
+Pixels = npt.NDArray[np.uint8]
+WHERE = np.array([True, False, True])
+N = len(WHERE)
+SIZES = [(1, 1), (2, 5), (3, 3), (37, 97), (40, 200)]
+
+
+def photograph(height: int, width: int, seed: int = 0) -> Pixels:
+    """Coarse colours and fine grain."""
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (height // 8 + 2, width // 8 + 2, 3), np.uint8)
+    smooth = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC), np.int16)
+    return np.asarray((smooth + rng.integers(-20, 21, smooth.shape)).clip(0, 255), np.uint8)
+
+
+def parameters(size: tuple[int, int], source: tuple[int, int], n: int = N, **fields: Any) -> ImageParams:
+    """All of the source, on all of the output."""
+    box = [0, 0, *source]
+    whole = ImageParams(
+        size=size,
+        crop=np.tile(box, (n, 1)).astype(np.int32),
+        region=np.tile(box, (n, 1)).astype(np.float64),
+        dest=np.tile([0, 0, *size], (n, 1)).astype(np.int32),
+        flip=np.zeros((n, 2), bool),
+        color=np.tile(np.eye(3, 4, dtype=np.float32), (n, 1, 1)),
+        fill=np.array([9, 200, 30], np.uint8),
+    )
+    return replace(whole, **fields)
+
+
+def samples_of(payloads: list[bytes], height: int, width: int, codec: Codec, path: Path) -> Samples:
+    path.write_bytes(b"".join(payloads))
+    n, length = len(payloads), np.array([len(payload) for payload in payloads], np.int64)
+    return Samples(
+        row=np.arange(n),
+        shard=np.zeros(n, np.int32),
+        record=np.arange(n),
+        offset=np.cumsum(length) - length,
+        length=length,
+        crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
+        codec=np.full(n, codec, np.uint8),
+        height=np.full(n, height, np.int32),
+        width=np.full(n, width, np.int32),
+        orientation=np.array([max(1, _native.probe(p)[3]) for p in payloads], np.uint8),
+    )
+
+
+def execute(samples: Samples, params: ImageParams, path: Path, output: Output | None = None) -> Any:
+    output = output or Output("float32", "NHWC")
+    engine = NativeEngine(
+        [str(path)],
+        [path.stat().st_size],
+        output,
+        num_threads=2,
+        depth=1,
+        max_pixels=10**8,
+        verify=True,
+    )
+    engine.submit(Work(samples, params))
+    result = engine.collect()
+    engine.close()
+    assert not result.status.any(), result.reason
+    return result.images
+
+
+def difference(images: list[Pixels], params: ImageParams, path: Path) -> npt.NDArray[np.float64]:
+    """Of the two engines on raw pixels."""
+    height, width = images[0].shape[:2]
+    samples = samples_of([image.tobytes() for image in images], height, width, Codec.RAW, path)
+    expected = [reference.execute(params, i, image, "float32", "NHWC") for i, image in enumerate(images)]
+    return np.abs(execute(samples, params, path).astype(np.float64) - np.stack(expected))
+
+
+def rows(values: Any, dtype: type) -> npt.NDArray[Any]:
+    return np.tile(np.asarray(values, dtype), (N, *(1 for _ in np.shape(values))))
+
+
+MIXING = rows([[0.513, 0.247, 0.25, -3], [0.1, 0.81, 0.1, 2.3], [-0.21, 0.32, 0.89, 1.7]], np.float32)
+DIAGONAL = rows([[1.375, 0, 0, -20], [0, 0.75, 0, 5.5], [0, 0, 1.125, 0]], np.float32)
+MEAN = rows(np.full((3, 3), -0.125), np.float32)
+TURNED = rows([[0.9, 0.2, 3], [-0.1, 1.1, -5], [0, 0, 1]], np.float64)
+TILTED = rows([[0.9, 0.2, 3], [-0.1, 1.1, -5], [0.003, -0.002, 1]], np.float64)
+TABLE = np.random.default_rng(0).integers(0, 256, (N, 3, 256)).astype(np.uint8)
+
+EXACT = {
+    "diagonal": kinds.Affine(WHERE, DIAGONAL, None),
+    "table": kinds.Table(WHERE, TABLE),
+    "posterize": kinds.Posterize(WHERE, np.array([3, 0, 0], np.uint8)),
+    "posterize 8": kinds.Posterize(WHERE, np.array([8, 0, 5], np.uint8)),
+    "solarize": kinds.Solarize(WHERE, np.array([100, 0, 256], np.int16)),
+    "autocontrast": kinds.Autocontrast(WHERE),
+    "equalize": kinds.Equalize(WHERE),
+    "smooth": kinds.Sharpen(WHERE, np.array([0, 1, 0.3], np.float32)),
+    "sharpen": kinds.Sharpen(WHERE, np.array([1.9, 1, 23.1], np.float32)),
+}
+WITHIN_A_LEVEL = {
+    "affine": kinds.Affine(WHERE, MIXING, None),
+    "affine by the mean": kinds.Affine(WHERE, MIXING, MEAN),
+    "contrast": kinds.Affine(WHERE, DIAGONAL, MEAN),
+    "blur": kinds.Blur(WHERE, (5, 9), rows([1.3, 0.4], np.float32)),
+    "wide blur": kinds.Blur(WHERE, (1, 201), rows([0.1, 30], np.float32)),
+    "shift": kinds.Shift(WHERE, TURNED, (1, 2, 200)),
+    "projective shift": kinds.Shift(WHERE, TILTED, (1, 2, 200)),
+    "mix": kinds.Mix(
+        WHERE,
+        rows([0.3, 0.5, 0.2], np.float32),
+        (
+            (kinds.Posterize(WHERE, np.full(N, 3, np.uint8)), kinds.Shift(~WHERE, TURNED, (0, 0, 0))),
+            (kinds.Equalize(np.ones(N, bool)), kinds.Shift(WHERE, TURNED, (1, 2, 200))),
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", EXACT)
+def test_steps_that_are_exact(name: str, size: tuple[int, int], tmp_path: Path) -> None:
+    images = [photograph(*size, seed) // (1 + seed) for seed in range(N)]
+    params = parameters(size, size, steps=(EXACT[name],))
+    assert difference(images, params, tmp_path / "shard").max() == 0
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", WITHIN_A_LEVEL)
+def test_steps_within_a_level(name: str, size: tuple[int, int], tmp_path: Path) -> None:
+    """Sums in float32 or in 14 bits, where the reference has float64: a few pixels at a tie."""
+    images = [photograph(*size, seed) for seed in range(N)]
+    params = parameters(size, size, steps=(WITHIN_A_LEVEL[name],))
+    found = difference(images, params, tmp_path / "shard")
+    assert found.max() <= 1
+    assert found.mean() < 0.05
+
+
+@settings(max_examples=100)
+@given(names=st.lists(st.sampled_from(sorted(EXACT)), min_size=2, max_size=6), size=st.sampled_from(SIZES))
+def test_chains_of_exact_steps(
+    names: list[str], size: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """However tables are put together, nothing is lost."""
+    path = tmp_path_factory.getbasetemp() / "shard"
+    images = [photograph(*size, seed) for seed in range(N)]
+    params = parameters(size, size, steps=tuple(EXACT[name] for name in names))
+    assert difference(images, params, path).max() == 0
+
+
+@pytest.mark.parametrize("erased", [False, True])
+@pytest.mark.parametrize("steps", [None, (EXACT["equalize"],)])
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
+def test_mean_and_erase(steps: Any, erased: bool, dtype: Any, layout: Any, tmp_path: Path) -> None:
+    images = [photograph(37, 97, seed) for seed in range(N)]
+    boxes = np.array([[3, 4, 10, 70], [0, 0, 37, 97], [36, 96, 0, 1]], np.int32)
+    first = Erase(boxes, np.array([1, 20, 200], np.float32))
+    second = Erase(boxes[::-1].copy(), np.array([0, 255, 4], np.float32))
+    mean = MEAN * np.array([1, 0, 1], np.float32)[:, None, None]
+    params = parameters((37, 97), (37, 97), mean=mean, steps=steps, erase=(first, second) if erased else None)
+    path = tmp_path / "shard"
+    samples = samples_of([image.tobytes() for image in images], 37, 97, Codec.RAW, path)
+    got = execute(samples, params, path, Output(dtype, layout))
+    expected = np.stack(
+        [reference.execute(params, i, image, dtype, layout) for i, image in enumerate(images)]
+    )
+    assert (
+        np.abs(got.astype(np.float64) - expected).max()
+        <= {"uint8": 1, "float16": 0.13, "float32": 1e-4}[dtype]
+    )
+
+
+def turn(angle: float, scale: float, size: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """Rotation about the middle, which shows more of the image the larger ``scale`` is."""
+    cos, sin = np.cos(angle) * scale, np.sin(angle) * scale
+    y, x = size[0] / 2, size[1] / 2
+    return np.array([[cos, -sin, x - cos * x + sin * y], [sin, cos, y - sin * x - cos * y], [0, 0, 1]])
+
+
+def wild(seed: int) -> npt.NDArray[np.float64]:
+    """A projective map that may have its horizon in the picture."""
+    return np.asarray(
+        np.eye(3)
+        + np.random.default_rng(seed).normal(0, 1, (3, 3)) * [[1, 1, 50], [1, 1, 50], [0.02, 0.02, 0.3]]
+    )
+
+
+@pytest.mark.parametrize("source", [(131, 97), (20, 31), (1, 1)])
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        *(
+            lambda size, a=angle, s=scale: turn(a, s, size)
+            for angle in (0, 0.3, -2.2)
+            for scale in (0.2, 1, 1.7, 40)
+        ),
+        *(lambda size, s=seed: wild(s) for seed in range(8)),
+        lambda size: np.diag([1e300, 1e-300, 1]),
+        lambda size: np.zeros((3, 3)),
+    ],
+)
+def test_warps(matrix: Callable[[Any], Any], source: tuple[int, int], tmp_path: Path) -> None:
+    """Within a level; differences are ties and the 256th of a pixel to which places are rounded."""
+    size = (73, 61)
+    warp = Warp(np.tile(matrix(size), (N, 1, 1)), size, perspective=True)
+    params = parameters(size, source, warp=warp)
+    params.flip[:] = [(0, 0), (1, 0), (1, 1)]
+    params.dest[1:] = 4, 5, 60, 50
+    with np.errstate(all="ignore"):
+        found = difference([photograph(*source, seed) for seed in range(N)], params, tmp_path / "shard")
+    assert found.max() <= 1
+    assert (found > 0).mean() < (0.05 if min(source) > 1 else 0.15)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_warped_region_of_a_turned_jpeg(orientation: int, tmp_path: Path) -> None:
+    exif, stream = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    Image.fromarray(photograph(131, 97)).save(stream, "JPEG", exif=exif, quality=90)
+    pixels = reference.decode(stream.getvalue())
+    height, width = pixels.shape[:2]
+    params = parameters((73, 61), (height, width), n=1)
+    params = replace(params, warp=Warp(turn(0.4, 1.1, (80, 90))[None], (80, 90)))
+    params.crop[:], params.region[:] = (10, 5, 80, 80), (11.3, 6.2, 88.9, 84.1)
+    params.dest[:], params.flip[:] = (4, 5, 60, 70), (True, False)
+    path = tmp_path / "shard"
+    got = execute(samples_of([stream.getvalue()], height, width, Codec.JPEG, path), params, path)
+    found = np.abs(got[0] - reference.execute(params, 0, pixels, "float32", "NHWC"))
+    assert found.max() <= 1
+    assert (found > 0).mean() < 0.05
+
+
+@pytest.mark.parametrize(("size", "most"), [((112, 112), 1), ((37, 40), 3)])
+def test_a_warp_of_a_reduced_jpeg(
+    size: tuple[int, int], most: float, tmp_path: Path, photographs: list[Path]
+) -> None:
+    """The stated tolerance: a mean absolute difference on photographs of one level; of three after an eighth."""
+    differences = []
+    for photo in photographs[::40]:
+        image = Image.open(photo).convert("RGB").resize((450, 350), Image.Resampling.BICUBIC)
+        stream = io.BytesIO()
+        image.save(stream, "JPEG", quality=92)
+        params = parameters(size, (350, 450), n=1, warp=Warp(turn(0.3, 1, size)[None], size))
+        path = tmp_path / "shard"
+        got = execute(samples_of([stream.getvalue()], 350, 450, Codec.JPEG, path), params, path)
+        expected = reference.execute(params, 0, reference.decode(stream.getvalue()), "float32", "NHWC")
+        differences.append(np.abs(got[0] - expected).mean())
+    assert max(differences) <= most
+
+
+def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
+    """The same bytes of all steps and of warps from every level that this machine has."""
+    size, path, digests = (51, 77), tmp_path / "shard", set()
+    samples = samples_of([photograph(61, 77, seed).tobytes() for seed in range(N)], 61, 77, Codec.RAW, path)
+    steps = (*EXACT.values(), *WITHIN_A_LEVEL.values())
+    whole = parameters(size, (61, 77), mean=MEAN)
+    works = [replace(whole, steps=(step,)) for step in steps]
+    works += [replace(whole, warp=Warp(rows(turn(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)]
+    works += [replace(whole, warp=Warp(rows(wild(seed), np.float64), size, True)) for seed in range(4)]
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import hashlib, pickle, sys\n"
+        "from stoker.pipeline.engines.base import Output, Work\n"
+        "from stoker.pipeline.engines.native import NativeEngine\n"
+        "path, bytes, samples, works = pickle.load(sys.stdin.buffer)\n"
+        "engine = NativeEngine([path], [bytes], Output('uint8'), num_threads=1, depth=1, max_pixels=10**6,\n"
+        "                      verify=True)\n"
+        "for params in works:\n"
+        "    engine.submit(Work(samples, params))\n"
+        "    print(hashlib.sha256(engine.collect().images.tobytes()).hexdigest())\n"
+    )
+    work = pickle.dumps((str(path), path.stat().st_size, samples, works))
+    for level in ("plain", "avx2", "avx512"):
+        environment = {**os.environ, "STOKER_CPU_LEVEL": level}
+        command = [sys.executable, str(script)]
+        done = subprocess.run(command, input=work, env=environment, capture_output=True, check=True)
+        digests.add(hashlib.sha256(done.stdout).hexdigest())
+        assert done.stdout.count(b"\n") == len(works)
+    assert len(digests) == 1
