@@ -57,8 +57,10 @@ def fit_objects(
         for i in np.flatnonzero(share <= 0).tolist()
     ]
     dropped += _wrong_runs(objects, source)
-    kept = np.setdiff1d(np.arange(len(objects)), [one.object for one in dropped])
-    objects = objects.take(kept)
+    kept = np.arange(len(objects))
+    if dropped:
+        kept = np.delete(kept, [one.object for one in dropped])
+        objects = objects.take(kept)
     if placement.is_identity:
         return objects, dropped
     objects, share = clip_objects(place_objects(objects, placement, source), placement.size)
@@ -67,7 +69,7 @@ def fit_objects(
         _forget_outside(objects.keypoints, placement)
     beyond = np.flatnonzero(share <= 0)
     dropped += [Dropped(i, "object outside the crop", "", False) for i in kept[beyond].tolist()]
-    return objects.take(share > 0), dropped
+    return objects.take(share > 0) if len(beyond) else objects, dropped
 
 
 def _box(box: npt.NDArray[np.float32]) -> str:

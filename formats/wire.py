@@ -29,6 +29,7 @@ __all__ = [
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 _WIDTH = {FIXED64: 8, FIXED32: 4}
 _MASK = (1 << 64) - 1
+_BYTES = [bytes([value]) for value in range(128)]
 
 
 class Span(NamedTuple):
@@ -49,6 +50,8 @@ class Field(NamedTuple):
 
 def varint(value: int) -> bytes:
     """Encode an integer of up to 64 bits; a negative one as its two's complement, in ten bytes."""
+    if 0 <= value < 128:  # as most are: numbers of fields, short lengths
+        return _BYTES[value]
     value &= _MASK
     out = bytearray()
     while value > 127:
