@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from stoker.augment import (
     AugMix,
     AutoAugment,
-    GaussianBlur,
-    RandAugment,
-    RandomAdjustSharpness,
-    RandomApply,
-    RandomChoice,
-    TrivialAugmentWide,
-    register,
     CenterCrop,
     ColorJitter,
     CutMix,
+    GaussianBlur,
     MixUp,
     Mosaic,
     Normalize,
     Pad,
+    RandAugment,
+    RandomAdjustSharpness,
     RandomAffine,
+    RandomApply,
     RandomAutocontrast,
+    RandomChoice,
     RandomCrop,
     RandomEqualize,
     RandomErasing,
@@ -45,8 +45,10 @@ from stoker.augment import (
     Resize,
     ScaleJitter,
     ToDtype,
+    TrivialAugmentWide,
     compile_image,
     load_recipe,
+    recipe,
     recipe_names,
     save_recipe,
     transforms,
@@ -122,9 +124,43 @@ def test_the_same_recipe_has_the_same_bytes(tmp_path):
     assert (tmp_path / "a.json").read_bytes() == (tmp_path / "b.json").read_bytes()
 
 
-@pytest.mark.parametrize("name", recipe_names())
-def test_ready_recipes_compile(name):
-    compile_image(load_recipe(name))
+READY = {
+    "ade20k-train": (512, 512),
+    "coco-hflip": (1344, 1344),
+    "coco-lsj": (1024, 1024),
+    "coco-multiscale": (1344, 1344),
+    "coco-ssd": (300, 300),
+    "coco-ssdlite": (320, 320),
+    "coco-val": (1344, 1344),
+    "deit3-train": (224, 224),
+    "deit3-train-src": (224, 224),
+    "imagenet-train": (224, 224),
+    "imagenet-val": (224, 224),
+}
+
+
+def test_every_ready_recipe_is_tested_here():
+    assert recipe_names() == list(READY)
+
+
+@pytest.mark.parametrize("name", READY)
+def test_ready_recipes_name_their_source_and_give_floats_of_one_size(name):
+    document = json.loads((Path(recipe.__file__).parent / "recipes" / f"{name}.json").read_text())
+    assert "github.com/" in document["source"] or "torchvision" in document["source"]
+    plan = compile_image(load_recipe(name))
+    assert plan.size == READY[name]
+    assert plan.dtype == "float32"
+    height, width = np.array([30, 480, 1200]), np.array([40, 640, 90])
+    params = plan.draw(height, width, np.arange(3), 0, 0)
+    assert len(params) == 3
+    assert (params.crop[:, 2:] > 0).all()
+
+
+def test_only_ssd_decides_by_boxes():
+    assert [name for name in READY if compile_image(load_recipe(name)).uses_boxes] == [
+        "coco-ssd",
+        "coco-ssdlite",
+    ]
 
 
 def test_imagenet_is_that_of_torchvisions_references():
