@@ -11,6 +11,7 @@ from stoker.augment.extras import Erase, Warp
 from stoker.augment.frame import Frame
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.steps import step_names
+from stoker.augment.transforms.apply import RandomChoice
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.output import Form, OutputTransform, ToDtype
@@ -234,6 +235,8 @@ def _check_place(transform: Transform, before: Transform | None) -> None:
             f"transforms must be transforms of stoker.augment; found {transform!r}",
             hint="Transforms of torchvision have counterparts of the same name there.",
         )
+    if isinstance(transform, RandomChoice) and transform.on_batches:
+        raise ConfigError("a RandomChoice of transforms of batches is applied by a loader, behind all others")
     if before is not None and before.late and not transform.late:
         name = type(transform).__name__
         raise ConfigError(f"{name} stands after {type(before).__name__}", hint=f"Move {name} before it.")

@@ -201,6 +201,10 @@ class Dataset:
         """(M,) values of an index column of numbers, of samples."""
         return np.asarray(self.index.column(name)[self._to_rows(positions)])
 
+    def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
+        """The lists of M samples in an index column of lists of numbers, such as several labels a sample."""
+        return Ragged.from_arrow(self.index.arrow(name)).take(self._to_rows(positions))
+
     def samples(self, positions: npt.ArrayLike) -> Samples:
         """Where the payloads of samples lie.
 

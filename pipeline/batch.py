@@ -37,12 +37,14 @@ class Finished(NamedTuple):
 
     Attributes:
         batch: What the consumer gets, a named tuple of columns.
+        samples: How many it holds.
         skipped: Bad samples that were left out.
         replaced: Bad samples that were replaced.
         bad_keys: Their keys.
     """
 
     batch: Any
+    samples: int
     skipped: int = 0
     replaced: int = 0
     bad_keys: tuple[str, ...] = ()

@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.errors import ConfigError
 from stoker.pipeline import adapters, devices
-from stoker.pipeline.batch import ColumnSpec
 from stoker.pipeline.engines.make import check_needs, depth, executes, make_engine
 from stoker.pipeline.image_recipe import OnError, make_recipe
 from stoker.pipeline.images import ImageStage
 from stoker.pipeline.loader import Loader
+from stoker.pipeline.objects import ObjectForm, ObjectRules
 from stoker.pipeline.order import BlockShuffle, LastBatch, Schedule
 from stoker.pipeline.ranks import available_cores, find_ranks
+from stoker.pipeline.staging import make_staging
 from stoker.pipeline.state import in_epochs_of
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from stoker.augment.transforms import Transform
+    from stoker.augment.boxes import BoxFormat
     from stoker.formats.dataset import Dataset
+    from stoker.pipeline.batch import ColumnSpec
+    from stoker.pipeline.batch_transforms import AnyTransform
     from stoker.pipeline.engines.base import DType, Layout
     from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.sampling import Sampler
@@ -39,9 +42,13 @@ class ImageLoader(Loader):
     batch does not depend on threads, prefetching or engine: it is a function of seed, epoch and step.
 
     Args:
-        dataset: A dataset or the path of one, or several mixed by :func:`stoker.mix`.
+        dataset: A dataset or the path of one, or several mixed by :func:`stoker.mix`; with ``cache``, the URL
+            of one.
         batch_size: Samples a batch on this rank.
-        transforms: What happens to the images, see :mod:`stoker.augment`; they must end in one size.
+        transforms: What happens to the images, see :mod:`stoker.augment`; they must end in one size. Behind
+            them transforms of batches (MixUp, CutMix, Mosaic, or a RandomChoice of these, which draws one for
+            the batch), and behind those functions of your own: each takes the batch's images as they are
+            handed out and returns as many.
         shuffle: False for the order of the index, True for a full shuffle, or a
             :class:`~stoker.pipeline.order.BlockShuffle` for storage that wants long reads.
         sampler: What an epoch draws, if not every sample once: :class:`~stoker.Weighted`,
@@ -58,7 +65,16 @@ class ImageLoader(Loader):
         device: Where batches are wanted, "cpu" or "cuda:N"; by default where the engine leaves them.
         output: "numpy", "torch", "tensorflow" or "jax".
         columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the
-            source), "mask", and any further column of numbers of the index.
+            source), "mask", and any further column of numbers of the index; of annotated datasets "boxes",
+            "box_labels", "crowd", "area", "object_id", "keypoints", "masks" (of objects, 0 or 1), and
+            "segmentation". "label" is (N,) int64, or (N, classes) float32 where samples have several, or
+            where a transform mixes them.
+        objects: How columns of objects leave: "ragged", a list of N arrays, (M, ...) for a sample of M
+            objects; or "padded" with zeros to (N, most, ...), with a column ``count``, (N,) int64.
+        box_format: "XYXY" (left, top, right, bottom), "XYWH" or "CXCYWH", pixels of the output.
+        min_visible: Objects of whose box a smaller share is seen are dropped, 0 to 1. Of what is not seen at
+            all nothing is left in any case.
+        min_size: Objects whose box is narrower or lower are dropped, pixels of the output.
         dtype: "uint8", "float32", "float16" or "bfloat16"; by default what the transforms end in. Floats
             are in 0..1 before Normalize, as torchvision's ``ToDtype(scale=True)`` makes them.
         layout: "NCHW", "NHWC", or "NHWC4", which pads the channels to four.
@@ -73,6 +89,10 @@ class ImageLoader(Loader):
         verify: Compare every payload with its checksum.
         mapped: Map the shards; False reads each payload instead, as suits network file systems, where a
             file that shrinks under a mapping ends the process.
+        cache: Folder on a local disk for what is fetched of a dataset at a URL (or on a network file
+            system), in the order in which it is needed; ranks of one machine share it.
+        cache_size: Bytes that it may have about, such as ``"200GB"``; what lies behind is evicted. None for
+            any number.
 
     Raises:
         ConfigError: An argument cannot be meant as given.
@@ -85,7 +105,7 @@ class ImageLoader(Loader):
         dataset: Dataset | Mixture | str | os.PathLike[str],
         *,
         batch_size: int,
-        transforms: Sequence[Transform] = (),
+        transforms: Sequence[AnyTransform] = (),
         shuffle: bool | BlockShuffle = False,
         sampler: Sampler | None = None,
         steps_per_epoch: int | None = None,
@@ -97,6 +117,10 @@ class ImageLoader(Loader):
         device: str | None = None,
         output: str = "numpy",
         columns: Sequence[str] = ("image", "label"),
+        objects: ObjectForm = "ragged",
+        box_format: BoxFormat = "XYXY",
+        min_visible: float = 0.0,
+        min_size: float = 0.0,
         dtype: DType | None = None,
         layout: Layout = "NCHW",
         num_threads: int | None = None,
@@ -106,6 +130,8 @@ class ImageLoader(Loader):
         max_pixels: int = DEFAULT_MAX_PIXELS,
         verify: bool = True,
         mapped: bool = True,
+        cache: str | os.PathLike[str] | None = None,
+        cache_size: str | int | None = None,
     ) -> None:
         if read_ahead < 0:
             raise ConfigError(f"read_ahead must be at least 0, found {read_ahead}")
@@ -121,8 +147,9 @@ class ImageLoader(Loader):
         self._read_ahead = read_ahead
         self._last_batch: LastBatch = last_batch
         self._is_stream = steps_per_epoch is not None
+        self._staging = make_staging(dataset, cache, cache_size)
         self._recipe = make_recipe(
-            dataset,
+            self._staging.dataset if self._staging else dataset,
             transforms,
             shuffle=shuffle,
             sampler=sampler,
@@ -133,6 +160,9 @@ class ImageLoader(Loader):
             dtype=dtype,
             layout=layout,
             on_error=on_error,
+            objects=ObjectRules(
+                form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
+            ),
         )
         self._schedule(epoch=0, start=0)  # refuses a bad batch_size or last_batch before anything is started
         super().__init__(self._recipe.identity, self._recipe.order.n, prefetch)
@@ -160,6 +190,7 @@ class ImageLoader(Loader):
             verify=verify,
             mapped=mapped,
         )
+        self._annotator = self._recipe.annotations.annotator(opened, threads)
 
     def __repr__(self) -> str:
         return (
@@ -185,18 +216,7 @@ class ImageLoader(Loader):
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Form of the columns of a batch, without the batch axis."""
-        output = self._recipe.output
-        known = {
-            "image": (output.dtype, output.shape(0, self._recipe.plan.size)[1:]),
-            "key": ("str", ()),
-            "mask": ("bool", ()),
-            "row": ("int64", ()),
-        }
-        dataset = self._recipe.dataset
-        return tuple(
-            ColumnSpec(name, *(known[name] if name in known else (dataset.values(name, ()).dtype.name, ())))
-            for name in self._recipe.columns
-        )
+        return tuple(self._recipe.spec(name) for name in self._recipe.columns)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is, as a small JSON-able dict.
@@ -230,10 +250,16 @@ class ImageLoader(Loader):
             schedule,
             epoch,
             engine=self._engine,
+            annotator=self._annotator,
             adapter=self._adapter,
             clock=self._clock,
             read_ahead=self._read_ahead,
+            staging=self._staging,
         )
 
     def _release(self) -> None:
+        if self._staging:
+            self._staging.close()
         self._engine.close()
+        if self._annotator:
+            self._annotator.close()

@@ -8,7 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from stoker.errors import ConfigError
-from stoker.pipeline.batch import batch_type
+from stoker.pipeline.annotation_rules import AnnotationRules, make_annotation_rules, task_columns
+from stoker.pipeline.batch import ColumnSpec, batch_type
+from stoker.pipeline.batch_transforms import BatchPlan, split_transforms
 from stoker.pipeline.engines.base import DType, Layout, Output
 from stoker.pipeline.mixture import Mixture
 from stoker.pipeline.order import BlockShuffle, LastBatch, Order, Stream, make_order
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from stoker.augment.params import ImagePlan
     from stoker.augment.transforms import Transform
     from stoker.formats.dataset import Dataset
+    from stoker.pipeline.batch_transforms import AnyTransform
+    from stoker.pipeline.objects import ObjectRules
     from stoker.pipeline.sampling import Sampler
 
 __all__ = ["OnError", "Recipe", "make_recipe"]
@@ -49,6 +53,8 @@ class Recipe:
     on_error: OnError
     seed: int
     batch: Callable[..., Any]
+    batch_plan: BatchPlan
+    annotations: AnnotationRules
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -59,7 +65,20 @@ class Recipe:
             "order": repr(self.order),
             "transforms": self.plan.to_json(),
         }
+        if batch := self.batch_plan.to_json():
+            identity["batch"] = batch
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
+
+    def spec(self, name: str) -> ColumnSpec:
+        """Form of a column, without the batch axis."""
+        annotated = self.annotations.spec(name, self.dataset, self.plan.size)
+        if annotated:
+            return annotated
+        if name == "label" and (self.annotations.multi_label or self.batch_plan.transforms):
+            return ColumnSpec(name, "float32", (self.dataset.num_classes,))
+        image = self.output.dtype, self.output.shape(0, self.plan.size)[1:]
+        known = {"image": image, "key": ("str", ()), "mask": ("bool", ()), "row": ("int64", ())}
+        return ColumnSpec(name, *(known.get(name) or (self.dataset.values(name, ()).dtype.name, ())))
 
     def random_epoch(self, epoch: int) -> int:
         """The epoch that random parameters are drawn for: one for all of a stream, whose keys go on."""
@@ -86,7 +105,7 @@ class Recipe:
 
 def make_recipe(
     dataset: Dataset | Mixture | str | os.PathLike[str],
-    transforms: Sequence[Transform],
+    transforms: Sequence[AnyTransform],
     *,
     shuffle: bool | BlockShuffle,
     sampler: Sampler | None,
@@ -97,6 +116,7 @@ def make_recipe(
     dtype: DType | None,
     layout: Layout,
     on_error: OnError,
+    objects: ObjectRules,
 ) -> Recipe:
     """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
 
@@ -107,7 +127,8 @@ def make_recipe(
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = _open(dataset)
-    plan = _plan(transforms, dtype)
+    of_images, batch_plan = split_transforms(transforms)
+    plan = _plan(of_images, dtype)
     if isinstance(opened, Mixture):
         order: Order = opened.order(shuffle, seed)
     else:
@@ -116,8 +137,19 @@ def make_recipe(
         order = sampler.order(opened, order, seed)
     if samples_per_epoch is not None:
         order = Stream(order, samples_per_epoch)
-    names = _columns(columns, opened, last_batch)
-    return Recipe(opened, order, plan, Output(plan.dtype, layout), names, on_error, seed, batch_type(names))
+    names = _columns(columns, opened, last_batch, objects)
+    return Recipe(
+        opened,
+        order,
+        plan,
+        Output(plan.dtype, layout),
+        names,
+        on_error,
+        seed,
+        batch_type(names),
+        batch_plan,
+        make_annotation_rules(opened, names, objects, plan, batch_plan),
+    )
 
 
 def _open(dataset: Dataset | Mixture | str | os.PathLike[str]) -> Dataset | Mixture:
@@ -141,12 +173,21 @@ def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
     return compile_image(transforms, dtype)
 
 
-def _columns(columns: Sequence[str], dataset: Dataset | Mixture, last_batch: LastBatch) -> tuple[str, ...]:
-    names = tuple(columns)
+def _columns(
+    columns: Sequence[str], dataset: Dataset | Mixture, last_batch: LastBatch, objects: ObjectRules
+) -> tuple[str, ...]:
+    names, annotated = tuple(columns), task_columns(dataset)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
+    if objects.form == "padded" and "count" not in names and set(annotated) & set(names) - {"segmentation"}:
+        names = (*names, "count")
     types = dataset.types
     known = {"image", "row", "key", "mask", *(name for name in types if types[name] in _NUMBERS)}
+    known |= {
+        *annotated,
+        *(["count"] if "boxes" in annotated else []),
+        *(["label"] if "label" in types else []),
+    }
     for name in names:
         if name not in known:
             raise ConfigError(f"columns: there is no {name!r}", hint=f"There are {', '.join(sorted(known))}.")

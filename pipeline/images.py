@@ -6,27 +6,33 @@ import contextlib
 from collections import deque
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.boxes import Objects
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
+from stoker.pipeline.annotator import Annotated
 from stoker.pipeline.batch import Finished
 from stoker.pipeline.engines.base import Result, Status, Work
+from stoker.pipeline.image_batch import BatchMaker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from concurrent.futures import Future
 
     import numpy.typing as npt
 
     from stoker.formats.samples import Samples
     from stoker.pipeline.adapters import Adapter
+    from stoker.pipeline.annotator import Annotator
     from stoker.pipeline.engines.base import Engine
     from stoker.pipeline.image_recipe import Recipe
     from stoker.pipeline.order import Schedule
+    from stoker.pipeline.staging import Staging
     from stoker.pipeline.stats import Clock
 
-__all__ = ["ImageStage"]
+__all__ = ["ImageStage", "Planned"]
 
 # Positions whose order is worked out at once: its cost is that of a NumPy call, not of a position.
 _ORDER_CHUNK = 4096
@@ -42,8 +48,8 @@ _MEANING = {
 
 
 @dataclass(frozen=True)
-class _Planned:
-    """A batch that is under way.
+class Planned:
+    """The samples of a batch.
 
     Attributes:
         positions: (N,) int64, in the dataset.
@@ -71,18 +77,23 @@ class ImageStage:
         epoch: int,
         *,
         engine: Engine,
+        annotator: Annotator | None,
         adapter: Adapter,
         clock: Clock,
         read_ahead: int,
+        staging: Staging | None = None,
     ) -> None:
         self.under_way_limit = engine.under_way_limit
         self._recipe = recipe
         self._epoch = recipe.random_epoch(epoch)
         self._engine = engine
-        self._adapter = adapter
+        self._annotator = annotator
+        self._maker = BatchMaker(recipe, adapter, clock, self._epoch)
         self._clock = clock
         self._batches = _ahead(_planned(recipe, schedule, epoch), engine, read_ahead)
-        self._under_way: deque[_Planned] = deque()
+        ahead = (planned.samples.row for planned in _planned(recipe, schedule, epoch))
+        self._staged = staging.begin(ahead) if staging else None
+        self._under_way: deque[tuple[Planned, Future[Annotated] | None]] = deque()
 
     def start(self) -> bool:
         """Decide the next batch and submit it."""
@@ -90,32 +101,45 @@ class ImageStage:
         planned = next(self._batches, None)
         if planned is None:
             return False
-        if len(planned):
-            samples = planned.samples
-            params = self._recipe.plan.draw(
-                samples.height, samples.width, planned.keys, self._recipe.seed, self._epoch
-            )
-            self._engine.submit(Work(samples, params))
-        self._under_way.append(planned)
+        self._under_way.append((planned, self._submit(planned)))
         self._clock.planning += perf_counter() - began
         return True
 
+    def _submit(self, planned: Planned) -> Future[Annotated] | None:
+        """Decide a batch, have its images made, and what is annotated beside them."""
+        if self._staged:
+            self._staged.wait()
+        samples, annotator = planned.samples, self._annotator
+        annotations = annotator.read(planned.positions) if annotator else None
+        objects = None
+        if annotations:
+            objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
+        params = self._recipe.plan.draw(
+            samples.height, samples.width, planned.keys, self._recipe.seed, self._epoch, objects=objects
+        )
+        if len(planned):
+            self._engine.submit(Work(samples, params))
+        return annotator.start(planned.positions, samples, params, annotations) if annotator else None
+
     def finish(self) -> Finished:
         """Wait for the oldest batch and hand it over."""
-        planned = self._under_way.popleft()
+        planned, annotating = self._under_way.popleft()
         began = perf_counter()
         result = self._engine.collect() if len(planned) else self._nothing()
-        executed = perf_counter()
-        self._clock.executing += executed - began
-        bad = np.flatnonzero(result.status != Status.OK)
-        kept = self._settle(planned, result, bad) if bad.size else None
-        batch = self._hand_over(planned, result.images, kept)
-        self._clock.handing_over += perf_counter() - executed
-        if not bad.size:
-            return Finished(batch)
+        annotated = annotating.result() if annotating else Annotated()
+        if self._staged:
+            self._staged.release()
+        self._clock.executing += perf_counter() - began
+        is_bad = result.status != Status.OK
+        is_bad[list(annotated.errors)] = True
+        if not is_bad.any():
+            return Finished(self._maker.make(planned, result.images, annotated, None), len(planned))
+        bad = np.flatnonzero(is_bad)
+        kept = self._settle(planned, result, annotated, is_bad)
+        batch = self._maker.make(planned, result.images, annotated, kept)
         counted = "skipped" if self._recipe.on_error == "skip" else "replaced"
         keys = tuple(self._recipe.dataset.keys(planned.positions[bad]))
-        return Finished(batch, bad_keys=keys, **{counted: bad.size})
+        return Finished(batch, len(kept), bad_keys=keys, **{counted: bad.size})
 
     def _nothing(self) -> Result:
         """A batch of no samples: the last one, on a rank for which none were left."""
@@ -123,19 +147,24 @@ class ImageStage:
         dtype = {"bfloat16": "uint16"}.get(self._recipe.output.dtype, self._recipe.output.dtype)
         return Result(np.empty(shape, dtype=dtype), np.empty(0, dtype=np.uint8))
 
-    def _settle(self, planned: _Planned, result: Result, bad: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Which samples to hand out, (M,) int64 into the batch, where those at ``bad`` are not good."""
-        good = np.flatnonzero(result.status == Status.OK)
+    def _settle(
+        self, planned: Planned, result: Result, annotated: Annotated, is_bad: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
+        """Which samples to hand out, (M,) int64 into the batch, some of which are bad, (N,)."""
+        good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
         if self._recipe.on_error == "skip":
             return good
         if self._recipe.on_error == "raise" or not good.size:
-            raise self._error(planned, result, int(bad[0]))
+            first = int(bad[0])
+            if result.status[first] == Status.OK:
+                raise annotated.errors[first]
+            raise self._error(planned, result, first)
         chosen = np.arange(len(planned))
         # The next good sample of the batch, the first one after the last: no further draw is needed.
         chosen[bad] = good[np.searchsorted(good, bad) % good.size]
         return chosen
 
-    def _error(self, planned: _Planned, result: Result, i: int) -> SampleError:
+    def _error(self, planned: Planned, result: Result, i: int) -> SampleError:
         kind, meaning = _MEANING[Status(int(result.status[i]))]
         said = result.reason.get(i, "")
         return self._recipe.dataset.error(
@@ -145,28 +174,8 @@ class ImageStage:
             "on_error='skip' or 'replace' goes on without such samples; stoker verify lists them all.",
         )
 
-    def _hand_over(self, planned: _Planned, images: Any, kept: npt.NDArray[np.int64] | None) -> Any:
-        images = self._adapter.images(images, self._recipe.output.dtype)
-        if kept is not None:
-            images = self._adapter.take(images, kept)
-        chosen = slice(None) if kept is None else kept
-        values = [
-            images if name == "image" else self._adapter.column(self._column(name, planned, chosen))
-            for name in self._recipe.columns
-        ]
-        return self._recipe.batch(*values)
 
-    def _column(self, name: str, planned: _Planned, chosen: slice | npt.NDArray[np.int64]) -> Any:
-        if name == "key":
-            return self._recipe.dataset.keys(planned.positions[chosen])
-        if name == "mask":
-            return planned.mask[chosen]
-        if name == "row":
-            return planned.samples.row[chosen]
-        return self._recipe.dataset.values(name, planned.positions[chosen])
-
-
-def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planned]:
+def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[Planned]:
     """The batches of a pass, in order."""
     first, steps = 0, 1  # the first batch is not kept waiting
     while first < len(schedule):
@@ -176,15 +185,15 @@ def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[_Planne
         ends = np.cumsum([len(positions) for positions, _ in parts])
         for (places, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
             samples = recipe.dataset.samples(positions)
-            yield _Planned(positions, mask, samples, recipe.random_keys(epoch, places, samples.row))
+            yield Planned(positions, mask, samples, recipe.random_keys(epoch, places, samples.row))
 
 
-def _ahead(batches: Iterator[_Planned], engine: Engine, distance: int) -> Iterator[_Planned]:
+def _ahead(batches: Iterator[Planned], engine: Engine, distance: int) -> Iterator[Planned]:
     """The same batches, their bytes asked for up to ``distance`` batches before.
 
     The first batch is not kept waiting: the distance grows by two with each batch that is started.
     """
-    waiting: deque[_Planned] = deque()
+    waiting: deque[Planned] = deque()
     reach = 0
     for planned in batches:
         if distance and len(planned):

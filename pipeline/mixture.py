@@ -14,6 +14,7 @@ import numpy as np
 from stoker.errors import ConfigError, CorruptRecordError, SampleError
 from stoker.formats import dataset as datasets
 from stoker.formats.annotations import Annotations
+from stoker.formats.ragged import Ragged
 from stoker.formats.samples import Samples
 from stoker.pipeline.order import BlockShuffle, Order, make_order
 from stoker.pipeline.shares import Shares, allot
@@ -172,6 +173,16 @@ class Mixture:
         if name == "dataset":
             return which
         return _gathered(which, [self.datasets[d].values(name, local[here]) for d, here in _parts(which)])
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
+        """The lists of M samples in an index column of lists of numbers."""
+        which, local = self._locate(positions)
+        parts = list(_parts(which))
+        found = [self.datasets[d].lists(name, local[here]) for d, here in parts]
+        joined = Ragged.of_counts(
+            np.concatenate([one.counts for one in found]), np.concatenate([one.values for one in found])
+        )
+        return joined.take(np.argsort(np.concatenate([here for _, here in parts]), kind="stable"))
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
         """Where the payloads of samples lie; shards and rows are counted through all datasets."""

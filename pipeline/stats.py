@@ -29,6 +29,7 @@ class Clock:
     executing: float = 0.0
     handing_over: float = 0.0
     idle: float = 0.0
+    on_batches: dict[str, float] = field(default_factory=dict)
     skipped: int = 0
     replaced: int = 0
     bad_keys: list[str] = field(default_factory=list)
@@ -41,7 +42,7 @@ class Clock:
     def receive(self, finished: Finished) -> None:
         """Count a batch that the consumer receives; the list of keys is bounded, the counts are not."""
         self.batches += 1
-        self.samples += len(finished.batch[0])
+        self.samples += finished.samples
         self.skipped += finished.skipped
         self.replaced += finished.replaced
         self.bad_keys.extend(finished.bad_keys[: _KEYS_KEPT - len(self.bad_keys)])
@@ -61,6 +62,7 @@ class Clock:
                 "executing": self.executing,
                 "handing over": self.handing_over,
                 "idle": self.idle,
+                **self.on_batches,
             },
             skipped=self.skipped,
             replaced=self.replaced,
@@ -80,7 +82,8 @@ class Stats:
         waited: Seconds that the consumer waited for a batch.
         waited_share: The same as a share of ``seconds``.
         producer: Seconds of the producing thread: "planning" batches and checking payloads, waiting for the
-            engine ("executing"), "handing over" to the framework, and "idle" with ``prefetch`` batches ready.
+            engine ("executing"), "handing over" to the framework, "idle" with ``prefetch`` batches ready, and
+            each transform of batches and each function by its name.
         skipped: Bad samples left out (``on_error="skip"``).
         replaced: Bad samples replaced (``on_error="replace"``).
         bad_keys: Their keys, the first thousand.
@@ -104,10 +107,10 @@ class Stats:
             return "Nothing has been loaded yet."
         if self.waited_share < 0.05:
             return f"The step is the limit: the loop waited for data {self.waited_share:.1%} of the time."
-        busiest = max(("planning", "executing", "handing over"), key=lambda name: self.producer[name])
+        busiest = max(self.producer.keys() - {"idle"}, key=lambda name: self.producer[name])
         advice = {
             "planning": "Python planning and payload checks take the time: use larger batches.",
             "executing": "Reading and decoding take the time: use more threads or store smaller samples.",
             "handing over": "Copying to the framework takes the time: use a smaller dtype.",
-        }[busiest]
+        }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
         return f"The loader is the limit: the loop waited {self.waited_share:.0%} of the time. {advice}"

@@ -130,7 +130,7 @@ class TextStage:
         self._clock.executing += made - began
         values = [self._hand_over(arrays, planned, name) for name in self._recipe.columns]
         self._clock.handing_over += perf_counter() - made
-        return Finished(self._recipe.batch(*values))
+        return Finished(self._recipe.batch(*values), len(values[0]))
 
     def _hand_over(self, arrays: Mapping[str, Any], planned: _Planned, name: str) -> Any:
         if name in arrays:

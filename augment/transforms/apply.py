@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.augment.transforms.base import Transform, is_finite
+from stoker.augment.transforms.base import Description, Transform, is_finite
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,8 +36,14 @@ class _Nested(Transform):
         value = self.transforms
         good = isinstance(value, (tuple, list)) and all(isinstance(part, Transform) for part in value)
         good = good and len(value) > 0 and not any(part.late for part in value)
+        good = good or self.on_batches
         self.check("transforms", good, "a list of transforms other than RandomErasing, Normalize and ToDtype")
         self.set("transforms", tuple(value))
+
+    @property
+    def on_batches(self) -> bool:
+        """Whether the transforms are those of batches, which only a RandomChoice may hold."""
+        return False
 
     @property
     def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
@@ -105,6 +111,9 @@ class RandomApply(_Nested):
 class RandomChoice(_Nested):
     """Apply one transform of a list; ``RandomApply(transforms, p=1)`` makes several count as one.
 
+    Of transforms of batches, ``RandomChoice([MixUp(), CutMix()])``, a loader draws one for the whole batch,
+    as torchvision does.
+
     Args:
         transforms: Chosen from.
         p: A weight of each, in shares of their sum; None for equal ones.
@@ -119,6 +128,14 @@ class RandomChoice(_Nested):
         good = good and all(is_finite(weight) and weight >= 0 for weight in weights) and sum(weights) > 0
         self.check("p", good, "None or a weight for each transform, from 0, not all of them 0")
         self.set("p", tuple(map(float, weights)))
+
+    @property
+    def on_batches(self) -> bool:
+        """Whether it chooses among transforms of batches, for a loader to apply, and not of images."""
+        value = self.transforms
+        if not isinstance(value, (tuple, list)) or not value:
+            return False
+        return all(isinstance(part, Description) and not isinstance(part, Transform) for part in value)
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""

@@ -96,7 +96,7 @@ class Transform(Description):
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Transform):
+    if isinstance(value, Description):
         return value.to_dict()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 

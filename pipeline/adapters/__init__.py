@@ -7,9 +7,13 @@ the framework allows it.
 from __future__ import annotations
 
 import importlib
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from stoker.errors import ConfigError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from stoker.augment.batch import BatchParams
+    from stoker.pipeline.engines.base import Layout
 
 __all__ = ["Adapter", "OutputName", "load", "sees_gpu"]
 
@@ -28,8 +32,14 @@ class Adapter(Protocol):
     def column(self, values: Any) -> Any:
         """A column of numbers, (N,) or (N, ...), of the framework; lists of strings stay what they are."""
 
+    def ragged(self, values: Any, counts: Any) -> Any:
+        """N arrays of the framework, ``counts[i]`` of NumPy's ``values``, (M, ...), each, in order."""
+
     def take(self, images: Any, index: Any) -> Any:
         """Images at ``index``, (M,) int64, as a new array of the framework."""
+
+    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+        """Images of the framework, on a GPU, under the parameters of a transform of batches."""
 
 
 def load(name: str, device: str | None) -> Adapter:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy as np
+
+from stoker.pipeline.mixing import mix_copy
+
+if TYPE_CHECKING:
+    from stoker.augment.batch import BatchParams
+    from stoker.pipeline.engines.base import Layout
 
 __all__ = ["Adapter", "sees_gpu"]
 
@@ -30,6 +36,17 @@ class Adapter:
             return values
         with self._device:
             return cupy.asarray(values)
+
+    def ragged(self, values: Any, counts: Any) -> Any:
+        """A list of views of one array."""
+        on_gpu = self.column(values)
+        ends = np.cumsum(counts).tolist()
+        return [on_gpu[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+
+    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+        """Mixed on the host, and brought back."""
+        with self._device:
+            return cupy.asarray(mix_copy(params, cupy.asnumpy(images), layout))
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""

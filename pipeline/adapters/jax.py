@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from stoker.pipeline.mixing import mix_copy, split
+
+if TYPE_CHECKING:
+    from stoker.augment.batch import BatchParams
+    from stoker.pipeline.engines.base import Layout
 
 __all__ = ["Adapter", "global_batch", "sees_gpu"]
 
@@ -36,6 +42,14 @@ class Adapter:
             return values
         values = np.asarray(values)
         return self._place(jnp.asarray(values, dtype=jax.dtypes.canonicalize_dtype(values.dtype)))
+
+    def ragged(self, values: Any, counts: Any) -> Any:
+        """A list of arrays."""
+        return [self.column(part) for part in split(values, counts)]
+
+    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+        """Mixed on the host, and put where they were."""
+        return jax.device_put(mix_copy(params, np.asarray(images), layout), images.sharding)
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mxnet
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.pipeline.mixing import mix_copy, split
+
+if TYPE_CHECKING:
+    from stoker.augment.batch import BatchParams
+    from stoker.pipeline.engines.base import Layout
 
 __all__ = ["Adapter", "sees_gpu"]
 
@@ -39,6 +44,15 @@ class Adapter:
             return values
         values = np.asarray(values)
         return mxnet.nd.array(values, ctx=self._context, dtype=values.dtype)
+
+    def ragged(self, values: Any, counts: Any) -> Any:
+        """A list of NDArrays."""
+        return [self.column(part) for part in split(values, counts)]
+
+    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+        """Mixed on the host, and put where they were."""
+        mixed = mix_copy(params, images.asnumpy(), layout)
+        return mxnet.nd.array(mixed, ctx=images.context, dtype=mixed.dtype)
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""

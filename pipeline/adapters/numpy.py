@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.pipeline.mixing import mix_images, split
+
+if TYPE_CHECKING:
+    from stoker.augment.batch import BatchParams
+    from stoker.pipeline.engines.base import Layout
 
 __all__ = ["Adapter", "sees_gpu"]
 
@@ -33,6 +38,14 @@ class Adapter:
     def column(self, values: Any) -> Any:
         """The values as an array; lists of strings stay lists."""
         return values if isinstance(values, list) else np.asarray(values)
+
+    def ragged(self, values: Any, counts: Any) -> Any:
+        """A list of views."""
+        return split(values, counts)
+
+    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+        """See :func:`stoker.pipeline.mixing.mix_images`."""
+        return mix_images(params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""

@@ -9,10 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from stoker.pipeline.adapters.view import View
+from stoker.pipeline.mixing import mix_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stoker.augment.batch import BatchParams
+    from stoker.pipeline.engines.base import Layout
     from stoker.pipeline.loader import Loader
 
 __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
@@ -37,6 +40,16 @@ class Adapter:
         if isinstance(values, list):
             return self._place(tf.constant(values, tf.string))
         return self._place(tf.convert_to_tensor(np.asarray(values)))
+
+    def ragged(self, values: Any, counts: Any) -> Any:
+        """A ``tf.RaggedTensor``, (N, None, ...)."""
+        return tf.RaggedTensor.from_row_lengths(self.column(values), self.column(counts), validate=False)
+
+    def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
+        """Mixed on the host, and put where they were."""
+        mixed = mix_copy(params, images.numpy(), layout)
+        with tf.device(images.device):
+            return tf.constant(mixed, images.dtype)
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""

@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from stoker.augment.mix import MixParams
 from stoker.pipeline.adapters.view import View
+from stoker.pipeline.mixing import box_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from stoker.augment.batch import BatchParams
+    from stoker.pipeline.engines.base import Layout
     from stoker.pipeline.loader import Loader
 
 __all__ = ["Adapter", "data_loader", "iterable_dataset", "sees_gpu"]
@@ -38,6 +42,27 @@ class Adapter:
             if isinstance(values, list)
             else self._place(torch.from_numpy(np.ascontiguousarray(values)))
         )
+
+    def ragged(self, values: Any, counts: Any) -> list[torch.Tensor]:
+        """A list of views of one tensor."""
+        return list(self.column(values).split(counts.tolist()))
+
+    def mix(self, params: BatchParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
+        """MixUp and CutMix where the images are; what resamples, on the host."""
+        if not isinstance(params, MixParams):
+            bits = images.view(torch.uint16) if images.dtype == torch.bfloat16 else images
+            mixed = torch.from_numpy(params.images(bits.cpu().numpy(), layout))
+            return mixed.view(images.dtype).to(images.device)
+        other = images[torch.from_numpy(params.partner).to(images.device)]
+        share = torch.from_numpy(params.share).to(images.device)[:, None, None, None]
+        mixed = share * images + (1 - share) * other
+        if not images.is_floating_point():
+            mixed = (mixed + 0.5).floor()
+        mixed = mixed.to(images.dtype)
+        for i in np.flatnonzero(params.box[:, 2:].all(axis=1)).tolist():
+            box = box_of(params, i, layout)
+            mixed[i][box] = other[i][box]
+        return mixed
 
     def take(self, images: torch.Tensor, index: Any) -> torch.Tensor:
         """A copy of the chosen images."""

@@ -276,10 +276,10 @@ def test_an_exception_in_any_stage_reaches_the_consumer(
     original, calls = getattr(owner, name), iter(range(1000))
     per_batch = 2 if stage == "column" else 1
 
-    def fail(*arguments: Any) -> Any:
+    def fail(*arguments: Any, **options: Any) -> Any:
         if next(calls) // per_batch == at:
             raise ZeroDivisionError(stage)
-        return original(*arguments)
+        return original(*arguments, **options)
 
     monkeypatch.setattr(owner, name, fail)
     received = []

@@ -263,9 +263,11 @@ class TestTheNextPass:
         self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         stage = ImageLoader._stage
+        failed: list[int] = []
 
         def fail(loader: ImageLoader, schedule: Any, epoch: int) -> Any:
-            if epoch == 1:
+            if epoch == 1 and not failed:
+                failed.append(epoch)
                 raise ZeroDivisionError
             return stage(loader, schedule, epoch)
 
@@ -275,7 +277,7 @@ class TestTheNextPass:
         running = iter(loader)
         with pytest.raises(ZeroDivisionError):
             next(running)
-        assert rows(loader) == list(range(61)), "epoch 2"
+        assert rows(loader) == list(range(61))
 
     def test_dropping_the_loader_ends_it(self, thumbnails: Path) -> None:
         loader = ImageLoader(thumbnails, batch_size=16, transforms=CROP, num_threads=1)
@@ -357,7 +359,7 @@ class TestState:
         ({"columns": ()}, "at least one column"),
         ({"columns": ("row", "row")}, "columns="),
         ({"engine": "fast"}, "engine must be"),
-        ({"output": "mxnet"}, "output must be one of numpy, torch, tensorflow, jax, found 'mxnet'"),
+        ({"output": "pandas"}, "output must be one of numpy, torch, .*, found 'pandas'"),
         ({"layout": "CHW"}, "layout must be one of NCHW, NHWC, NHWC4, found 'CHW'"),
         ({"dtype": "float64"}, "dtype"),
         ({"transforms": []}, "different sizes"),

@@ -23,7 +23,8 @@ class Batches:
         self.kept = 0
 
     def __next__(self) -> Any:
-        return Finished((np.zeros(next(self._sizes)),))
+        size = next(self._sizes)
+        return Finished((np.zeros(size),), size)
 
     def close(self) -> None:
         self.closed += 1

@@ -38,7 +38,7 @@ def test_rates_are_over_the_time_since_the_first_pass(now: list[float]) -> None:
 def test_bad_keys_are_bounded_and_counts_are_not() -> None:
     clock = Clock()
     for i in range(0, 1500, 3):
-        clock.receive(Finished(([1, 2],), skipped=3, bad_keys=tuple(f"k{i + k}" for k in range(3))))
+        clock.receive(Finished(([1, 2],), 2, skipped=3, bad_keys=tuple(f"k{i + k}" for k in range(3))))
     result = clock.stats()
     assert (result.skipped, result.batches, result.samples) == (1500, 500, 1000)
     assert result.bad_keys == tuple(f"k{i}" for i in range(1000))

@@ -361,7 +361,7 @@ def copy(tmp_path: Path) -> Callable[[Path], Path]:
         ({"shuffle": 1}, "shuffle"),
         ({"last_batch": "maybe"}, "last_batch"),
         ({"dtype": "uint8"}, "dtype"),
-        ({"output": "mxnet"}, "output"),
+        ({"output": "pandas"}, "output"),
         ({"device": "tpu"}, "device"),
         ({"prefetch": 0}, "prefetch"),
         ({"rank": 3, "world_size": 2}, "rank"),

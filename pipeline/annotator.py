@@ -1,0 +1,171 @@
+"""Boxes, masks and keypoints of batches, made on threads beside the engine that makes the images."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from stoker.augment.geometry import transform_mask
+from stoker.errors import DecodeError, SampleError
+from stoker.pipeline.objects import BatchObjects, ObjectRules, transform_objects
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    import numpy.typing as npt
+
+    from stoker.augment.params import ImageParams
+    from stoker.formats.annotations import Annotations
+    from stoker.formats.dataset import Dataset
+    from stoker.formats.samples import Samples
+    from stoker.pipeline.mixture import Mixture
+
+    Int64 = npt.NDArray[np.int64]
+    Mask = npt.NDArray[np.integer[Any]]
+
+__all__ = ["Annotated", "Annotator", "MaskRules"]
+
+# Pillow's modes whose values are classes: those of a palette are its entries' numbers.
+_MODES = {"uint8": ("1", "L", "P"), "int64": ("1", "L", "P", "I;16", "I")}
+
+
+@dataclass(frozen=True)
+class MaskRules:
+    """How masks of classes leave.
+
+    Attributes:
+        dtype: "uint8", or "int64" where values need more.
+        ignore: Value of pixels that show nothing of the source.
+    """
+
+    dtype: str
+    ignore: int
+
+
+@dataclass(frozen=True, eq=False)
+class Annotated:
+    """What belongs to the N images of a batch.
+
+    Attributes:
+        objects: Of all its images; None where none are wanted.
+        masks: (N, H, W), the masks of classes; None where none are wanted. Zeros where there was an error.
+        errors: By position in the batch, what is wrong with a sample's annotations.
+    """
+
+    objects: BatchObjects | None = None
+    masks: Mask | None = None
+    errors: dict[int, SampleError] = field(default_factory=dict)
+
+
+class Annotator:
+    """Reads, decodes and transforms the annotations of a dataset's samples, a batch on a thread.
+
+    Args:
+        dataset: What has them.
+        objects: How objects leave; None where they only decide (``ImagePlan.uses_boxes``) or less.
+        masks: How masks of classes leave; None where they are not wanted.
+        needs_boxes: Whether :meth:`read` is to read objects.
+        num_threads: Threads, from 1.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | Mixture,
+        objects: ObjectRules | None,
+        masks: MaskRules | None,
+        *,
+        needs_boxes: bool,
+        num_threads: int,
+    ) -> None:
+        self._dataset = dataset
+        self._objects = objects
+        self._masks = masks
+        self._reads = needs_boxes or objects is not None
+        self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
+
+    def read(self, positions: Int64) -> Annotations | None:
+        """The objects of samples, or None where nothing wants them.
+
+        Args:
+            positions: (N,) in the dataset.
+        """
+        return self._dataset.annotations(positions) if self._reads else None
+
+    def start(
+        self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
+    ) -> Future[Annotated]:
+        """Transform the annotations of a batch in the background.
+
+        Args:
+            positions: (N,) in the dataset.
+            samples: The same samples.
+            params: What was decided for them.
+            annotations: What :meth:`read` gave.
+        """
+        return self._pool.submit(self._annotate, positions, samples, params, annotations)
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _annotate(
+        self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
+    ) -> Annotated:
+        errors: dict[int, SampleError] = {}
+        objects = masks = None
+        if self._objects is not None and annotations is not None:
+            if "masks" in self._objects.columns:
+                errors = self._damaged_runs(positions, samples, annotations)
+                if errors:
+                    annotations = annotations.take(~np.isin(annotations.owner, list(errors)))
+            objects = transform_objects(annotations, params, samples.height, samples.width, self._objects)
+        if self._masks is not None:
+            masks = np.zeros((len(positions), *params.size), self._masks.dtype)
+            for i, position in enumerate(positions.tolist()):
+                mask = self._read_mask(position, (int(samples.height[i]), int(samples.width[i])))
+                if isinstance(mask, SampleError):
+                    errors[i] = mask
+                else:
+                    masks[i] = transform_mask(params, i, mask, self._masks.ignore)
+        return Annotated(objects, masks, errors)
+
+    def _damaged_runs(
+        self, positions: Int64, samples: Samples, annotations: Annotations
+    ) -> dict[int, SampleError]:
+        """Errors of the samples with an object whose run lengths are not those of a mask of its image."""
+        errors: dict[int, SampleError] = {}
+        pixels = samples.height.astype(np.int64) * samples.width
+        for i, runs in zip(annotations.owner.tolist(), annotations.runs or (), strict=False):
+            if len(runs) and runs.sum(dtype=np.int64) != pixels[i]:
+                errors[i] = self._dataset.error(
+                    int(positions[i]), "the run lengths of a mask are not those of its image"
+                )
+        return errors
+
+    def _read_mask(self, position: int, size: tuple[int, int]) -> Mask | SampleError:
+        """The mask of one sample, (H, W), which must be as large as the source; or what is wrong with it."""
+        assert self._masks is not None, "there are masks"
+        try:
+            data = self._dataset.mask(position)
+        except SampleError as error:
+            return error
+        except OSError as error:
+            return self._dataset.error(position, f"the mask cannot be read: {error}")
+        try:
+            return _decode(data, size, self._masks.dtype)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            return self._dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError)
+
+
+def _decode(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
+    with Image.open(io.BytesIO(data)) as image:
+        if (image.height, image.width) != size:  # by its header: nothing is decoded
+            raise ValueError(f"it has {image.height} x {image.width} pixels, its image {size[0]} x {size[1]}")
+        if image.mode not in _MODES[dtype]:
+            raise ValueError(f"Pillow's mode {image.mode}, where a pixel should be one number of {dtype}")
+        return np.asarray(image).astype(dtype)

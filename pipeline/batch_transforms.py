@@ -1,0 +1,119 @@
+"""What happens to finished batches: transforms that mix their samples, and functions of the user's own."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.augment.batch import BatchTransform
+from stoker.augment.random import derive_key, uniform
+from stoker.augment.transforms.apply import RandomChoice
+from stoker.augment.transforms.base import Transform
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.augment.batch import BatchParams
+
+    AnyTransform = Transform | BatchTransform | Callable[[Any], Any]
+
+__all__ = ["BatchPlan", "function_name", "split_transforms"]
+
+_CHOICE = -1_000_000
+"""Position that keys the choice of the first RandomChoice of a batch; those of transforms are above it."""
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """What happens to a batch after the engine, in this order.
+
+    Attributes:
+        transforms: They mix samples of the batch. A RandomChoice draws one of its transforms for the batch.
+        functions: Each takes the batch's images and returns as many.
+    """
+
+    transforms: tuple[BatchTransform | RandomChoice, ...] = ()
+    functions: tuple[Callable[[Any], Any], ...] = ()
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Columns besides "image" that all transforms can carry along; see ``BatchTransform.columns``."""
+        leaves = [leaf for transform in self.transforms for leaf in _leaves(transform)]
+        return frozenset.intersection(*(leaf.columns for leaf in leaves)) if leaves else frozenset()
+
+    def draw(
+        self, transform: int, keys: npt.NDArray[np.int64], size: tuple[int, int], seed: int, epoch: int
+    ) -> tuple[str, BatchParams]:
+        """Decide for a batch what one of the transforms does; its name and parameters.
+
+        Args:
+            transform: Position among the transforms.
+            keys: (N,) int64, N at least 1, what keys the random numbers of each sample.
+            size: Height and width of the images, pixels.
+            seed: Any integer.
+            epoch: Any integer.
+        """
+        chosen = self.transforms[transform]
+        if isinstance(chosen, RandomChoice):
+            weights = np.cumsum(chosen.p or (1.0,) * len(chosen.transforms))
+            u = uniform(derive_key(seed, epoch, _CHOICE - transform), keys[:1], 1)[0, 0]
+            chosen = _leaves(chosen)[int(np.searchsorted(weights / weights[-1], u, side="right"))]
+        return type(chosen).__name__, chosen.draw(keys, size, seed, epoch)
+
+    def to_json(self) -> list[Any]:
+        """All that decides what happens, as JSON can hold it; functions by module and name."""
+        functions = [{"function": function_name(f, module=True)} for f in self.functions]
+        return [*(transform.to_dict() for transform in self.transforms), *functions]
+
+
+def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], BatchPlan]:
+    """Transforms of images, for ``compile_image`` to check, and what follows them on the batch.
+
+    Raises:
+        ConfigError: An order that cannot be meant, or what is neither a transform nor a function.
+    """
+    ranks = [_rank(transform) for transform in transforms]
+    for rank, before, transform, earlier in zip(ranks[1:], ranks, transforms[1:], transforms, strict=False):
+        if rank < before:
+            raise ConfigError(
+                f"{_name(transform)} stands after {_name(earlier)}",
+                hint="Transforms of images come first, then those of batches, then functions.",
+            )
+    first, second = ranks.count(0), ranks.count(1)
+    plan = BatchPlan(tuple(transforms[first : first + second]), tuple(transforms[first + second :]))
+    return tuple(transforms[:first]), plan
+
+
+def function_name(function: Callable[[Any], Any], *, module: bool = False) -> str:
+    """What a function is called, also one with arguments bound, or an object that can be called."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    named = function if hasattr(function, "__qualname__") else type(function)
+    return f"{named.__module__}.{named.__qualname__}" if module else str(named.__qualname__)
+
+
+def _rank(transform: Any) -> int:
+    """0 for transforms of images, 1 for those of batches, 2 for functions."""
+    if isinstance(transform, BatchTransform):
+        return 1
+    if isinstance(transform, RandomChoice):
+        return int(transform.on_batches)
+    # What is no transform at all is left for compile_image to refuse.
+    return 2 if callable(transform) and not isinstance(transform, (Transform, type)) else 0
+
+
+def _leaves(transform: BatchTransform | RandomChoice) -> list[BatchTransform]:
+    """The transforms of batches that one may come down to; none for a choice of transforms of images."""
+    if isinstance(transform, BatchTransform):
+        return [transform]
+    return [leaf for leaf in transform.transforms if isinstance(leaf, BatchTransform)]
+
+
+def _name(transform: Any) -> str:
+    return function_name(transform) if _rank(transform) == 2 else type(transform).__name__
