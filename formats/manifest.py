@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -202,11 +203,17 @@ class Manifest:
             raise DatasetError(error.message, path=path, hint=error.hint) from error
 
 
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    """Types of the fields of a dataclass: looked up once, for a manifest may have 100,000 shards."""
+    return get_type_hints(cls)
+
+
 def _build(cls: type[_T], document: Any, where: str) -> _T:
     """Make a dataclass of a JSON object whose keys and types must be the dataclass's."""
     if not isinstance(document, dict):
         raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
-    hints = get_type_hints(cls)
+    hints = _hints(cls)
     unknown = sorted(document.keys() - hints.keys())
     if unknown:
         raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
