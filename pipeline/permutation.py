@@ -113,7 +113,7 @@ def permute(positions: Int64, sizes: Int64, words: UInt64) -> Int64:
         (N,) int64, each in ``range(sizes[i])``.
     """
     # frexp's exponent is the bit length; above 2**53 it may be one more, which is only a larger domain.
-    bits = np.maximum(2, np.frexp(sizes - 1.0)[1]).astype(np.uint64)
+    bits = np.maximum(2, np.frexp((sizes - 1).astype(np.float64))[1]).astype(np.uint64)
     low = bits >> np.uint64(1)
     x, high, limit = positions.astype(np.uint64), bits - low, sizes.astype(np.uint64)
     left = np.arange(len(x))
