@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.augment.batch import BatchTransform
 from stoker.augment.recipe import load_recipe
 from stoker.errors import ConfigError
 from stoker.formats import dataset as datasets
@@ -94,7 +93,8 @@ def make_sheet(
     if transforms is None:
         rows = [tuple(originals[i : i + _GRID]) for i in range(0, len(originals), _GRID)]
     else:
-        random = any(isinstance(step, BatchTransform) or step.draws for step in transforms)
+        # Transforms of batches draw numbers of their own.
+        random = any(getattr(step, "draws", 1) for step in transforms)
         epochs = range(draws if random else 1)
         drawn = [draw_pictures(scene, transforms, seed, epoch) for epoch in epochs]
         headings = ("original", *(f"epoch {epoch}" if random else "every epoch" for epoch in epochs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -10,22 +10,24 @@ import numpy as np
 from PIL import Image
 
 from stoker.augment import reference
-from stoker.augment.batch import BatchTransform
 from stoker.augment.boxes import Objects
-from stoker.augment.geometry import transform_boxes, transform_keypoints, transform_mask
+from stoker.augment.geometry import transform_mask
 from stoker.augment.params import compile_image
-from stoker.augment.segments import decode_runs, fill_polygons, transform_segments
+from stoker.augment.segments import decode_runs, fill_polygons
 from stoker.errors import ConfigError, DecodeError
 from stoker.formats.samples import Codec
+from stoker.pipeline.batch_transforms import split_transforms
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
+from stoker.pipeline.objects import BatchObjects, ObjectRules, transform_objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
+    from stoker.augment.batch import BatchParams
     from stoker.augment.params import ImageParams, ImagePlan
-    from stoker.augment.transforms import Transform
+    from stoker.augment.recipe import AnyTransform
     from stoker.formats.annotations import Annotations
     from stoker.formats.dataset import Dataset
 
@@ -99,29 +101,38 @@ class Scene:
         return classes[label] if 0 <= label < len(classes) else f"class {label}"
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Batch:
-    """N images of one size on their way through the transforms of batches.
+    """N images of one size, after the transforms of images, and on the way through those of batches.
 
     Attributes:
         images: (N, H, W, 3) float32 in 0..255.
+        objects: Of all images.
         labels: (N, C) float32, or None.
-        owner: (M,) int64, image of each object.
-        origin: (M,) int64, place of each object in the scene's annotations.
-        boxes: (M, 4) float64.
-        keypoints: (M, K, 3), or None.
-        masks: (M, H, W), or None.
-        segmentation: (N, H, W), or None.
+        segmentation: (N, H, W) integers, or None.
     """
 
     images: Array
+    objects: BatchObjects
     labels: Array | None
-    owner: Array
-    origin: Array
-    boxes: Array
-    keypoints: Array | None
-    masks: Array | None
     segmentation: Array | None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """What transforms of batches must carry along."""
+        columns = {"label": self.labels, "segmentation": self.segmentation}
+        return frozenset({name for name, column in columns.items() if column is not None}) | (
+            self.objects.columns.keys() & {"boxes", "keypoints", "masks"} if len(self.objects) else set()
+        )
+
+    def mixed(self, params: BatchParams, rules: ObjectRules) -> _Batch:
+        """After a transform of batches."""
+        return _Batch(
+            params.images(self.images, "NHWC"),
+            self.objects.mixed(params, rules) if len(self.objects) else self.objects,
+            None if self.labels is None else params.labels(self.labels, self.labels.shape[1]),
+            None if self.segmentation is None else params.segmentation(self.segmentation),
+        )
 
 
 def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
@@ -158,26 +169,27 @@ def original_pictures(scene: Scene) -> list[Picture]:
     return pictures
 
 
-def draw_pictures(
-    scene: Scene, transforms: Sequence[Transform | BatchTransform], seed: int, epoch: int
-) -> list[Picture]:
+def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, epoch: int) -> list[Picture]:
     """The samples as the transforms leave them in an epoch; transforms of batches mix them with each other.
 
     Raises:
-        ConfigError: The transforms cannot be meant as given, or carry along what the samples have.
+        ConfigError: The transforms cannot be meant as given, or cannot carry along what the samples have.
     """
-    single = [transform for transform in transforms if not isinstance(transform, BatchTransform)]
+    single, together = split_transforms(transforms)
     plan = compile_image(single, "float32")
-    height, width = scene.sizes
     rows = scene.dataset.rows[scene.positions]
-    found = scene.annotations
-    objects = Objects(found.boxes.astype(np.float64), found.owner)
-    params = plan.draw(height, width, rows, seed, epoch, objects=objects)
-    batch = _execute(scene, plan, params)
-    for transform in transforms:
-        if isinstance(transform, BatchTransform):
-            _mix(batch, transform, (rows, plan.size, seed, epoch))
-    return [_picture(scene, batch, i) for i in range(len(rows))]
+    objects = Objects(scene.annotations.boxes.astype(np.float64), scene.annotations.owner)
+    params = plan.draw(*scene.sizes, rows, seed, epoch, objects=objects)
+    rules = _rules(scene)
+    batch = _execute(scene, plan, params, rules)
+    for number, transform in enumerate(together.transforms):
+        lost = batch.columns - together.columns
+        if lost:
+            names = " and ".join(sorted(lost))
+            raise ConfigError(f"{type(transform).__name__} cannot mix {names}, which the samples have")
+        _, decided = together.draw(number, rows, plan.size, seed, epoch)
+        batch = batch.mixed(decided, rules)
+    return [_picture(scene, batch, i, mixed=bool(together.transforms)) for i in range(len(rows))]
 
 
 def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
@@ -218,71 +230,46 @@ def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.
     return masks
 
 
-def _execute(scene: Scene, plan: ImagePlan, params: ImageParams) -> _Batch:
+def _rules(scene: Scene) -> ObjectRules:
+    """Which columns of objects are to be drawn."""
+    found = scene.annotations
+    columns = {"box_labels", "crowd"} | ({"keypoints"} if found.keypoints is not None else set())
+    columns |= {"masks"} if found.polygons is not None or found.runs is not None else set()
+    return ObjectRules(frozenset(columns), swap=scene.dataset.manifest.annotations.swap)
+
+
+def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, rules: ObjectRules) -> _Batch:
     """Images and annotations under the parameters of their samples."""
     n = len(params)
     values = np.stack([reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)])
     scale, shift = plan.form.matrix[:, :3].diagonal(), plan.form.matrix[:, 3]
-    images = ((values - shift) / scale).astype(np.float32)
-    boxes, keep = transform_boxes(params, scene.annotations.boxes, scene.annotations.owner)
-    origin = np.flatnonzero(keep)
-    objects = scene.annotations.take(origin)
-    info = scene.dataset.manifest.annotations
-    keypoints = masks = segmentation = None
-    if objects.keypoints is not None:
-        keypoints = transform_keypoints(params, objects.keypoints, objects.owner, info.swap or None)
-    if objects.polygons is not None or objects.runs is not None:
-        masks = transform_segments(
-            params, objects.owner, *scene.sizes, polygons=objects.polygons, runs=objects.runs
-        )
+    objects = transform_objects(scene.annotations, params, *scene.sizes, rules)
+    segmentation = None
     if scene.segmentation is not None:
-        ignore = 255 if info.ignore is None else info.ignore
-        segmentation = np.stack([transform_mask(params, i, scene.segmentation[i], ignore) for i in range(n)])
-    return _Batch(images, scene.labels, objects.owner, origin, boxes[keep], keypoints, masks, segmentation)
-
-
-def _mix(batch: _Batch, transform: BatchTransform, draw: tuple[Any, ...]) -> None:
-    columns = {"label": batch.labels, "keypoints": batch.keypoints, "masks": batch.masks}
-    columns |= {"segmentation": batch.segmentation, "boxes": batch.boxes if len(batch.boxes) else None}
-    lost = {name for name, column in columns.items() if column is not None} - transform.columns
-    if lost:
-        raise ConfigError(
-            f"{type(transform).__name__} cannot mix {' and '.join(sorted(lost))}, which the samples have"
+        ignore = scene.dataset.manifest.annotations.ignore
+        masks = enumerate(scene.segmentation)
+        segmentation = np.stack(
+            [transform_mask(params, i, m, 255 if ignore is None else ignore) for i, m in masks]
         )
-    params = transform.draw(*draw)
-    batch.images = params.images(batch.images, "NHWC")
-    if batch.labels is not None:
-        batch.labels = params.labels(batch.labels, batch.labels.shape[1])
-    if batch.segmentation is not None:
-        batch.segmentation = params.segmentation(batch.segmentation)
-    if columns["boxes"] is not None:
-        moved = params.boxes(batch.boxes, batch.owner)
-        if batch.keypoints is not None:
-            batch.keypoints = params.keypoints(batch.keypoints, moved)
-        if batch.masks is not None:
-            batch.masks = params.masks(batch.masks, moved)
-        batch.owner, batch.origin, batch.boxes = moved.owner, batch.origin[moved.origin], moved.boxes
+    return _Batch(((values - shift) / scale).astype(np.float32), objects, scene.labels, segmentation)
 
 
-def _picture(scene: Scene, batch: _Batch, i: int) -> Picture:
-    mine = np.flatnonzero(batch.owner == i)
-    objects = scene.annotations.take(batch.origin[mine])
-    marks = Marks(objects.labels, objects.crowd, batch.boxes[mine])
-    if batch.keypoints is not None:
-        marks = replace(marks, keypoints=batch.keypoints[mine])
-    if batch.masks is not None:
-        marks = replace(marks, masks=batch.masks[mine])
-    if batch.segmentation is not None:
-        marks = replace(marks, segmentation=batch.segmentation[i])
+def _picture(scene: Scene, batch: _Batch, i: int, *, mixed: bool) -> Picture:
+    mine = batch.objects.owner == i
+    columns = {name: values[mine] for name, values in batch.objects.columns.items()}
+    marks = Marks(
+        columns["box_labels"],
+        columns["crowd"],
+        columns["boxes"],
+        columns.get("keypoints"),
+        columns.get("masks"),
+        None if batch.segmentation is None else batch.segmentation[i],
+    )
     pixels = np.floor(batch.images[i].clip(0, 255) + 0.5).astype(np.uint8)
-    mixed = batch.labels is not scene.labels
     caption = _label_lines(scene, batch.labels, i) if mixed else ()
     if len(scene.annotations):
         there = np.count_nonzero(scene.annotations.owner == i)
-        caption = (
-            *caption,
-            f"{len(mine)} objects" if mixed or len(mine) > there else f"{len(mine)} of {there} objects",
-        )
+        caption = (*caption, f"{mine.sum()} objects" if mixed else f"{mine.sum()} of {there} objects")
     return Picture(pixels, marks, caption)
 
 
