@@ -213,7 +213,7 @@ def _build(cls: type[_T], document: Any, where: str) -> _T:
     """Make a dataclass of a JSON object whose keys and types must be the dataclass's."""
     if not isinstance(document, dict):
         raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
-    hints = _hints(cls)
+    hints = _hints(cls)  # type: ignore[arg-type]  # a class can be hashed
     unknown = sorted(document.keys() - hints.keys())
     if unknown:
         raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
