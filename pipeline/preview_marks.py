@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Color = tuple[int, int, int]
     Bitmap = npt.NDArray[np.uint8]
 
-__all__ = ["Legend", "color_of", "draw_marks", "font", "shorten"]
+__all__ = ["LETTERS", "Legend", "color_of", "draw_marks", "font", "length", "shorten"]
 
 _PALETTE = (
     *("e63946", "1d7fd1", "2a9d5c", "f3a712", "8f4fd6", "f3722c", "00a7c7"),
@@ -27,6 +27,8 @@ _PALETTE = (
 )
 _SUPERSAMPLING = 2
 """Lines and letters are drawn so much larger and then reduced, which smooths them."""
+LETTERS = 4
+"""Lines of text likewise."""
 _TINT = 0.45
 """How much of a mask's colour covers the picture."""
 
@@ -60,13 +62,18 @@ def font(size: float) -> Any:
     return ImageFont.load_default(size)
 
 
+def length(text: str, size: float) -> float:
+    """Width of a line, pixels; of large letters, for the widths of small ones are rounded to pixels."""
+    return float(font(LETTERS * size).getlength(text)) / LETTERS
+
+
 def shorten(text: str, width: float, size: float) -> str:
     """The text on one line, an ellipsis for its middle where it is wider than ``width`` pixels."""
     text = " ".join(text.split())
-    if font(size).getlength(text) <= width:
+    if length(text, size) <= width:
         return text
     left, right = text[: len(text) // 2], text[len(text) // 2 :]
-    while left + right and font(size).getlength(f"{left}…{right}") > width:
+    while left + right and length(f"{left}…{right}", size) > width:
         left, right = (left[:-1], right) if len(left) > len(right) else (left, right[1:])
     return f"{left}…{right}"
 

@@ -274,14 +274,11 @@ def _picture(scene: Scene, batch: _Batch, i: int, *, mixed: bool) -> Picture:
 
 
 def _label_lines(scene: Scene, labels: Array | None, i: int) -> tuple[str, ...]:
-    """The classes of a sample, with their shares where these are not whole."""
+    """The classes of a sample; a line for each with its share where these are not whole."""
     if labels is None:
         return ()
-    shown = [
-        label for label in np.argsort(-labels[i], kind="stable").tolist() if labels[i, label] >= _LEAST_SHARE
-    ]
-    words = [
-        scene.class_name(label) + ("" if labels[i, label] == 1 else f" {labels[i, label]:.2f}")
-        for label in shown
-    ]
-    return (", ".join(words),) if words else ()
+    ranked = np.argsort(-labels[i], kind="stable").tolist()
+    shown = [label for label in ranked if labels[i, label] >= _LEAST_SHARE]
+    if all(labels[i, label] == 1 for label in shown):
+        return (", ".join(map(scene.class_name, shown)),) if shown else ()
+    return tuple(f"{scene.class_name(label)} {labels[i, label]:.2f}" for label in shown)

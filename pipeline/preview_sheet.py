@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw
 
-from stoker.pipeline.preview_marks import color_of, draw_marks, font, shorten
+from stoker.pipeline.preview_marks import LETTERS, color_of, draw_marks, font, length, shorten
 
 if TYPE_CHECKING:
     from stoker.pipeline.preview_marks import Legend
@@ -19,7 +19,6 @@ __all__ = ["Sheet", "fitted", "render_image", "swatches"]
 _MARGIN, _GAP, _ROW_GAP = 36, 16, 22
 _BACKGROUND, _INK, _GREY = "#fbfbf9", "#1d1d1f", "#6e6e73"
 _TITLE, _TEXT, _SMALL = 25, 14, 12.5
-_LETTERS = 4
 _LEAST_WIDTH = 640
 """Of a sheet: its head must be legible."""
 _MOST_SWATCHES = 6
@@ -134,7 +133,7 @@ def _swatch_lines(sheet: Sheet, picture: Picture) -> list[list[tuple[tuple[int, 
 
 
 def _swatch_width(name: str) -> float:
-    return 26 + float(font(_SMALL).getlength(name))
+    return 26 + length(name, _SMALL)
 
 
 def _rounded(width: int, height: int, radius: float) -> Image.Image:
@@ -149,8 +148,8 @@ def _text(
 ) -> None:
     """Write a line, at most ``width`` pixels of it; drawn larger, as small letters are spaced unevenly."""
     text = shorten(text, width, size)
-    letters = font(_LETTERS * size)
-    mask = Image.new("L", (round(letters.getlength(text)) + _LETTERS, round(_LETTERS * size * 1.4)))
+    letters = font(LETTERS * size)
+    mask = Image.new("L", (round(letters.getlength(text)) + LETTERS, round(LETTERS * size * 1.4)))
     ImageDraw.Draw(mask).text((0, 0), text, fill=255, font=letters)
-    mask = mask.reduce(_LETTERS)
+    mask = mask.reduce(LETTERS)
     image.paste(ink, (round(place[0]), round(place[1])), mask)
