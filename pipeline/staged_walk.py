@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StagedWalk"]
 
-_AHEAD_BYTES = 1 << 30  # of blocks that are fetched, or being fetched, before they are needed
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
 _POLL = 0.05  # seconds between two looks at whether the loader is being stopped
@@ -60,15 +59,17 @@ class StagedWalk:
         dataset: CachedDataset,
         requests: Requests,
         last_use: Int64,
-        limit: int | None,
         batches: Iterable[Int64],
+        *,
+        limit: int | None,
+        ahead: int,
     ) -> None:
         self._dataset = dataset
         self._files = dataset.blocks
         self._requests = requests
         self._last_use = last_use
         self._limit = limit
-        self._window = _AHEAD_BYTES if limit is None else min(_AHEAD_BYTES, limit // 2)
+        self._window = ahead if limit is None else min(ahead, limit // 2)
         self._batches = iter(batches)
         self._changed = threading.Condition()
         self._ready: deque[_Batch] = deque()  # fetched or being fetched

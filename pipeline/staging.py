@@ -35,6 +35,7 @@ class Staging:
         size: Bytes that the cache may have about, such as ``200GB``; None for any number. The batches that
             are under way stay, even where they have more.
         connections: Requests at the same time.
+        ahead: Bytes that may be here, or on their way, before they are needed.
 
     Raises: As :func:`stoker.formats.remote.cache.open_cached`.
 
@@ -48,9 +49,11 @@ class Staging:
         cache: str | os.PathLike[str],
         size: str | int | None = None,
         *,
-        connections: int = 16,
+        connections: int = 64,
+        ahead: int = 1 << 30,
     ) -> None:
         self._stop = threading.Event()
+        self._ahead = ahead
         self._limit = None if size is None else parse_size("cache_size", size)
         self.dataset: CachedDataset = open_cached(url, cache, evicts=self._limit is not None, stop=self._stop)
         self._requests = Requests(self.dataset.blocks, self.dataset.read_remote, connections)
@@ -63,7 +66,9 @@ class Staging:
         Args:
             batches: Rows of the index, (N,) int64, of each batch; used by a thread.
         """
-        walk = StagedWalk(self.dataset, self._requests, self._last_use, self._limit, batches)
+        walk = StagedWalk(
+            self.dataset, self._requests, self._last_use, batches, limit=self._limit, ahead=self._ahead
+        )
         begun = StagedPass(walk)
         self._passes.add(begun)
         return begun

@@ -17,7 +17,6 @@ import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError
 from stoker.formats.remote.blocks import BlockFiles
-from stoker.pipeline import staged_walk
 from stoker.pipeline.order import BlockShuffle
 from stoker.pipeline.staging import Staging
 
@@ -112,7 +111,7 @@ def test_the_first_batch_comes_before_the_first_shard(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve(source)
-    monkeypatch.setattr(staged_walk, "_AHEAD_BYTES", 30 * 4096)
+    monkeypatch.setitem(Staging.__init__.__kwdefaults__, "ahead", 30 * 4096)
     with loader(server.url, cache=tmp_path, prefetch=1) as remote:
         next(iter(remote))
         whole = [file.stat().st_size for file in source.glob("*.tfrecord")]
