@@ -41,6 +41,7 @@ class Finished(NamedTuple):
         skipped: Bad samples that were left out.
         replaced: Bad samples that were replaced.
         bad_keys: Their keys.
+        ready: To be called in the consumer's thread before it uses the batch.
     """
 
     batch: Any
@@ -48,6 +49,7 @@ class Finished(NamedTuple):
     skipped: int = 0
     replaced: int = 0
     bad_keys: tuple[str, ...] = ()
+    ready: Callable[[], None] | None = None
 
 
 @lru_cache(maxsize=64)

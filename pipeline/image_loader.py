@@ -89,6 +89,9 @@ class ImageLoader(Loader):
         verify: Compare every payload with its checksum.
         mapped: Map the shards; False reads each payload instead, as suits network file systems, where a
             file that shrinks under a mapping ends the process.
+        pin_memory: Make the batches of ``output="torch"`` in page-locked memory, from which
+            ``.to("cuda", non_blocking=True)`` copies while the processor goes on. With ``device="cuda:N"``
+            the native engine does so anyway, and the copy runs on a stream of its own.
         cache: Folder on a local disk for what is fetched of a dataset at a URL (or on a network file
             system), in the order in which it is needed; ranks of one machine share it.
         cache_size: Bytes that it may have about, such as ``"200GB"``; what lies behind is evicted. None for
@@ -130,6 +133,7 @@ class ImageLoader(Loader):
         max_pixels: int = DEFAULT_MAX_PIXELS,
         verify: bool = True,
         mapped: bool = True,
+        pin_memory: bool = False,
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
     ) -> None:
@@ -175,7 +179,11 @@ class ImageLoader(Loader):
             engine_name, engine_device = ("native" if executes("native", needs) else "reference"), "cpu"
         check_needs(engine_name, needs)
         wanted = device or (None if engine_device == "cpu" else engine_device)
-        self._adapter = adapters.load(output, wanted and devices.place(wanted, self._ranks.local_rank))
+        place = wanted and devices.place(wanted, self._ranks.local_rank)
+        copied = output == "torch" and engine_device == "cpu" and place not in (None, "cpu")
+        self._adapter = adapters.load(output, place, pin_memory=pin_memory or copied)
+        # What other engines make is copied into page-locked memory.
+        own_memory = {"empty": self._adapter.empty} if engine_name == "native" else {}
         opened = self._recipe.dataset
         self._engine = make_engine(
             engine_name,
@@ -189,6 +197,7 @@ class ImageLoader(Loader):
             max_pixels=max_pixels,
             verify=verify,
             mapped=mapped,
+            **own_memory,
         )
         self._annotator = self._recipe.annotations.annotator(opened, threads)
 

@@ -89,6 +89,7 @@ class ImageStage:
         self._engine = engine
         self._annotator = annotator
         self._maker = BatchMaker(recipe, adapter, clock, self._epoch)
+        self._side = adapter.side
         self._clock = clock
         self._batches = _ahead(_planned(recipe, schedule, epoch), engine, read_ahead)
         ahead = (planned.samples.row for planned in _planned(recipe, schedule, epoch))
@@ -132,14 +133,16 @@ class ImageStage:
         self._clock.executing += perf_counter() - began
         is_bad = result.status != Status.OK
         is_bad[list(annotated.errors)] = True
-        if not is_bad.any():
-            return Finished(self._maker.make(planned, result.images, annotated, None), len(planned))
-        bad = np.flatnonzero(is_bad)
-        kept = self._settle(planned, result, annotated, is_bad)
-        batch = self._maker.make(planned, result.images, annotated, kept)
+        kept = self._settle(planned, result, annotated, is_bad) if is_bad.any() else None
+        side = self._side
+        with side or contextlib.nullcontext():
+            batch = self._maker.make(planned, result.images, annotated, kept)
+        ready = side.ready(batch) if side else None
+        if kept is None:
+            return Finished(batch, len(planned), ready=ready)
         counted = "skipped" if self._recipe.on_error == "skip" else "replaced"
-        keys = tuple(self._recipe.dataset.keys(planned.positions[bad]))
-        return Finished(batch, len(kept), bad_keys=keys, **{counted: bad.size})
+        keys = tuple(self._recipe.dataset.keys(planned.positions[is_bad]))
+        return Finished(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
 
     def _nothing(self) -> Result:
         """A batch of no samples: the last one, on a rank for which none were left."""

@@ -86,6 +86,8 @@ class Pass:
             raise
         self._progress.received += 1
         self._clock.receive(finished)
+        if finished.ready:
+            finished.ready()
         return finished.batch
 
     def end(self) -> None:

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from stoker.errors import ConfigError, MissingDependencyError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
     from stoker.augment.batch import BatchParams
     from stoker.pipeline.engines.base import Layout
 
-__all__ = ["Adapter", "OutputName", "load", "sees_gpu"]
+__all__ = ["Adapter", "OutputName", "SideStream", "load", "sees_gpu"]
 
 OutputName = Literal["numpy", "torch", "tensorflow", "jax", "cupy", "mxnet"]
 
@@ -23,8 +27,25 @@ _FRAMEWORKS = ("numpy", "torch", "tensorflow", "jax", "cupy", "mxnet")
 _PACKAGES = {"cupy": "cupy-cuda12x"}
 
 
+class SideStream(Protocol):
+    """A stream of a GPU on which batches are copied there, beside the consumer's."""
+
+    def __enter__(self) -> object:
+        """What follows in this thread runs on it."""
+
+    def __exit__(self, *error: object) -> None: ...
+
+    def ready(self, batch: Any) -> Callable[[], None]:
+        """What the consumer calls when it receives ``batch``, so that its stream waits for the copies."""
+
+
 class Adapter(Protocol):
     """The verbs of every adapter module's ``Adapter`` class, made with the device's name or None."""
+
+    side: SideStream | None
+    """Where batches are put together; None for the thread's own stream."""
+    empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None
+    """Makes the memory that an engine on the CPU writes into, of a shape and dtype; None for its own."""
 
     def images(self, array: Any, dtype: str) -> Any:
         """A batch of images of the framework; ``array`` speaks DLPack, bfloat16 may come as uint16 bits."""
@@ -42,14 +63,22 @@ class Adapter(Protocol):
         """Images of the framework, on a GPU, under the parameters of a transform of batches."""
 
 
-def load(name: str, device: str | None) -> Adapter:
+def load(name: str, device: str | None, *, pin_memory: bool = False) -> Adapter:
     """The adapter of a framework, for arrays on ``device`` (None: where the engine leaves them).
 
+    Args:
+        name: Of the framework.
+        device: "cpu", "cuda:N", or None.
+        pin_memory: Keep what lies on the CPU in page-locked memory.
+
     Raises:
-        ConfigError: There is no such adapter.
+        ConfigError: There is no such adapter, or no page-locked memory.
         MissingDependencyError: The framework is not installed.
     """
-    adapter: Adapter = _module(name).Adapter(device)
+    if pin_memory and name != "torch":
+        raise ConfigError(f"pin_memory=True goes with output='torch', found output={name!r}")
+    options = {"pin_memory": True} if pin_memory else {}
+    adapter: Adapter = _module(name).Adapter(device, **options)
     return adapter
 
 

@@ -19,6 +19,8 @@ __all__ = ["Adapter", "sees_gpu"]
 class Adapter:
     """Hands out CuPy arrays on ``device``, "cuda:N"; without one, on CuPy's current GPU."""
 
+    side = empty = None
+
     def __init__(self, device: str | None) -> None:
         _, _, number = (device or "").partition(":")
         self._device = cupy.cuda.Device(int(number) if number else None)

@@ -22,6 +22,8 @@ Batch = TypeVar("Batch", bound=tuple[Any, ...])
 class Adapter:
     """Hands out ``jax.Array``, on ``device`` ("cuda:0" is the first CUDA device) where one is named."""
 
+    side = empty = None
+
     def __init__(self, device: str | None) -> None:
         self._device = None
         if device not in (None, "cpu"):

@@ -20,6 +20,8 @@ __all__ = ["Adapter", "sees_gpu"]
 class Adapter:
     """Hands out ``mxnet.nd.NDArray``, on ``device`` ("cuda:0" is MXNet's ``gpu(0)``) where one is named."""
 
+    side = empty = None
+
     def __init__(self, device: str | None) -> None:
         kind, _, number = (device or "cpu").partition(":")
         self._context = mxnet.cpu() if kind == "cpu" else mxnet.gpu(int(number or 0))

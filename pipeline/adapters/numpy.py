@@ -19,6 +19,8 @@ __all__ = ["Adapter", "sees_gpu"]
 class Adapter:
     """Hands out NumPy arrays; bfloat16 as that of ``ml_dtypes`` where installed, else as uint16 bits."""
 
+    side = empty = None
+
     def __init__(self, device: str | None) -> None:
         if device not in (None, "cpu"):
             raise ConfigError(

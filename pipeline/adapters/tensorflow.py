@@ -24,6 +24,8 @@ __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
 class Adapter:
     """Hands out eager tensors, on ``device`` ("cuda:0" is TensorFlow's "GPU:0") where one is named."""
 
+    side = empty = None
+
     def __init__(self, device: str | None) -> None:
         self._device = None if device in (None, "cpu") else device.replace("cuda", "GPU")
 

@@ -8,24 +8,88 @@ import numpy as np
 import torch
 
 from stoker.augment.mix import MixParams
+from stoker.errors import ConfigError
 from stoker.pipeline.adapters.view import View
 from stoker.pipeline.mixing import box_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
 
     from stoker.augment.batch import BatchParams
     from stoker.pipeline.engines.base import Layout
     from stoker.pipeline.loader import Loader
 
-__all__ = ["Adapter", "data_loader", "iterable_dataset", "sees_gpu"]
+__all__ = ["Adapter", "SideStream", "data_loader", "iterable_dataset", "sees_gpu"]
+
+
+class SideStream:
+    """Copies to a GPU run on a stream of their own, while the consumer's computes.
+
+    Args:
+        device: The GPU.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+        self._entered: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._entered.append(torch.cuda.stream(self._stream))
+        self._entered[-1].__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        self._entered.pop().__exit__(*error)
+
+    def ready(self, batch: Any) -> Callable[[], None]:
+        """Has the stream that is current where it is called wait for what was done up to now."""
+        event = self._stream.record_event()
+
+        def wait() -> None:
+            stream = torch.cuda.current_stream(self._device)
+            stream.wait_event(event)
+            for tensor in _tensors(batch):
+                if tensor.device == self._device:
+                    tensor.record_stream(stream)  # its memory is this stream's, too, when it is freed
+
+        return wait
+
+
+def _tensors(batch: Any) -> Iterator[torch.Tensor]:
+    for column in batch:
+        items = column if isinstance(column, list) else [column]
+        yield from (item for item in items if isinstance(item, torch.Tensor))
+
+
+def _pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
+    """Page-locked memory; PyTorch uses it again when it is freed and no copy out of it is under way."""
+    return np.asarray(torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True).numpy())
 
 
 class Adapter:
-    """Hands out tensors, on ``device`` where one is named."""
+    """Hands out tensors, on ``device`` where one is named.
 
-    def __init__(self, device: str | None) -> None:
+    Args:
+        device: "cuda:N", or None or "cpu" for where the engine leaves them.
+        pin_memory: Keep what lies on the CPU in page-locked memory, from which a GPU copies by itself; what
+            goes to ``device`` does so on a stream of its own.
+
+    Raises:
+        ConfigError: Page-locked memory without a GPU.
+    """
+
+    def __init__(self, device: str | None, *, pin_memory: bool = False) -> None:
         self._device = None if device in (None, "cpu") else torch.device(device)
+        if pin_memory and not torch.cuda.is_available():
+            raise ConfigError(
+                "pin_memory=True needs a GPU, and PyTorch sees none",
+                hint="Leave it out: batches on the CPU need no page-locked memory.",
+            )
+        self._pin = pin_memory
+        self.empty = _pinned if pin_memory else None
+        self.side = SideStream(self._device) if pin_memory and self._device else None
 
     def images(self, array: Any, dtype: str) -> torch.Tensor:
         """A tensor over the same memory; copied only to another device, or where DALI lacks the dtype."""
@@ -69,6 +133,8 @@ class Adapter:
         return images[torch.from_numpy(index).to(images.device)]
 
     def _place(self, tensor: torch.Tensor) -> torch.Tensor:
+        if self._pin and tensor.device.type == "cpu" and not tensor.is_pinned():
+            tensor = tensor.pin_memory()
         if self._device is None or tensor.device == self._device:
             return tensor
         return tensor.to(self._device, non_blocking=True)

@@ -18,7 +18,7 @@ from stoker.pipeline.engines.native_steps import EXECUTES, column, extras
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -68,6 +68,8 @@ class NativeEngine:
         verify: Compare each payload with its checksum.
         mapped: Map the files; otherwise read each payload, as suits network file systems, where a file
             that shrinks under a mapping kills the process.
+        empty: Makes the array that a batch is written into, of a shape and dtype; by default of memory that
+            is used again when nobody holds it.
 
     Raises:
         StaleIndexError: A file has another size.
@@ -89,6 +91,7 @@ class NativeEngine:
         max_pixels: int,
         verify: bool,
         mapped: bool = True,
+        empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None,
     ) -> None:
         self.under_way_limit = max(1, depth)
         self._output = output
@@ -97,7 +100,7 @@ class NativeEngine:
         self._shards = _open(dataset_files, sizes, mapped)
         self._pool = _native.Pool(num_threads)
         self._pillow = ThreadPoolExecutor(num_threads, "stoker-pillow")
-        self._arena = _native.Arena(self.under_way_limit + 2)
+        self._empty = empty or _native.Arena(self.under_way_limit + 2).array
         self._under_way: deque[_Batch] = deque()
         self._closed = False
 
@@ -107,7 +110,7 @@ class NativeEngine:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         n = len(work.samples)
         dtype = "uint16" if self._output.dtype == "bfloat16" else self._output.dtype
-        images = self._arena.array(self._output.shape(n, work.params.size), dtype)
+        images = self._empty(self._output.shape(n, work.params.size), dtype)
         batch = _Batch(work, images, np.empty(n, np.uint8))
         codec = work.samples.codec
         foreign = np.flatnonzero((codec != Codec.RAW) & (codec != Codec.JPEG)).tolist()

@@ -406,7 +406,8 @@ def test_threads_are_shared_with_the_ranks_of_the_machine(
 ) -> None:
     asked = []
     monkeypatch.setattr(image_loader, "available_cores", lambda: 12)
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    for name, value in {"RANK": 0, "WORLD_SIZE": 4, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 4}.items():
+        monkeypatch.setenv(name, str(value))  # as torchrun does
     make = image_loader.make_engine
 
     def spy(*arguments: Any, num_threads: int, **settings: Any) -> Any:
@@ -414,7 +415,7 @@ def test_threads_are_shared_with_the_ranks_of_the_machine(
         return make(*arguments, num_threads=1, **settings)
 
     monkeypatch.setattr(image_loader, "make_engine", spy)
-    load(rank=0, world_size=4, num_threads=None)
+    load(num_threads=None)
     assert asked == [3]
 
 

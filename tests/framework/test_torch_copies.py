@@ -1,0 +1,143 @@
+"""Page-locked memory and copies on a stream of their own, with a PyTorch that only seems to have a GPU.
+
+The device "meta" stands in for the GPU: tensors can be copied there, and hold nothing. What a real one
+does is tested in tests/gpu.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from stoker import ImageLoader  # noqa: E402 - after the skip
+from stoker.augment import Normalize, Resize  # noqa: E402
+from stoker.errors import ConfigError  # noqa: E402
+from stoker.pipeline.adapters import load  # noqa: E402
+from stoker.pipeline.adapters import torch as adapter  # noqa: E402
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Cuda:
+    """What was asked of PyTorch, in order."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+        self.pinned: set[int] = set()
+        self.streams = ["consumer's"]
+
+    def stream_class(self) -> type:
+        cuda = self
+
+        class Stream:
+            def __init__(self, device: Any) -> None:
+                self.name = "side"
+
+            def record_event(self) -> str:
+                cuda.log.append("event recorded")
+                return "event"
+
+            def wait_event(self, event: str) -> None:
+                cuda.log.append("waited")
+
+        return Stream
+
+    def pin(self, tensor: Any) -> Any:
+        self.pinned.add(tensor.data_ptr())
+        return tensor
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Cuda:
+    cuda = Cuda()
+    empty = torch.empty
+
+    class Entered:
+        def __init__(self, stream: Any) -> None:
+            pass
+
+        def __enter__(self) -> None:
+            cuda.log.append("side entered")
+
+        def __exit__(self, *error: object) -> None:
+            cuda.log.append("side left")
+
+    def pinned_empty(*shape: Any, pin_memory: bool = False, **options: Any) -> Any:
+        return cuda.pin(empty(*shape, **options)) if pin_memory else empty(*shape, **options)
+
+    stream = cuda.stream_class()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "Stream", stream)
+    monkeypatch.setattr(torch.cuda, "stream", Entered)
+    monkeypatch.setattr(torch.cuda, "current_stream", stream)
+    monkeypatch.setattr(torch, "empty", pinned_empty)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: cuda.pin(tensor.clone()))
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda tensor: tensor.data_ptr() in cuda.pinned)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda tensor, stream: cuda.log.append("kept"))
+    return cuda
+
+
+def make(thumbnails: Path, **options: Any) -> ImageLoader:
+    given = {"batch_size": 16, "num_threads": 1, "output": "torch", "pin_memory": True, **options}
+    return ImageLoader(thumbnails, transforms=[Resize((8, 8)), Normalize()], **given)
+
+
+def test_batches_lie_in_page_locked_memory(thumbnails: Path, cuda: Cuda) -> None:
+    with make(thumbnails, engine="native") as pinned, make(thumbnails, pin_memory=False) as plain:
+        for batch, other in zip(pinned, plain, strict=True):
+            assert torch.equal(batch.image, other.image)
+            assert torch.equal(batch.label, other.label)
+            assert batch.image.data_ptr() in cuda.pinned, "written there by the engine"
+            assert batch.label.data_ptr() in cuda.pinned
+            assert other.image.data_ptr() not in cuda.pinned
+    assert cuda.log == [], "nothing is copied to a GPU"
+
+
+def test_what_another_engine_makes_is_copied_there(thumbnails: Path, cuda: Cuda) -> None:
+    with make(thumbnails, engine="reference") as loader:
+        assert next(iter(loader)).image.data_ptr() in cuda.pinned
+
+
+def test_copies_run_beside_the_consumer_who_waits_for_them(
+    thumbnails: Path, cuda: Cuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adapter.Adapter, "__init__", _on_meta(adapter.Adapter.__init__))
+    with make(thumbnails, engine="native", prefetch=1) as loader:
+        running = iter(loader)
+        batch = next(running)
+        assert batch.image.device.type == batch.label.device.type == "meta"
+    assert cuda.log[:3] == ["side entered", "side left", "event recorded"]
+    at = cuda.log.index("waited")
+    assert cuda.log[at : at + 3] == ["waited", "kept", "kept"], "image and label"
+
+
+def _on_meta(init: Any) -> Any:
+    def made(self: Any, device: str | None, **options: Any) -> None:
+        init(self, "meta", **options)
+
+    return made
+
+
+def test_ragged_columns_are_kept_for_the_consumer_too(cuda: Cuda) -> None:
+    made = load("torch", "meta", pin_memory=True)
+    assert made.side is not None
+    values = made.ragged(np.zeros((3, 4), np.float32), np.array([1, 2]))
+    made.side.ready((values, ["a", "b"], made.column(np.zeros(2))))()
+    assert cuda.log == ["event recorded", "waited", "kept", "kept", "kept"]
+
+
+def test_without_a_gpu_it_is_refused(thumbnails: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises(ConfigError, match="needs a GPU, and PyTorch sees none"):
+        make(thumbnails)
+
+
+def test_other_frameworks_have_none(thumbnails: Path) -> None:
+    with pytest.raises(ConfigError, match="goes with output='torch', found output='numpy'"):
+        make(thumbnails, output="numpy")

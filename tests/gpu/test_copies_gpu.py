@@ -1,0 +1,66 @@
+"""Batches of the native engine on the GPU: by page-locked memory and a stream of their own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stoker
+from stoker.augment import MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch = pytest.importorskip("torch")
+
+if not torch.cuda.is_available():
+    pytest.skip("needs a build of PyTorch that sees a GPU", allow_module_level=True)
+
+TRANSFORMS = (RandomResizedCrop(96), RandomHorizontalFlip(), Normalize())
+
+
+def load(dataset: Path, **options: Any) -> stoker.ImageLoader:
+    given = {"batch_size": 24, "engine": "native", "output": "torch", "columns": ("image", "label", "row")}
+    return stoker.ImageLoader(dataset, transforms=TRANSFORMS, shuffle=True, **{**given, **options})
+
+
+def test_page_locked_batches_on_the_cpu(dataset: Path) -> None:
+    with load(dataset, device="cpu") as plain, load(dataset, device="cpu", pin_memory=True) as pinned:
+        for expected, batch in zip(plain, pinned, strict=True):
+            assert batch.image.is_pinned()
+            assert batch.label.is_pinned()
+            assert not expected.image.is_pinned()
+            assert torch.equal(batch.image, expected.image)
+
+
+@pytest.mark.parametrize("prefetch", [1, 4])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_copies_are_complete_when_the_consumer_uses_them(dataset: Path, prefetch: int, dtype: str) -> None:
+    own = torch.cuda.Stream()
+    with (
+        load(dataset, device="cpu", dtype=dtype) as plain,
+        load(dataset, device="cuda:0", dtype=dtype, prefetch=prefetch) as copied,
+        torch.cuda.stream(own),
+    ):
+        for _ in range(5):
+            for expected, batch in zip(plain, copied, strict=True):
+                assert batch.image.device == torch.device("cuda:0")
+                torch.cuda._sleep(1_000_000)  # the consumer's stream is behind: memory must not be used again
+                doubled = batch.image * 2
+                label = batch.label + 0
+                del batch
+                assert torch.equal(doubled.cpu(), expected.image * 2)
+                assert torch.equal(label.cpu(), expected.label)
+
+
+def test_mixing_on_the_gpu_is_that_on_the_cpu(dataset: Path) -> None:
+    pytest.importorskip("nvidia.dali")
+    options = {"transforms": (*TRANSFORMS, MixUp()), "batch_size": 24, "output": "torch", "engine": "dali"}
+    with (
+        stoker.ImageLoader(dataset, device="cpu", **options) as on_cpu,
+        stoker.ImageLoader(dataset, device="cuda:0", **options) as on_gpu,
+    ):
+        for expected, batch in zip(on_cpu, on_gpu, strict=True):
+            assert (batch.image.cpu() - expected.image).abs().mean() < 0.05
+            assert torch.allclose(batch.label.cpu(), expected.label)
