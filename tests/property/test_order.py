@@ -6,8 +6,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Schedule, Sequential
-from stoker.pipeline.permutation import Permutation
+from stoker.pipeline.draws import Balanced, WeightedDraws, WeightedShuffle
+from stoker.pipeline.mixture import MixedOrder
+from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Repeat, Schedule, Sequential, Stream
+from stoker.pipeline.permutation import Permutation, permute
+from stoker.pipeline.shares import Shares, allot
 
 seeds = st.integers(-(2**80), 2**80)
 epochs = st.integers(0, 2**40)
@@ -19,6 +22,26 @@ def orders(draw: st.DrawFn) -> Order:
     seed = draw(seeds)
     block, window = draw(st.integers(1, 90)), draw(st.integers(1, 12))
     return draw(st.sampled_from([Sequential(n), FullShuffle(n, seed), BlockShuffle(n, seed, block, window)]))
+
+
+@st.composite
+def samplers(draw: st.DrawFn) -> Order:
+    """Orders that draw rows by other rules than each once."""
+    base, seed, n = draw(orders()), draw(seeds), draw(st.integers(1, 300))
+    column = np.array(draw(st.lists(st.integers(1, 5), min_size=1, max_size=60)))
+    times = draw(st.integers(1, 4))
+    sizes = draw(st.lists(st.integers(1, 50), min_size=1, max_size=5))
+    weights = draw(st.lists(st.integers(1, 9), min_size=len(sizes), max_size=len(sizes)))
+    rounds = tuple(FullShuffle(size, seed + i) for i, size in enumerate(sizes))
+    made = [
+        WeightedDraws(n, seed, column),
+        WeightedShuffle(min(n, len(column)), seed, column),
+        Balanced(n, seed, column),
+        Repeat(base, times, min(n, base.n * times)),
+        MixedOrder(Shares(allot(weights, n), np.array(sizes), seed), rounds),
+    ]
+    order = draw(st.sampled_from(made))
+    return draw(st.sampled_from([order, Stream(order, draw(st.integers(1, 500)))]))
 
 
 @given(n=st.integers(1, 5000), key=seeds)
@@ -44,7 +67,31 @@ def test_an_epoch_holds_every_sample_once(order: Order, epoch: int) -> None:
     assert np.array_equal(np.sort(order.rows(epoch, np.arange(order.n))), np.arange(order.n))
 
 
-@given(order=orders(), epoch=epochs, data=st.data())
+@given(sizes=st.lists(st.integers(1, 2**62), min_size=1, max_size=20), data=st.data())
+def test_permutations_of_any_sizes_stay_within_them(sizes: list[int], data: st.DataObject) -> None:
+    places = np.array([data.draw(st.integers(0, size - 1)) for size in sizes])
+    words = data.draw(st.lists(st.integers(0, 2**64 - 1), min_size=len(sizes), max_size=len(sizes)))
+    images = permute(places, np.array(sizes), np.array(words, np.uint64))
+    assert ((images >= 0) & (images < sizes)).all()
+
+
+@given(
+    weights=st.lists(st.floats(0, 1e300), min_size=1, max_size=30).filter(any),
+    n=st.integers(0, 10**6),
+    seed=seeds,
+    epoch=epochs,
+)
+def test_shares_are_exact_in_every_epoch(weights: list[float], n: int, seed: int, epoch: int) -> None:
+    quotas = allot(weights, n)
+    assert quotas.sum() == n
+    exact = n * np.array(weights) / np.sum(np.array(weights) / 2) / 2
+    assert (np.abs(quotas - exact) < 1 + 1e-6 * n).all()
+    few = Shares(allot(weights, n % 700), np.full(len(weights), 7), seed)
+    group = few.turns(epoch, np.arange(n % 700)).group if n % 700 else np.zeros(0, np.int64)
+    assert np.array_equal(np.bincount(group, minlength=len(weights)), few.quotas)
+
+
+@given(order=st.one_of(orders(), samplers()), epoch=epochs, data=st.data())
 def test_a_position_does_not_depend_on_what_else_is_asked(
     order: Order, epoch: int, data: st.DataObject
 ) -> None:

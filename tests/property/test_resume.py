@@ -5,47 +5,110 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from stoker import ImageLoader
+import stoker
+from stoker import ClassBalanced, ImageLoader, Repeated, Weighted
 from stoker.augment import (
     RandomHorizontalFlip,
     RandomResizedCrop,
     RandomVerticalFlip,
     compile_image,
 )
-from stoker.pipeline.order import BlockShuffle, Schedule
+from stoker.pipeline import permutation
+from stoker.pipeline.draws import Balanced, WeightedDraws, WeightedShuffle
+from stoker.pipeline.mixture import MixedOrder
+from stoker.pipeline.order import (
+    BlockShuffle,
+    FullShuffle,
+    Order,
+    Repeat,
+    Schedule,
+    Sequential,
+    Stream,
+)
+from stoker.pipeline.shares import Shares, allot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    import numpy.typing as npt
+
+    Int64 = npt.NDArray[np.int64]
+
 WORLDS = (1, 2, 3, 4, 8)
 TRANSFORMS = [RandomResizedCrop(12), RandomHorizontalFlip(), RandomVerticalFlip()]
 
 
-def positions_of(schedules: list[Schedule], first: int, last: int) -> list[int]:
+ROWS = 53
+COLUMN = np.arange(ROWS) % 5 + 1
+ORDERS: dict[str, Order] = {
+    "in order": Sequential(ROWS),
+    "shuffled": FullShuffle(ROWS, 3),
+    "blocks shuffled": BlockShuffle(ROWS, 3, block=4, window=3),
+    "weighted": WeightedDraws(60, 3, COLUMN),
+    "weighted, each once": WeightedShuffle(40, 3, COLUMN),
+    "classes balanced": Balanced(60, 3, COLUMN),
+    "repeated": Repeat(FullShuffle(ROWS, 3), 3, 70),
+    "mixed": MixedOrder(
+        Shares(np.array([30, 20, 10]), np.array([7, 40, 6]), 3),
+        (FullShuffle(7, 3), Sequential(40), FullShuffle(6, 3)),
+    ),
+    "stream": Stream(FullShuffle(ROWS, 3), 72),
+}
+
+
+def ranks_of(n: int, batch_size: int, world_size: int, last_batch: Any, start: int = 0) -> list[Schedule]:
+    return [Schedule(n, batch_size, rank, world_size, last_batch, start) for rank in range(world_size)]
+
+
+def positions_of(ranks: list[Schedule], first: int, last: int) -> Int64:
     """Positions that all ranks together get in steps first..last-1, without padding."""
-    drawn = [schedule.positions(step) for step in range(first, last) for schedule in schedules]
-    return [int(position) for positions, mask in drawn for position in positions[mask]]
+    drawn = [rank.positions(step) for step in range(first, last) for rank in ranks]
+    return np.concatenate([np.empty(0, np.int64), *(positions[mask] for positions, mask in drawn)])
 
 
-@pytest.mark.parametrize("last_batch", ["partial", "pad"])
-@pytest.mark.parametrize("before", WORLDS)
-@pytest.mark.parametrize("after", WORLDS)
-def test_every_stop_on_every_other_number_of_ranks(last_batch: Any, before: int, after: int) -> None:
-    n = 53
-    ranks = [Schedule(n, 3, rank, before, last_batch) for rank in range(before)]
+def resumptions(n: int, before: int, after: int, last_batch: Any) -> Iterator[tuple[Int64, int]]:
+    """For a stop after every step: the positions drawn before it and after it, and the last one to come."""
+    ranks = ranks_of(n, 4, before, last_batch)
     for stop in range(len(ranks[0]) + 1):
-        seen = positions_of(ranks, 0, stop)
-        start = {schedule.consumed(stop) for schedule in ranks}
-        assert len(start) == 1, "every rank saves the same position"
-        others = [Schedule(n, 2, rank, after, last_batch, start.copy().pop()) for rank in range(after)]
-        seen += positions_of(others, 0, len(others[0]))
-        assert sorted(seen) == list(range(n)), f"stopped after {stop} steps"
+        starts = {rank.consumed(stop) for rank in ranks}
+        assert len(starts) == 1, "every rank saves the same position"
+        start = starts.pop()
+        others = ranks_of(n, 3, after, last_batch, start)
+        left_out = (n - start) % (3 * after) if last_batch == "drop" else 0
+        drawn = np.concatenate([positions_of(ranks, 0, stop), positions_of(others, 0, len(others[0]))])
+        yield drawn, n - left_out
+
+
+@pytest.mark.parametrize("last_batch", ["drop", "pad", "partial"])
+@pytest.mark.parametrize("name", ORDERS)
+def test_every_stop_on_every_other_number_of_ranks(name: str, last_batch: Any) -> None:
+    """Run it with ``-s`` for the table."""
+    order, epoch = ORDERS[name], 2
+    whole = order.rows(epoch, np.arange(order.n))
+    lines = []
+    for before in WORLDS:
+        cells = []
+        for after in WORLDS:
+            stops = lost = repeated = 0
+            for drawn, end in resumptions(order.n, before, after, last_batch):
+                rows, expected = Counter(order.rows(epoch, drawn).tolist()), Counter(whole[:end].tolist())
+                stops += 1
+                lost += (expected - rows).total()
+                repeated += (rows - expected).total()
+                assert np.array_equal(np.sort(drawn), np.arange(end)), "each draw once, not only each row"
+            assert (lost, repeated) == (0, 0), f"from {before} to {after} ranks"
+            cells.append(f"{stops:3} / {lost} / {repeated}")
+        lines.append(f"  {before} rank{'s' * (before > 1):1}  " + "   ".join(cells))
+    print(f"\n{name}, last_batch={last_batch}: stops / samples lost / samples repeated")
+    print("  resumed on " + "   ".join(f"{after:2} rank{'s' * (after > 1):1}  " for after in WORLDS))
+    print("\n".join(lines))
 
 
 @pytest.fixture
@@ -54,7 +117,8 @@ def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
 
     def make(**options: Any) -> ImageLoader:
         given = {"batch_size": 4, "shuffle": True, "seed": 11, "num_threads": 1, **options}
-        made.append(ImageLoader(thumbnails, transforms=TRANSFORMS, columns=("image", "row"), **given))
+        dataset = given.pop("dataset", thumbnails)
+        made.append(ImageLoader(dataset, transforms=TRANSFORMS, columns=("image", "row"), **given))
         return made[-1]
 
     yield make
@@ -69,6 +133,15 @@ def samples(batches: Any) -> list[tuple[int, str]]:
         for batch in batches
         for row, image in zip(batch.row, batch.image, strict=True)
     ]
+
+
+def together(ranks: list[ImageLoader], steps: int | None = None) -> list[tuple[int, str]]:
+    """Samples of the first steps of a pass, in the global order: a batch of each rank, interleaved."""
+    found = []
+    for parts in itertools.islice(zip(*ranks, strict=True), steps):
+        turns = itertools.zip_longest(*(samples([part]) for part in parts))
+        found += [sample for turn in turns for sample in turn if sample]
+    return found
 
 
 def through_json(state: dict[str, Any]) -> dict[str, Any]:
@@ -100,15 +173,100 @@ def test_a_stop_twice_an_epoch(load: Callable[..., ImageLoader]) -> None:
         ranks = [load(rank=rank, world_size=world_size) for rank in range(world_size)]
         for rank in ranks:
             rank.load_state_dict(state)
-        for parts in itertools.islice(zip(*ranks, strict=True), steps):
-            # A global batch is the ranks' batches, interleaved.
-            turns = itertools.zip_longest(*(samples([part]) for part in parts))
-            found += [sample for turn in turns for sample in turn if sample]
+        found += together(ranks, steps)
         states = [through_json(rank.state_dict()) for rank in ranks]
         assert all(other == states[0] for other in states)
         state = states[0]
     assert found == whole
     assert (state["epoch"], state["position"]) == (1, 0)
+
+
+SAMPLERS = {
+    "weighted": {"sampler": Weighted("height"), "shuffle": False},
+    "weighted, each once": {"sampler": Weighted("height", replacement=False), "shuffle": False},
+    "classes balanced": {"sampler": ClassBalanced("width"), "shuffle": False},
+    "repeated": {"sampler": Repeated(2), "shuffle": True},
+    "stream": {"steps_per_epoch": 2, "shuffle": True},
+    "blocks": {"shuffle": BlockShuffle(0, block=4, window=2)},
+    "mixed": {"shuffle": True},
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_stop_of_every_sampler(load: Callable[..., ImageLoader], thumbnails: Path, name: str) -> None:
+    few = stoker.open(thumbnails).select(np.arange(17))
+    dataset = stoker.mix([(few.select(np.arange(5)), 1), (few, 2)], samples=17) if name == "mixed" else few
+    # The stream's epochs are twelve samples on two ranks, and eighteen on three.
+    options = {"dataset": dataset, **SAMPLERS[name]}
+    passes = 4 if name == "stream" else 2
+    one = load(batch_size=6, **options)
+    whole = [sample for _ in range(passes) for sample in samples(one)]
+    for stop in range(len(one)):
+        ranks = [load(batch_size=3, rank=r, world_size=2, **options) for r in range(2)]
+        seen = together(ranks, stop)
+        assert seen == whole[: len(seen)]
+        states = [rank.state_dict() for rank in ranks]
+        assert states[0] == states[1]
+        others = [load(batch_size=3, num_threads=2, rank=r, world_size=3, **options) for r in range(3)]
+        for other in others:
+            other.load_state_dict(through_json(states[0]))
+        rest = together(others)
+        assert rest == whole[len(seen) : len(seen) + len(rest)]
+        assert len(seen) + len(rest) == (18 if name == "stream" else len(whole) // 2)
+        slow = load(batch_size=5, engine="reference", **options)
+        slow.load_state_dict(through_json(states[0]))
+        rows = [row for row, _ in samples(slow)]
+        assert rows == [row for row, _ in whole[len(seen) : len(seen) + len(rows)]]
+        assert rows
+
+
+BILLION = 10**9
+LONG_ORDERS = [
+    Sequential(BILLION),
+    FullShuffle(BILLION, 3),
+    BlockShuffle(BILLION, 3),
+    WeightedDraws(BILLION, 3, COLUMN),
+    Balanced(BILLION, 3, COLUMN),
+    Repeat(FullShuffle(BILLION, 3), 3, BILLION),
+    MixedOrder(
+        Shares(allot([2, 1], BILLION), np.array([BILLION, 50]), 3), (FullShuffle(BILLION, 3), Sequential(50))
+    ),
+    Stream(FullShuffle(10**7, 3), BILLION),
+]
+
+
+@pytest.mark.parametrize("position", [0, BILLION // 3, BILLION - 40])
+@pytest.mark.parametrize("order", LONG_ORDERS, ids=lambda order: type(order).__name__)
+def test_going_on_costs_the_same_at_any_position(
+    order: Order, position: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worked_out = []
+    network = permutation._network
+    monkeypatch.setattr(
+        permutation, "_network", lambda x, *rest: (worked_out.append(len(x)), network(x, *rest))[1]
+    )
+    schedule = Schedule(order.n, 8, rank=1, world_size=2, start=position)
+    assert len(order.rows(7, schedule.positions(0)[0])) == 8
+    # Eight draws, two permutations each, and each walks fewer than two steps more on average.
+    assert sum(worked_out) < 8 * 2 * 6
+
+
+def test_loading_a_state_works_nothing_out(
+    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Int64] = []
+    rows = FullShuffle.rows
+    monkeypatch.setattr(
+        FullShuffle,
+        "rows",
+        lambda self, epoch, positions: (asked.append(positions), rows(self, epoch, positions))[1],
+    )
+    loader = load(batch_size=1, prefetch=1, read_ahead=0)
+    state = {**loader.state_dict(), "epoch": 10**6, "position": 50}
+    loader.load_state_dict(state)
+    assert not asked
+    next(iter(loader))
+    assert np.concatenate(asked).min() == 50
 
 
 def test_what_is_ready_and_not_received_does_not_count(load: Callable[..., ImageLoader]) -> None:
