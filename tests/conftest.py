@@ -180,3 +180,23 @@ def thumbnail(file: Path) -> bytes:
         image.thumbnail((48, 48))
         image.convert("RGB").save(stream, "JPEG", quality=90)
     return stream.getvalue()
+
+
+def square(i: int) -> np.ndarray[Any, Any]:
+    """An image that is smooth but for a rectangle, and not of full contrast: (64, 64, 3) uint8."""
+    rng = np.random.default_rng(i)
+    small = Image.fromarray(rng.integers(0, 256, (9, 9, 3), np.uint8))
+    pixels = np.array(small.resize((64, 64), Image.Resampling.BICUBIC))
+    pixels[8:20, 30:50] = rng.integers(0, 256, 3)
+    return 20 + (pixels * 0.8).astype(np.uint8)
+
+
+@pytest.fixture(scope="session")
+def squares(pack_images: Callable[..., Path]) -> Path:
+    """Twelve images of 64 x 64 pixels as PNG, whose pixels every engine knows exactly."""
+    payloads = []
+    for i in range(12):
+        stream = io.BytesIO()
+        Image.fromarray(square(i)).save(stream, "PNG")
+        payloads.append(stream.getvalue())
+    return pack_images(payloads)

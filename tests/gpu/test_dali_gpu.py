@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import stoker
+from stoker import augment
 from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize, reference
 from stoker.errors import SampleError
 
@@ -48,6 +49,29 @@ def test_the_gpu_shows_the_reference_pixels(dataset: Path, transforms: tuple[Any
         # nvJPEG rounds its colour conversion and upsampling otherwise than libjpeg-turbo.
         assert difference.mean() < 1.5
         assert np.percentile(difference[BORDER:-BORDER, BORDER:-BORDER], 99) <= 8
+
+
+# On PNG, whose pixels are the same everywhere: the mean difference in levels that is allowed.
+OPERATIONS = {
+    "jitter": ([augment.ColorJitter(0.4, 0.4, 0.4, 0.1)], 0.05),
+    "levels": ([augment.RandomPosterize(3), augment.RandomSolarize(128)], 0),
+    "autocontrast": ([augment.RandomAutocontrast()], 0),
+    "sharpness": ([augment.RandomAdjustSharpness(2.5)], 0.05),
+    "blur": ([augment.GaussianBlur(5)], 0.05),
+    "warp": ([augment.RandomAffine(30, (0.2, 0.2), (1, 1.5), 20)], 2.5),
+    "erase": ([augment.RandomErasing(0.7)], 0),
+    "policy": ([augment.RandAugment()], 4),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_are_those_of_the_reference(squares: Path, name: str) -> None:
+    transforms, allowed = OPERATIONS[name]
+    arguments: dict[str, Any] = {"transforms": [CenterCrop(64), *transforms], "layout": "NHWC"}
+    found = torch_batches(squares, **arguments)[0].image.cpu().numpy().astype(int)
+    with stoker.ImageLoader(squares, batch_size=24, engine="reference", **arguments) as loader:
+        expected = next(iter(loader)).image.astype(int)
+    assert np.abs(found - expected).mean() <= allowed
 
 
 def test_images_stay_on_the_gpu(dataset: Path) -> None:

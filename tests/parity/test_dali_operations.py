@@ -29,6 +29,7 @@ from stoker.augment import (
     steps,
 )
 from stoker.errors import ConfigError
+from stoker.formats import dataset as datasets
 from stoker.pipeline.engines.base import Output, Status, Work
 
 pytest.importorskip("nvidia.dali")
@@ -37,6 +38,8 @@ from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.make import check_needs
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from stoker.augment.params import ImageParams
     from stoker.formats.dataset import Dataset
 
@@ -45,8 +48,8 @@ BYTES = Output("uint8", "NHWC")
 
 
 @pytest.fixture
-def dataset(squares: Dataset) -> Dataset:
-    return squares
+def dataset(squares: Path) -> Dataset:
+    return datasets.open(squares)
 
 
 def draw(dataset: Dataset, *transforms: Any, dtype: Any = None) -> ImageParams:
