@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from rich.table import Table
 
 from stoker.benchmarks import cold, conversion, overlap
 from stoker.benchmarks.bench import run_bench
+from stoker.benchmarks.goals import Goal, show_goals
 from stoker.benchmarks.machine import available_cores, describe
 from stoker.benchmarks.plot import plot
 from stoker.benchmarks.results import to_json
@@ -29,34 +30,12 @@ from stoker.benchmarks.workloads import PHOTOGRAPHS, WORKLOADS, Workload, make_d
 if TYPE_CHECKING:
     from stoker.benchmarks.results import Comparison
 
-__all__ = ["Goal", "main"]
+__all__ = ["main"]
 
 _FIRST_BATCH_MOST = 0.05
 _TWO_THREADS_LEAST = 1.9
 _CONVERSION_COPIES = 2048
 _PARTS = (*(workload.name for workload in WORKLOADS), "batches", "threads", "cold", "overlap", "conversion")
-
-
-@dataclass(frozen=True)
-class Goal:
-    """Something aimed at, and what was found.
-
-    Attributes:
-        name: In words.
-        aim: What was aimed at.
-        found: What was measured.
-        at_most: ``found`` is to be at most ``aim``; else at least.
-    """
-
-    name: str
-    aim: float
-    found: float
-    at_most: bool = False
-
-    @property
-    def met(self) -> bool:
-        """Whether it was reached."""
-        return self.found <= self.aim if self.at_most else self.found >= self.aim
 
 
 class Run:
@@ -173,12 +152,7 @@ class Run:
 
     def finish(self) -> None:
         """Print the goals; write the JSON and the plot that were asked for."""
-        table = Table("aimed at", "", "found", "", title="What was aimed at", title_justify="left")
-        for goal in self.goals:
-            sign = "at most" if goal.at_most else "at least"
-            mark = "[green]met[/]" if goal.met else "[bold red]missed[/]"
-            table.add_row(goal.name, f"{sign} {goal.aim:g}", f"{goal.found:.3g}", mark)
-        self._console.print(table)
+        show_goals(self.goals, self._console)
         if self._given.json:
             document = {
                 "machine": describe(available_cores()),

@@ -26,6 +26,12 @@ PEERS = {
     "dali": "dali_pipeline:DaliPipeline",
     "ffcv": "ffcv:FFCV",
     "spdl": "spdl:SPDL",
+    "stoker-jitter": "stoker_augment:StokerJitter",
+    "stoker-randaugment": "stoker_augment:StokerRandAugment",
+    "torch-jitter": "torch_augment:TorchJitter",
+    "torch-randaugment": "torch_augment:TorchRandAugment",
+    "dali-jitter": "dali_augment:DaliJitter",
+    "dali-randaugment": "dali_augment:DaliRandAugment",
 }
 """Module and class of each peer, by the name that ``--against`` takes."""
 
@@ -39,6 +45,12 @@ TITLES = {
     "dali": "DALI pipeline written by hand",
     "ffcv": "FFCV",
     "spdl": "SPDL",
+    "stoker-jitter": "Stoker, ColorJitter",
+    "stoker-randaugment": "Stoker, RandAugment",
+    "torch-jitter": "PyTorch DataLoader, ColorJitter",
+    "torch-randaugment": "PyTorch DataLoader, RandAugment",
+    "dali-jitter": "DALI by hand, color_twist",
+    "dali-randaugment": "DALI by hand, its rand_augment",
 }
 
 

@@ -16,7 +16,19 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["MEAN", "RATIO", "SCALE", "STD", "Payloads", "Peer", "Settings", "Source", "Unsupported"]
+__all__ = [
+    "JITTER",
+    "MEAN",
+    "RAND_AUGMENT",
+    "RATIO",
+    "SCALE",
+    "STD",
+    "Payloads",
+    "Peer",
+    "Settings",
+    "Source",
+    "Unsupported",
+]
 
 # torchvision.transforms.v2.RandomResizedCrop's own defaults, and ImageNet's channel statistics
 # (torchvision's reference training scripts), for values in 0..1.
@@ -24,6 +36,11 @@ SCALE = (0.08, 1.0)
 RATIO = (3 / 4, 4 / 3)
 MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
+
+JITTER = (0.4, 0.4, 0.4, 0.1)
+"""Brightness, contrast, saturation and hue of ColorJitter, where a peer has it."""
+RAND_AUGMENT = (2, 9)
+"""Operations and magnitude of RandAugment, where a peer has it."""
 
 
 class Unsupported(Exception):  # noqa: N818 - says what a peer cannot do, which is no fault

@@ -11,7 +11,7 @@ from nvidia.dali import tfrecord as tfrec
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -23,11 +23,17 @@ _PREFETCH = 2
 _SHUFFLE_BUFFER = 1024
 
 
+def _unchanged(images: Any) -> Any:
+    return images
+
+
 class DaliPipeline:
     """Reader, fused decode and crop, resize, crop_mirror_normalize."""
 
     packages: tuple[str, ...] = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
     lead = _PREFETCH + 1
+    colors = staticmethod(_unchanged)
+    """What is done to the images before they are normalised."""
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
         """Build the pipeline; it begins to work with the first batch asked for."""
@@ -39,6 +45,7 @@ class DaliPipeline:
         self._pipeline = _define(
             source,
             settings.size,
+            self.colors,
             batch_size=settings.batch_size,
             num_threads=settings.num_threads,
             device_id=None,
@@ -59,8 +66,8 @@ class DaliPipeline:
         del self._pipeline
 
 
-@pipeline_def
-def _define(source: Source, size: int) -> Any:
+@pipeline_def(enable_conditionals=True)  # which auto_aug needs
+def _define(source: Source, size: int, colors: Callable[[Any], Any]) -> Any:
     if source.container == "tfrecord":
         records = _records(source)
         encoded, labels = records["image/encoded"], records["image/class/label"]
@@ -84,7 +91,7 @@ def _define(source: Source, size: int) -> Any:
             decoded, resize_x=size, resize_y=size, interp_type=types.INTERP_LINEAR, antialias=True
         )
     normalised = fn.crop_mirror_normalize(
-        images,
+        colors(images),
         dtype=types.FLOAT,
         output_layout="CHW",
         mean=[255 * value for value in MEAN],

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
 
+    from stoker.augment import Transform
     from stoker.benchmarks.peers.base import Settings, Source
 
 __all__ = ["StokerNative", "StokerWithoutReadAhead"]
@@ -26,6 +27,8 @@ class StokerNative:
     lead = 1  # which leaves that pass: what was made ahead while another loader ran is thrown away
     engine = "native"
     read_ahead = 8
+    colors: ClassVar[Sequence[Transform]] = ()
+    """What is done between the flip and the normalisation."""
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
         """Open the dataset and start the engine."""
@@ -35,6 +38,7 @@ class StokerNative:
             transforms=[
                 RandomResizedCrop(settings.size, scale=SCALE, ratio=RATIO),
                 RandomHorizontalFlip(),
+                *self.colors,
                 Normalize(mean=MEAN, std=STD),
             ],
             shuffle=True,

@@ -23,7 +23,7 @@ from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -54,7 +54,7 @@ class Samples(Dataset[tuple[torch.Tensor, int]]):
 class WithTorchvision:
     """One image through torchvision's decoder and transforms v2."""
 
-    def __init__(self, size: int, raw: bool) -> None:
+    def __init__(self, size: int, raw: bool, colors: Sequence[Any]) -> None:
         from torchvision.transforms import v2
 
         self._raw = raw
@@ -62,6 +62,7 @@ class WithTorchvision:
             [
                 v2.RandomResizedCrop(size, scale=SCALE, ratio=RATIO, antialias=True),
                 v2.RandomHorizontalFlip(),
+                *colors,
                 v2.ToDtype(torch.float32, scale=True),
                 v2.Normalize(MEAN, STD),
             ]
@@ -108,15 +109,20 @@ class TorchLoader:
     packages: tuple[str, ...] = ("torch", "torchvision", "pillow")
     lead = 0
 
+    def colors(self) -> Sequence[Any]:
+        """Transforms of torchvision between the flip and the normalisation."""
+        return ()
+
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
         """Make the loader; the workers start with the first epoch."""
         transform: Callable[[Payloads, int], torch.Tensor]
+        colors = self.colors()
         if torchvision is None:
             notes: tuple[str, ...] = ("torchvision is not installed: Pillow decodes and resizes",)
             transform = WithPillow(settings.size, source.raw)
         else:
             notes = ()
-            transform = WithTorchvision(settings.size, source.raw)
+            transform = WithTorchvision(settings.size, source.raw, colors)
         torch.manual_seed(settings.seed)
         self._loader: DataLoader[Any] = DataLoader(
             Samples(Payloads(source), transform),
