@@ -82,7 +82,8 @@ def dataset_of(view: View) -> Any:
     specs = []
     for spec in view.loader.element_spec():
         dtype = tf.string if spec.dtype == "str" else tf.as_dtype(spec.dtype)
-        specs.append(tf.TensorSpec((None, *spec.shape), dtype))
+        shape = (None, *spec.shape)
+        specs.append(tf.RaggedTensorSpec(shape, dtype, 1) if spec.ragged else tf.TensorSpec(shape, dtype))
 
     def batches() -> Iterator[tuple[Any, ...]]:
         return map(tuple, view)

@@ -1,0 +1,122 @@
+"""Columns of objects in each framework: lists of its arrays, a RaggedTensor, or padded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import CutMix, MixUp, RandomHorizontalFlip, RandomResizedCrop
+from stoker.formats import dataset as datasets
+from stoker.formats.annotations import Annotations, to_columns
+from stoker.pipeline import adapters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+COLUMNS = ("image", "boxes", "box_labels", "crowd", "masks", "row", "key")
+
+
+@pytest.fixture(scope="module")
+def annotated(pack_images: Callable[..., Path], thumbnails: Path) -> Path:
+    """Twelve thumbnails with none to three objects each."""
+    dataset = datasets.open(thumbnails)
+    parts = []
+    for i in range(12):
+        m = i % 4
+        boxes = np.array([[2, 3, 20 + k, 18 + k] for k in range(m)], np.float32).reshape(m, 4)
+        squares = [[boxes[k, [[0, 1], [2, 1], [2, 3], [0, 3]]]] for k in range(m)]
+        numbers = np.arange(m, dtype=np.int64)
+        parts.append(
+            Annotations(numbers * 0, boxes, numbers, numbers > 1, boxes[:, 0], numbers, None, squares)
+        )
+    return pack_images([dataset.read(i) for i in range(12)], **to_columns(parts))
+
+
+def load(folder: Path, output: str, **options: Any) -> ImageLoader:
+    transforms = [RandomResizedCrop(24), RandomHorizontalFlip()]
+    given = {"batch_size": 8, "columns": COLUMNS, "num_threads": 1, **options}
+    return ImageLoader(folder, transforms=transforms, output=output, **given)
+
+
+def first(folder: Path, output: str, **options: Any) -> Any:
+    with load(folder, output, **options) as loader:
+        return next(iter(loader))
+
+
+@pytest.mark.parametrize("output", ["torch", "jax"])
+def test_lists_of_arrays(annotated: Path, output: str) -> None:
+    framework = pytest.importorskip(output)
+    kind = framework.Tensor if output == "torch" else framework.Array
+    expected, batch = first(annotated, "numpy"), first(annotated, output)
+    for name in ("boxes", "box_labels", "crowd", "masks"):
+        column = getattr(batch, name)
+        assert isinstance(column, list)
+        assert all(isinstance(part, kind) for part in column)
+        for part, other in zip(column, getattr(expected, name), strict=True):
+            assert np.array_equal(np.asarray(part), other)
+
+
+@pytest.mark.parametrize("output", ["torch", "jax", "tensorflow"])
+def test_padded_arrays(annotated: Path, output: str) -> None:
+    pytest.importorskip(output)
+    expected, batch = (first(annotated, name, objects="padded") for name in ("numpy", output))
+    for name in ("boxes", "box_labels", "crowd", "masks", "count"):
+        assert np.array_equal(np.asarray(getattr(batch, name)), getattr(expected, name)), name
+
+
+def test_a_ragged_tensor_also_in_tf_data(annotated: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    from stoker.pipeline.adapters.tensorflow import tf_dataset
+
+    expected = first(annotated, "numpy")
+    with load(annotated, "tensorflow") as loader:
+        batch = next(iter(tf_dataset(loader)))
+    names = dict(zip(COLUMNS, batch, strict=True))
+    for name in ("boxes", "box_labels", "crowd", "masks"):
+        assert isinstance(names[name], tf.RaggedTensor)
+        for i, part in enumerate(getattr(expected, name)):
+            assert np.array_equal(names[name][i].numpy(), part)
+    assert names["key"].numpy().tolist() == [key.encode() for key in expected.key]
+
+
+@pytest.mark.parametrize("engine", ["dali", "reference"])
+def test_other_engines_have_the_same_objects(annotated: Path, engine: str) -> None:
+    if engine == "dali":
+        pytest.importorskip("nvidia.dali")
+    expected, batch = first(annotated, "numpy"), first(annotated, "numpy", engine=engine)
+    for name in ("boxes", "masks"):
+        pairs = zip(getattr(batch, name), getattr(expected, name), strict=True)
+        assert all(np.array_equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "bfloat16"])
+@pytest.mark.parametrize("transform", [MixUp(0.4), CutMix()], ids=lambda t: type(t).__name__)
+@pytest.mark.parametrize("output", ["torch", "jax", "tensorflow"])
+def test_images_that_lie_on_a_gpu_are_mixed_alike(output: str, transform: Any, dtype: str) -> None:
+    """What adapters do there, on arrays on the CPU."""
+    pytest.importorskip(output)
+    adapter = adapters.load(output, None)
+    images = (np.random.default_rng(0).random((5, 3, 6, 8)) * 200).astype(np.float32)
+    params = transform.draw(np.arange(5), (6, 8), 0, 1)
+    stored = images.astype("uint8" if dtype == "uint8" else "float32")
+    bits = (stored.view(np.uint32) >> 16).astype(np.uint16) if dtype == "bfloat16" else stored
+    expected = params.images(bits)
+    mixed = adapter.mix(params, adapter.images(bits.copy(), dtype), "NCHW")
+    if dtype == "bfloat16":
+        assert np.array_equal(_bits(output, mixed), expected)
+    else:
+        assert np.asarray(mixed).dtype == dtype
+        most = 0 if dtype == "uint8" else 1e-4
+        assert np.abs(np.asarray(mixed).astype(np.float64) - expected).max() <= most
+
+
+def _bits(output: str, images: Any) -> Any:
+    if output == "torch":
+        import torch
+
+        return images.view(torch.uint16).numpy()
+    return np.asarray(images).view(np.uint16)
