@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import subprocess
 import sys
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
 from stoker.pipeline import ranks
+from stoker.pipeline.order import FullShuffle
 from stoker.pipeline.ranks import Ranks, available_cores, find_ranks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORKER = """
+import json, sys
+import stoker
+from stoker.augment import Resize
+from stoker.pipeline.ranks import find_ranks
+
+loader = stoker.ImageLoader(
+    sys.argv[1], batch_size=3, transforms=[Resize((8, 8))], columns=("row",), shuffle=True
+)
+ranks = find_ranks()
+print(json.dumps([ranks.source, ranks.local_rank, repr(loader), [batch.row.tolist() for batch in loader]]))
+"""
 
 TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
 HOROVOD = {
@@ -196,3 +217,26 @@ def test_cores_without_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
     monkeypatch.setattr(ranks, "open", missing, raising=False)
     assert available_cores() == 6
+
+
+@pytest.mark.parametrize(("source", "names"), [("Open MPI", tuple(OPEN_MPI)), ("Slurm", tuple(SLURM))])
+def test_processes_that_a_launcher_started_share_the_global_batch(
+    thumbnails: Path, source: str, names: tuple[str, str, str, str]
+) -> None:
+    """Three on two machines: two on the first, one on the second."""
+    per_machine = "2,1" if source == "Slurm" else None
+    running = []
+    for rank, (machine, local_rank, local_size) in enumerate([(0, 0, 2), (0, 1, 2), (1, 0, 1)]):
+        values = rank, 3, local_rank, per_machine or local_size
+        launcher = dict(zip(names, map(str, values), strict=True)) | {"SLURM_NODEID": str(machine)}
+        command = [sys.executable, "-c", WORKER, str(thumbnails)]
+        running.append(
+            subprocess.Popen(command, env={**os.environ, **launcher}, stdout=subprocess.PIPE, text=True)
+        )
+    said = [json.loads(process.communicate(timeout=120)[0]) for process in running]
+    assert [(who, local) for who, local, _, _ in said] == [(source, 0), (source, 1), (source, 0)]
+    assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(said))
+    order = FullShuffle(61).rows(0, np.arange(61)).tolist()
+    steps = list(zip(*(batches for _, _, _, batches in said), strict=True))
+    together = [sorted(row for batch in step for row in batch) for step in steps]
+    assert together == [sorted(order[first : first + 9]) for first in range(0, 61, 9)]
