@@ -1,0 +1,191 @@
+"""Every transform, and chains of them, on the native engine and on DALI against the slow truth.
+
+Images are 64 x 64 PNG, so that all engines begin with the same pixels. The tolerances are the largest
+and the mean difference in levels; where an operation has a threshold, or the same level on both sides of
+a rounding, a difference of one level before it may become a large one behind it, in few pixels.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from stoker import augment
+from stoker.augment import compile_image, reference
+from stoker.errors import ConfigError
+from stoker.formats import dataset as datasets
+from stoker.pipeline import devices
+from stoker.pipeline.engines.base import Output, Status, Work
+from stoker.pipeline.engines.make import executes, make_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from stoker.augment import Transform
+    from stoker.formats.dataset import Dataset
+
+BYTES = Output("uint8", "NHWC")
+
+
+class Case(NamedTuple):
+    """A transform, and what is allowed: the largest and the mean difference, by engine."""
+
+    transform: Transform
+    native: tuple[float, float]
+    dali: tuple[float, float] | None
+
+
+EXACT = (0, 0)
+ROUNDED = (1, 0.01)
+# One level, but for one value in a million: each of the two passes rounds, and both may round otherwise.
+RESIZED = (2, 0.02)
+DALI_RESIZED = (12, 0.5)
+# A level's difference before an operation with a threshold.
+AMPLIFIED = (255, 0.5)
+WARPED = (2, 0.1)
+# DALI cuts the border of what it warps half a pixel elsewhere, and resamples twice what shrinks.
+DALI_WARPED = (255, 2.5)
+# OpenCV's formula where Pillow and torchvision have another.
+DALI_EQUALIZED = (24, 6)
+DALI_POLICY = (255, 4)
+
+CASES = [
+    Case(augment.Resize((48, 40)), RESIZED, DALI_RESIZED),
+    Case(augment.CenterCrop(48), EXACT, EXACT),
+    Case(augment.RandomCrop(48, padding=8), EXACT, EXACT),
+    Case(augment.RandomResizedCrop(40), RESIZED, DALI_RESIZED),
+    Case(augment.Pad(6, fill=(9, 80, 200)), EXACT, EXACT),
+    Case(augment.RandomHorizontalFlip(), EXACT, EXACT),
+    Case(augment.RandomVerticalFlip(), EXACT, EXACT),
+    Case(augment.RandomRotation(40), WARPED, DALI_WARPED),
+    Case(augment.RandomAffine(30, (0.2, 0.2), (0.6, 1.5), 20), WARPED, DALI_WARPED),
+    Case(augment.RandomPerspective(0.5, p=0.8), WARPED, None),
+    Case(augment.ColorJitter(0.4, 0.4, 0.4, 0.1), ROUNDED, ROUNDED),
+    Case(augment.RandomGrayscale(0.5), ROUNDED, ROUNDED),
+    Case(augment.RandomPhotometricDistort(p=0.8), ROUNDED, ROUNDED),
+    Case(augment.GaussianBlur(5), ROUNDED, (1, 0.02)),
+    Case(augment.RandomInvert(), EXACT, EXACT),
+    Case(augment.RandomPosterize(3), EXACT, EXACT),
+    Case(augment.RandomSolarize(128), EXACT, EXACT),
+    Case(augment.RandomAdjustSharpness(2.5), ROUNDED, ROUNDED),
+    Case(augment.RandomAutocontrast(), EXACT, EXACT),
+    Case(augment.RandomEqualize(), EXACT, DALI_EQUALIZED),
+    Case(augment.RandAugment(), AMPLIFIED, DALI_POLICY),
+    Case(augment.TrivialAugmentWide(), AMPLIFIED, DALI_POLICY),
+    Case(augment.AutoAugment(), AMPLIFIED, DALI_POLICY),
+    Case(augment.AugMix(), (8, 0.3), None),
+    Case(augment.RandomErasing(0.7), EXACT, EXACT),
+    Case(augment.RandomApply([augment.ColorJitter(0.4), augment.RandomRotation(30)]), WARPED, DALI_WARPED),
+    Case(augment.RandomChoice([augment.RandomSolarize(90, p=1), augment.GaussianBlur(3)]), ROUNDED, ROUNDED),
+    Case(augment.RandomZoomOut(side_range=(1.0, 2.0)), RESIZED, DALI_RESIZED),
+    Case(augment.ScaleJitter((64, 64)), RESIZED, DALI_RESIZED),
+    Case(augment.RandomShortestSize([32, 48, 64]), RESIZED, DALI_RESIZED),
+    Case(augment.RandomResize(32, 80), RESIZED, DALI_RESIZED),
+]
+WHOLE = augment.CenterCrop(64)
+ENDING = augment.CenterCrop(56)
+# Of boxes alone: it draws from them, and cuts out as RandomCrop does; or of the output's form.
+ELSEWHERE = {"RandomIoUCrop", "Normalize", "ToDtype", "Transform"}
+
+
+def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed: int = 3) -> Any:
+    """(N, H, W, 3) float64: what the engine makes of all samples; "truth" for the reference."""
+    samples = dataset.samples(np.arange(len(dataset)))
+    params = compile_image(transforms).draw(samples.height, samples.width, samples.row, seed, 0)
+    if engine == "truth":
+        pixels = [reference.decode(dataset.read(i)) for i in range(len(dataset))]
+        return (
+            np.stack([reference.execute(params, i, p, "uint8", "NHWC") for i, p in enumerate(pixels)]) * 1.0
+        )
+    made = make_engine(
+        engine,
+        "cpu",
+        [str(file) for file in dataset.data_files],
+        dataset.data_sizes,
+        BYTES,
+        batch_size=len(dataset),
+        num_threads=2,
+        depth=2,
+        max_pixels=10**8,
+        verify=True,
+        mapped=True,
+    )
+    made.submit(Work(samples, params))
+    result = made.collect()
+    assert (result.status == Status.OK).all()
+    found = np.array(result.images, np.float64)
+    made.close()
+    return found
+
+
+def complete(chosen: list[Transform]) -> list[Transform]:
+    """The same on images of one size; those that leave several sizes are brought to one."""
+    try:
+        compile_image([WHOLE, *chosen])
+    except ConfigError:
+        return [WHOLE, *chosen, ENDING]
+    return [WHOLE, *chosen]
+
+
+def name_of(case: Case) -> str:
+    return type(case.transform).__name__
+
+
+def runs_here(engine: str) -> bool:
+    return engine == "native" or devices.has_dali()
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+@pytest.mark.parametrize("engine", ["native", "dali"])
+def test_a_transform(squares: Path, case: Case, engine: str) -> None:
+    if not runs_here(engine):
+        pytest.skip("DALI is not installed")
+    transforms = complete([case.transform])
+    allowed = case.native if engine == "native" else case.dali
+    needs = compile_image(transforms).needs
+    assert executes(engine, needs) == (allowed is not None)
+    if allowed is None:
+        return
+    true = images(datasets.open(squares), transforms, "truth")
+    difference = np.abs(images(datasets.open(squares), transforms, engine) - true)
+    assert difference.max() <= allowed[0]
+    assert difference.mean() <= allowed[1]
+    assert not np.array_equal(true, images(datasets.open(squares), [WHOLE], "truth"))
+
+
+def draw_chain(choose: random.Random, engine: str) -> list[Transform]:
+    """Two to four transforms that can follow each other and that the engine executes."""
+    known = [case.transform for case in CASES]
+    crops = (augment.RandomCrop, augment.CenterCrop, augment.Pad)  # of what may be smaller, or be warped
+    while True:
+        chosen = choose.sample([t for t in known if not isinstance(t, crops)], choose.randint(2, 4))
+        with contextlib.suppress(ConfigError):
+            chain = complete(chosen)
+            needs = compile_image(chain).needs
+            # DALI's equalize is another function, whatever comes before or after it.
+            if executes(engine, needs) and not (engine == "dali" and "Equalize" in needs):
+                return chain
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("engine", ["native", "dali"])
+def test_a_chain(squares: Path, seed: int, engine: str) -> None:
+    if not runs_here(engine):
+        pytest.skip("DALI is not installed")
+    chain = draw_chain(random.Random(seed), engine)
+    difference = np.abs(
+        images(datasets.open(squares), chain, engine, seed)
+        - images(datasets.open(squares), chain, "truth", seed)
+    )
+    assert difference.mean() <= (0.6 if engine == "native" else 2.5)
+    assert np.quantile(difference, 0.9) <= (1 if engine == "native" else 4)
+
+
+def test_no_transform_is_left_out() -> None:
+    named = {name_of(case) for case in CASES} | ELSEWHERE
+    assert named == {name for name in augment.transforms.__all__ if name != "WarpTransform"}
