@@ -29,7 +29,7 @@ _SUPERSAMPLING = 2
 """Lines and letters are drawn so much larger and then reduced, which smooths them."""
 LETTERS = 4
 """Lines of text likewise."""
-_TINT = 0.45
+_TINT = 0.38
 """How much of a mask's colour covers the picture."""
 
 
