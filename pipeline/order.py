@@ -79,13 +79,13 @@ class BlockShuffle:
     ``window`` blocks that are drawn together with its own.
 
     Attributes:
-        n: Number of samples.
+        n: Number of samples; a loader that is given one fills in this and the seed.
         seed: Chooses the order.
         block: Neighbouring samples in a block.
         window: Blocks that are read together and shuffled.
     """
 
-    n: int
+    n: int = 0
     seed: int = 0
     block: int = 1024
     window: int = 16

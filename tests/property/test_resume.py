@@ -187,7 +187,7 @@ SAMPLERS = {
     "classes balanced": {"sampler": ClassBalanced("width"), "shuffle": False},
     "repeated": {"sampler": Repeated(2), "shuffle": True},
     "stream": {"steps_per_epoch": 2, "shuffle": True},
-    "blocks": {"shuffle": BlockShuffle(0, block=4, window=2)},
+    "blocks": {"shuffle": BlockShuffle(block=4, window=2)},
     "mixed": {"shuffle": True},
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.errors import CheckpointError
-from stoker.pipeline.state import State
+from stoker.pipeline.state import State, in_epochs_of
 
 IDENTITY = {"dataset": "abc", "seed": 3, "transforms": {"size": [2, 2]}}
 STATE = State(2, 7, IDENTITY).to_dict()
@@ -65,3 +65,41 @@ def test_another_loader_is_told_what_differs() -> None:
         State.from_dict(STATE, other, 10)
     assert "order was None and is 'full'; seed was 3 and is 4" in str(caught.value)
     assert "transforms" not in str(caught.value)
+
+
+STREAM = {**STATE, "samples_per_epoch": 60}
+
+
+@pytest.mark.parametrize(
+    ("samples", "epoch", "position"),
+    [(60, 2, 7), (30, 4, 7), (100, 1, 27), (127, 1, 0), (1, 127, 0), (500, 0, 127)],
+)
+def test_a_stream_is_in_the_same_place_in_epochs_of_another_length(
+    samples: int, epoch: int, position: int
+) -> None:
+    assert in_epochs_of(samples, STREAM) == {**STATE, "epoch": epoch, "position": position}
+
+
+def test_the_end_of_an_epoch_stays_the_end_of_it() -> None:
+    assert in_epochs_of(60, {**STREAM, "position": 60})["position"] == 60
+
+
+@pytest.mark.parametrize("state", [STATE, None, [], {}])
+def test_what_is_no_stream_stays_as_it_is(state: Any) -> None:
+    assert in_epochs_of(30, state) is state
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"samples_per_epoch": 0},
+        {"samples_per_epoch": -60},
+        {"samples_per_epoch": 60.0},
+        {"samples_per_epoch": True},
+        {"epoch": None},
+        {"position": -1},
+    ],
+)
+def test_what_cannot_be_the_place_of_a_stream(change: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointError, match="must be whole numbers from 0"):
+        in_epochs_of(30, {**STREAM, **change})
