@@ -1,0 +1,190 @@
+"""The loader's place in each checkpoint: stopped inside an epoch, training goes on bit for bit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import Normalize, RandomResizedCrop
+
+torch = pytest.importorskip("torch")
+
+from stoker.pipeline.adapters.torch import iterable_dataset  # noqa: E402 - only where the package is installed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Step = tuple[list[int], float]
+STOP = 6  # of 12 steps in three epochs of four: in the middle of the second
+STOPS = (4, STOP, 8)  # and at the ends of two epochs
+
+
+@pytest.fixture
+def make(thumbnails: Path) -> Callable[[], ImageLoader]:
+    def make() -> ImageLoader:
+        options: dict[str, Any] = {"batch_size": 16, "shuffle": True, "output": "torch", "num_threads": 2}
+        transforms = [RandomResizedCrop(8), Normalize()]
+        return ImageLoader(thumbnails, columns=("image", "label", "row"), transforms=transforms, **options)
+
+    return make
+
+
+class Network(torch.nn.Module):  # type: ignore[misc]  # torch is optional
+    """A linear classifier that writes down what it was trained on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.linear = torch.nn.Linear(3 * 8 * 8, 61)
+        self.steps: list[Step] = []
+
+    def forward(self, image: Any, label: Any, row: Any) -> dict[str, Any]:
+        loss = torch.nn.functional.cross_entropy(self.linear(image.flatten(1)), label)
+        self.steps.append((row.tolist(), loss.item()))
+        return {"loss": loss}
+
+
+def check(steps: list[Step], undisturbed: list[Step], stop: int) -> None:
+    assert len(undisturbed) == 12
+    assert steps == undisturbed[stop:]
+
+
+@pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists")  # the one that is resumed from
+def test_lightning(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning")
+
+    class Module(lightning.LightningModule):  # type: ignore[misc]  # lightning is optional
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = Network()
+
+        def training_step(self, batch: Any) -> Any:
+            return self.network(*batch)["loss"]
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.01, momentum=0.9)
+
+    def fit(resume: Path | None = None) -> list[Step]:
+        module = Module()
+        save = lightning.pytorch.callbacks.ModelCheckpoint(
+            tmp_path, every_n_train_steps=2, save_top_k=-1, filename="{step}"
+        )
+        trainer = lightning.Trainer(
+            max_epochs=3,
+            callbacks=[save],
+            accelerator="cpu",
+            logger=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+        )
+        with make() as loader:
+            trainer.fit(module, loader, ckpt_path=resume, weights_only=False)
+        return module.network.steps
+
+    undisturbed = fit()
+    for stop in STOPS:
+        check(fit(tmp_path / f"step={stop}.ckpt"), undisturbed, stop)
+
+
+def test_accelerate(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+    accelerate = pytest.importorskip("accelerate")
+
+    def train(stop: int = 12, resume: bool = False) -> list[Step]:
+        accelerator = accelerate.Accelerator(cpu=True)
+        network = Network()
+        model, optimizer = accelerator.prepare(network, torch.optim.SGD(network.parameters(), lr=0.01))
+        with make() as loader:
+            accelerator.register_for_checkpointing(loader)
+            if resume:
+                accelerator.load_state(str(tmp_path / "state"))
+            while loader.state_dict()["epoch"] < 3:
+                for batch in loader:
+                    optimizer.zero_grad()
+                    accelerator.backward(model(*batch)["loss"])
+                    optimizer.step()
+                    if len(network.steps) == stop:
+                        accelerator.save_state(str(tmp_path / "state"))
+                        return network.steps
+        return network.steps
+
+    undisturbed = train()
+    train(stop=STOP)
+    check(train(resume=True), undisturbed, STOP)
+
+
+def test_the_trainer_of_transformers(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+
+    class SavePlace(transformers.TrainerCallback):  # type: ignore[misc]  # transformers is optional
+        def __init__(self, loader: ImageLoader) -> None:
+            self.loader = loader
+
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            place = Path(args.output_dir, f"checkpoint-{state.global_step}", "loader.json")
+            place.write_text(json.dumps(self.loader.state_dict()))
+
+    class Trainer(transformers.Trainer):  # type: ignore[misc]  # transformers is optional
+        loader: ImageLoader
+
+        def get_train_dataloader(self) -> Any:
+            view = iterable_dataset(self.loader)
+            return torch.utils.data.DataLoader(view, batch_size=None, collate_fn=lambda b: b._asdict())
+
+    def train(folder: Path, resume: str | None = None) -> list[Step]:
+        network = Network()
+        arguments = transformers.TrainingArguments(
+            str(folder),
+            num_train_epochs=3,
+            save_steps=STOP,
+            ignore_data_skip=True,
+            remove_unused_columns=False,
+            lr_scheduler_type="constant",
+            report_to="none",
+            use_cpu=True,
+            disable_tqdm=True,
+            dataloader_pin_memory=False,
+        )
+        with make() as loader:
+            if resume:
+                loader.load_state_dict(json.loads(Path(resume, "loader.json").read_text()))
+            trainer = Trainer(network, arguments, callbacks=[SavePlace(loader)])
+            trainer.loader = loader
+            trainer.train(resume_from_checkpoint=resume)
+        return network.steps
+
+    undisturbed = train(tmp_path)
+    check(train(tmp_path / "again", str(tmp_path / f"checkpoint-{STOP}")), undisturbed, STOP)
+
+
+@pytest.mark.filterwarnings("ignore:torch.distributed is disabled")  # one process is meant here
+def test_the_distributed_checkpoint_of_torch_holds_the_loader_itself(
+    make: Callable[[], ImageLoader], tmp_path: Path
+) -> None:
+    from torch.distributed import checkpoint
+
+    with make() as loader, make() as other:
+        batches = iter(loader)
+        next(batches)
+        checkpoint.save({"loader": loader}, checkpoint_id=tmp_path, no_dist=True)
+        checkpoint.load({"loader": other}, checkpoint_id=tmp_path, no_dist=True)
+        assert other.state_dict() == loader.state_dict()
+        assert torch.equal(next(iter(other)).row, next(batches).row)
+
+
+def test_orbax(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+    orbax = pytest.importorskip("orbax.checkpoint")
+    with make() as loader, make() as other:
+        batches = iter(loader)
+        next(batches)
+        with orbax.CheckpointManager(tmp_path) as manager:
+            place = orbax.args.JsonSave(loader.state_dict())
+            manager.save(1, args=orbax.args.Composite(loader=place))
+            manager.wait_until_finished()
+            found = manager.restore(1, args=orbax.args.Composite(loader=orbax.args.JsonRestore()))
+        other.load_state_dict(found["loader"])
+        assert torch.equal(next(iter(other)).row, next(batches).row)
