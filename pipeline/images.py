@@ -18,8 +18,7 @@ from stoker.pipeline.engines.base import Result, Status, Work
 from stoker.pipeline.image_batch import BatchMaker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from concurrent.futures import Future
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -94,7 +93,7 @@ class ImageStage:
         self._batches = _ahead(_planned(recipe, schedule, epoch), engine, read_ahead)
         ahead = (planned.samples.row for planned in _planned(recipe, schedule, epoch))
         self._staged = staging.begin(ahead) if staging else None
-        self._under_way: deque[tuple[Planned, Future[Annotated] | None]] = deque()
+        self._under_way: deque[tuple[Planned, Callable[[], Annotated]]] = deque()
 
     def start(self) -> bool:
         """Decide the next batch and submit it."""
@@ -102,14 +101,21 @@ class ImageStage:
         planned = next(self._batches, None)
         if planned is None:
             return False
+        fetching = self._wait_for_bytes()
         self._under_way.append((planned, self._submit(planned)))
-        self._clock.planning += perf_counter() - began
+        self._clock.fetching += fetching
+        self._clock.planning += perf_counter() - began - fetching
         return True
 
-    def _submit(self, planned: Planned) -> Future[Annotated] | None:
-        """Decide a batch, have its images made, and what is annotated beside them."""
+    def _wait_for_bytes(self) -> float:
+        """Seconds until what the next batch reads is here."""
+        began = perf_counter()
         if self._staged:
             self._staged.wait()
+        return perf_counter() - began if self._staged else 0.0
+
+    def _submit(self, planned: Planned) -> Callable[[], Annotated]:
+        """Decide a batch, have its images made, and what is annotated beside them."""
         samples, annotator = planned.samples, self._annotator
         annotations = annotator.read(planned.positions) if annotator else None
         objects = None
@@ -120,14 +126,16 @@ class ImageStage:
         )
         if len(planned):
             self._engine.submit(Work(samples, params))
-        return annotator.start(planned.positions, samples, params, annotations) if annotator else None
+        if annotator is None:
+            return Annotated
+        return annotator.start(planned.positions, samples, params, annotations)
 
     def finish(self) -> Finished:
         """Wait for the oldest batch and hand it over."""
-        planned, annotating = self._under_way.popleft()
+        planned, annotated_later = self._under_way.popleft()
         began = perf_counter()
         result = self._engine.collect() if len(planned) else self._nothing()
-        annotated = annotating.result() if annotating else Annotated()
+        annotated = annotated_later()
         if self._staged:
             self._staged.release()
         self._clock.executing += perf_counter() - began

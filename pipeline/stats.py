@@ -26,6 +26,7 @@ class Clock:
     batches: int = 0
     waited: float = 0.0
     planning: float = 0.0
+    fetching: float = 0.0
     executing: float = 0.0
     handing_over: float = 0.0
     idle: float = 0.0
@@ -59,6 +60,7 @@ class Clock:
             waited_share=min(1.0, self.waited / seconds) if seconds else 0.0,
             producer={
                 "planning": self.planning,
+                **({"fetching": self.fetching} if self.fetching else {}),
                 "executing": self.executing,
                 "handing over": self.handing_over,
                 "idle": self.idle,
@@ -81,9 +83,10 @@ class Stats:
         samples_per_second: Over all of that time, the consumer's own included.
         waited: Seconds that the consumer waited for a batch.
         waited_share: The same as a share of ``seconds``.
-        producer: Seconds of the producing thread: "planning" batches and checking payloads, waiting for the
-            engine ("executing"), "handing over" to the framework, "idle" with ``prefetch`` batches ready, and
-            each transform of batches and each function by its name.
+        producer: Seconds of the producing thread: "planning" batches and checking payloads, waiting for a
+            remote dataset ("fetching") and for the engine ("executing"), "handing over" to the framework,
+            "idle" with ``prefetch`` batches ready, and each transform of batches and each function by its
+            name.
         skipped: Bad samples left out (``on_error="skip"``).
         replaced: Bad samples replaced (``on_error="replace"``).
         bad_keys: Their keys, the first thousand.
@@ -110,6 +113,7 @@ class Stats:
         busiest = max(self.producer.keys() - {"idle"}, key=lambda name: self.producer[name])
         advice = {
             "planning": "Python planning and payload checks take the time: use larger batches.",
+            "fetching": "Storage or network take the time: bring the dataset here first (stoker stage).",
             "executing": "Reading and decoding take the time: use more threads or store smaller samples.",
             "handing over": "Copying to the framework takes the time: use a smaller dtype.",
         }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")

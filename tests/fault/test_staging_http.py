@@ -275,6 +275,21 @@ def test_arguments(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -
         loader(f"{server.url}/nowhere", cache=tmp_path)
 
 
+def test_the_figures_say_what_was_waited_for(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    server = serve(source)
+    server.latency = 0.05
+    with loader(server.url, cache=tmp_path) as remote:
+        next(iter(remote))
+        stats = remote.stats()
+        assert stats.producer["fetching"] > 0.05
+        assert "stoker stage" in stats.verdict
+    with loader(source) as local:
+        next(iter(local))
+        assert "fetching" not in local.stats().producer
+
+
 def test_a_network_file_system(source: Path, tmp_path: Path) -> None:
     with loader(source) as local, loader(source, cache=tmp_path) as remote:
         assert epoch(remote) == epoch(local)
