@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceE
 from stoker.formats.image_objects import encode_mask
 from stoker.formats.intake import SkippedError
 from stoker.formats.placement import place
+from stoker.formats.sources import list_source
 
 H, W = 24, 36
 
@@ -200,6 +202,34 @@ def test_masks_beside_labels(root: Path) -> None:
     train, val = (stoker.open(root / "out" / split) for split in ("train", "val"))
     assert train.tasks == val.tasks == {"label", "segmentation"}
     assert len(train) + len(val) == 3
+
+
+def test_another_mask_is_another_conversion(root: Path) -> None:
+    def fingerprint(**options: Any) -> str:
+        given = {"masks": root / "masks", **options}
+        return list_source(root / "images", "pairs", **given).fingerprint()
+
+    before = fingerprint()
+    assert fingerprint() == before
+    assert fingerprint(ignore_index=0) != before
+    path = root / "masks" / "a" / "0.png"
+    path.rename(root / "masks" / "a" / "0.bmp")
+    renamed = fingerprint()
+    (root / "masks" / "a" / "0.bmp").rename(path)
+    os.utime(path, ns=(0, 0))
+    touched = fingerprint()
+    path.write_bytes(path.read_bytes() + b"\0")
+    os.utime(path, ns=(0, 0))
+    assert len({before, renamed, touched, fingerprint()}) == 4
+
+
+def test_shards_are_cut_where_images_and_masks_have_the_bytes(root: Path) -> None:
+    listing = list_source(root / "images", "pairs", masks=root / "masks")
+    assert listing.masks is not None
+    assert (listing.bytes == listing.sizes + listing.masks.sizes).all()
+    # Large enough for all the images, and not for their masks.
+    size = int(listing.sizes.sum()) + 4 * 300 + int(listing.masks.sizes.sum()) // 2
+    assert len(convert(root, shard_size=size).manifest.shards) == 2
 
 
 def test_what_cannot_be_meant(root: Path) -> None:
