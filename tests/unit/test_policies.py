@@ -16,6 +16,7 @@ from stoker.augment import (
     ColorJitter,
     Pad,
     RandAugment,
+    RandomApply,
     RandomHorizontalFlip,
     RandomInvert,
     RandomRotation,
@@ -155,6 +156,18 @@ def test_a_sample_has_one_operation_at_a_time():
     assert applied.sum(axis=1).min() > 10
 
 
+@pytest.mark.parametrize("transform", [RandAugment(2), TrivialAugmentWide(), AutoAugment()], ids=repr)
+def test_either_sign_is_as_likely(transform, monkeypatch):
+    seen = []
+    compose = Operations.compose
+    monkeypatch.setattr(Operations, "compose", lambda self, frame: seen.append(self) or compose(self, frame))
+    draw(transform, n=40_000)
+    signed = (seen[-1].kind >= Kind.ShearX) & (seen[-1].kind <= Kind.Sharpness) & (seen[-1].magnitude != 0)
+    negative = seen[-1].magnitude[signed] < 0
+    assert abs(negative.mean() - 0.5) < 2 / np.sqrt(negative.size)  # four standard deviations
+    assert not (seen[-1].magnitude[seen[-1].kind > Kind.Sharpness] < 0).any()
+
+
 def test_no_operations():
     assert draw(RandAugment(0)).needs() == frozenset()
     np.testing.assert_array_equal(execute(draw(RandAugment(2, 0, 2)), 0, PIXELS * 0 + 9, "uint8"), 9)
@@ -218,6 +231,8 @@ def test_augmix_refers_to_the_size_of_the_output():
     for transform in (Resize(8), CenterCrop(8)):
         with pytest.raises(ConfigError, match=r"after AugMix\nMove AugMix behind it"):
             compile_image([KEEP, AugMix(), transform, CenterCrop(8)])
+        with pytest.raises(ConfigError, match="after AugMix"):
+            compile_image([KEEP, RandomApply([AugMix()], 0.01), transform, CenterCrop(8)])
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.4, 1.0, 3.0])
