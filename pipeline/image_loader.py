@@ -63,7 +63,7 @@ class ImageLoader(Loader):
         engine: "native" (C++), "dali", "reference" (Pillow and NumPy: slow, and executes all transforms), or
             "auto": dali where there are a GPU and DALI, else native; reference where the transforms need it.
         device: Where batches are wanted, "cpu" or "cuda:N"; by default where the engine leaves them.
-        output: "numpy", "torch", "tensorflow" or "jax".
+        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet".
         columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the
             source), "mask", and any further column of numbers of the index; of annotated datasets "boxes",
             "box_labels", "crowd", "area", "object_id", "keypoints", "masks" (of objects, 0 or 1), and

@@ -63,7 +63,7 @@ class TextLoader(Loader):
             "pad" repeats some and adds a column ``mask``, (N,) bool, False where a sample is repeated,
             "partial" makes smaller batches; so that all ranks have one shape, it may repeat up to
             ``world_size - 1`` samples, which the column ``mask`` shows where it is asked for.
-        output: "numpy", "torch", "tensorflow" or "jax".
+        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet".
         device: Where batches are wanted, "cpu" or "cuda:N".
         fields: Which fields of a sample to take; by default all. Packing takes one.
         columns: What a batch holds: arrays that ``batchify`` makes; "row" (position in the index), "key"
