@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     Float = npt.NDArray[np.float64]
 
-__all__ = ["BoxFormat", "Objects", "clip_quads", "convert_boxes", "corners"]
+__all__ = ["BoxFormat", "Objects", "clip_boxes", "clip_quads", "convert_boxes", "corners"]
 
 BoxFormat = Literal["XYXY", "XYWH", "CXCYWH"]
 
@@ -60,6 +60,24 @@ def convert_boxes(boxes: npt.ArrayLike, source: BoxFormat, target: BoxFormat) ->
 def corners(boxes: Float) -> Float:
     """Corners of XYXY boxes, (M, 4), in clockwise order: (M, 4, 2) of (x, y)."""
     return boxes[:, [[0, 1], [2, 1], [2, 3], [0, 3]]]
+
+
+def clip_boxes(boxes: Float, size: tuple[int, int]) -> tuple[Float, Float]:
+    """Boxes as they lie within an image, and the share of each one's area that does.
+
+    Args:
+        boxes: (M, 4) XYXY.
+        size: Height and width of the image.
+
+    Returns:
+        What :func:`clip_quads` gives for their corners.
+    """
+    height, width = size
+    seen = np.clip(boxes, 0, (width, height, width, height))
+    area, inside = (np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (boxes, seen))
+    share = np.divide(inside, area, out=np.zeros_like(area), where=area > 0).clip(0, 1)
+    seen[share == 0] = 0
+    return seen, share
 
 
 def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.augment.boxes import BoxFormat, clip_quads, convert_boxes, corners
+from stoker.augment.boxes import BoxFormat, clip_boxes, clip_quads, convert_boxes, corners
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -88,8 +88,14 @@ def transform_boxes(
     area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     cut = np.divide(np.prod(high - low, axis=1), area, out=np.zeros_like(area), where=area > 0)
     cut *= shown(params)[owner]
-    quads = apply_matrix(forward_matrix(params)[owner], corners(np.concatenate((low, high), axis=1)))
-    seen, share = clip_quads(quads, params.size)
+    matrix = forward_matrix(params)[owner]
+    if params.warp is None:  # the matrix is diagonal, and boxes stay upright
+        first, second = (points * matrix[:, [0, 1], [0, 1]] + matrix[:, :2, 2] for points in (low, high))
+        upright = np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
+        seen, share = clip_boxes(upright, params.size)
+    else:
+        quads = apply_matrix(matrix, corners(np.concatenate((low, high), axis=1)))
+        seen, share = clip_quads(quads, params.size)
     keep = (cut * share > 0) & (cut * share >= min_visible)
     keep &= np.all(seen[:, 2:] - seen[:, :2] >= min_size, axis=1)
     if params.window is not None:

@@ -16,7 +16,7 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.boxes import clip_quads, convert_boxes
+from stoker.augment.boxes import clip_boxes, clip_quads, convert_boxes, corners
 from stoker.augment.geometry import (
     forward_matrix,
     mirrored,
@@ -292,3 +292,13 @@ def test_clipping_against_a_count_of_points():
         assert abs(share[0] - len(shown) / inside.sum()) < 0.03
         if len(shown) > 50:
             np.testing.assert_allclose(box[0], (*shown.min(axis=0), *shown.max(axis=0)), atol=1)
+
+
+def test_upright_boxes_are_clipped_as_quadrilaterals_are() -> None:
+    rng = np.random.default_rng(5)
+    low = rng.uniform(-30, 60, (500, 2))
+    boxes = np.concatenate((low, low + rng.uniform(0, 50, (500, 2)) * (rng.random((500, 2)) > 0.05)), axis=1)
+    seen, share = clip_boxes(boxes, (40, 50))
+    expected, expected_share = clip_quads(corners(boxes), (40, 50))
+    assert np.allclose(seen, expected)
+    assert np.allclose(share, expected_share)
