@@ -1,7 +1,8 @@
-#include <algorithm>
-#include <cstring>
+#include "placer.h"
 
-#include "renderer.h"
+#include <algorithm>
+
+#include "kernels.h"
 
 namespace stoker {
 

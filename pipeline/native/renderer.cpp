@@ -6,31 +6,18 @@
 namespace stoker {
 namespace {
 
-// The window of the source that a resampler wants, and its axes in the window's coordinates.
-Window window_of(Resampler& resampler, const Placement& placement) {
-    const Span &x = placement.x, &y = placement.y;
-    resampler.x.set(x.begin, x.end, x.low, x.high, x.outputs, x.reversed);
-    // Rows come from the top, whichever way the output goes: the placer turns them around.
-    resampler.y.set(y.begin, y.end, y.low, y.high, y.outputs, false);
-    const Window window{resampler.x.begin(), resampler.y.begin(),
-                        std::min(resampler.x.end(), x.high),
-                        std::min(resampler.y.end(), y.high)};
-    resampler.x.shift(-window.left);
-    resampler.y.shift(-window.top);
-    return window;
-}
-
 bool is_empty(const Window& window) { return window.left == window.right || window.top == window.bottom; }
 
 }  // namespace
 
 // `numerator` is 8, or 0 where the source may be decoded in a smaller size, which is then chosen.
 Window Renderer::begin(const Geometry& geometry, int& numerator, RowSink* sink) {
-    warped_ = geometry.warp != nullptr;
-    return warped_ ? begin_warper(geometry, numerator) : begin_resampler(geometry, numerator, sink);
+    return geometry.warp != nullptr ? begin_warp(geometry, numerator, sink)
+                                    : begin_resampler(geometry, numerator, sink);
 }
 
 Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink) {
+    way_ = Way::resampler;
     Placement placement = geometry.placement;
     if (placement.x.outputs == 0 || placement.y.outputs == 0) return {};
     if (numerator == 0) {
@@ -40,14 +27,14 @@ Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSi
             numerator = 8;
         }
     }
-    const Window window = window_of(resampler_, placement);
+    const Window window = resampler_.set(placement);
     if (sink == nullptr) return window;
     resampler_.begin(placer_, window.bottom - window.top);
     placer_.begin(*sink, placement);
     return window;
 }
 
-Window Renderer::begin_warper(const Geometry& geometry, int& numerator) {
+Window Renderer::begin_warp(const Geometry& geometry, int& numerator, RowSink* sink) {
     WarpMap map(geometry.warp, geometry.placement);
     Reach reach = map.reach(geometry.height, geometry.width);
     if (numerator == 0) {
@@ -57,21 +44,28 @@ Window Renderer::begin_warper(const Geometry& geometry, int& numerator) {
             reach = map.reach(geometry.height, geometry.width);
         }
     }
+    if (AlignedWarp::fits(map) && sink != nullptr) {
+        way_ = Way::aligned;
+        return aligned_.begin(map, geometry.height, geometry.width, geometry.fill, *sink);
+    }
+    way_ = Way::warper;
     return warper_.begin(map, reach, geometry.height, geometry.width, geometry.fill);
 }
 
 void Renderer::push(const std::uint8_t* rgb) {
-    if (warped_)
-        warper_.push(rgb);
-    else
-        resampler_.push(rgb);
+    switch (way_) {
+        case Way::resampler: return resampler_.push(rgb);
+        case Way::aligned: return aligned_.push(rgb);
+        case Way::warper: return warper_.push(rgb);
+    }
 }
 
 void Renderer::finish(RowSink& sink) {
-    if (warped_)
-        warper_.finish(sink);
-    else
-        placer_.finish();
+    switch (way_) {
+        case Way::resampler: return placer_.finish();
+        case Way::aligned: return aligned_.finish();
+        case Way::warper: return warper_.finish(sink);
+    }
 }
 
 Outcome Renderer::open_jpeg(const Payload& payload, std::int64_t max_pixels) {

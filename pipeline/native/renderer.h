@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "aligned_warp.h"
 #include "jpeg_decoder.h"
 #include "placement.h"
+#include "placer.h"
 #include "resampler.h"
 #include "row_sink.h"
 #include "shards.h"
@@ -22,23 +24,6 @@ struct Geometry {
     const std::uint8_t* fill = nullptr;  // RGB
 };
 
-// Turns resampled rows into rows of the output: mirrored, or transposed by way of a buffer.
-class Placer final : public RowSink {
-  public:
-    void begin(RowSink& sink, const Placement& placement);
-    void row(int y, const std::uint8_t* planes, int plane) override;
-    void finish();
-
-  private:
-    RowSink* sink_ = nullptr;
-    bool transposed_ = false;
-    bool reversed_ = false;
-    int rows_ = 0;
-    int columns_ = 0;
-    int plane_ = 0;
-    std::vector<std::uint8_t> picture_;  // [column][channel][row] of a transposed one
-};
-
 // Decoder and resamplers of a thread. Rows go to a sink: those of placement.dest, or of the whole output
 // where there is a warp.
 class Renderer {
@@ -53,15 +38,16 @@ class Renderer {
   private:
     Window begin(const Geometry& geometry, int& numerator, RowSink* sink);
     Window begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink);
-    Window begin_warper(const Geometry& geometry, int& numerator);
+    Window begin_warp(const Geometry& geometry, int& numerator, RowSink* sink);
     void push(const std::uint8_t* rgb);
     void finish(RowSink& sink);
 
     JpegDecoder jpeg_;
     Resampler resampler_;
     Placer placer_;
+    AlignedWarp aligned_;
     Warper warper_;
-    bool warped_ = false;
+    enum class Way { resampler, aligned, warper } way_ = Way::resampler;
     std::vector<std::uint8_t> last_row_;
 };
 

@@ -11,23 +11,34 @@ void grow(std::vector<std::uint8_t>& buffer, std::size_t bytes) {
 
 }  // namespace
 
+Window Resampler::set(const Placement& placement) {
+    const Span &x = placement.x, &y = placement.y;
+    x_.set(x.begin, x.end, x.low, x.high, x.outputs, x.reversed);
+    // Rows come from the top, whichever way the output goes: the placer turns them around.
+    y_.set(y.begin, y.end, y.low, y.high, y.outputs, false);
+    const Window window{x_.begin(), y_.begin(), std::min(x_.end(), x.high), std::min(y_.end(), y.high)};
+    x_.shift(-window.left);
+    y_.shift(-window.top);
+    return window;
+}
+
 void Resampler::begin(RowSink& sink, int source_rows) {
     sink_ = &sink;
     source_rows_ = source_rows;
-    plane_ = plane_stride(x.outputs);
+    plane_ = plane_stride(x_.outputs);
     slot_bytes_ = 3 * plane_ + kSlack;
     next_row_ = 0;
     next_output_ = 0;
     int slots = 2;  // a power of two, which makes the ring's index a mask
-    while (slots < y.taps) slots *= 2;
+    while (slots < y_.taps) slots *= 2;
     ring_mask_ = slots - 1;
     grow(ring_, static_cast<std::size_t>(slot_bytes_) * static_cast<std::size_t>(slots));
     grow(output_, static_cast<std::size_t>(slot_bytes_));
-    rows_.resize(static_cast<std::size_t>(y.taps));
-    horizontal_.outputs = x.outputs;
-    horizontal_.taps = x.taps;
-    horizontal_.first = x.first.data();
-    horizontal_.weights = x.weights.data();
+    rows_.resize(static_cast<std::size_t>(y_.taps));
+    horizontal_.outputs = x_.outputs;
+    horizontal_.taps = x_.taps;
+    horizontal_.first = x_.first.data();
+    horizontal_.weights = x_.weights.data();
     horizontal_.plane = plane_;
 }
 
@@ -39,16 +50,16 @@ void Resampler::push(const std::uint8_t* rgb) {
 }
 
 int Resampler::rows_wanted() const {
-    return std::min(y.first[static_cast<std::size_t>(next_output_)] + y.taps, source_rows_);
+    return std::min(y_.first[static_cast<std::size_t>(next_output_)] + y_.taps, source_rows_);
 }
 
 void Resampler::emit() {
     const auto output = static_cast<std::size_t>(next_output_);
-    for (int t = 0; t < y.taps; ++t) rows_[static_cast<std::size_t>(t)] = slot(y.first[output] + t);
+    for (int t = 0; t < y_.taps; ++t) rows_[static_cast<std::size_t>(t)] = slot(y_.first[output] + t);
     VerticalPass pass;
     pass.rows = rows_.data();
-    pass.weights = y.weights.data() + output * static_cast<std::size_t>(y.taps);
-    pass.taps = y.taps;
+    pass.weights = y_.weights.data() + output * static_cast<std::size_t>(y_.taps);
+    pass.taps = y_.taps;
     pass.bytes = 3 * plane_;
     kernels_.vertical(pass, output_.data());
     sink_->row(next_output_++, output_.data(), plane_);

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "axis.h"
+#include "jpeg_decoder.h"
 #include "kernels.h"
+#include "placement.h"
 #include "row_sink.h"
 
 namespace stoker {
@@ -14,12 +16,12 @@ namespace stoker {
 // needs are kept.
 class Resampler {
   public:
-    Axis x, y;  // to be set before begin(), in coordinates of the rows that will be pushed
-
+    // Before begin(). Returns the window of the source that is wanted, row by row.
+    Window set(const Placement& placement);
     void begin(RowSink& sink, int source_rows);
     // The next row of source pixels, interleaved RGB; kSlack bytes past its end may be read.
     void push(const std::uint8_t* rgb);
-    bool finished() const { return next_output_ == y.outputs; }
+    bool finished() const { return next_output_ == y_.outputs; }
 
   private:
     std::uint8_t* slot(int row) { return ring_.data() + static_cast<std::ptrdiff_t>(row & ring_mask_) * slot_bytes_; }
@@ -27,6 +29,7 @@ class Resampler {
     void emit();
 
     const Kernels& kernels_ = kernels();
+    Axis x_, y_;  // in coordinates of the window
     RowSink* sink_ = nullptr;
     HorizontalPass horizontal_;
     int plane_ = 0;

@@ -9,6 +9,8 @@ namespace {
 
 // What lies farther away, in pixels, or is shrunk more, is nothing but fill.
 constexpr double kFar = 1e9;
+// Of maps along the axes, those with which an Axis gets along: its weights have few bits for many taps.
+constexpr double kLeastScale = 1e-3, kMostScale = 64, kMostShift = 1e6;
 
 // NaN becomes `low`.
 double within(double value, double low, double high) {
@@ -43,6 +45,14 @@ void WarpMap::place(int row, double begin, double end, int offset, int outputs, 
     const double shift = (reversed ? end : begin) - offset * scale;
     double* m = m_.data() + row;
     for (int i = 0; i < 3; ++i) m[i] = m[i] * scale + m_[static_cast<std::size_t>(6 + i)] * shift;
+}
+
+bool WarpMap::aligned() const {
+    const auto bounded = [](const AxisMap& axis) {
+        return std::abs(axis.scale) >= kLeastScale && std::abs(axis.scale) <= kMostScale &&
+               std::abs(axis.shift) <= kMostShift;
+    };
+    return m_[1] == 0 && m_[3] == 0 && bounded(axis_x()) && bounded(axis_y());
 }
 
 Place WarpMap::at(double column, double row) const {

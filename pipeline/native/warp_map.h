@@ -23,6 +23,11 @@ struct Reach {
     double support = 1;
 };
 
+// One axis of a map that is along the axes: the source's place of each of the output's.
+struct AxisMap {
+    double scale, shift;
+};
+
 // A projective map of pixels of the output, which is resampled once: see stoker.augment.extras.Warp.
 class WarpMap {
   public:
@@ -33,6 +38,10 @@ class WarpMap {
     WarpMap(const double* matrix, const Placement& placement);
 
     bool affine() const { return m_[6] == 0 && m_[7] == 0 && m_[8] == 1; }
+    // Whether rows and columns stay what they are; then axis_x() and axis_y() say it all.
+    bool aligned() const;
+    AxisMap axis_x() const { return {m_[0], m_[2]}; }
+    AxisMap axis_y() const { return {m_[4], m_[5]}; }
     Place at(double column, double row) const;  // of the output: centres of pixels end in .5
     // How far an affine map moves from one column of the output to the next.
     double step_x() const { return m_[0]; }

@@ -13,12 +13,15 @@ import contextlib
 import io
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image
 
 from stoker import _native
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _SIDES = ((1, 1), (7, 5), (33, 47), (64, 64))
 _MAX_PIXELS = 1 << 20
@@ -137,11 +140,77 @@ def execute(
         status=status,
         max_pixels=_MAX_PIXELS,
         verify=False,
+        **extras(n, size, rng),
     )
     job.wait()
     for i in range(n):
         if (status[i] != 0) != bool(job.reason(i)):
             raise AssertionError(f"status {status[i]} with reason {job.reason(i)!r}")
+
+
+def extras(n: int, size: list[int], rng: np.random.Generator) -> dict[str, Any]:
+    """Steps, a warp, a mean and boxes to erase, each in some of the batches."""
+    found: dict[str, Any] = {}
+    if rng.integers(0, 2):
+        found["steps"] = steps(n, rng)
+    if rng.integers(0, 2):
+        found["warp"] = (matrices(n, rng), *size)
+    if rng.integers(0, 4) == 0:
+        found["mean"] = rng.normal(size=(n, 3, 3)).astype(np.float32)
+    if rng.integers(0, 4) == 0:
+        corners = np.sort(rng.integers(0, np.array([size] * 2) + 1, (n, 2, 2)), axis=1)
+        boxes = np.concatenate([corners[:, 0], corners[:, 1] - corners[:, 0]], axis=1)
+        found["erase"] = [(boxes.astype(np.int32), 1.0, float("nan"), -300.0)]
+    return found
+
+
+def matrices(n: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+    """Maps near and far from the identity, along the axes or not, with or without a horizon."""
+    matrix = np.eye(3) + rng.normal(size=(n, 3, 3)) * 10.0 ** rng.integers(-4, 4, (n, 3, 3))
+    kind = int(rng.integers(0, 4))
+    if kind <= 1:
+        matrix[:, 2] = 0, 0, 1
+    if kind == 0:
+        matrix[:, 0, 1] = matrix[:, 1, 0] = 0
+    if rng.integers(0, 8) == 0:
+        odd = np.array([np.nan, np.inf, -np.inf, 1e300, 0.0])
+        matrix.flat[rng.integers(0, matrix.size)] = odd[rng.integers(0, len(odd))]
+    return matrix
+
+
+def steps(n: int, rng: np.random.Generator, depth: int = 0) -> _native.Steps:
+    """A few steps of any kind, with numbers that may mean nothing."""
+    made = _native.Steps(n)
+
+    def numbers(*shape: int) -> npt.NDArray[np.float32]:
+        return np.asarray(rng.normal(0, 10.0 ** rng.integers(-2, 4), (n, *shape)), np.float32)
+
+    for kind in rng.integers(0, 10, rng.integers(1, 5)).tolist():
+        where = rng.integers(0, 2, n).astype(bool)
+        match kind:
+            case 0:
+                made.affine(where, numbers(3, 4), numbers(3, 3) if rng.integers(0, 2) else None)
+            case 1:
+                made.table(where, rng.integers(0, 256, (n, 3, 256)).astype(np.uint8))
+            case 2:
+                made.posterize(where, rng.integers(0, 256, n).astype(np.uint8))
+            case 3:
+                made.solarize(where, rng.integers(-(2**15), 2**15, n).astype(np.int16))
+            case 4:
+                made.autocontrast(where)
+            case 5:
+                made.equalize(where)
+            case 6:
+                made.sharpen(where, numbers())
+            case 7:
+                height, width = (2 * int(half) + 1 for half in rng.integers(0, 50, 2))
+                made.blur(where, (height, width), numbers(2))
+            case 8:
+                made.shift(where, matrices(n, rng), (1, 2, 3))
+            case _ if depth < 2:
+                chains = [steps(n, rng, depth + 1) for _ in range(int(rng.integers(0, 3)))]
+                made.mix(where, numbers(len(chains) + 1), chains)
+    return made
 
 
 def main() -> None:
