@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
-from stoker.formats.annotations import AnnotationInfo
+from stoker.formats.coco_categories import Categories, is_id
 from stoker.formats.filelist import find_files
 from stoker.formats.json_stream import stream_object
 from stoker.formats.listing import ListedObjects, Listing, Skip
@@ -32,9 +32,7 @@ from stoker.formats.runs import checked_runs, decompress_runs
 if TYPE_CHECKING:
     from stoker.formats.filelist import Found
 
-__all__ = ["list_coco", "swap_of"]
-
-_LARGEST = 1 << 63
+__all__ = ["list_coco"]
 
 
 def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> Listing:
@@ -72,28 +70,21 @@ def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | Non
     return reader.listing(root, found_files, skipped)
 
 
-def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:
-    """What becomes of each keypoint in a mirrored image, by name: ``left_eye`` and ``right_eye`` swap."""
-    other = {"left": "right", "right": "left"}
-    place = {name: i for i, name in enumerate(names)}
-    swap = []
-    for i, name in enumerate(names):
-        side = next((side for side in other if side in name), None)
-        swap.append(i if side is None else place.get(name.replace(side, other[side]), i))
-    return tuple(swap) if sorted(swap) == list(range(len(swap))) else tuple(range(len(swap)))
-
-
 class _Reader:
     """Gathers what a COCO file says; an image has the number of its id's first appearance."""
 
     def __init__(self, file: Path) -> None:
-        self.handlers = {"images": self._image, "annotations": self._annotation, "categories": self._category}
+        self._categories = Categories(file)
+        self.handlers = {
+            "images": self._image,
+            "annotations": self._annotation,
+            "categories": self._categories.add,
+        }
         self.names: list[str] = []
         self._file = file
         self._image_of_name: list[int] = []  # the number of each named image
         self._sizes: dict[int, tuple[int, int]] = {}
         self._numbers: dict[Any, int] = {}  # of images, by id
-        self._categories: dict[Any, dict[str, Any]] = {}
         self._category_numbers: dict[Any, int] = {}  # in the order of their appearance
         self._table = ObjectTable()
         self._run_sizes: dict[int, tuple[int, int]] = {}  # by object
@@ -102,7 +93,7 @@ class _Reader:
         self._annotations = 0
 
     def _image(self, value: Any) -> None:
-        known = isinstance(value, dict) and _is_id(value.get("id"))
+        known = isinstance(value, dict) and is_id(value.get("id"))
         name = value.get("file_name") if known else None
         if not isinstance(name, str) or not name:
             detail = f"image {len(self.names) + len(self._bad_images)} of {self._file.name}"
@@ -118,19 +109,14 @@ class _Reader:
         self._image_of_name.append(number)
         self.names.append(name)
 
-    def _category(self, value: Any) -> None:
-        if not isinstance(value, dict) or not _is_id(value.get("id")):
-            raise SourceError("a category has no id", path=self._file)
-        self._categories[value["id"]] = value
-
     def _annotation(self, value: Any) -> None:
         position = self._annotations
         self._annotations += 1
         known = isinstance(value, dict)
         number = value.get("id") if known else None
-        own_id = number if type(number) is int and abs(number) < _LARGEST else position
+        own_id = number if type(number) is int and is_id(number) else position
         image_id = value.get("image_id") if known else None
-        image = self._numbers.setdefault(image_id, len(self._numbers)) if _is_id(image_id) else -1
+        image = self._numbers.setdefault(image_id, len(self._numbers)) if is_id(image_id) else -1
         try:
             if image < 0:
                 raise BadObjectError("annotation without an image")
@@ -147,7 +133,7 @@ class _Reader:
         box, category, area = value.get("bbox"), value.get("category_id"), value.get("area")
         if not numbers(box) or len(box) != 4:
             raise BadObjectError("object without a box", str(box)[:60])
-        if not _is_id(category):
+        if not is_id(category):
             raise BadObjectError("object of an unknown category", str(category)[:60])
         left, top, width, height = box
         corners = checked_box(left, top, left + width, top + height)
@@ -209,7 +195,7 @@ class _Reader:
         numbers_found = [self._image_of_name[file.entry] for file in found]
         row_of = np.full(len(self._numbers) + 1, -1, np.int64)
         row_of[numbers_found] = np.arange(len(found))
-        labels, classes = self._labels()
+        labels, classes = self._categories.labels(self._category_numbers)
         rows = self._rows(row_of, labels)
         self._table.label = array("q", labels[np.array(self._table.label, np.int64)].tobytes())
         sizes = np.array([self._sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)
@@ -231,23 +217,7 @@ class _Reader:
                 widths=sizes[:, 1].copy(),
                 name=self._what(0).replace("0", "{}", 1),
             ),
-            info=self._info(),
-        )
-
-    def _labels(self) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
-        """The label of each category by its number, -1 for one that is not known; and names by label."""
-        try:
-            ids = sorted(self._categories)
-        except TypeError as error:
-            raise SourceError(
-                "some ids of categories are numbers and some are text", path=self._file
-            ) from error
-        label_of = {category: label for label, category in enumerate(ids)}
-        labels = np.array([label_of.get(category, -1) for category in self._category_numbers], np.int64)
-        names = (self._categories[category].get("name") for category in ids)
-        return labels, tuple(
-            name if isinstance(name, str) else f"category {category}"
-            for category, name in zip(ids, names, strict=True)
+            info=self._categories.info(self._table.keypoints),
         )
 
     def _rows(self, row_of: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -255,8 +225,8 @@ class _Reader:
         table = self._table
         image = np.array(table.image, np.int64)
         rows = row_of[image]
-        unknown_category = labels[np.array(table.label, np.int64)] < 0
         unknown_image = ~np.isin(image, list(self._sizes))
+        unknown_category = ~unknown_image & (labels[np.array(table.label, np.int64)] < 0)
         for at, reason in (
             *((at, "object of an unknown image") for at in np.flatnonzero(unknown_image).tolist()),
             *((at, "object of an unknown category") for at in np.flatnonzero(unknown_category).tolist()),
@@ -286,26 +256,6 @@ class _Reader:
                 "--masks DIR",
             )
         return skips
-
-    def _info(self) -> AnnotationInfo:
-        number = self._table.keypoints
-        if not number:
-            return AnnotationInfo()
-        for category in self._categories.values():
-            names = category.get("keypoints")
-            if isinstance(names, list) and len(names) == number:
-                try:
-                    joined = tuple((int(a) - 1, int(b) - 1) for a, b in category.get("skeleton") or [])
-                    return AnnotationInfo(tuple(map(str, names)), swap_of(tuple(map(str, names))), joined)
-                except (TypeError, ValueError) as error:
-                    raise SourceError(
-                        f"the skeleton of category {category['id']} is wrong: {error}", path=self._file
-                    ) from error
-        return AnnotationInfo(tuple(map(str, range(number))), tuple(range(number)))
-
-
-def _is_id(value: Any) -> bool:
-    return isinstance(value, str) or (type(value) is int and abs(value) < _LARGEST)
 
 
 def _is_size(value: Any) -> bool:

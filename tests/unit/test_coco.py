@@ -10,7 +10,8 @@ from PIL import Image
 
 import stoker
 from stoker.errors import DecodeError, SourceError
-from stoker.formats.coco import list_coco, swap_of
+from stoker.formats.coco import list_coco
+from stoker.formats.coco_categories import swap_of
 from stoker.formats.runs import runs_of_mask
 
 NAMES = ["nose", "left_eye", "right_eye"]
@@ -133,6 +134,30 @@ def test_swaps_follow_from_names() -> None:
     assert swap_of(("left_hip", "right_hip", "head", "left_ear")) == (1, 0, 2, 3)
     assert swap_of(("eye left", "eye right")) == (1, 0)
     assert swap_of(("a", "b")) == (0, 1)
+
+
+@pytest.mark.parametrize("skeleton", [[[0, 1]], [[1, 4]], [[1]], [1], [["a", "b"]]])
+def test_a_skeleton_that_joins_nothing_is_refused(folder: Path, skeleton: Any) -> None:
+    content = document()
+    content["categories"] = [{"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": skeleton}]
+    with pytest.raises(SourceError, match="the skeleton of category 3 is wrong"):
+        list_coco(write(folder, content), folder / "images")
+
+
+def test_ids_may_be_text(folder: Path) -> None:
+    content = document()
+    for image in content["images"]:
+        image["id"] = f"image {image['id']}"
+    for one in content["annotations"]:
+        one["image_id"], one["category_id"] = f"image {one['image_id']}", f"category {one['category_id']}"
+    content["categories"] = [{"id": f"category {one['id']}"} for one in CATEGORIES]
+    dataset = convert(folder, content)
+    assert dataset.classes == ("category category 3", "category category 7", "category category 90")
+    assert dataset.index.arrow("image_id").to_pylist() == ["image 5", "image 8", "image 2", "image 1"]
+    assert dataset.annotations(range(4)).labels.tolist() == [2, 0, 1, 1]
+    content["categories"].append({"id": 1})
+    with pytest.raises(SourceError, match="some are text"):
+        convert(folder, content, "other")
 
 
 def test_the_order_of_members_is_all_the_same(folder: Path) -> None:
