@@ -264,7 +264,7 @@ def test_a_warped_region_of_a_turned_jpeg(orientation: int, tmp_path: Path) -> N
 def test_a_warp_of_a_reduced_jpeg(
     size: tuple[int, int], most: float, tmp_path: Path, photographs: list[Path]
 ) -> None:
-    """The stated tolerance: a mean absolute difference on photographs of one level; of three after an eighth."""
+    """The stated tolerance: a mean absolute difference of one level on photographs, three after an eighth."""
     differences = []
     for photo in photographs[::40]:
         image = Image.open(photo).convert("RGB").resize((450, 350), Image.Resampling.BICUBIC)
