@@ -6,12 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
+from stoker.formats.dataset import Dataset
 from stoker.pipeline.mixture import Mixture, mix
 
 if TYPE_CHECKING:
@@ -212,3 +214,59 @@ def test_refuses_text(tmp_path: Path) -> None:
     stoker.convert_text(tmp_path / "a.txt", tmp_path / "text", tokenizer="bytes")
     with pytest.raises(ConfigError, match="mixtures are of images, and this holds text"):
         mix([(tmp_path / "text", 1)])
+
+
+def lists(values: list[list[float]], kind: Any) -> Any:
+    return pa.array(values, pa.large_list(kind))
+
+
+def detection(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes], start: int, **more: Any
+) -> Path:
+    """Three images with 2, 0 and 1 objects, numbered from ``start``."""
+    boxes = [[start, 0, 4, 4, start + 1, 0, 4, 4], [], [start + 2, 0, 4, 4]]
+    objects = {
+        "object_boxes": lists(boxes, pa.float32()),
+        "object_labels": lists([[start, start + 1], [], [start + 2]], pa.int64()),
+        "object_difficult": lists([[0, 1], [], [1]], pa.uint8()),
+    }
+    return pack_images([make_jpeg(start + i) for i in range(3)], **objects, **more)
+
+
+def test_objects_of_a_batch_come_from_the_right_datasets(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    polygons = {
+        "object_polygons": lists([[0, 0, 4, 0, 4, 4] * 2, [], [0, 0, 9, 0, 9, 9]], pa.float32()),
+        "object_polygon_sizes": lists([[3, 3], [], [3]], pa.int32()),
+        "object_polygon_owner": lists([[0, 1], [], [0]], pa.int32()),
+    }
+    plain = [detection(pack_images, make_jpeg, start) for start in (10, 20)]
+    with_polygons = detection(pack_images, make_jpeg, 30, **polygons)
+    mixture = mix([(folder, 1) for folder in (*plain, with_polygons)])
+    assert mixture.tasks == {"label", "boxes"}
+    found = mixture.annotations([5, 0, 1, 8, 3, 0])
+    assert found.owner.tolist() == [0, 1, 1, 3, 4, 4, 5, 5]
+    assert found.labels.tolist() == [22, 10, 11, 32, 20, 21, 10, 11]
+    assert found.boxes[:, 0].tolist() == found.labels.tolist()
+    assert found.extra["difficult"].tolist() == [1, 0, 1, 1, 0, 1, 0, 1]
+    assert found.polygons is None
+    assert len(mix([(with_polygons, 1)]).annotations([2, 1]).polygons) == 1
+    assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
+
+
+def test_lists_of_a_column_come_from_the_right_datasets(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    folders = [detection(pack_images, make_jpeg, start) for start in (10, 20)]
+    found = mix([(folder, 1) for folder in folders]).lists("object_labels", [5, 1, 0, 3, 2])
+    assert found.counts.tolist() == [1, 0, 2, 2, 1]
+    assert found.values.tolist() == [22, 10, 11, 20, 21, 12]
+
+
+def test_a_mask_comes_from_the_right_dataset(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Dataset, "mask", lambda self, position: (self.path, position))
+    mixture = mix([(folder, 1) for folder in folders])
+    assert mixture.mask(0) == (folders[0], 0)
+    assert mixture.mask(25) == (folders[1], 5)
+    assert mixture.mask(26) == (folders[2], 0)
