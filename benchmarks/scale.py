@@ -47,6 +47,7 @@ RANKS_A_MACHINE = 8
 BATCH = 64
 SAMPLE_BYTES = 110_000  # as ImageNet's photographs have on average
 SHARD_BYTES = 4_000_000_000  # the default, 256 MB, would make more shards than a process may map
+SMALL_SHARD_BYTES = 16_000_000  # for what a shard costs
 STEP_SECONDS = 0.25  # 256 samples a second and rank
 DEPTHS = (1, 4, 16, 64)
 LATENCIES = (0.01, 0.1)
@@ -99,21 +100,24 @@ def _timed(order: Order, schedule: Schedule) -> tuple[float, int]:
     return min(seconds), most
 
 
-def measure_rows(rows: int, scratch: Path) -> dict[str, Any]:
+def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
     """Opening a dataset of so many rows, making a loader of it, its first batch, and resuming.
 
-    Each in a new process; nothing of the index is in the page cache when it begins.
+    The least of three, each in a new process; nothing of the index is in the page cache when it begins.
     """
-    folder = make_dataset(scratch / str(rows), rows, SAMPLE_BYTES, SHARD_BYTES)
-    evict([folder / "index.arrow"])
-    child = subprocess.run(
-        [sys.executable, "-m", "stoker.benchmarks.scale", "--child", str(folder)],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    folder = make_dataset(scratch / f"{rows}-{shard_bytes}", rows, SAMPLE_BYTES, shard_bytes)
+    found = []
+    for _ in range(3):
+        evict([folder / "index.arrow"])
+        child = subprocess.run(
+            [sys.executable, "-m", "stoker.benchmarks.scale", "--child", str(folder)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        found.append(json.loads(child.stdout))
     size = (folder / "index.arrow").stat().st_size
-    return {"rows": rows, "index_bytes": size, **json.loads(child.stdout)}
+    return {"rows": rows, "index_bytes": size, **{name: min(one[name] for one in found) for name in found[0]}}
 
 
 def _child(folder: Path) -> dict[str, Any]:
@@ -156,7 +160,7 @@ def _private_bytes() -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
 
 
-def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 300) -> list[dict[str, Any]]:
+def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 200) -> list[dict[str, Any]]:
     """Simulated: share of the time that a machine with eight of the ranks waits, by depth."""
     data = Data(SAMPLE_BYTES)
     found = []
@@ -187,7 +191,7 @@ def _machine_batches(order: Order, world: int, samples: int, steps: int) -> list
     return [np.concatenate([_rows(order, rank, step) for rank in ranks]) for step in range(steps)]
 
 
-def measure_staging(samples: int = 8192, steps: int = 60) -> list[dict[str, Any]]:
+def measure_staging(samples: int = 8192, steps: int = 40) -> list[dict[str, Any]]:
     """Simulated, and measured with the loader's own staging, for one rank and a small dataset."""
     data, step_seconds = Data(30_000, 64_000_000), 0.05
     found = []
@@ -228,25 +232,27 @@ def _print_rows(found: Sequence[dict[str, Any]]) -> None:
         "rows", "shards", "index", "open, ms", "loader, ms", "first batch, ms", "resume, ms", "private"
     )
     for row in found:
-        times = [row.get(f"{name}_seconds") for name in ("open", "loader", "first_batch", "resume")]
-        shown = ["" if seconds is None else _milliseconds(seconds) for seconds in times]
+        names = (f"{name}_seconds" for name in ("open", "loader", "first_batch", "resume"))
+        shown = [_milliseconds(row[name]) if name in row else "" for name in names]
         label = f"{row['rows']:,}{' (extrapolated)' if row.get('extrapolated') else ''}"
         sizes = human_bytes(row["index_bytes"]), *shown, human_bytes(row["private_bytes"])
         made.add_row(label, f"{row['shards']:,}", *sizes)
     out.print(made)
 
 
-def _extrapolate(small: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
-    """Lines through two measurements, carried on to a billion rows.
+def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
+    """Lines through measurements that differ in shards or rows, carried on to a billion rows.
 
     What a batch reads of the index does not grow with it, and how many of its pages the kernel has at
     hand cannot be told from here: no line is drawn through those times.
     """
-    share = (BILLION - large["rows"]) / (large["rows"] - small["rows"])
-    grow = ("index_bytes", "open_seconds", "loader_seconds", "private_bytes")
-    line = {name: large[name] + max(0, large[name] - small[name]) * share for name in grow}
     shards = -(-BILLION * SAMPLE_BYTES // SHARD_BYTES)
-    return {**line, "rows": BILLION, "shards": shards, "extrapolated": True}
+    line: dict[str, Any] = {"rows": BILLION, "shards": shards, "extrapolated": True}
+    line["index_bytes"] = large["index_bytes"] * BILLION // large["rows"]
+    for name in ("open_seconds", "loader_seconds", "private_bytes"):
+        per_shard = (many[name] - few[name]) / (many["shards"] - few["shards"])
+        line[name] = large[name] + per_shard * (shards - large["shards"])
+    return line
 
 
 def _print_reading(found: Sequence[dict[str, Any]]) -> None:
@@ -282,7 +288,12 @@ def main() -> None:
     found: dict[str, Any] = {"machine": describe(available_cores()), "order": measure_order()}
     _print_order(found["order"])
     with tempfile.TemporaryDirectory(prefix="stoker-scale-") as scratch:
-        measured = [measure_rows(rows, Path(scratch)) for rows in (given.rows // 10, given.rows)]
+        sizes = [
+            (given.rows // 10, SHARD_BYTES),
+            (given.rows // 10, SMALL_SHARD_BYTES),
+            (given.rows, SHARD_BYTES),
+        ]
+        measured = [measure_rows(*size, Path(scratch)) for size in sizes]
     found["rows"] = [*measured, _extrapolate(*measured)]
     _print_rows(found["rows"])
     found["reading"] = measure_reading()

@@ -16,6 +16,7 @@ from stoker.formats.files import file_digest, open_regular, read_at
 from stoker.formats.index import IMAGE_COLUMNS, Index
 from stoker.formats.manifest import INDEX_NAME, Manifest
 from stoker.formats.ragged import Ragged
+from stoker.formats.remote.store import is_url
 
 if TYPE_CHECKING:
     import os
@@ -41,6 +42,12 @@ def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, 
         DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
         StaleIndexError: The index does not belong to the manifest.
     """
+    if is_url(path):
+        raise DatasetError(
+            "a dataset at a URL is not here",
+            path=path,
+            hint="bring it here with stoker stage, or give the URL to a loader, with cache=FOLDER",
+        )
     folder = Path(path)
     manifest = Manifest.load(folder)
     data_files = manifest.data_files(folder)

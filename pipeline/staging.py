@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.formats.remote.blocks import BlockFiles
     from stoker.formats.remote.cache import CachedDataset
 
 __all__ = ["StagedPass", "Staging", "make_staging"]
@@ -57,6 +58,8 @@ class Staging:
         self._limit = None if size is None else parse_size("cache_size", size)
         self.dataset: CachedDataset = open_cached(url, cache, evicts=self._limit is not None, stop=self._stop)
         self._requests = Requests(self.dataset.blocks, self.dataset.read_remote, connections)
+        # A loader that is dropped without being closed leaves no threads and no descriptors.
+        self._release = weakref.finalize(self, _release, self._stop, self._requests, self.dataset.blocks)
         self._passes: weakref.WeakSet[StagedPass] = weakref.WeakSet()
         self._last_use = np.zeros(int(self.dataset.blocks.first[-1]), np.int64)
 
@@ -75,11 +78,15 @@ class Staging:
 
     def close(self) -> None:
         """End all fetching; what is here stays."""
-        self._stop.set()
         for begun in list(self._passes):
             begun.close()
-        self._requests.close()
-        self.dataset.blocks.close()
+        self._release()
+
+
+def _release(stop: threading.Event, requests: Requests, blocks: BlockFiles) -> None:
+    stop.set()
+    requests.close()
+    blocks.close()
 
 
 def make_staging(

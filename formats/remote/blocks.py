@@ -80,6 +80,7 @@ class BlockFiles:
             if self._descriptor >= 0:
                 os.close(self._descriptor)
                 self._descriptor = -1
+                self._state = np.array(self._state)  # the mapping goes; who still fetches writes to nobody
 
     @property
     def present_bytes(self) -> int:

@@ -187,6 +187,12 @@ def test_ending_does_not_wait_for_a_silent_server(
     while _threads("stoker-stage") and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not _threads("stoker-stage")
+    server.held.set()
+    while _threads("stoker-fetch") and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not _threads("stoker-fetch")
+    (state,) = tmp_path.glob("*/.blocks")
+    assert state.resolve() not in {descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir()}
 
 
 def _threads(name: str) -> list[threading.Thread]:
