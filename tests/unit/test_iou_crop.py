@@ -1,15 +1,22 @@
-"""RandomIoUCrop, RandomZoomOut and the random resizes: their laws against torchvision's, written out here."""
+"""RandomIoUCrop, RandomZoomOut and the random resizes: their laws against torchvision's.
+
+What torchvision drew, and what it makes of boxes, is in tests/data/torchvision-detection.npz, made by the
+script beside it; the laws are written out here, too, for other arguments.
+"""
 
 from __future__ import annotations
 
 import math
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stoker.augment import (
     CenterCrop,
+    Pad,
+    RandomAffine,
     RandomHorizontalFlip,
     RandomIoUCrop,
     RandomResize,
@@ -26,6 +33,7 @@ from stoker.augment.frame import Frame
 from stoker.augment.geometry import transform_boxes
 from stoker.errors import ConfigError
 
+THEIRS = np.load(Path(__file__).parents[1] / "data" / "torchvision-detection.npz")
 HEIGHT, WIDTH = 100, 160
 BOXES = np.array([(20.0, 30, 60, 90), (100, 10, 150, 40)])
 N = 4000
@@ -50,6 +58,54 @@ def frame_of(n, boxes=BOXES, height=HEIGHT, width=WIDTH):
 
 def decide(transform, frame, seed=0):
     transform.decide(frame, np.random.default_rng(seed).random((frame.size.shape[1], transform.draws)))
+
+
+def test_parts_are_distributed_as_torchvisions_own():
+    frame = frame_of(N)
+    decide(RandomIoUCrop(), frame)
+    top, left, height, width, remaining = THEIRS["iou-crop"].T
+    for ours, theirs in zip((*frame.start, *frame.size), (top, left, height, width), strict=True):
+        assert_same_law(ours, theirs)
+    center = BOXES.reshape(2, 2, 2).mean(axis=1)[None, :, ::-1]
+    start, stop = frame.start.T[:, None], frame.stop.T[:, None]
+    assert_same_law(np.all((start < center) & (center < stop), axis=-1).sum(axis=1), remaining)
+
+
+@pytest.mark.parametrize(
+    ("name", "transform"),
+    [
+        ("zoom-out", RandomZoomOut(p=1)),
+        ("scale-jitter", ScaleJitter((300, 200))),
+        ("shortest-size", RandomShortestSize((50, 75, 200), 240)),
+    ],
+)
+def test_sizes_and_places_are_distributed_as_torchvisions_own(name, transform):
+    frame = frame_of(N)
+    decide(transform, frame)
+    ours = np.concatenate((-frame.start, frame.size)) if name == "zoom-out" else frame.size
+    for values, theirs in zip(ours, THEIRS[name].T, strict=True):
+        assert_same_law(values, theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "transform"),
+    [
+        ("resize", Resize((80, 90))),
+        ("crop", CenterCrop((70, 80))),
+        ("pad", Pad((5, 6, 7, 8))),
+        ("horizontal flip", RandomHorizontalFlip(1)),
+        ("vertical flip", RandomVerticalFlip(1)),
+        ("rotation", RandomRotation((10, 10))),
+        ("affine", RandomAffine((20, 20), scale=(0.8, 0.8), shear=(10, 10))),
+    ],
+)
+def test_boxes_are_moved_as_torchvision_moves_them(name, transform):
+    plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform])
+    one = np.ones(1, int)
+    params = plan.draw(HEIGHT * one, WIDTH * one, one, 0, 0)
+    moved, keep = transform_boxes(params, BOXES, np.zeros(2, int))
+    assert keep.all()
+    np.testing.assert_allclose(moved, THEIRS[name], atol=1e-4)
 
 
 def torchvision_iou_crop(rng, options, boxes=BOXES, low=0.3, high=1.0, least=0.5, most=2.0, trials=40):
