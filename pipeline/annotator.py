@@ -15,7 +15,7 @@ from stoker.errors import DecodeError, SampleError
 from stoker.pipeline.objects import BatchObjects, ObjectRules, transform_objects
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
@@ -86,6 +86,7 @@ class Annotator:
         self._objects = objects
         self._masks = masks
         self._reads = needs_boxes or objects is not None
+        self._draws_masks = masks is not None or (objects is not None and "masks" in objects.columns)
         self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
 
     def read(self, positions: Int64) -> Annotations | None:
@@ -98,16 +99,23 @@ class Annotator:
 
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
-    ) -> Future[Annotated]:
-        """Transform the annotations of a batch in the background.
+    ) -> Callable[[], Annotated]:
+        """Transform the annotations of a batch, masks in the background.
 
         Args:
             positions: (N,) in the dataset.
             samples: The same samples.
             params: What was decided for them.
             annotations: What :meth:`read` gave.
+
+        Returns:
+            What waits for them.
         """
-        return self._pool.submit(self._annotate, positions, samples, params, annotations)
+        if not self._draws_masks:
+            # Some hundred numbers: another thread would need longer to get the interpreter.
+            annotated = self._annotate(positions, samples, params, annotations)
+            return lambda: annotated
+        return self._pool.submit(self._annotate, positions, samples, params, annotations).result
 
     def close(self) -> None:
         """End the threads."""

@@ -225,5 +225,6 @@ def _stop(line: _Line[T], thread: threading.Thread, process: int) -> None:
         return  # a forked child has no such thread
     line.stopped.set()
     line.slots.release()
-    if thread is not threading.current_thread() and thread.is_alive():
+    # The collector of garbage may run in any thread, also in one that the producer waits for.
+    if thread.is_alive() and not threading.current_thread().name.startswith("stoker-"):
         thread.join()

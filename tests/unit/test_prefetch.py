@@ -110,6 +110,31 @@ def test_dropping_it_stops_the_thread() -> None:
     assert not threads()
 
 
+def test_a_thread_that_the_producer_waits_for_may_be_the_one_that_drops_it() -> None:
+    begun, asked, dropped = threading.Event(), threading.Event(), threading.Event()
+
+    class Waits(Numbers):
+        def finish(self) -> int:
+            begun.set()
+            dropped.wait()
+            return super().finish()
+
+    held = [Prefetcher([Waits(100)], 3, Clock())]
+
+    def drop() -> None:
+        asked.wait()
+        held.clear()
+        dropped.set()
+
+    worker = threading.Thread(target=drop, name="stoker-decoder", daemon=True)
+    worker.start()
+    begun.wait(10)
+    asked.set()
+    worker.join(10)
+    assert not worker.is_alive(), "it waits for the producer, which waits for it"
+    wait_until(lambda: not threads())
+
+
 @pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
 @pytest.mark.parametrize("at", [0, 3, 9])
 @pytest.mark.parametrize("depth", [1, 4])
