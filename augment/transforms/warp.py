@@ -164,7 +164,9 @@ class RandomPerspective(WarpTransform):
         ends = np.where(_CORNERS, sizes - most + moved, moved)[..., ::-1]
         hit = np.flatnonzero((u[:, 0] < self.p) & _is_convex(ends))
         matrix = np.tile(np.eye(3), (len(u), 1, 1))
-        matrix[hit] = _homography(ends[hit], (_CORNERS * (sizes[hit] - 1))[..., ::-1])
+        # Solved from the corners to where they move, which always has a solution, and then inverted: the
+        # other way there is none if the output's corner shows what is infinitely far away.
+        matrix[hit] = np.linalg.inv(_homography((_CORNERS * (sizes[hit] - 1))[..., ::-1], ends[hit]))
         return matrix
 
 
@@ -202,7 +204,10 @@ def inverse_affine(
 
 
 def _homography(start: Int, end: Int) -> Float:
-    """(N, 3, 3) matrices that take the corners of convex quadrilaterals, (N, 4, 2), to four others."""
+    """(N, 3, 3) matrices that take the corners of rectangles, (N, 4, 2), to those of convex quadrilaterals.
+
+    One corner of each rectangle is the origin. The matrices' third component is positive within them.
+    """
     x, y = start[..., 0], start[..., 1]
     one, zero = np.ones_like(x), np.zeros_like(x)
     rows = [

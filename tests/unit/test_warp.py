@@ -120,6 +120,18 @@ def test_a_corner_that_passes_the_diagonal_changes_nothing():
     np.testing.assert_array_equal(RandomPerspective(0.9, 1.0).matrix(size, u)[0], np.eye(3))
 
 
+def test_any_convex_quadrilateral_is_seen_whole():
+    n, size = 20_000, 16
+    u = np.random.default_rng(0).random((n, 9))
+    matrix = RandomPerspective(1.0, 1.0).matrix(np.full((2, n), size), u)
+    moved = np.linalg.inv(matrix) @ np.array([(0, 0, 1), (15, 0, 1), (15, 15, 1), (0, 15, 1)]).T
+    back = matrix @ (moved / moved[:, 2:])
+    # In front of the horizon, though the output's own corner may lie on it or behind.
+    assert (back[:, 2] > 0).all()
+    assert (matrix[:, 2, 2] < 0).any()
+    assert np.abs(back[:, :2] / back[:, 2:] - [[[0, 15, 15, 0], [0, 0, 15, 15]]]).max() < 1e-6
+
+
 def test_laws():
     n = 20_000
     u = draw([KEEP, RandomRotation(40)], n).warp.matrix
@@ -181,7 +193,7 @@ def test_pillow_agrees_inside(transform, seed):
 def test_pillow_agrees_on_perspective():
     matrix = draw([KEEP, RandomPerspective(0.4, 1.0)]).warp.matrix[0]
     ours = resample(PIXELS, matrix, (HEIGHT, WIDTH), BLACK).astype(int)
-    data = matrix.ravel()[:8].tolist()
+    data = (matrix / matrix[2, 2]).ravel()[:8].tolist()
     theirs = Image.fromarray(PIXELS).transform((WIDTH, HEIGHT), Image.Transform.PERSPECTIVE, data, 2)
     x, y, w = np.einsum("ij,jhw->ihw", matrix, np.stack((COLUMNS + 0.5, ROWS + 0.5, np.ones_like(ROWS))))
     inside = (x / w > 2) & (x / w < WIDTH - 2) & (y / w > 2) & (y / w < HEIGHT - 2)
