@@ -16,6 +16,7 @@ from stoker.pipeline import adapters, devices
 from stoker.pipeline.batch import ColumnSpec, batch_type
 from stoker.pipeline.loader import Loader
 from stoker.pipeline.ranks import find_ranks
+from stoker.pipeline.staging import make_staging
 from stoker.pipeline.state import State
 from stoker.pipeline.text_columns import column_names, default_batchify, probe
 from stoker.pipeline.text_plan import LastBatch, TextPlanner, TextRules, TextSchedule, TooLong
@@ -44,7 +45,8 @@ class TextLoader(Loader):
     epoch and step alone.
 
     Args:
-        dataset: A dataset of text (see :func:`stoker.convert_text`), or the path of one.
+        dataset: A dataset of text (see :func:`stoker.convert_text`), or the path of one; with ``cache``, its
+            URL.
         batch_size: Samples a batch on this rank; packed rows with ``pack``.
         max_tokens: Tokens a batch on this rank, padding included, instead of ``batch_size``.
         buckets: Number of padded lengths, whose boundaries are then the best there are; or the
@@ -77,6 +79,9 @@ class TextLoader(Loader):
             ``columns`` can name: called with a ``Ragged`` (``Packed`` for packed rows; a dict of
             ``Ragged`` by field for several fields) and the padded length, it returns a dict of arrays.
         verify: Compare every payload with its checksum.
+        cache: Folder on a local disk for what is fetched of a dataset at a URL, see
+            :class:`stoker.ImageLoader`.
+        cache_size: Bytes that it may have about.
 
     Raises:
         ConfigError: An argument cannot be meant as given.
@@ -108,9 +113,12 @@ class TextLoader(Loader):
         prefetch: int = 3,
         batchify: Batchify | None = None,
         verify: bool = True,
+        cache: str | os.PathLike[str] | None = None,
+        cache_size: str | int | None = None,
     ) -> None:
         self._ranks = find_ranks(rank, world_size)
-        opened = _open(dataset)
+        self._staging = make_staging(dataset, cache, cache_size)
+        opened = _open(self._staging.dataset if self._staging else dataset)
         rules = TextRules(
             batch_size=batch_size,
             max_tokens=max_tokens,
@@ -239,9 +247,18 @@ class TextLoader(Loader):
 
     def _stage(self, schedule: TextSchedule, epoch: int) -> TextStage:
         packing = self._recipe.planner.packing(epoch)
-        return TextStage(self._recipe, schedule, packing, adapter=self._adapter, clock=self._clock)
+        return TextStage(
+            self._recipe,
+            schedule,
+            packing,
+            adapter=self._adapter,
+            clock=self._clock,
+            staging=self._staging,
+        )
 
     def _release(self) -> None:
+        if self._staging:
+            self._staging.close()
         self._recipe.reader.close()
 
 

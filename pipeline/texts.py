@@ -12,7 +12,7 @@ from stoker.errors import ConfigError
 from stoker.pipeline.batch import Finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     import numpy as np
     import numpy.typing as npt
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stoker.bucketing import Batch, Batchify, PackingPlan, Ragged
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.adapters import Adapter
+    from stoker.pipeline.staging import Staging
     from stoker.pipeline.stats import Clock
     from stoker.pipeline.text_plan import Pieces, TextPlanner, TextSchedule
     from stoker.pipeline.tokens import TokenReader
@@ -96,6 +97,7 @@ class TextStage:
         *,
         adapter: Adapter,
         clock: Clock,
+        staging: Staging | None = None,
     ) -> None:
         self._recipe = recipe
         self._schedule = schedule
@@ -104,6 +106,7 @@ class TextStage:
         self._clock = clock
         self._next = 0
         self._under_way: deque[_Planned] = deque()
+        self._staged = staging.begin(_rows(recipe, schedule, packing)) if staging else None
 
     def start(self) -> bool:
         """Decide the next batch and have its bytes read ahead."""
@@ -112,10 +115,16 @@ class TextStage:
         began = perf_counter()
         batch, mask = self._schedule.batch(self._next)
         pieces = self._recipe.planner.pieces(batch.rows, self._packing)
+        fetching = 0.0
+        if self._staged:
+            asked = perf_counter()
+            self._staged.wait()
+            fetching = perf_counter() - asked
         self._recipe.reader.will_need(pieces.positions)
         self._under_way.append(_Planned(batch, mask, pieces))
         self._next += 1
-        self._clock.planning += perf_counter() - began
+        self._clock.fetching += fetching
+        self._clock.planning += perf_counter() - began - fetching
         return True
 
     def finish(self) -> Finished:
@@ -124,6 +133,8 @@ class TextStage:
         began = perf_counter()
         reader = self._recipe.reader
         sequences = reader.read(planned.pieces)
+        if self._staged:
+            self._staged.release()
         shape = planned.batch.shape
         arrays = assemble(self._recipe.batchify, reader.fields, sequences, planned.pieces, shape)
         made = perf_counter()
@@ -145,3 +156,11 @@ class TextStage:
             value = self._recipe.dataset.column(name)[planned.batch.rows]
         # A length such as max_seqlen is an argument of a kernel, not an array.
         return value if isinstance(value, int) else self._adapter.column(value)
+
+
+def _rows(
+    recipe: TextRecipe, schedule: TextSchedule, packing: PackingPlan | None
+) -> Iterator[npt.NDArray[np.int64]]:
+    """What each batch reads; a dataset that is fetched is whole, so its positions are rows of its index."""
+    for step in range(len(schedule)):
+        yield recipe.planner.pieces(schedule.batch(step)[0].rows, packing).positions
