@@ -1,4 +1,4 @@
-"""Orders whose draws are not each sample once: by weight, and in equal shares of classes."""
+"""Orders whose draws are not each sample once: by weight, and in shares of classes or datasets."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.pipeline.order import Order
+
     Int64 = npt.NDArray[np.int64]
     Float64 = npt.NDArray[np.float64]
 
-__all__ = ["Balanced", "WeightedDraws", "WeightedShuffle"]
+__all__ = ["Balanced", "MixedOrder", "WeightedDraws", "WeightedShuffle"]
+
+_CHUNK = 1 << 14  # numbers that stay in the cache while a formula works on them
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +90,10 @@ class WeightedShuffle(_Draws):
 
     def _order(self, epoch: int) -> Int64:
         candidates = np.flatnonzero(self.column)
-        turns = -_log(1.0 - uniform((self.seed, epoch), candidates)) / self.column[candidates]
+        turns = np.empty(len(candidates))
+        for first in range(0, len(candidates), _CHUNK):
+            rows = candidates[first : first + _CHUNK]
+            turns[first : first + _CHUNK] = -_log(1.0 - uniform((self.seed, epoch), rows)) / self.column[rows]
         return candidates[np.argsort(turns, kind="stable")[: self.n]]
 
 
@@ -112,6 +119,39 @@ class Balanced(_Draws):
         starts = np.cumsum(sizes) - sizes
         member = starts[group] + permute(place, sizes[group], hash_words((self.seed,), group, lap))
         rows: Int64 = self._members[member]
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class MixedOrder:
+    """Rounds of several orders, each as often as its share says.
+
+    Attributes:
+        shares: Of each order in an epoch.
+        rounds: The order of each dataset's rows in every round.
+    """
+
+    shares: Shares = field(repr=False)
+    rounds: tuple[Order, ...]
+    quotas: tuple[int, ...] = field(init=False)
+    distinct = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "quotas", tuple(self.shares.quotas.tolist()))
+
+    @property
+    def n(self) -> int:
+        """Draws in an epoch."""
+        return self.shares.n
+
+    def rows(self, epoch: int, positions: Int64) -> Int64:
+        """Positions in the mixture at ``positions`` of ``epoch``, (N,) int64."""
+        group, lap, place = self.shares.turns(epoch, positions)
+        starts = np.cumsum(self.shares.sizes) - self.shares.sizes
+        rows = np.empty_like(positions)
+        for d, number in np.unique(np.stack([group, lap]), axis=1).T.tolist():
+            here = np.flatnonzero((group == d) & (lap == number))
+            rows[here] = starts[d] + self.rounds[d].rows(number, place[here])
         return rows
 
 

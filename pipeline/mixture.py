@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ from stoker.formats import dataset as datasets
 from stoker.formats.annotations import Annotations
 from stoker.formats.ragged import Ragged
 from stoker.formats.samples import Samples
-from stoker.pipeline.order import BlockShuffle, Order, make_order
+from stoker.pipeline.draws import MixedOrder
+from stoker.pipeline.order import BlockShuffle, make_order
 from stoker.pipeline.shares import Shares, allot
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["MixedOrder", "Mixture", "mix"]
+__all__ = ["Mixture", "mix"]
 
 
 def mix(
@@ -289,36 +290,3 @@ def _joined(values: Sequence[Any]) -> Any:
         common = set.intersection(*map(set, values))
         return {name: np.concatenate([value[name] for value in values]) for name in sorted(common)}
     return np.concatenate(values)
-
-
-@dataclass(frozen=True, eq=False)
-class MixedOrder:
-    """Rounds of several orders, each as often as its share says.
-
-    Attributes:
-        shares: Of each order in an epoch.
-        rounds: The order of each dataset's rows in every round.
-    """
-
-    shares: Shares = field(repr=False)
-    rounds: tuple[Order, ...]
-    quotas: tuple[int, ...] = field(init=False)
-    distinct = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "quotas", tuple(self.shares.quotas.tolist()))
-
-    @property
-    def n(self) -> int:
-        """Draws in an epoch."""
-        return self.shares.n
-
-    def rows(self, epoch: int, positions: Int64) -> Int64:
-        """Positions in the mixture at ``positions`` of ``epoch``, (N,) int64."""
-        group, lap, place = self.shares.turns(epoch, positions)
-        starts = np.cumsum(self.shares.sizes) - self.shares.sizes
-        rows = np.empty_like(positions)
-        for d, number in np.unique(np.stack([group, lap]), axis=1).T.tolist():
-            here = np.flatnonzero((group == d) & (lap == number))
-            rows[here] = starts[d] + self.rounds[d].rows(number, place[here])
-        return rows

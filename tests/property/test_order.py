@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.pipeline.draws import Balanced, WeightedDraws, WeightedShuffle
-from stoker.pipeline.mixture import MixedOrder
+from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Repeat, Schedule, Sequential, Stream
 from stoker.pipeline.permutation import Permutation, permute
 from stoker.pipeline.shares import Shares, allot

@@ -20,8 +20,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.pipeline import permutation
-from stoker.pipeline.draws import Balanced, WeightedDraws, WeightedShuffle
-from stoker.pipeline.mixture import MixedOrder
+from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order import (
     BlockShuffle,
     FullShuffle,
