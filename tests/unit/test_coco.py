@@ -221,6 +221,26 @@ def test_boxes_are_cut_off_at_the_edges(folder: Path) -> None:
     assert convert(folder, content).annotations([0]).boxes.tolist() == [[0, 1.5, 30, 5.5]]
 
 
+def test_run_lengths_fill_their_image_even_if_nobody_says_its_size(folder: Path) -> None:
+    content = document()
+    for image in content["images"]:
+        del image["height"], image["width"]
+    content["annotations"][2]["segmentation"] = {"size": [4, 3], "counts": "444"}
+    dataset = convert(folder, content)
+    assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
+    assert dataset.manifest.skipped == {"run lengths of another size than the image": 1}
+
+
+def test_polygons_belong_to_their_object(folder: Path) -> None:
+    content = document()
+    things = content["annotations"]
+    things[0]["segmentation"] = [[1, 1, 2, 1, 2, 2], [3, 3, 4, 3, 4, 4]]
+    things.append({**things[0], "id": 500, "segmentation": [[5, 5, 6, 5, 6, 6]]})
+    polygons = convert(folder, content).annotations([1]).polygons
+    assert polygons is not None
+    assert [[int(part[0, 0]) for part in some] for some in polygons] == [[1, 3], [], [5]]
+
+
 def test_images_that_are_not_as_they_should_be(folder: Path) -> None:
     content = document()
     content["images"] += [

@@ -16,6 +16,7 @@ from stoker.formats.image_objects import encode_mask
 from stoker.formats.intake import SkippedError
 from stoker.formats.placement import place
 from stoker.formats.sources import list_source
+from stoker.formats.verify_annotations import mask_problem
 
 H, W = 24, 36
 
@@ -121,6 +122,22 @@ def test_folders_need_not_be_nested_alike(root: Path) -> None:
     for path in list((root / "masks").rglob("*.png")):
         path.rename(root / "masks" / path.name)
     assert len(convert(root)) == 4
+
+
+def test_a_name_that_is_there_twice_says_nothing(root: Path) -> None:
+    (root / "images" / "a" / "0.jpg").rename(root / "images" / "0.jpg")
+    (root / "masks" / "b" / "0.png").write_bytes((root / "masks" / "a" / "0.png").read_bytes())
+    dataset = convert(root)
+    assert dataset.manifest.skipped == {"image without a mask": 1}
+    assert "0.jpg" not in dataset.keys(range(3))
+
+
+def test_an_intact_mask_may_yet_be_none() -> None:
+    good = png(Image.fromarray(values()))
+    assert mask_problem(good, (H, W)) is None
+    assert "is 36 x 24 where the image is 36 x 25" in str(mask_problem(good, (H + 1, W)))
+    assert "not decodable" in str(mask_problem(good[:60], (H, W)))
+    assert "more than one channel" in str(mask_problem(png(Image.new("RGB", (W, H))), (H, W)))
 
 
 @pytest.mark.parametrize(
