@@ -13,14 +13,33 @@ from stoker.augment import (
     RandomErasing,
     RandomResizedCrop,
     RandomRotation,
+    Transform,
     compile_image,
     reference,
 )
+from stoker.augment.steps import Step
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import numpy.typing as npt
+
+    from stoker.augment.frame import Frame
+
+
+class Solid(Step):
+    """A step of one's own, which no other engine knows."""
+
+    def apply(self, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+        return np.full_like(pixels, i)
+
+
+class MakeSolid(Transform):
+    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+        frame.add_steps(Solid(np.ones(len(u), np.bool_)))
+
 
 ROTATED = [RandomResizedCrop(24), RandomRotation(30), RandomErasing(0.5)]
 
@@ -42,8 +61,11 @@ def test_a_batch_is_the_reference_sample_by_sample(thumbnails: Path, dtype: Any)
 
 
 def test_auto_falls_back_to_it_for_what_the_native_engine_does_not_execute(thumbnails: Path) -> None:
-    with stoker.ImageLoader(thumbnails, batch_size=8, transforms=ROTATED) as loader:
+    own = [RandomResizedCrop(24), MakeSolid()]
+    with stoker.ImageLoader(thumbnails, batch_size=8, transforms=own) as loader:
         assert loader.engine == "reference"
+        images = next(iter(loader)).image
+        assert (images == np.arange(8).reshape(8, 1, 1, 1)).all()
     with stoker.ImageLoader(
         thumbnails, batch_size=8, transforms=[RandomResizedCrop(24), Normalize()]
     ) as loader:
@@ -54,8 +76,9 @@ def test_auto_falls_back_to_it_for_what_the_native_engine_does_not_execute(thumb
 def test_another_engine_says_what_it_does_not_execute(thumbnails: Path, engine: str) -> None:
     if engine == "dali":
         pytest.importorskip("nvidia.dali")
-    with pytest.raises(ConfigError, match="erase, warp"):
-        stoker.ImageLoader(thumbnails, batch_size=8, transforms=ROTATED, engine=engine)
+    transforms = [RandomResizedCrop(24), MakeSolid()]
+    with pytest.raises(ConfigError, match="does not execute what the transforms need: Solid"):
+        stoker.ImageLoader(thumbnails, batch_size=8, transforms=transforms, engine=engine)
 
 
 def test_a_wrong_checksum_is_named(pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> None:
