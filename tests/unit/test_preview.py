@@ -102,6 +102,19 @@ def test_pictures_are_those_that_a_loader_gives(thumbnails):
         np.testing.assert_allclose(picture.pixels, expected.clip(0, 255), atol=0.51)
 
 
+def test_marks_are_those_that_a_loader_gives(coco):
+    transforms = [RandomIoUCrop(), RandomHorizontalFlip(), Resize((64, 64)), Mosaic()]
+    pictures = draw_pictures(scene_of(coco, range(6)), transforms, 4, 0)
+    columns = ("boxes", "box_labels", "keypoints", "masks")
+    with stoker.ImageLoader(coco, batch_size=6, transforms=transforms, seed=4, columns=columns) as loader:
+        batch = next(iter(loader))
+    for i, picture in enumerate(pictures):
+        np.testing.assert_allclose(picture.marks.boxes, batch.boxes[i], atol=1e-4)
+        np.testing.assert_array_equal(picture.marks.labels, batch.box_labels[i])
+        np.testing.assert_allclose(picture.marks.keypoints, batch.keypoints[i], atol=1e-4)
+        np.testing.assert_array_equal(picture.marks.masks, batch.masks[i])
+
+
 def test_originals_say_class_key_and_size(thumbnails):
     picture = original_pictures(scene_of(thumbnails, [3]))[0]
     assert picture.caption[:2] == ("class 3", "k3")
