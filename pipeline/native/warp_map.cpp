@@ -77,7 +77,7 @@ Reach WarpMap::reach(int height, int width) const {
         reach.bottom = std::max(reach.bottom, place.y + place.support_y);
         reach.support = std::min(reach.support, std::min(place.support_x, place.support_y));
     };
-    // The corners of an affine map are its extremes.
+    // The corners of an affine map are its extremes, and its support is the same everywhere.
     const int step_y = affine() ? std::max(1, height - 1) : 1, step_x = affine() ? std::max(1, width - 1) : 1;
     for (int row = 0; row < height; row += step_y)
         for (int column = 0; column < width; column += step_x) add(column, row);

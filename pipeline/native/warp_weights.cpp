@@ -16,6 +16,12 @@ double half_sum(double distance, double support) {
     return n - (n * distance + n * (n - 1) / 2) / support;
 }
 
+// Rounded down; std::floor is a call on the oldest x86-64.
+int whole(double value) {
+    const int truncated = static_cast<int>(value);
+    return truncated - (value < truncated);
+}
+
 }  // namespace
 
 void PhaseTable::set(double support) {
@@ -44,10 +50,10 @@ void SpotWeights::begin(int size) {
 }
 
 void SpotWeights::add(double center, double support) {
-    const double first = std::floor(center - support + 0.5), end = std::ceil(center + support - 0.5);
-    Spot spot{center, support, 0, 0, first < -1};
-    spot.first = static_cast<int>(std::clamp(first, -1.0, static_cast<double>(size_)));
-    spot.end = static_cast<int>(std::clamp(end, spot.first + 1.0, size_ + 1.0));
+    const double first = center - support + 0.5, end = center + support - 0.5;
+    Spot spot{center, support, 0, 0, first < -1, end > size_ + 1};
+    spot.first = whole(std::clamp(first, -1.0, static_cast<double>(size_)));
+    spot.end = -whole(-std::clamp(end, spot.first + 1.0, size_ + 1.0));
     const int used = spot.end - spot.first;
     taps_ = std::max(taps_, used + (used & 1));
     spots_.push_back(spot);
@@ -68,15 +74,17 @@ void SpotWeights::finish() {
 void SpotWeights::weigh(const Spot& spot, std::int16_t* weights) {
     const int used = spot.end - spot.first;
     heights_.resize(static_cast<std::size_t>(used));
-    double seen = 0;
-    for (int t = 0; t < used; ++t) {
-        const double distance = std::abs(spot.first + t + 0.5 - spot.center);
-        seen += heights_[static_cast<std::size_t>(t)] = std::max(0.0, 1 - distance / spot.support);
+    const double offset = spot.first + 0.5 - spot.center, slope = 1 / spot.support;
+    double total = 0;
+    for (int t = 0; t < used; ++t)
+        total += heights_[static_cast<std::size_t>(t)] = std::max(0.0, 1 - std::abs(offset + t) * slope);
+    if (spot.clipped_before || spot.clipped_after) {
+        const double below = spot.center - 0.5 - std::floor(spot.center - 0.5);
+        const double all = half_sum(below, spot.support) + half_sum(1 - below, spot.support);
+        heights_[spot.clipped_before ? 0 : heights_.size() - 1] += std::max(0.0, all - total);
+        total = std::max(all, total);
     }
-    const double below = spot.center - 0.5 - std::floor(spot.center - 0.5);
-    const double total = half_sum(below, spot.support) + half_sum(1 - below, spot.support);
-    if (seen < total) heights_[spot.clipped_before ? 0 : heights_.size() - 1] += total - seen;
-    const double factor = (1 << kWeightBits) / std::max(seen, total);
+    const double factor = (1 << kWeightBits) / total;
     double sum = 0.5;
     int before = 0;
     for (int t = 0; t < used; ++t) {

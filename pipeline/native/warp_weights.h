@@ -44,7 +44,7 @@ class SpotWeights {
     struct Spot {
         double center, support;
         int first, end;
-        bool clipped_before;
+        bool clipped_before, clipped_after;
     };
     void weigh(const Spot& spot, std::int16_t* weights);
 
