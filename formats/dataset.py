@@ -197,7 +197,9 @@ class Dataset:
     @property
     def is_distinct(self) -> bool:
         """Whether no sample was selected twice."""
-        return self._rows is None or len(np.unique(self._rows)) == len(self._rows)
+        rows = self._rows
+        # What a mask or a condition selects ascends, and need not be sorted to see it.
+        return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
 
     def column(self, name: str) -> npt.NDArray[Any]:
         """(N,) values of an index column of numbers."""

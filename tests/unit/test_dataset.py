@@ -214,3 +214,16 @@ def test_a_dataset_of_images_has_their_sizes(make_dataset: Make, republish: Call
     republish(folder, "tfrecord", dataset.manifest.shards)
     with pytest.raises(StaleIndexError, match="lacks the columns"):
         stoker.open(folder)
+
+
+def test_whether_a_sample_was_selected_twice(make_dataset: Callable[..., Path]) -> None:
+    dataset = stoker.open(make_dataset())
+    assert dataset.is_distinct
+    for which, distinct in (
+        ([], True),
+        ([1, 2, 4], True),
+        ([4, 1, 2], True),
+        ([1, 1], False),
+        ([1, 4, 1], False),
+    ):
+        assert dataset.select(which).is_distinct == distinct
