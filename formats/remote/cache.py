@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from stoker.errors import LockedError
+from stoker.errors import CorruptRecordError, LockedError
 from stoker.formats.dataset import Dataset, open_index
 from stoker.formats.manifest import INDEX_NAME
 from stoker.formats.publish import folder_lock, os_errors, remove
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.errors import SampleError
     from stoker.formats.remote.dataset import RemoteDataset
 
     Int64 = npt.NDArray[np.int64]
@@ -74,6 +75,22 @@ class CachedDataset(Dataset):
             StorageError: They cannot be read; names URL and shard.
         """
         return self.remote.store.read_range(self.remote.shards[shard].name, start, stop)
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        kind: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """See :meth:`Dataset.error`; the path is the URL of the shard."""
+        error = super().error(position, message, kind, hint)
+        names = {file.shard: file.name for file in self.remote.shards}
+        store = self.remote.store
+        path = store.at(names[error.shard]) if error.shard in names else store.url
+        return kind(
+            message, path=path, shard=error.shard, record=error.record, key=error.key, hint=error.hint
+        )
 
     def ranges(self, rows: Int64) -> Ranges:
         """Where payloads, and masks if there are any, of some rows lie; what an index forges is left out.

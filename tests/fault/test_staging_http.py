@@ -143,7 +143,7 @@ def test_a_sample_that_is_damaged_there(source: Path, tmp_path: Path, serve: Cal
         pytest.raises(CorruptRecordError, match="checksum") as caught,
     ):
         epoch(remote)
-    assert caught.value.shard == SHARD
+    assert (caught.value.shard, caught.value.path) == (SHARD, f"{server.url}/{SHARD}")
     with loader(server.url, cache=tmp_path / "b", on_error="skip") as remote:
         rows = [row for batch, _ in epoch(remote) for row in batch]
         assert 0 < remote.stats().skipped < 156
