@@ -1,6 +1,8 @@
 """Trains two epochs with DistributedDataParallel; run by torchrun from test_ranks_torch.py.
 
-torchrun --nproc-per-node N ddp.py SHARDS GLOBAL_BATCH RESULT
+With "save" it leaves a checkpoint of its third step, with "load" it begins from such a one.
+
+torchrun --nproc-per-node N ddp.py SHARDS GLOBAL_BATCH RESULT [save|load CHECKPOINT]
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 
-shards, batch_size, result = sys.argv[1:]
+shards, batch_size, result, *checkpoint = sys.argv[1:]
 torch.set_num_threads(1)
 torch.manual_seed(0)
 init("gloo")
@@ -38,7 +40,23 @@ network = nn.Sequential(
 model = DistributedDataParallel(network)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 losses, steps = [], []
-for _ in range(2):
+
+
+def at_checkpoint(verb: str, folder: str) -> None:
+    from torch.distributed import checkpoint
+    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+
+    weights, moments = get_state_dict(model, optimizer)
+    getattr(checkpoint, verb)(
+        {"model": weights, "optimizer": moments, "loader": loader}, checkpoint_id=folder
+    )
+    if verb == "load":
+        set_state_dict(model, optimizer, model_state_dict=weights, optim_state_dict=moments)
+
+
+if "load" in checkpoint:
+    at_checkpoint(*checkpoint)
+while loader.state_dict()["epoch"] < 2:
     for images, labels, rows in loader:
         loss = nn.functional.cross_entropy(model(images), labels)
         optimizer.zero_grad()
@@ -50,6 +68,8 @@ for _ in range(2):
         all_gather_object(of_all, rows.tolist())
         losses.append(mean.item())
         steps.append(of_all)
+        if "save" in checkpoint and len(steps) == 3:
+            at_checkpoint(*checkpoint)
 if get_rank() == 0:
     Path(result).write_text(json.dumps({"losses": losses, "steps": steps}))
 destroy_process_group()
