@@ -12,10 +12,10 @@ pytest.importorskip("nvidia.dali")
 from stoker.augment import CenterCrop, RandomVerticalFlip, Resize, compile_image, reference
 from stoker.errors import ConfigError, EngineError
 from stoker.formats import dataset as datasets
-from stoker.pipeline.engines import dali
 from stoker.pipeline.engines.base import Output, Status, Work
 from stoker.pipeline.engines.dali import DaliEngine
-from stoker.pipeline.engines.dali_feed import Graph
+from stoker.pipeline.engines.dali import engine as dali
+from stoker.pipeline.engines.dali.feed import Graph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,7 +12,7 @@ from PIL import Image
 from stoker.formats import dataset as datasets
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Status
-from stoker.pipeline.engines.payloads import BLACK_PIXEL, PayloadReader, Payloads
+from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, PayloadReader, Payloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.pipeline.engines.dali_feed import Graph, as_mean
-from stoker.pipeline.engines.dali_steps import add_step, mixed
+from stoker.pipeline.engines.dali.feed import Graph, as_mean
+from stoker.pipeline.engines.dali.steps import add_step, mixed
 
 if TYPE_CHECKING:
     from stoker.pipeline.engines.base import Output

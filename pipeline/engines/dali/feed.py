@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.pipeline.engines.base import Status
-from stoker.pipeline.engines.dali_steps import inputs_of, signature
-from stoker.pipeline.engines.payloads import BLACK_PIXEL, Payloads
+from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, Payloads
+from stoker.pipeline.engines.dali.steps import inputs_of, signature
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params import ImageParams
-    from stoker.pipeline.engines.dali_steps import Signature
+    from stoker.pipeline.engines.dali.steps import Signature
 
 __all__ = ["Batch", "Graph", "as_mean"]
 

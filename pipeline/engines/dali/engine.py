@@ -18,10 +18,10 @@ import numpy as np
 
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
 from stoker.pipeline.engines.base import Output, Result, Status, Work
-from stoker.pipeline.engines.dali_feed import Batch, Graph
-from stoker.pipeline.engines.dali_graph import build
-from stoker.pipeline.engines.dali_steps import STEPS
-from stoker.pipeline.engines.payloads import PayloadReader
+from stoker.pipeline.engines.dali.feed import Batch, Graph
+from stoker.pipeline.engines.dali.graph import build
+from stoker.pipeline.engines.dali.payloads import PayloadReader
+from stoker.pipeline.engines.dali.steps import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
