@@ -2,6 +2,8 @@
 VENV ?= .venv
 PY := $(VENV)/bin/python
 NATIVE := $(wildcard pipeline/native/*.cpp pipeline/native/*.h)
+# A folder's time changes when a module comes or goes, of which the editable install keeps a list.
+FOLDERS := $(shell find formats augment bucketing pipeline benchmarks -type d -not -name __pycache__)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test lint types sanitize fuzz bench figures clean
@@ -9,7 +11,7 @@ NATIVE := $(wildcard pipeline/native/*.cpp pipeline/native/*.h)
 help:           ## Say what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-$(VENV)/.ready: pyproject.toml CMakeLists.txt tools/setup.sh $(NATIVE)
+$(VENV)/.ready: pyproject.toml CMakeLists.txt tools/setup.sh $(NATIVE) $(FOLDERS)
 	@tools/setup.sh $(VENV)
 	@touch $@
 
