@@ -94,7 +94,7 @@ class Tracker:
         self._lock = threading.Lock()
         self._total = len(plan.listing)
         self._done = sum(len(rows) for rows in finished)
-        self._bytes = sum(int(plan.listing.sizes[rows].sum()) for rows in finished)
+        self._bytes = sum(int(plan.listing.bytes[rows].sum()) for rows in finished)
         self._report = report
         self.converted = 0
 

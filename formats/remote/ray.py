@@ -55,7 +55,7 @@ class RayRunner:
                     for reference in done:
                         rows = plan.shards[running.pop(reference)].rows
                         _result(ray, reference)
-                        tracker.add(len(rows), int(plan.listing.sizes[rows].sum()))
+                        tracker.add(len(rows), int(plan.listing.bytes[rows].sum()))
                     tracker.show("converting")
             finally:
                 for reference in running:

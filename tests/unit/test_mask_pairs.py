@@ -1,5 +1,6 @@
 """Images with masks of classes become shards."""
 
+import contextlib
 import io
 import json
 import os
@@ -12,6 +13,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
+from stoker.formats.conversion_state import ConversionState
 from stoker.formats.image_objects import encode_mask
 from stoker.formats.intake import SkippedError
 from stoker.formats.placement import place
@@ -58,6 +60,23 @@ def root(tmp_path: Path) -> Path:
 def convert(root: Path, name: str = "out", **options: Any) -> stoker.Dataset:
     stoker.convert(root / "images", root / name, masks=root / "masks", **options)
     return stoker.open(root / name)
+
+
+def test_progress_counts_the_masks_bytes_too_also_of_what_was_there_already(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = sum(file.stat().st_size for kind in ("images", "masks") for file in root.glob(f"{kind}/*/*"))
+    publish = ConversionState.publish
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for replacement in (killed, publish):
+        monkeypatch.setattr(ConversionState, "publish", replacement)
+        seen: list[tuple[int, int, int, str]] = []
+        with contextlib.suppress(KeyboardInterrupt):
+            convert(root, shards=2, progress=lambda *state: seen.append(state))  # noqa: B023 - called at once
+        assert seen[-1] == (4, 4, expected, "publishing")
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
