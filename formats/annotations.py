@@ -1,9 +1,8 @@
-"""Objects of images, and masks: what a dataset holds beside one label a sample.
+"""Objects of images, in memory: the objects of some samples, one after the other.
 
-In the index they are lists, one a sample; :data:`OBJECT_COLUMNS` has their names and types. In memory
-they are :class:`Annotations`: the objects of some samples, one after the other. Coordinates are (x, y) in
-pixels of the image after its EXIF orientation has been applied, the edges of pixels being integers: the
-centre of the first pixel is (0.5, 0.5).
+Coordinates are (x, y) in pixels of the image after its EXIF orientation has been applied, the edges of pixels
+being integers: the centre of the first pixel is (0.5, 0.5). In the index objects are lists, see
+:mod:`stoker.formats.annotation_columns`.
 """
 
 from __future__ import annotations
@@ -14,54 +13,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-
-from stoker.formats.ragged import Ragged
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
 
-__all__ = [
-    "MASK_COLUMNS",
-    "OBJECT_COLUMNS",
-    "AnnotationInfo",
-    "Annotations",
-    "from_columns",
-    "is_object_column",
-    "tasks_of",
-    "to_columns",
-]
-
-OBJECT_COLUMNS: dict[str, pa.DataType] = {
-    "object_boxes": pa.large_list(pa.float32()),
-    "object_labels": pa.large_list(pa.int64()),
-    "object_crowd": pa.large_list(pa.uint8()),
-    "object_area": pa.large_list(pa.float32()),
-    "object_id": pa.large_list(pa.int64()),
-    "object_keypoints": pa.large_list(pa.float32()),
-    "object_polygons": pa.large_list(pa.float32()),
-    "object_polygon_sizes": pa.large_list(pa.int32()),
-    "object_polygon_owner": pa.large_list(pa.int32()),
-    "object_runs": pa.large_list(pa.uint32()),
-    "object_run_counts": pa.large_list(pa.int32()),
-}
-"""Index columns of objects, of which a sample has M: boxes 4M numbers (left, top, right, bottom),
-labels, crowd, area and id M each, keypoints 3KM (x, y, visibility), polygons x and y of all vertices of
-all polygons, polygon_sizes the vertices of each polygon, polygon_owner the object of each polygon, runs
-the run lengths of all objects, run_counts how many of them each object has, M."""
-
-MASK_COLUMNS: dict[str, pa.DataType] = {
-    "mask_offset": pa.int64(),
-    "mask_length": pa.int64(),
-    "mask_crc": pa.uint32(),
-}
-"""Index columns of semantic segmentation: where in the sample's shard its mask, a PNG, lies."""
-
-_PREFIX = "object_"
+__all__ = ["AnnotationInfo", "Annotations"]
 
 
 @dataclass(frozen=True)
@@ -149,168 +107,3 @@ def _taken(value: Any, at: npt.NDArray[np.int64]) -> Any:
     if isinstance(value, Mapping):
         return {name: array[at] for name, array in value.items()}
     return None if value is None else value[at]
-
-
-def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
-    """What an index with these columns, name and type, can teach: see :attr:`Dataset.tasks`."""
-    needs = {
-        "boxes": "object_boxes",
-        "keypoints": "object_keypoints",
-        "segmentation": "mask_offset",
-    }
-    tasks = {task for task, column in needs.items() if column in columns}
-    if columns.keys() & {"object_polygons", "object_runs"}:
-        tasks.add("instances")
-    if "label" in columns:
-        tasks.add("label" if columns["label"] == "int64" else "labels")
-    return frozenset(tasks)
-
-
-def is_object_column(name: str, kind: str) -> bool:
-    """Whether an index column, by its name and type, is one of objects."""
-    return name.startswith(_PREFIX) and kind.startswith("large_list")
-
-
-def from_columns(columns: Mapping[str, Ragged], samples: int, keypoints: int) -> Annotations:
-    """Make :class:`Annotations` of index columns.
-
-    Args:
-        columns: Columns of objects, one list a sample. Without boxes there are no objects. Where there
-            is no area that of the box is taken, where there is no id the number in the sample, from 0.
-        samples: N.
-        keypoints: K.
-
-    Raises:
-        ValueError: The columns contradict each other.
-    """
-    if "object_boxes" not in columns:
-        return _none()
-    labels = columns["object_labels"]
-    counts = labels.counts
-    m = len(labels.values)
-    boxes = _of_each(columns, "object_boxes", 4 * counts).reshape(-1, 4)
-    owner = np.repeat(np.arange(samples), counts)
-    made: dict[str, Any] = {
-        "owner": owner,
-        "boxes": boxes,
-        "labels": labels.values,
-        "crowd": np.zeros(m, bool),
-        "area": np.prod(boxes[:, 2:] - boxes[:, :2], axis=1),
-        "id": np.arange(m) - labels.starts[owner],
-    }
-    for name in ("crowd", "area", "id"):
-        if _PREFIX + name in columns:
-            made[name] = _of_each(columns, _PREFIX + name, counts).astype(made[name].dtype, copy=False)
-    if "object_keypoints" in columns:
-        points = _of_each(columns, "object_keypoints", 3 * keypoints * counts)
-        made["keypoints"] = points.reshape(m, keypoints, 3)
-    if "object_polygons" in columns:
-        made["polygons"] = _polygons(columns, labels)
-    if "object_runs" in columns:
-        made["runs"] = _runs(columns, labels)
-    extra = columns.keys() - OBJECT_COLUMNS.keys()
-    made["extra"] = {name.removeprefix(_PREFIX): _of_each(columns, name, counts) for name in sorted(extra)}
-    return Annotations(**made)
-
-
-def _none() -> Annotations:
-    numbers = np.zeros(0, np.int64)
-    floats = np.zeros(0, np.float32)
-    return Annotations(numbers, floats.reshape(0, 4), numbers, numbers.astype(bool), floats, numbers)
-
-
-def _of_each(columns: Mapping[str, Ragged], name: str, counts: npt.NDArray[np.int64]) -> Array:
-    """Values of a column of which each sample must have ``counts``."""
-    if not np.array_equal(columns[name].counts, counts):
-        raise ValueError(f"{name} has another number of values than there are objects")
-    return columns[name].values
-
-
-def _polygons(columns: Mapping[str, Ragged], labels: Ragged) -> list[list[npt.NDArray[np.float32]]]:
-    points, sizes = columns["object_polygons"], columns["object_polygon_sizes"]
-    owner = _of_each(columns, "object_polygon_owner", sizes.counts).astype(np.int64)
-    vertices = Ragged(sizes.starts, np.concatenate(([0], np.cumsum(sizes.values, dtype=np.int64))))
-    objects = np.repeat(labels.counts, sizes.counts)
-    if sizes.values.min(initial=0) < 0 or not np.array_equal(
-        2 * vertices.values[sizes.starts], points.starts
-    ):
-        raise ValueError("object_polygons has another number of vertices than object_polygon_sizes says")
-    if ((owner < 0) | (owner >= objects)).any():
-        raise ValueError("object_polygon_owner names an object that its sample does not have")
-    found: list[list[npt.NDArray[np.float32]]] = [[] for _ in labels.values]
-    ends = vertices.values.tolist()
-    xy = points.values.reshape(-1, 2)
-    first = np.repeat(labels.starts[:-1], sizes.counts)
-    for at, start, end in zip((owner + first).tolist(), ends, ends[1:], strict=False):
-        found[at].append(xy[start:end])
-    return found
-
-
-def _runs(columns: Mapping[str, Ragged], labels: Ragged) -> list[npt.NDArray[np.uint32]]:
-    runs = columns["object_runs"]
-    counts = _of_each(columns, "object_run_counts", labels.counts)
-    ends = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-    if counts.min(initial=0) < 0 or not np.array_equal(ends[labels.starts], runs.starts):
-        raise ValueError("object_runs has another number of values than object_run_counts says")
-    bounds = ends.tolist()
-    return [runs.values[a:b] for a, b in itertools.pairwise(bounds)]
-
-
-def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
-    """Index columns of the objects of N samples, N at least 1: the inverse of :func:`from_columns`.
-
-    Args:
-        samples: The objects of each sample; all of them with the same attributes.
-    """
-    counts = np.array([len(one) for one in samples])
-    first = samples[0]
-    made = {
-        "object_boxes": _joined([one.boxes for one in samples], 4 * counts),
-        "object_labels": _joined([one.labels for one in samples], counts),
-        "object_crowd": _joined([one.crowd for one in samples], counts),
-        "object_area": _joined([one.area for one in samples], counts),
-        "object_id": _joined([one.id for one in samples], counts),
-    }
-    if first.keypoints is not None:
-        width = 3 * first.keypoints.shape[1]
-        made["object_keypoints"] = _joined([one.keypoints for one in samples], width * counts)
-    if first.polygons is not None:
-        made |= _polygon_columns([one.polygons or [] for one in samples])
-    if first.runs is not None:
-        made |= _run_columns([one.runs or [] for one in samples])
-    arrays = {name: made[name].to_arrow().cast(kind) for name, kind in OBJECT_COLUMNS.items() if name in made}
-    for name in sorted(first.extra):
-        arrays[_PREFIX + name] = _joined([one.extra[name] for one in samples], counts).to_arrow()
-    return arrays
-
-
-def _joined(parts: Sequence[Array | None], counts: npt.NDArray[np.int64]) -> Ragged:
-    return Ragged.of_counts(counts, np.concatenate([np.ravel(part) for part in parts if part is not None]))
-
-
-def _polygon_columns(samples: list[list[list[npt.NDArray[np.float32]]]]) -> dict[str, Ragged]:
-    points, sizes, owners, polygons, numbers = [np.zeros(0, np.float32)], [], [], [], []
-    for objects in samples:
-        flat = [(owner, polygon) for owner, some in enumerate(objects) for polygon in some]
-        owners += [owner for owner, _ in flat]
-        sizes += [len(polygon) for _, polygon in flat]
-        points += [polygon.ravel() for _, polygon in flat]
-        polygons.append(len(flat))
-        numbers.append(2 * sum(len(polygon) for _, polygon in flat))
-    return {
-        "object_polygons": Ragged.of_counts(numbers, np.concatenate(points)),
-        "object_polygon_sizes": Ragged.of_counts(polygons, np.array(sizes, np.int32)),
-        "object_polygon_owner": Ragged.of_counts(polygons, np.array(owners, np.int32)),
-    }
-
-
-def _run_columns(samples: list[list[npt.NDArray[np.uint32]]]) -> dict[str, Ragged]:
-    flat = [runs for objects in samples for runs in objects]
-    return {
-        "object_runs": Ragged.of_counts(
-            [sum(map(len, objects)) for objects in samples], np.concatenate([np.zeros(0, np.uint32), *flat])
-        ),
-        "object_run_counts": Ragged.of_counts(
-            [len(objects) for objects in samples], np.array([len(runs) for runs in flat], np.int32)
-        ),
-    }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +10,10 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
-from stoker.formats.annotations import MASK_COLUMNS, Annotations, from_columns, is_object_column, tasks_of
-from stoker.formats.files import file_digest, open_regular, read_at
-from stoker.formats.index import IMAGE_COLUMNS, Index
-from stoker.formats.manifest import INDEX_NAME, Manifest
+from stoker.formats.annotation_columns import MASK_COLUMNS, from_columns, is_object_column, tasks_of
+from stoker.formats.consistency import check_data_files, open_index
+from stoker.formats.files import open_regular, read_at
+from stoker.formats.manifest import Manifest
 from stoker.formats.ragged import Ragged
 from stoker.formats.remote.store import is_url
 
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow.compute as pc
 
+    from stoker.formats.annotations import Annotations
+    from stoker.formats.index import Index
     from stoker.formats.samples import Samples
 
 __all__ = ["Dataset", "open", "open_index"]
-
-_SMALL_INDEX = 64 << 20  # about a million samples, read in some ten milliseconds
 
 
 def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, as gzip.open
@@ -51,66 +50,9 @@ def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, 
     folder = Path(path)
     manifest = Manifest.load(folder)
     data_files = manifest.data_files(folder)
-    for shard, file in zip(manifest.shards, data_files, strict=True):
-        _check_size(file, shard.name, shard.bytes)
+    check_data_files(manifest, data_files)
     index = open_index(folder, manifest)
     return Dataset(folder, manifest, index, data_files, None)
-
-
-def _check_size(file: Path, name: str, expected: int) -> None:
-    hint = "restore the file, or convert the source again"
-    try:
-        status = file.stat()
-    except OSError as error:
-        raise DatasetError(
-            f"shard {name} is missing: {error.strerror}", path=file, shard=name, hint=hint
-        ) from error
-    if not stat.S_ISREG(status.st_mode):
-        raise DatasetError(f"shard {name} is missing: no regular file", path=file, shard=name, hint=hint)
-    size = status.st_size
-    if size != expected:
-        what = "truncated" if size < expected else "longer than it was"
-        raise DatasetError(
-            f"shard {name} is {what}: {size} bytes where the manifest says {expected}",
-            path=file,
-            shard=name,
-            hint=hint,
-        )
-
-
-def open_index(folder: Path, manifest: Manifest) -> Index:
-    """Map the index of a dataset and check that it is the one that the manifest describes.
-
-    Its digest is checked if it is small, as that reads it all; of a larger one by :func:`stoker.verify`.
-
-    Raises:
-        StaleIndexError: It is missing, damaged, or another one.
-    """
-    path = folder / INDEX_NAME
-    hint = "index and manifest are not of one conversion: convert or index again"
-    if not path.is_file():
-        raise StaleIndexError("the index is missing", path=path, hint=hint)
-    # Before mapping: a file that is shorter than its own header says would end the process.
-    size = path.stat().st_size
-    if size != manifest.index.bytes:
-        raise StaleIndexError(
-            f"the index has {size} bytes where the manifest says {manifest.index.bytes}", path=path, hint=hint
-        )
-    if size <= _SMALL_INDEX and file_digest(path) != manifest.index.digest:
-        raise StaleIndexError(
-            "the index is not the one that the manifest means: its digest differs", path=path, hint=hint
-        )
-    index = Index.open(path)
-    needed = IMAGE_COLUMNS if manifest.kind == "image" else {}
-    if missing := ", ".join(sorted(needed.keys() - manifest.columns.keys())):
-        raise StaleIndexError(
-            f"the index of a dataset of images lacks the columns {missing}", path=path, hint=hint
-        )
-    if len(index) != manifest.index.rows or index.types != dict(manifest.columns):
-        raise StaleIndexError(
-            "the index has other rows or columns than the manifest says", path=path, hint=hint
-        )
-    return index
 
 
 class Dataset:

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
-from stoker.formats.annotations import MASK_COLUMNS, OBJECT_COLUMNS
+from stoker.formats.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from stoker.formats.files import open_regular
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from stoker._native import crc32c
 from stoker.errors import DecodeError
-from stoker.formats.annotations import MASK_COLUMNS, Annotations, from_columns, to_columns
+from stoker.formats.annotation_columns import MASK_COLUMNS, from_columns, to_columns
 from stoker.formats.encode import Sample, around, encode_image
 from stoker.formats.encoder import EncodedRecord
 from stoker.formats.image_objects import encode_mask, fit_objects
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.formats.annotations import Annotations
     from stoker.formats.encode import EncodedImage
     from stoker.formats.image_objects import Dropped
     from stoker.formats.listing import ListedObjects, Listing

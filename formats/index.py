@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import DatasetError, StaleIndexError
-from stoker.formats.annotations import MASK_COLUMNS, OBJECT_COLUMNS
+from stoker.formats.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from stoker.formats.samples import Samples
 
 if TYPE_CHECKING:

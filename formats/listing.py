@@ -52,8 +52,9 @@ class ListedObjects:
     """Objects of the images of a source.
 
     Attributes:
-        columns: Columns of the index, (N,) each, see :data:`stoker.formats.annotations.OBJECT_COLUMNS`;
-            coordinates are those of the source's images.
+        columns: Columns of the index, (N,) each, as in
+            :data:`stoker.formats.annotation_columns.OBJECT_COLUMNS`; coordinates are those of the
+            source's images.
         relative: Whether coordinates are shares of the image's width and height, instead of pixels.
         heights: (N,) int32, pixels that an image has according to its annotations; 0 where they say nothing.
         widths: (N,) int32, likewise.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from stoker.formats.annotations import OBJECT_COLUMNS
+from stoker.formats.annotation_columns import OBJECT_COLUMNS
 from stoker.formats.ragged import Ragged
 
 if TYPE_CHECKING:

@@ -16,27 +16,19 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from stoker._native import crc32c
-from stoker.errors import CorruptRecordError, DatasetError, DecodeError
-from stoker.formats.annotations import MASK_COLUMNS
+from stoker.errors import CorruptRecordError, DatasetError
+from stoker.formats.consistency import open_index
 from stoker.formats.containers import container
-from stoker.formats.dataset import open_index
-from stoker.formats.files import file_digest, open_regular, read_at
-from stoker.formats.header import open_image, read_header
+from stoker.formats.files import file_digest, open_regular
 from stoker.formats.manifest import INDEX_NAME, Manifest
-from stoker.formats.samples import Codec
-from stoker.formats.verify_annotations import mask_problem, object_problems
+from stoker.formats.verify_annotations import object_problems
+from stoker.formats.verify_payloads import payload_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
 
-    import numpy.typing as npt
-
     from stoker.formats.index import Index
-    from stoker.formats.samples import Samples
 
     _Check = tuple[Callable[[], list["Problem"]], int]
 
@@ -204,105 +196,18 @@ def _verify_file(manifest: Manifest, files: list[Path], number: int) -> list[Pro
     return problems
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """Some rows of the index: where something lies, and for decoding what images they are."""
-
-    what: str
-    shard: npt.NDArray[np.int32]
-    record: npt.NDArray[np.int64]
-    offset: npt.NDArray[np.int64]
-    length: npt.NDArray[np.int64]
-    crc: npt.NDArray[np.uint32]
-    images: Samples | None
-
-    @classmethod
-    def of(
-        cls, what: str, index: Index, rows: range, place: tuple[str, ...], images: Samples | None
-    ) -> _Rows:
-        """What lies where the columns ``place`` say: offset, length and crc."""
-        names = dict(zip(("offset", "length", "crc"), place, strict=True), shard="shard", record="record")
-        columns = {name: index.column(column)[rows.start : rows.stop] for name, column in names.items()}
-        return cls(what=what, images=images, **columns)
-
-
 def _verify_rows(
     manifest: Manifest, files: list[Path], index: Index, rows: range, decode: bool
 ) -> list[Problem]:
-    """Checksums, and decodability if asked, of payloads and masks of some rows; and their objects."""
-    images = index.samples(rows) if decode and manifest.kind == "image" else None
-    payloads = _Rows.of("payload", index, rows, ("offset", "length", "crc"), images)
-    problems = list(_verify_places(files, payloads))
-    if "mask_offset" in index.types:
-        problems += _verify_places(files, _Rows.of("mask", index, rows, tuple(MASK_COLUMNS), images))
+    """Payloads, masks and objects of some rows."""
+    problems = list(payload_problems(index, files, rows, decode=decode and manifest.kind == "image"))
     problems += object_problems(index, rows, manifest)
     shards = dict(enumerate(shard.name for shard in manifest.shards))
+    shard, record = index.column("shard"), index.column("record")
     return [
-        Problem(message, shards.get(int(payloads.shard[i])), int(payloads.record[i]), _key(index, rows[i]))
-        for i, message in sorted(problems)
+        Problem(message, shards.get(int(shard[row])), int(record[row]), _key(index, row))
+        for row, message in ((rows[i], message) for i, message in sorted(problems))
     ]
-
-
-def _verify_places(files: list[Path], some: _Rows) -> Iterator[tuple[int, str]]:
-    """Those of the rows of which something is not intact, and what."""
-    for number in np.unique(some.shard).tolist():
-        which = np.flatnonzero(some.shard == number)
-        if 0 <= number < len(files):
-            yield from _verify_payloads(files[number], which, some)
-        elif some.what == "payload":
-            yield from ((i, f"the index names shard {number} of {len(files)}") for i in which.tolist())
-
-
-def _verify_payloads(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> Iterator[tuple[int, str]]:
-    """Those of the rows ``which``, all of one shard, whose payload is not intact, and why not."""
-    try:
-        with open_regular(file) as (descriptor, size):
-            for i in which.tolist():
-                offset, length = int(rows.offset[i]), int(rows.length[i])
-                if offset < 0 or length < 0 or offset + length > size:
-                    yield i, "the index points outside the shard"
-                    continue
-                data = read_at(descriptor, offset, length)
-                if crc32c(data) != rows.crc[i]:
-                    yield i, f"the {rows.what}'s checksum does not match"
-                elif rows.images is not None and (message := _DECODE[rows.what](data, rows.images, i)):
-                    yield i, message
-    except OSError as error:
-        # A file that cannot be opened at all is reported once, by _verify_file.
-        if error.filename is None:
-            yield int(which[0]), f"the file cannot be read: {error}"
-
-
-def _decode(data: bytes, images: Samples, i: int) -> str | None:
-    """What is wrong with an intact payload as an image, or None."""
-    height, width = int(images.height[i]), int(images.width[i])
-    if images.codec[i] == Codec.RAW:
-        return (
-            None
-            if len(data) == height * width * 3
-            else f"{len(data)} bytes are no {height} x {width} RGB pixels"
-        )
-    try:
-        header = read_header(data)
-        with open_image(data) as image:
-            image.load()
-    except DecodeError as error:
-        return f"not decodable: {error.message}"
-    # Pillow's decoders raise nearly anything on a damaged image.
-    except Exception as error:
-        return f"not decodable: {error}"
-    found = (header.codec, header.height, header.width, header.orientation)
-    if found != (images.codec[i], height, width, images.orientation[i]):
-        return f"the image is {header.width} x {header.height}, not as the index says"
-    return None
-
-
-def _decode_mask(data: bytes, images: Samples, i: int) -> str | None:
-    """What is wrong with an intact mask, or None."""
-    return mask_problem(data, (int(images.height[i]), int(images.width[i])))
-
-
-_DECODE = {"payload": _decode, "mask": _decode_mask}
 
 
 def _key(index: Index, row: int) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker.errors import DatasetError
-from stoker.formats.annotations import from_columns, is_object_column
+from stoker.formats.annotation_columns import from_columns, is_object_column
 from stoker.formats.header import open_image
 from stoker.formats.ragged import Ragged
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
-from stoker.formats.annotations import OBJECT_COLUMNS, is_object_column
+from stoker.formats.annotation_columns import OBJECT_COLUMNS, is_object_column
 from stoker.pipeline.annotator import Annotator, MaskRules
 from stoker.pipeline.batch import ColumnSpec
 from stoker.pipeline.objects import EXTRA, ObjectRules

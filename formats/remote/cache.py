@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stoker.errors import CorruptRecordError, LockedError
-from stoker.formats.dataset import Dataset, open_index
+from stoker.formats.consistency import open_index
+from stoker.formats.dataset import Dataset
 from stoker.formats.manifest import INDEX_NAME
 from stoker.formats.publish import folder_lock, os_errors, remove
 from stoker.formats.remote.blocks import BlockFiles

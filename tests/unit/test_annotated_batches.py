@@ -27,7 +27,8 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError, CorruptRecordError, DecodeError
 from stoker.formats import dataset as datasets
-from stoker.formats.annotations import AnnotationInfo, Annotations, to_columns
+from stoker.formats.annotation_columns import to_columns
+from stoker.formats.annotations import AnnotationInfo, Annotations
 from stoker.formats.manifest import MANIFEST_NAME
 from stoker.pipeline.batch import ColumnSpec
 

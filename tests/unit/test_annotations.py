@@ -6,7 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stoker.formats.annotations import OBJECT_COLUMNS, Annotations, from_columns, tasks_of, to_columns
+from stoker.formats.annotation_columns import OBJECT_COLUMNS, from_columns, tasks_of, to_columns
+from stoker.formats.annotations import Annotations
 from stoker.formats.ragged import Ragged
 
 
