@@ -142,8 +142,8 @@ class Pool:
         benchmark compares with. ``decoded`` holds (H, W, 3) uint8 oriented pixels for samples of codecs that
         are not decoded here.
         ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
-        or uint16 for bfloat16. The last four are the optional fields of ``ImageParams``: ``warp`` is its matrix
-        and the canvas' height and width, ``erase`` has boxes and their RGB.
+        or uint16 for bfloat16. The last four are the optional fields of ``ImageParams``: ``warp`` is its
+        matrix and the canvas' height and width, ``erase`` has boxes and their RGB.
         """
     def close(self) -> None:
         """Give up what nobody has begun, wait for the rest, end the threads."""
