@@ -18,6 +18,8 @@ from stoker.augment.painting import UNCHANGED, Painting
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.boxes import Objects
@@ -149,7 +151,7 @@ class Frame(Painting):
         self.perspective |= taken.perspective
         self.settled |= taken.settled
         if taken.fill_chosen:
-            self.use_fill(tuple(taken.fill.tolist()))
+            self.use_fill(taken.fill.tolist())
         self.put_colors(rows, taken)
 
     def crop(self, origin: Int, size: Int) -> None:
@@ -169,11 +171,13 @@ class Frame(Painting):
         self.content_start = np.maximum(self.content_start, self.start)
         self.content_stop = np.minimum(self.content_stop, self.stop)
 
-    def use_fill(self, color: tuple[int, int, int]) -> None:
-        """Choose the colour of padding: one for all that is padded."""
-        if self.fill_chosen and tuple(self.fill.tolist()) != color:
-            raise ConfigError(f"fill {color} after a fill {tuple(self.fill.tolist())}", hint="Use one fill.")
-        self.fill, self.fill_chosen = np.array(color, np.uint8), True
+    def use_fill(self, color: int | Sequence[int]) -> None:
+        """Choose the colour, RGB or one level, of padding: one for all that is padded."""
+        fill = np.full(3, color, np.uint8)
+        if self.fill_chosen and np.any(fill != self.fill):
+            found, before = tuple(fill.tolist()), tuple(self.fill.tolist())
+            raise ConfigError(f"fill {found} after a fill {before}", hint="Use one fill.")
+        self.fill, self.fill_chosen = fill, True
 
     def resize(self, size: Int) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before."""

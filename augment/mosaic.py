@@ -30,6 +30,8 @@ from stoker.augment.random import derive_key, uniform
 from stoker.augment.transforms.base import is_finite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Float = npt.NDArray[np.float64]
@@ -58,8 +60,8 @@ class Mosaic(BatchTransform):
     """
 
     p: float = 1.0
-    center: tuple[float, float] = (0.25, 0.75)
-    scale: tuple[float, float] = (0.5, 1.0)
+    center: Sequence[float] = (0.25, 0.75)
+    scale: Sequence[float] = (0.5, 1.0)
 
     columns: ClassVar[frozenset[str]] = frozenset({"label", "boxes", "keypoints", "masks", "segmentation"})
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.boxes import Objects
     from stoker.augment.steps import Step
-    from stoker.augment.transforms.base import Size
+    from stoker.augment.transforms.base import Description, Size
     from stoker.augment.transforms.output import DType
 
 __all__ = ["ImageParams", "ImagePlan", "compile_image"]
@@ -181,14 +181,15 @@ class ImagePlan:
         }
 
 
-def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -> ImagePlan:
+def compile_image(transforms: Sequence[Description], dtype: DType | None = None) -> ImagePlan:
     """Check a list of transforms and prepare it for drawing.
 
     Geometry and colour may come in any order, for they do not depend on each other: geometry is
     executed first. RandomErasing, Normalize and ToDtype come last.
 
     Args:
-        transforms: Applied in this order.
+        transforms: Applied in this order. Those of batches, which a recipe may hold too, are refused:
+            they are a loader's.
         dtype: Element type of the output. By default what the transforms say: float32 after
             Normalize, else uint8. Floats are in 0..1 unless ``ToDtype(scale=False)`` or Normalize
             says otherwise.
@@ -201,8 +202,10 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
     canvas: Size | None = None
     form = Form("uint8", np.eye(3, 4))
     erased: list[npt.NDArray[np.float64]] = []
-    for transform, before in zip(transforms, (None, *transforms), strict=False):
-        _check_place(transform, before)
+    checked: list[Transform] = []
+    for given in transforms:
+        transform = _placed(given, checked)
+        checked.append(transform)
         if transform.warps:
             canvas = canvas or _fixed(size)
         size = transform.output_size(size)
@@ -213,7 +216,7 @@ def compile_image(transforms: Sequence[Transform], dtype: DType | None = None) -
     size = _fixed(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
-    plan = ImagePlan(tuple(transforms), size, canvas, form, tuple(map(form.from_rgb, erased)))
+    plan = ImagePlan(tuple(checked), size, canvas, form, tuple(map(form.from_rgb, erased)))
     _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
 
@@ -228,8 +231,8 @@ def _fixed(size: Size | None) -> Size:
     return size
 
 
-def _check_place(transform: Transform, before: Transform | None) -> None:
-    """ConfigError where ``transform`` cannot follow the transform ``before``."""
+def _placed(transform: object, before: Sequence[Transform]) -> Transform:
+    """``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
     if not isinstance(transform, Transform):
         raise ConfigError(
             f"transforms must be transforms of stoker.augment; found {transform!r}",
@@ -237,9 +240,10 @@ def _check_place(transform: Transform, before: Transform | None) -> None:
         )
     if isinstance(transform, RandomChoice) and transform.on_batches:
         raise ConfigError("a RandomChoice of transforms of batches is applied by a loader, behind all others")
-    if before is not None and before.late and not transform.late:
+    if before and before[-1].late and not transform.late:
         name = type(transform).__name__
-        raise ConfigError(f"{name} stands after {type(before).__name__}", hint=f"Move {name} before it.")
+        raise ConfigError(f"{name} stands after {type(before[-1]).__name__}", hint=f"Move {name} before it.")
+    return transform
 
 
 def _probe(plan: ImagePlan) -> ImageParams:

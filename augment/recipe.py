@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from stoker.augment.batch import BatchTransform
+    from stoker.augment.transforms.base import Description
 
     AnyTransform = Transform | BatchTransform
 
@@ -69,7 +70,7 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
         raise ConfigError(error.message, path=path, hint=error.hint) from None
 
 
-def save_recipe(transforms: Sequence[AnyTransform], path: str | Path) -> None:
+def save_recipe(transforms: Sequence[Description], path: str | Path) -> None:
     """Write ``transforms`` with all their arguments to a JSON file."""
     recipe = {"version": VERSION, "transforms": [transform.to_dict() for transform in transforms]}
     Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.batch import BatchParams
+    from stoker.augment.transforms.base import Description
 
-    AnyTransform = Transform | BatchTransform | Callable[[Any], Any]
+    # Of images, of batches, or a function; mypy takes a list of the first two for one of their base.
+    AnyTransform = Description | Callable[[Any], Any]
 
 __all__ = ["BatchPlan", "function_name", "split_transforms"]
 

@@ -8,7 +8,7 @@ crop to one size behind, as always; RandomErasing, Normalize and ToDtype stand o
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,11 @@ from stoker.augment.transforms.base import Description, Transform, is_finite
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
+    from stoker.augment.batch import BatchTransform
     from stoker.augment.frame import Frame
     from stoker.augment.transforms.base import Size
 
@@ -30,7 +31,7 @@ __all__ = ["RandomApply", "RandomChoice"]
 
 @dataclass(frozen=True)
 class _Nested(Transform):
-    transforms: tuple[Transform, ...]
+    transforms: Sequence[Any]
 
     def __post_init__(self) -> None:
         value = self.transforms
@@ -48,7 +49,7 @@ class _Nested(Transform):
     @property
     def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
         """See :class:`Transform`: one number, then those of the transforms within."""
-        return 1 + sum(part.draws for part in self.transforms)
+        return 1 + sum(int(part.draws) for part in self.transforms)
 
     @property
     def warps(self) -> bool:  # type: ignore[override]  # likewise
@@ -87,6 +88,7 @@ class RandomApply(_Nested):
         p: Probability.
     """
 
+    transforms: Sequence[Transform]
     p: float = 0.5
 
     def __post_init__(self) -> None:
@@ -119,7 +121,8 @@ class RandomChoice(_Nested):
         p: A weight of each, in shares of their sum; None for equal ones.
     """
 
-    p: tuple[float, ...] | None = None
+    transforms: Sequence[Transform] | Sequence[BatchTransform]
+    p: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,11 +147,13 @@ class RandomChoice(_Nested):
         groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
         # All are taken before the first is put back: none finds what another did.
         taken = [frame.take(rows) for rows in groups]
-        for part, rows, frames, numbers in zip(self.transforms, groups, taken, self._numbers(u), strict=True):
+        parts: Sequence[Any] = self.transforms  # those of batches are never asked
+        for part, rows, frames, numbers in zip(parts, groups, taken, self._numbers(u), strict=True):
             part.decide(frames, numbers[rows])
             frame.put(rows, frames)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
-        sizes = {self._size_after((part,), size) for part in self.transforms}
+        parts: Sequence[Any] = self.transforms
+        sizes = {self._size_after((part,), size) for part in parts}
         return sizes.pop() if len(sizes) == 1 else None

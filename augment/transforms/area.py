@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Int = npt.NDArray[np.int64]
@@ -22,8 +24,8 @@ ATTEMPTS = 10
 def first_fit(
     image: Int,
     bounds: tuple[Int | int, Int | int],
-    scale: tuple[float, float],
-    ratio: tuple[float, float],
+    scale: Sequence[float],
+    ratio: Sequence[float],
     u: Float,
 ) -> tuple[Int, npt.NDArray[np.bool_]]:
     """Sizes of the first attempts that lie within bounds.

@@ -20,11 +20,12 @@ from stoker.augment.transforms.operations import GEOMETRIC, LINEAR, Kind, Operat
 from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
     from stoker.augment.steps import Step
-    from stoker.augment.transforms.pad import Color
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
@@ -59,7 +60,7 @@ class AugMix(Transform):
     chain_depth: int = -1
     alpha: float = 1.0
     all_ops: bool = True
-    fill: int | Color | None = None
+    fill: int | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
         self.check(
@@ -81,13 +82,12 @@ class AugMix(Transform):
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         if self.fill is not None:
-            frame.use_fill(self.fill)  # type: ignore[arg-type]  # three since __post_init__
+            frame.use_fill(self.fill)
         width = self.mixture_width
         own, among, depth, rest = np.split(u, np.cumsum((2 * DRAWS, width * DRAWS, width)), axis=1)
         shares = dirichlet(self.alpha, own)
         weights = np.concatenate((shares[:, :1], shares[:, 1:] * dirichlet(self.alpha, among)), axis=1)
-        fill: Color = tuple(frame.fill.tolist())
-        steps = _chain_steps(self._operations(depth, rest), frame.size, fill)
+        steps = _chain_steps(self._operations(depth, rest), frame.size, tuple(frame.fill.tolist()))
         chains = [sum(steps[k : k + self._deepest], ()) for k in range(0, len(steps), self._deepest)]
         frame.settle()
         frame.add_steps(Mix(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
@@ -109,7 +109,7 @@ class AugMix(Transform):
         return Operations(kind, magnitude, True, (kinds,) * kind.shape[1])
 
 
-def _chain_steps(operations: Operations, size: Int, fill: Color) -> list[tuple[Step, ...]]:
+def _chain_steps(operations: Operations, size: Int, fill: tuple[int, int, int]) -> list[tuple[Step, ...]]:
     """The steps of each operation, for images of ``size``, (2, N)."""
     matrices = operations.matrices(size)
     maps, grey_share = operations.colors()

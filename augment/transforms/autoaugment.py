@@ -16,10 +16,11 @@ from stoker.augment.transforms.operations import Kind, Operations, magnitudes, s
 from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
-    from stoker.augment.transforms.pad import Color
 
     Float = npt.NDArray[np.float64]
 
@@ -124,7 +125,7 @@ class AutoAugment(Transform):
     """
 
     policy: str = "imagenet"
-    fill: int | Color | None = None
+    fill: int | Sequence[int] | None = None
 
     draws: ClassVar[int] = 5
     warps: ClassVar[bool] = True
@@ -139,7 +140,7 @@ class AutoAugment(Transform):
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         if self.fill is not None:
-            frame.use_fill(self.fill)  # type: ignore[arg-type]  # three since __post_init__
+            frame.use_fill(self.fill)
         policy = _policy(self.policy)
         pair = (u[:, 0] * len(policy.kind)).astype(np.int64)
         applied = u[:, 1:3] < policy.probability[pair]

@@ -18,12 +18,14 @@ from stoker.augment import color
 from stoker.augment.transforms.base import Transform, is_finite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
 
     Float = npt.NDArray[np.float64]
-    Range = tuple[float, float]
+    Range = Sequence[float]
 
 __all__ = ["ColorJitter", "RandomGrayscale", "RandomInvert", "RandomPhotometricDistort"]
 

@@ -13,6 +13,8 @@ from stoker.augment.transforms.area import ATTEMPTS, first_fit
 from stoker.augment.transforms.base import Size, Transform
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
@@ -34,7 +36,7 @@ class CenterCrop(Transform):
     half at the bottom and right when padding.
     """
 
-    size: int | Size
+    size: int | Sequence[int]
 
     def __post_init__(self) -> None:
         self.set_size()
@@ -66,9 +68,9 @@ class RandomResizedCrop(Transform):
     platform's ``exp`` decides how half a pixel is rounded.
     """
 
-    size: int | Size
-    scale: tuple[float, float] = (0.08, 1.0)
-    ratio: tuple[float, float] = (3 / 4, 4 / 3)
+    size: int | Sequence[int]
+    scale: Sequence[float] = (0.08, 1.0)
+    ratio: Sequence[float] = (3 / 4, 4 / 3)
 
     draws: ClassVar[int] = 2 * ATTEMPTS + 2
 

@@ -13,6 +13,8 @@ from stoker.augment.transforms.area import ATTEMPTS, first_fit
 from stoker.augment.transforms.base import Transform, is_finite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
@@ -39,9 +41,9 @@ class RandomErasing(Transform):
     """
 
     p: float = 0.5
-    scale: tuple[float, float] = (0.02, 0.33)
-    ratio: tuple[float, float] = (0.3, 3.3)
-    value: float | tuple[float, float, float] = 0.0
+    scale: Sequence[float] = (0.02, 0.33)
+    ratio: Sequence[float] = (0.3, 3.3)
+    value: float | Sequence[float] = 0.0
 
     draws: ClassVar[int] = 2 * ATTEMPTS + 3
     late: ClassVar[bool] = True

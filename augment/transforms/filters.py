@@ -17,6 +17,8 @@ from stoker.augment.steps import Blur, Sharpen
 from stoker.augment.transforms.base import Transform, is_count, is_finite
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
@@ -36,8 +38,8 @@ class GaussianBlur(Transform):
         sigma: Range of the standard deviation, pixels, or one number.
     """
 
-    kernel_size: int | tuple[int, int]
-    sigma: float | tuple[float, float] = (0.1, 2.0)
+    kernel_size: int | Sequence[int]
+    sigma: float | Sequence[float] = (0.1, 2.0)
 
     draws: ClassVar[int] = 1
 

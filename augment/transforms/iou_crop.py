@@ -12,6 +12,8 @@ from stoker.augment.transforms.base import Transform, is_count, is_finite
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
@@ -52,7 +54,7 @@ class RandomIoUCrop(Transform):
     max_scale: float = 1.0
     min_aspect_ratio: float = 0.5
     max_aspect_ratio: float = 2.0
-    sampler_options: tuple[float, ...] | None = None
+    sampler_options: Sequence[float] | None = None
     trials: int = 40
 
     draws: ClassVar[int] = 1

@@ -123,7 +123,7 @@ class Operations:
         """(N, S, 3, 3), from (x, y, 1) in the output of each to its input, for images of ``size``, (2, N)."""
         kind, magnitude = self.kind.ravel(), self.magnitude.ravel()
         sizes = np.repeat(size, self.kind.shape[1], axis=1)
-        matrix = inverse_affine(sizes, np.where(kind == Kind.Rotate, -magnitude, 0.0))
+        matrix = inverse_affine(sizes[::-1] / 2, np.where(kind == Kind.Rotate, -magnitude, 0.0))
         matrix[:, 0, 1] += np.where(kind == Kind.ShearX, magnitude, 0.0)
         matrix[:, 1, 0] += np.where(kind == Kind.ShearY, magnitude, 0.0)
         for axis, translation in ((1, Kind.TranslateX), (0, Kind.TranslateY)):

@@ -11,6 +11,8 @@ from stoker.augment.transforms.base import Transform, is_finite
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
 __all__ = ["DType", "Form", "Normalize", "OutputTransform", "ToDtype"]
@@ -62,8 +64,8 @@ class Normalize(OutputTransform):
     0..1 first.
     """
 
-    mean: tuple[float, float, float] = (0.485, 0.456, 0.406)
-    std: tuple[float, float, float] = (0.229, 0.224, 0.225)
+    mean: Sequence[float] = (0.485, 0.456, 0.406)
+    std: Sequence[float] = (0.229, 0.224, 0.225)
 
     def __post_init__(self) -> None:
         for name in ("mean", "std"):

@@ -11,16 +11,15 @@ from stoker.augment.transforms.base import Size, Transform
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
 
     Int = npt.NDArray[np.int64]
 
-__all__ = ["Color", "Pad", "RandomCrop", "set_fill"]
-
-Color = tuple[int, int, int]
-Sides = tuple[int, int, int, int]
+__all__ = ["Pad", "RandomCrop", "set_fill"]
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ class Pad(Transform):
             CenterCrop and the warps in it too.
     """
 
-    padding: int | tuple[int, int] | Sides
-    fill: int | Color = 0
+    padding: int | Sequence[int]
+    fill: int | Sequence[int] = 0
 
     def __post_init__(self) -> None:
         _set_padding(self)
@@ -65,10 +64,10 @@ class RandomCrop(Transform):
         fill: As for :class:`Pad`.
     """
 
-    size: int | Size
-    padding: int | tuple[int, int] | Sides | None = None
+    size: int | Sequence[int]
+    padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
-    fill: int | Color = 0
+    fill: int | Sequence[int] = 0
 
     draws: ClassVar[int] = 2
 
@@ -87,7 +86,7 @@ class RandomCrop(Transform):
         missing = np.maximum(size - frame.size, 0)
         if missing.any():
             self._check_missing(frame.size, missing)
-            frame.use_fill(self.fill)  # type: ignore[arg-type]  # three since __post_init__
+            frame.use_fill(self.fill)
             frame.crop(-missing, frame.size + 2 * missing)
         frame.crop((u.T * (frame.size - size + 1)).astype(np.int64), size)
 

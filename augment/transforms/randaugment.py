@@ -17,10 +17,11 @@ from stoker.augment.transforms.operations import Kind, Operations, magnitudes, s
 from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
-    from stoker.augment.transforms.pad import Color
 
     Float = npt.NDArray[np.float64]
 
@@ -46,7 +47,7 @@ class RandAugment(Transform):
     num_ops: int = 2
     magnitude: int = 9
     num_magnitude_bins: int = 31
-    fill: int | Color | None = None
+    fill: int | Sequence[int] | None = None
 
     warps: ClassVar[bool] = True
 
@@ -84,7 +85,7 @@ class TrivialAugmentWide(Transform):
     """
 
     num_magnitude_bins: int = 31
-    fill: int | Color | None = None
+    fill: int | Sequence[int] | None = None
 
     draws: ClassVar[int] = 3
     warps: ClassVar[bool] = True
@@ -110,4 +111,4 @@ def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
 
 def _use_fill(transform: RandAugment | TrivialAugmentWide, frame: Frame) -> None:
     if transform.fill is not None:
-        frame.use_fill(transform.fill)  # type: ignore[arg-type]  # three since __post_init__
+        frame.use_fill(transform.fill)

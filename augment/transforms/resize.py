@@ -10,6 +10,8 @@ import numpy as np
 from stoker.augment.transforms.base import Size, Transform, is_count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
@@ -31,7 +33,7 @@ class Resize(Transform):
     corners, not their rounding to the source's pixels, decide.
     """
 
-    size: int | Size
+    size: int | Sequence[int]
     max_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -46,15 +48,15 @@ class Resize(Transform):
 
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        if isinstance(self.size, tuple):
-            frame.resize(np.array(self.size)[:, None])
-        else:
+        if isinstance(self.size, int):
             frame.resize(self._by_shorter_side(frame.size, self.size))
+        else:
+            frame.resize(np.array(self.size)[:, None])
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
-        if isinstance(self.size, tuple):
-            return self.size
+        if not isinstance(self.size, int):
+            return self.size  # type: ignore[return-value]  # a pair since __post_init__
         if size is None:
             return None
         height, width = self._by_shorter_side(np.array(size)[:, None], self.size)[:, 0].tolist()

@@ -12,6 +12,8 @@ import numpy as np
 from stoker.augment.transforms.base import Size, Transform, is_count
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
@@ -50,8 +52,8 @@ class ScaleJitter(_RandomSize):
         scale_range: Range of the factor, drawn uniformly.
     """
 
-    target_size: int | Size
-    scale_range: tuple[float, float] = (0.1, 2.0)
+    target_size: int | Sequence[int]
+    scale_range: Sequence[float] = (0.1, 2.0)
 
     def __post_init__(self) -> None:
         sizes = (self.target_size,) * 2 if is_count(self.target_size) else self.target_size
@@ -77,7 +79,7 @@ class RandomShortestSize(_RandomSize):
             becomes smaller.
     """
 
-    min_size: int | tuple[int, ...]
+    min_size: int | Sequence[int]
     max_size: int | None = None
 
     def __post_init__(self) -> None:

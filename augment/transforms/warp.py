@@ -5,8 +5,9 @@ the geometry before them made. That image must have one size for all samples: pu
 a fixed size before. All is one resampling of the source with antialiasing, see
 :class:`stoker.augment.extras.Warp`, where torchvision resamples as often as there are transforms.
 
-Interpolation is bilinear (torchvision's default is nearest for the first two), about the centre of
-the image, without expansion, and what comes into sight is black.
+Two of torchvision's arguments are left out: ``interpolation``, for all resampling is bilinear and
+antialiased (its default is nearest for the first two), and ``expand``, which gives images of different
+sizes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.augment.transforms.base import Transform, is_finite
+from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
@@ -39,13 +43,21 @@ class WarpTransform(Transform):
 
     Attributes:
         perspective: Whether the last row of its matrices may differ from (0, 0, 1).
+        fill: Colour of what comes into sight; None leaves the choice to other transforms.
     """
 
     warps: ClassVar[bool] = True
     perspective: ClassVar[bool] = False
+    fill: int | Sequence[int] | None
+
+    def __post_init__(self) -> None:
+        if self.fill is not None:
+            set_fill(self)
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
+        if self.fill is not None:
+            frame.use_fill(self.fill)
         frame.distort(self.matrix(frame.size, u), perspective=self.perspective)
 
     def matrix(self, size: Int, u: Float) -> Float:
@@ -55,27 +67,35 @@ class WarpTransform(Transform):
 
 @dataclass(frozen=True)
 class RandomRotation(WarpTransform):
-    """Rotate about the centre, counterclockwise.
+    """Rotate counterclockwise.
 
     Args:
         degrees: Range of the angle, or one number x for (-x, x); drawn uniformly.
+        center: What is rotated about: (x, y) in pixels from the top left corner, edges of pixels being
+            integers; None for the centre.
+        fill: Level 0..255 or three of them (RGB) of what comes into sight, as for
+            :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
     """
 
-    degrees: float | tuple[float, float]
+    degrees: float | Sequence[float]
+    center: Sequence[float] | None = None
+    fill: int | Sequence[int] | None = None
 
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _set_symmetric(self, "degrees")
+        _set_center(self)
 
     def matrix(self, size: Int, u: Float) -> Float:
         """See :class:`WarpTransform`."""
-        return inverse_affine(size, -_between(self.degrees, u[:, 0]))
+        return inverse_affine(_center(self, size), -_between(self.degrees, u[:, 0]))
 
 
 @dataclass(frozen=True)
 class RandomAffine(WarpTransform):
-    """Rotate, shift, scale and shear about the centre.
+    """Rotate, scale and shear about the centre, and shift.
 
     Args:
         degrees: Range of the rotation, clockwise, or one number x for (-x, x).
@@ -83,19 +103,25 @@ class RandomAffine(WarpTransform):
         scale: Range of the magnification.
         shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers,
             of which the last two are the range along y.
+        fill: As for :class:`RandomRotation`.
+        center: Likewise, of rotation, scale and shear.
 
     All are drawn uniformly.
     """
 
-    degrees: float | tuple[float, float]
-    translate: tuple[float, float] | None = None
-    scale: tuple[float, float] | None = None
-    shear: float | tuple[float, ...] | None = None
+    degrees: float | Sequence[float]
+    translate: Sequence[float] | None = None
+    scale: Sequence[float] | None = None
+    shear: float | Sequence[float] | None = None
+    fill: int | Sequence[int] | None = None
+    center: Sequence[float] | None = None
 
     draws: ClassVar[int] = 6
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _set_symmetric(self, "degrees")
+        _set_center(self)
         if self.translate is not None:
             value = self.translate
             good = isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_finite, value))
@@ -117,7 +143,7 @@ class RandomAffine(WarpTransform):
         scale = np.ones(n) if self.scale is None else _between(self.scale, u[:, 3])
         shear = self.shear or (0.0, 0.0, 0.0, 0.0)
         shears = np.stack((_between(shear[:2], u[:, 4]), _between(shear[2:], u[:, 5])))  # type: ignore[index]  # four
-        return inverse_affine(size, _between(self.degrees, u[:, 0]), shift, scale, shears)
+        return inverse_affine(_center(self, size), _between(self.degrees, u[:, 0]), shift, scale, shears)
 
     def _set_shear(self) -> None:
         if isinstance(self.shear, (tuple, list)) and len(self.shear) == 4:
@@ -141,15 +167,18 @@ class RandomPerspective(WarpTransform):
     Args:
         distortion_scale: Largest move, as a share of half the height and width, 0 to 1.
         p: Probability.
+        fill: As for :class:`RandomRotation`.
     """
 
     distortion_scale: float = 0.5
     p: float = 0.5
+    fill: int | Sequence[int] | None = None
 
     draws: ClassVar[int] = 9
     perspective: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         value = self.distortion_scale
         self.check("distortion_scale", is_finite(value) and 0 <= value <= 1, "a number within 0 to 1")
         self.check_probability()
@@ -171,16 +200,16 @@ class RandomPerspective(WarpTransform):
 
 
 def inverse_affine(
-    size: Int,
+    center: Float,
     degrees: Float,
     shift: Float | None = None,
     scale: Float | None = None,
     shear: Float | None = None,
 ) -> Float:
-    """Matrices that undo scale, shear and rotation about the centre, and then a shift.
+    """Matrices that undo scale, shear and rotation about a centre, and then a shift.
 
     Args:
-        size: (2, N) heights and widths, of which the centre is taken.
+        center: (2, N) or (2, 1), x and y, pixels.
         degrees: (N,), clockwise.
         shift: (2, N), x and y, pixels.
         scale: (N,).
@@ -197,7 +226,6 @@ def inverse_affine(
     inverse[:, 1, 0] = -np.sin(angle - y) / np.cos(y)
     inverse[:, 1, 1] = np.cos(angle - y) / np.cos(y)
     inverse /= scale[:, None, None]
-    center = size[::-1] / 2
     inverse[:, :2, 2] = (center - np.einsum("nij,jn->in", inverse[:, :2, :2], center + shift)).T
     inverse[:, 2, 2] = 1
     return inverse
@@ -226,6 +254,19 @@ def _is_convex(quads: Int) -> npt.NDArray[np.bool_]:
     following = np.roll(edges, -1, axis=1)
     turns = edges[..., 0] * following[..., 1] - edges[..., 1] * following[..., 0]
     return np.asarray(np.all(turns > 0, axis=1))
+
+
+def _set_center(transform: RandomRotation | RandomAffine) -> None:
+    value = transform.center
+    if value is not None:
+        good = isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_finite, value))
+        transform.check("center", good, "None or two numbers (x, y), pixels")
+        transform.set("center", tuple(map(float, value)))
+
+
+def _center(transform: RandomRotation | RandomAffine, size: Int) -> Float:
+    """What images of ``size``, (2, N), are turned about: x and y, (2, N) or (2, 1)."""
+    return size[::-1] / 2 if transform.center is None else np.array(transform.center)[:, None]
 
 
 def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> None:

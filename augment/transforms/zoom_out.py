@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from stoker.augment.transforms.base import Size, Transform
-from stoker.augment.transforms.pad import Color, set_fill
+from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from stoker.augment.frame import Frame
@@ -29,8 +31,8 @@ class RandomZoomOut(Transform):
         p: Probability.
     """
 
-    fill: int | Color = 0
-    side_range: tuple[float, float] = (1.0, 4.0)
+    fill: int | Sequence[int] = 0
+    side_range: Sequence[float] = (1.0, 4.0)
     p: float = 0.5
 
     draws: ClassVar[int] = 4
@@ -42,7 +44,7 @@ class RandomZoomOut(Transform):
 
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        frame.use_fill(self.fill)  # type: ignore[arg-type]  # three since __post_init__
+        frame.use_fill(self.fill)
         low, high = self.side_range
         factor = np.where(u[:, 0] < self.p, low + (high - low) * u[:, 1], 1.0)
         size = (frame.size * factor).astype(np.int64)
