@@ -3,7 +3,8 @@
     python tests/data/make_torchvision_pixels.py tests/data/torchvision-pixels.npz
 
 Needs torch and torchvision. Names are "operation magnitude" as RandAugment has them, or "sharpness
-factor", or "blur width height sigma".
+factor", "blur width height sigma", "rotation degrees x y red green blue" or "affine degrees scale shear
+shear x y red green blue".
 """
 
 from __future__ import annotations
@@ -47,6 +48,18 @@ def main() -> None:
     for width, height, sigma in ((5, 5, 1.2), (23, 23, 2.0), (3, 7, 0.4)):
         output = functional.gaussian_blur(image, [width, height], [sigma, sigma])
         kept[f"blur {width} {height} {sigma}"] = output.permute(1, 2, 0).numpy()
+    for numbers in ((25.0, 9.0, 12.5, 200, 30, 90), (-140.0, -4.0, 30.0, 255, 255, 255)):
+        degrees, center, fill = numbers[0], list(numbers[1:3]), list(numbers[3:])
+        output = functional.rotate(image, degrees, bilinear, center=center, fill=fill)
+        kept[f"rotation {' '.join(map(str, numbers))}"] = output.permute(1, 2, 0).numpy()
+    for numbers in (
+        (-30.0, 1.4, 0.0, 0.0, 3.0, 20.0, 0, 80, 160),
+        (8.0, 2.0, -12.0, 7.0, 34.0, 6.0, 99, 99, 99),
+    ):
+        degrees, scale, shear = numbers[0], numbers[1], list(numbers[2:4])
+        center, fill = list(numbers[4:6]), list(numbers[6:])
+        output = functional.affine(image, degrees, [0, 0], scale, shear, bilinear, fill, center)
+        kept[f"affine {' '.join(map(str, numbers))}"] = output.permute(1, 2, 0).numpy()
     np.savez_compressed(sys.argv[1], **kept)
 
 

@@ -5,12 +5,21 @@ They are in tests/data/torchvision-pixels.npz, made by the script beside it, wit
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stoker.augment import CenterCrop, GaussianBlur, RandAugment, RandomAdjustSharpness, compile_image
+from stoker.augment import (
+    CenterCrop,
+    GaussianBlur,
+    RandAugment,
+    RandomAdjustSharpness,
+    RandomAffine,
+    RandomRotation,
+    compile_image,
+)
 from stoker.augment.reference import execute
 from stoker.augment.transforms.operations import Kind, Operations
 
@@ -38,6 +47,12 @@ def transform(name):
         return RandomAdjustSharpness(values[0], 1)
     if kind == "blur":
         return GaussianBlur((int(values[0]), int(values[1])), values[2])
+    if kind == "rotation":
+        return RandomRotation((values[0],) * 2, center=values[1:3], fill=list(map(int, values[3:])))
+    if kind == "affine":
+        degrees, scale, x, y = values[:4]
+        center, fill = values[4:6], list(map(int, values[6:]))
+        return RandomAffine((degrees,) * 2, None, (scale,) * 2, (x, x, y, y), fill, center)
     return One(Kind[kind], 255 * values[0] if kind == "Solarize" else values[0])
 
 
@@ -52,5 +67,11 @@ def tolerance(name):
 def test_pixels_are_torchvisions(name):
     plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform(name)])
     params = plan.draw(np.array([HEIGHT]), np.array([WIDTH]), np.array([0]), 0, 0)
-    output = execute(params, 0, PIXELS, "uint8", "NHWC").astype(int)
-    assert np.abs(output - THEIRS[name]).max() <= tolerance(name)
+    difference = execute(params, 0, PIXELS, "uint8", "NHWC").astype(int) - THEIRS[name]
+    if params.fill.any():
+        # Where the image ends torchvision's share of it counts twice: it would be darker without any fill.
+        seen = execute(replace(params, fill=0 * params.fill), 0, np.full_like(PIXELS, 255), "uint8", "NHWC")
+        assert (seen == 0).any()
+        difference = difference[(seen == 0) | (seen == 255)]
+        assert difference.size > 0.8 * PIXELS.size
+    assert np.abs(difference).max() <= tolerance(name)

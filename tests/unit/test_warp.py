@@ -10,6 +10,7 @@ from PIL import Image
 
 from stoker.augment import (
     CenterCrop,
+    Pad,
     RandomAffine,
     RandomHorizontalFlip,
     RandomPerspective,
@@ -87,6 +88,17 @@ def test_rotation_is_the_opposite_of_affines():
     rotation = RandomRotation((10, 50)).matrix(sizes(), u)
     affine = RandomAffine((-42, -42)).matrix(sizes(), np.zeros((1, 6)))
     np.testing.assert_allclose(rotation, affine, atol=1e-12)
+
+
+def test_the_centre_stays_where_it_is():
+    u = np.random.default_rng(0).random((20, 6))
+    for center in ((0, 0), (-7.5, 40)):
+        for transform in (RandomRotation(180, center), RandomAffine(90, None, (0.5, 2), 40, center=center)):
+            matrix = transform.matrix(sizes(20), u)
+            np.testing.assert_allclose(matrix @ (*center, 1), [(*center, 1)] * 20, atol=1e-9)
+    assert RandomRotation(9, center=(WIDTH / 2, HEIGHT / 2)).matrix(sizes(), u[:1]).tolist() == (
+        RandomRotation(9).matrix(sizes(), u[:1]).tolist()
+    )
 
 
 def test_perspective_takes_the_moved_corners_back_to_the_corners():
@@ -168,6 +180,28 @@ def test_half_a_pixel_of_the_border_is_half_filled():
     matrix = np.array([[1.0, 0, -0.5], [0, 1, 0], [0, 0, 1]])
     output = resample(np.full((2, 2, 3), 100, np.uint8), matrix, (2, 4), (0, 50, 200))
     assert output[0].tolist() == [[50, 75, 150], [100, 100, 100], [50, 75, 150], [0, 50, 200]]
+
+
+@pytest.mark.parametrize(
+    "warp",
+    [
+        lambda fill: RandomRotation((40, 40), fill=fill),
+        lambda fill: RandomAffine((40, 40), fill=fill),
+        lambda fill: RandomPerspective(0.9, 1, fill),
+    ],
+)
+def test_what_comes_into_sight_has_the_fill(warp):
+    white = np.full_like(PIXELS, 255)
+    plain, filled = (render(draw([KEEP, warp(fill)]), 0, white) for fill in (None, [9, 200, 30]))
+    assert (plain == 0).all(axis=-1).any()
+    np.testing.assert_array_equal((plain == 0).all(axis=-1), (filled == (9, 200, 30)).all(axis=-1))
+    np.testing.assert_array_equal((plain == 255).all(axis=-1), (filled == 255).all(axis=-1))
+
+
+def test_all_that_is_padded_has_one_fill():
+    assert draw([KEEP, Pad(2, fill=7), TURN, RandomPerspective(fill=7), KEEP]).fill.tolist() == [7, 7, 7]
+    with pytest.raises(ConfigError, match=r"fill \(8, 8, 8\) after a fill \(7, 7, 7\)\nUse one fill"):
+        draw([KEEP, Pad(2, fill=7), RandomRotation(5, fill=8)])
 
 
 def test_what_lies_behind_the_horizon_is_fill():
@@ -263,6 +297,12 @@ def test_padding_after_a_warp_is_refused_when_compiling():
         (lambda: RandomAffine(0, shear=90), "shear"),
         (lambda: RandomAffine(0, shear=(0, 1, 2)), "shear"),
         (lambda: RandomAffine(0, shear=(0, 1, 2, 1)), "shear"),
+        (lambda: RandomRotation(5, center=3), "center"),
+        (lambda: RandomRotation(5, center=(3, math.nan)), "center"),
+        (lambda: RandomAffine(5, center=(3, 4, 5)), "center"),
+        (lambda: RandomRotation(5, fill=256), "fill"),
+        (lambda: RandomAffine(5, fill=(1, 2)), "fill"),
+        (lambda: RandomPerspective(fill=-1), "fill"),
         (lambda: RandomPerspective(1.5), "distortion_scale"),
         (lambda: RandomPerspective(p=-1), "p"),
     ],
