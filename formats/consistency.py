@@ -1,23 +1,40 @@
-"""Whether the files of a dataset are those that its manifest describes."""
+"""Where a dataset lies, and whether its files are those that its manifest describes."""
 
 from __future__ import annotations
 
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, StaleIndexError
 from stoker.formats.files import file_digest
 from stoker.formats.index import IMAGE_COLUMNS, Index
 from stoker.formats.manifest import INDEX_NAME
+from stoker.formats.remote.store import is_url
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import os
 
     from stoker.formats.manifest import Manifest
 
-__all__ = ["check_data_files", "open_index"]
+__all__ = ["check_data_files", "local_folder", "open_index"]
 
 _SMALL_INDEX = 64 << 20  # about a million samples, read in some ten milliseconds
+
+
+def local_folder(path: str | os.PathLike[str]) -> Path:
+    """A dataset's folder on this machine.
+
+    Raises:
+        DatasetError: It is a URL.
+    """
+    if is_url(path):
+        raise DatasetError(
+            "a dataset at a URL is not here",
+            path=path,
+            hint="bring it here with stoker stage, or give the URL to a loader, with cache=FOLDER",
+        )
+    return Path(path)
 
 
 def check_data_files(manifest: Manifest, files: list[Path]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_args
 
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, SourceError
 from stoker.formats.coco import list_coco
 from stoker.formats.filelist import list_file
 from stoker.formats.files import open_regular, read_at
@@ -83,6 +83,10 @@ def list_source(
         ConfigError: Options that do not go together.
         SourceError: The source is not of that form, or holds no image.
     """
+    try:
+        Path(src).stat()
+    except OSError as error:
+        raise SourceError(f"the source cannot be read: {error.strerror}", path=src) from error
     if class_depth is not None and kind != "folder":
         raise ConfigError("class_depth is for folders of classes; other sources name their labels themselves")
     if images is not None and kind != "coco":

@@ -147,7 +147,8 @@ def _value_length(path: Path, position: int, header: bytes, left: int) -> int:
                 position,
                 hint="decompress it first: gunzip FILE",
             )
-        raise _corrupt("the length's checksum does not match", path, position)
+        hint = None if position else "the file is damaged, or it is no TFRecord"
+        raise _corrupt("the length's checksum does not match", path, position, hint)
     if length > min(left - _FRAMING, _LONGEST):
         raise _corrupt(f"the record claims {length} bytes where {left - _FRAMING} are left", path, position)
     return int(length)

@@ -13,11 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import CorruptRecordError, DatasetError
-from stoker.formats.consistency import open_index
+from stoker.formats.consistency import local_folder, open_index
 from stoker.formats.containers import container
 from stoker.formats.files import file_digest, open_regular
 from stoker.formats.manifest import INDEX_NAME, Manifest
@@ -27,6 +26,7 @@ from stoker.formats.verify_payloads import payload_problems
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from concurrent.futures import Future
+    from pathlib import Path
 
     from stoker.formats.index import Index
 
@@ -106,7 +106,7 @@ def verify(
     Raises:
         DatasetError: The folder has no manifest that can be read. All else is in the report.
     """
-    folder = Path(path)
+    folder = local_folder(path)
     manifest = Manifest.load(folder)
     files = manifest.data_files(folder)
     index, problems = _verify_index(folder, manifest)

@@ -32,7 +32,7 @@ __all__ = ["app", "main"]
 
 app = typer.Typer(
     name="stoker",
-    help="Keeps the training step fed: shards from image folders, and batches from shards.",
+    help="Keeps the training step fed: shards from images and text, and batches from shards.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -41,7 +41,7 @@ app = typer.Typer(
 )
 
 # Typer reads these annotations at run time.
-Dataset = Annotated[Path, typer.Argument(help="A dataset: the folder that convert or index made.")]
+Dataset = Annotated[str, typer.Argument(help="A dataset: the folder that convert or index made.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; by default the cores allowed.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result to this file, too.")]
 
@@ -129,8 +129,9 @@ def convert(
     ] = "local",
     threads: Threads = None,
 ) -> None:
-    """Turn images, with their labels, objects and masks, into shards.
+    """Turn images and what is known of them into shards.
 
+    Labels, objects and masks come along.
     Bytes are kept as they are unless --resize or --encoding says otherwise. What is no image, or a broken
     one, is skipped with a reason. Run again after it was stopped, the command goes on where it was; the same
     command always writes the same bytes.
@@ -189,7 +190,9 @@ def index(
     text: Annotated[str, typer.Option(help="Feature that holds the name of the class.")] = "image/class/text",
     key: Annotated[str, typer.Option(help="Feature that names the sample.")] = "image/filename",
 ) -> None:
-    """Make a dataset of shards that others wrote, without rewriting them.
+    """Make a dataset of shards that others wrote.
+
+    The shards stay as they are.
 
     stoker index imagenet/train-*.tfrecord --into shards/imagenet
     """
@@ -211,18 +214,21 @@ def verify(
     ] = False,
     threads: Threads = None,
 ) -> None:
-    """Check every byte of a dataset; exit status 1 if anything is wrong."""
+    """Check every byte of a dataset.
+
+    Exit status 1 if anything is wrong.
+    """
     from stoker.formats.verify import verify as run
 
     with progress("verifying", "samples") as show:
         report = run(dataset, decode=decode, num_threads=threads, progress=show)
     for problem in report.problems:
         out.print(str(problem), style="red")
-    checked = f"{report.samples:,} samples, {human_bytes(report.bytes)}"
+    checked = f"{count(report.samples, 'sample')}, {human_bytes(report.bytes)}"
     if report.ok:
         out.print(f"good: {checked}{', all decoded' if decode else ''}", style="green")
         return
-    out.print(f"{report.found:,} problems in {checked}", style="bold red")
+    out.print(f"{count(report.found, 'problem')} in {checked}", style="bold red")
     raise typer.Exit(1)
 
 
@@ -237,7 +243,10 @@ def info(
     ] = None,
     threads: Threads = None,
 ) -> None:
-    """Say what a dataset holds; with --pixels, also what Normalize wants."""
+    """Say what a dataset holds.
+
+    With --pixels, also what Normalize wants.
+    """
     from stoker.formats.dataset import open as open_dataset
     from stoker.pipeline.describe import class_table, facts
 
@@ -252,16 +261,19 @@ def info(
 @app.command()
 def bench(
     dataset: Dataset,
-    against: Annotated[str, typer.Option(help="Loaders to compare with, by comma.")] = "torch,tfdata,dali",
+    against: Annotated[
+        str, typer.Option(help="By comma: torch, tfdata, tfdata-plain, dali, ffcv, spdl.")
+    ] = "torch,tfdata,dali",
     rounds: Annotated[int, typer.Option(min=1, help="Interleaved rounds; medians are printed.")] = 5,
     batch_size: Annotated[int, typer.Option(min=1, help="Images a batch.")] = 64,
     size: Annotated[int, typer.Option(min=1, help="Height and width of the output, pixels.")] = 224,
     threads: Threads = None,
     json_out: Json = None,
 ) -> None:
-    """Measure images a second against the native loaders, side by side on the same cores.
+    """Measure images a second beside other loaders.
 
-    Random resized crop, flip, normalise, float32 NCHW. Each loader runs in a process of its own, in turns.
+    All on the same cores, each in a process of its own, in turns: random resized crop, flip, normalise,
+    float32 NCHW.
     """
     from stoker.benchmarks.bench import run_bench
     from stoker.benchmarks.table import show
@@ -282,7 +294,7 @@ def bench(
 
 @app.command()
 def doctor() -> None:
-    """Say what Stoker finds on this machine and which engine it would use."""
+    """Say what is installed and which engine would run."""
     from stoker.pipeline.doctor import examine
 
     findings = examine()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - Typer reads it at run time
 from typing import Annotated
 
 import typer
@@ -14,7 +14,7 @@ __all__ = ["preview", "register"]
 
 
 # Typer reads these annotations at run time.
-Dataset = Annotated[Path, typer.Argument(help="A dataset of images: the folder that convert or index made.")]
+Dataset = Annotated[str, typer.Argument(help="A dataset of images: the folder that convert or index made.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,11 +38,11 @@ def preview(  # noqa: PLR0917 - Typer makes an option of each argument
     ] = None,
     cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, pixels.")] = 240,
 ) -> None:
-    """Draw samples and what transforms make of them, with classes, boxes, masks and keypoints.
+    """Draw samples and what transforms make of them.
 
-    Each row is a sample: as it is, then as it leaves a loader with this seed in epoch 0, 1, 2 ... MixUp,
-    CutMix and Mosaic mix the samples on the sheet. A filled keypoint is visible, a hollow one hidden. Names
-    in other letters than English ones want a page, .html.
+    With classes, boxes, masks and keypoints. Each row is a sample: as it is, then as it leaves a loader with
+    this seed in epoch 0, 1, 2 ... MixUp, CutMix and Mosaic mix the samples on the sheet. A filled keypoint is
+    visible, a hollow one hidden. Names in other letters than English ones want a page, .html.
 
     stoker preview shards/train --transforms imagenet-train --out sheet.png
 

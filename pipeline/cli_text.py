@@ -20,7 +20,7 @@ __all__ = ["buckets", "convert_text", "register"]
 
 
 # Typer reads these annotations at run time.
-Dataset = Annotated[Path, typer.Argument(help="A dataset: the folder that convert-text made.")]
+Dataset = Annotated[str, typer.Argument(help="A dataset: the folder that convert-text made.")]
 
 _BUCKETS_SHOWN = 32
 _MEANING = """\
@@ -72,10 +72,10 @@ def convert_text(  # noqa: PLR0917 - Typer makes an option of each argument
     ] = False,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; by default the cores allowed.")] = None,
 ) -> None:
-    """Turn text into shards of token ids, with their lengths in the index.
+    """Turn text into shards of token ids.
 
-    Run again after it was stopped, the command goes on where it was; the same command always writes the same
-    bytes.
+    Their lengths are columns of the index. Run again after it was stopped, the command goes on where it was;
+    the same command always writes the same bytes.
 
     stoker convert-text gsm8k.jsonl shards/gsm8k --fields question,answer --seed 0
 
@@ -126,9 +126,9 @@ def buckets(  # noqa: PLR0917 - likewise
         Path | None, typer.Option(help="Draw lengths, boundaries and padding into this file.")
     ] = None,
 ) -> None:
-    """Compare ways to batch text by length: padding, shapes, ranks, and what each costs in randomness.
+    """Compare ways to batch text by length.
 
-    Only the index is read.
+    By padding, shapes, ranks, and what each costs in randomness. Only the index is read.
 
     stoker buckets shards/gsm8k --fields answer --pack 256 --ranks 8 --png answer.png
     """
@@ -149,7 +149,7 @@ def buckets(  # noqa: PLR0917 - likewise
     if png is not None:
         from stoker.bucketing.plot import plot_report
 
-        plot_report(reports[method], lengths, png, title=f"{dataset.name}: {method}")
+        plot_report(reports[method], lengths, png, title=f"{Path(dataset).name}: {method}")
 
 
 def _comparison(reports: dict[str, PlanReport]) -> Table:

@@ -97,6 +97,12 @@ def build(folder: Path, kind: str, payloads: Sequence[bytes], shards: int) -> Pa
 
 
 @pytest.fixture
+def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of conversions: what is synced when is tested in tests/fault."""
+    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+
+
+@pytest.fixture
 def make_dataset(tmp_path: Path) -> Callable[..., Path]:
     """``make_dataset(kind, payloads, shards=2, name="dataset")``: its folder; six JPEGs by default."""
 

@@ -22,13 +22,9 @@ from stoker.formats.sources import find_format
 from stoker.pipeline.cli import app
 from stoker.pipeline.describe import class_table, facts
 
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
 H, W = 30, 40
-
-
-@pytest.fixture(autouse=True)
-def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is synced when is tested elsewhere."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
 def mark(
@@ -110,8 +106,9 @@ def test_a_source_is_found_by_looking(tmp_path: Path) -> None:
     assert find_format(tmp_path / "plain", masks=tmp_path) == "pairs"
     assert find_format(tmp_path / "yolo" / "images" / "a") == "yolo"
     assert find_format(tmp_path / "list.json", "coco") == "coco"
+    (tmp_path / "notes.txt").touch()
     with pytest.raises(SourceError, match="COCO"):
-        stoker.convert(tmp_path / "nowhere.txt", tmp_path / "out")
+        stoker.convert(tmp_path / "notes.txt", tmp_path / "out")
 
 
 @pytest.fixture

@@ -14,18 +14,14 @@ from stoker.formats.coco import list_coco
 from stoker.formats.coco_categories import swap_of
 from stoker.formats.runs import runs_of_mask
 
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
 NAMES = ["nose", "left_eye", "right_eye"]
 CATEGORIES = [
     {"id": 90, "name": "zebra"},
     {"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": [[1, 2], [1, 3]]},
     {"id": 7, "name": "mouse"},
 ]
-
-
-@pytest.fixture(autouse=True)
-def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is synced when is tested elsewhere."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
 def rle(mask: np.ndarray[Any, Any]) -> dict[str, Any]:

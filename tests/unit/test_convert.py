@@ -20,6 +20,8 @@ from stoker.formats.plan import plan_conversion
 from stoker.formats.samples import Codec
 from stoker.formats.shards import write_shard
 
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
 
 def picture(seed: int, height: int = 24, width: int = 32) -> Image.Image:
     small = np.random.default_rng(seed).integers(0, 256, (3, 4, 3), np.uint8)
@@ -32,12 +34,6 @@ def encode(image: Image.Image, kind: str = "JPEG", orientation: int = 1) -> byte
     exif[0x0112] = orientation
     image.save(stream, kind, **({"exif": exif} if orientation != 1 else {}))
     return stream.getvalue()
-
-
-@pytest.fixture(autouse=True)
-def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is synced when is tested elsewhere."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
 @pytest.fixture
@@ -363,6 +359,12 @@ class TestRefusals:
         stoker.convert(photos, tmp_path / "out", shards=2, overwrite=True)
         stoker.convert(photos, tmp_path / "fresh", shards=2)
         assert files(tmp_path / "out") == {**files(tmp_path / "fresh"), "notes.txt": b"mine"}
+
+    @pytest.mark.parametrize("kind", [None, "coco", "voc", "yolo", "list", "folder"])
+    def test_a_source_that_is_not_there(self, tmp_path: Path, kind: Any) -> None:
+        with pytest.raises(SourceError, match="cannot be read: No such file") as caught:
+            stoker.convert(tmp_path / "nowhere", tmp_path / "out", source_format=kind)
+        assert caught.value.path == str(tmp_path / "nowhere")
 
     @pytest.mark.parametrize("target", ["photos", "photos/out", "photos/cat/../out", "link/out"])
     def test_the_target_may_not_lie_in_the_source(self, photos: Path, tmp_path: Path, target: str) -> None:

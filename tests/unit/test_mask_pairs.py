@@ -20,13 +20,9 @@ from stoker.formats.placement import place
 from stoker.formats.sources import list_source
 from stoker.formats.verify_annotations import mask_problem
 
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
 H, W = 24, 36
-
-
-@pytest.fixture(autouse=True)
-def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is synced when is tested elsewhere."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
 def values(seed: int = 0, most: int = 150, size: tuple[int, int] = (H, W)) -> np.ndarray[Any, Any]:

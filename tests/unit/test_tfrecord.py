@@ -83,6 +83,13 @@ def test_gzip_is_named(tmp_path: Path) -> None:
     assert "gunzip" in str(caught.value)
 
 
+def test_another_format_is_suspected(tmp_path: Path) -> None:
+    path = tmp_path / "s.tfrecord"
+    path.write_bytes(b'{"images": [], "annotations": [], "categories": []}')
+    with pytest.raises(CorruptRecordError, match="no TFRecord"):
+        next(tfrecord.scan(path))
+
+
 def test_errors_name_shard_and_record(tmp_path: Path) -> None:
     path = tmp_path / "s.tfrecord"
     write(path, [b"abc", b"def"])

@@ -161,6 +161,11 @@ def test_a_folder_that_is_no_dataset(tmp_path: Path) -> None:
         stoker.verify(tmp_path)
 
 
+def test_a_url_is_no_folder_to_verify() -> None:
+    with pytest.raises(DatasetError, match="stoker stage"):
+        stoker.verify("s3://bucket/shards")
+
+
 def test_a_shard_that_is_a_fifo_does_not_block(make_dataset: Make) -> None:
     folder = make_dataset()
     file = stoker.open(folder).data_files[0]

@@ -12,15 +12,11 @@ from stoker.errors import SourceError
 from stoker.formats.sources import find_format
 from stoker.formats.voc import list_voc
 
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
 BOMB = """<?xml version="1.0"?>
 <!DOCTYPE lolz [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>
 <annotation><filename>&b;</filename></annotation>"""
-
-
-@pytest.fixture(autouse=True)
-def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is synced when is tested elsewhere."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
 
 
 def thing(name: str, box: tuple[Any, ...], **flags: int) -> str:

@@ -13,11 +13,7 @@ from stoker.errors import SourceError
 from stoker.formats.yolo import is_yolo, list_yolo
 from stoker.formats.yolo_names import YoloNames, read_names
 
-
-@pytest.fixture(autouse=True)
-def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is synced when is tested elsewhere."""
-    monkeypatch.setattr("os.fsync", lambda descriptor: None)
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 @pytest.fixture
