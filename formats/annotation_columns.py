@@ -15,7 +15,7 @@ from stoker.formats.annotations import Annotations
 from stoker.formats.ragged import Ragged
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MASK_COLUMNS",
     "OBJECT_COLUMNS",
+    "columns_of",
     "from_columns",
     "is_object_column",
     "tasks_of",
@@ -56,6 +57,13 @@ MASK_COLUMNS: dict[str, pa.DataType] = {
 """Index columns of semantic segmentation: where in the sample's shard its mask, a PNG, lies."""
 
 _PREFIX = "object_"
+_NUMBERS = {"crowd": bool, "area": np.float32, "id": np.int64}
+_ALWAYS = ("boxes", "labels", *_NUMBERS)
+_PARTS = {
+    "keypoints": ("keypoints",),
+    "polygons": ("polygons", "polygon_sizes", "polygon_owner"),
+    "runs": ("runs", "run_counts"),
+}
 
 
 def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
@@ -78,6 +86,22 @@ def is_object_column(name: str, kind: str) -> bool:
     return name.startswith(_PREFIX) and kind.startswith("large_list")
 
 
+def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -> list[str]:
+    """Names of the columns of objects that :class:`Annotations` are made of.
+
+    Args:
+        types: Name and type of the columns of an index.
+        parts: Attributes wanted, of keypoints, polygons, runs and extra; None for all. Those that every
+            object has are always among them.
+    """
+    names = [name for name, kind in types.items() if is_object_column(name, kind)]
+    if parts is None:
+        return names
+    wanted = {_PREFIX + name for part in _PARTS.keys() & parts for name in _PARTS[part]}
+    wanted |= {_PREFIX + name for name in _ALWAYS}
+    return [name for name in names if name in wanted or ("extra" in parts and name not in OBJECT_COLUMNS)]
+
+
 def from_columns(columns: Mapping[str, Ragged], samples: int, keypoints: int) -> Annotations:
     """Make :class:`Annotations` of index columns.
 
@@ -93,30 +117,22 @@ def from_columns(columns: Mapping[str, Ragged], samples: int, keypoints: int) ->
     if "object_boxes" not in columns:
         return _none()
     labels = columns["object_labels"]
-    counts = labels.counts
-    m = len(labels.values)
-    boxes = _of_each(columns, "object_boxes", 4 * counts).reshape(-1, 4)
-    owner = np.repeat(np.arange(samples), counts)
-    made: dict[str, Any] = {
-        "owner": owner,
-        "boxes": boxes,
-        "labels": labels.values,
-        "crowd": np.zeros(m, bool),
-        "area": np.prod(boxes[:, 2:] - boxes[:, :2], axis=1),
-        "id": np.arange(m) - labels.starts[owner],
-    }
-    for name in ("crowd", "area", "id"):
-        if _PREFIX + name in columns:
-            made[name] = _of_each(columns, _PREFIX + name, counts).astype(made[name].dtype, copy=False)
+    boxes = _of_each(columns, "object_boxes", labels, 4).reshape(-1, 4)
+    owner = np.repeat(np.arange(samples), labels.counts)
+    made: dict[str, Any] = {"owner": owner, "boxes": boxes, "labels": labels.values}
+    for name, kind in _NUMBERS.items():
+        given = _PREFIX + name in columns
+        values = _of_each(columns, _PREFIX + name, labels) if given else _default(name, boxes, owner, labels)
+        made[name] = values.astype(kind, copy=False)
     if "object_keypoints" in columns:
-        points = _of_each(columns, "object_keypoints", 3 * keypoints * counts)
-        made["keypoints"] = points.reshape(m, keypoints, 3)
+        points = _of_each(columns, "object_keypoints", labels, 3 * keypoints)
+        made["keypoints"] = points.reshape(len(boxes), keypoints, 3)
     if "object_polygons" in columns:
         made["polygons"] = _polygons(columns, labels)
     if "object_runs" in columns:
         made["runs"] = _runs(columns, labels)
     extra = columns.keys() - OBJECT_COLUMNS.keys()
-    made["extra"] = {name.removeprefix(_PREFIX): _of_each(columns, name, counts) for name in sorted(extra)}
+    made["extra"] = {name.removeprefix(_PREFIX): _of_each(columns, name, labels) for name in sorted(extra)}
     return Annotations(**made)
 
 
@@ -126,16 +142,26 @@ def _none() -> Annotations:
     return Annotations(numbers, floats.reshape(0, 4), numbers, numbers.astype(bool), floats, numbers)
 
 
-def _of_each(columns: Mapping[str, Ragged], name: str, counts: npt.NDArray[np.int64]) -> Array:
-    """Values of a column of which each sample must have ``counts``."""
-    if not np.array_equal(columns[name].counts, counts):
+def _default(name: str, boxes: Array, owner: Array, labels: Ragged) -> Array:
+    if name == "crowd":
+        return np.zeros(len(boxes), bool)
+    if name == "area":
+        return np.asarray(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
+    return np.asarray(np.arange(len(boxes)) - labels.starts[owner])
+
+
+def _of_each(columns: Mapping[str, Ragged], name: str, owners: Ragged, each: int = 1) -> Array:
+    """Values of a column that has ``each`` for every one of ``owners``."""
+    starts = columns[name].starts
+    alike = each == 1 and starts is owners.starts  # as take_lists has it
+    if not alike and not np.array_equal(starts, each * owners.starts):
         raise ValueError(f"{name} has another number of values than there are objects")
     return columns[name].values
 
 
 def _polygons(columns: Mapping[str, Ragged], labels: Ragged) -> list[list[npt.NDArray[np.float32]]]:
     points, sizes = columns["object_polygons"], columns["object_polygon_sizes"]
-    owner = _of_each(columns, "object_polygon_owner", sizes.counts).astype(np.int64)
+    owner = _of_each(columns, "object_polygon_owner", sizes).astype(np.int64)
     vertices = Ragged(sizes.starts, np.concatenate(([0], np.cumsum(sizes.values, dtype=np.int64))))
     objects = np.repeat(labels.counts, sizes.counts)
     if sizes.values.min(initial=0) < 0 or not np.array_equal(
@@ -155,7 +181,7 @@ def _polygons(columns: Mapping[str, Ragged], labels: Ragged) -> list[list[npt.ND
 
 def _runs(columns: Mapping[str, Ragged], labels: Ragged) -> list[npt.NDArray[np.uint32]]:
     runs = columns["object_runs"]
-    counts = _of_each(columns, "object_run_counts", labels.counts)
+    counts = _of_each(columns, "object_run_counts", labels)
     ends = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
     if counts.min(initial=0) < 0 or not np.array_equal(ends[labels.starts], runs.starts):
         raise ValueError("object_runs has another number of values than object_run_counts says")

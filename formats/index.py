@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from stoker.errors import DatasetError, StaleIndexError
 from stoker.formats.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
+from stoker.formats.ragged import Ragged
 from stoker.formats.samples import Samples
 
 if TYPE_CHECKING:
@@ -179,6 +180,8 @@ class Index:
     def __init__(self, batch: pa.RecordBatch, path: Path) -> None:
         self._batch = batch
         self._path = path
+        self._numbers: dict[str, npt.NDArray[Any]] = {}
+        self._lists: dict[str, Ragged] = {}
         self.schema: pa.Schema = batch.schema
 
     @classmethod
@@ -237,10 +240,24 @@ class Index:
         Raises:
             DatasetError: There is no such column, or it holds something else than numbers.
         """
-        values = self.arrow(name)
-        if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
-            raise DatasetError(f"the index column {name!r} holds {values.type}, not numbers", path=self._path)
-        return np.asarray(values.to_numpy(zero_copy_only=True))
+        if name not in self._numbers:
+            values = self.arrow(name)
+            if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+                raise DatasetError(
+                    f"the index column {name!r} holds {values.type}, not numbers", path=self._path
+                )
+            self._numbers[name] = np.asarray(values.to_numpy(zero_copy_only=True))
+        return self._numbers[name]
+
+    def lists(self, name: str) -> Ragged:
+        """A column of lists of numbers, without a copy.
+
+        Raises:
+            DatasetError: There is no such column.
+        """
+        if name not in self._lists:
+            self._lists[name] = Ragged.from_arrow(self.arrow(name))
+        return self._lists[name]
 
     def samples(self, rows: npt.ArrayLike) -> Samples:
         """Where the payloads of these rows lie, and what images they are.

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy.typing as npt
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["Ragged", "places_of"]
+__all__ = ["Ragged", "places_of", "take_lists"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +66,7 @@ class Ragged:
         Raises:
             ValueError: The starts of a list are no places in ``values``: the arrays are damaged.
         """
-        at = np.asarray(rows, np.int64)
-        start, stop = self.starts[at], self.starts[at + 1]
-        if len(at) and not (start.min() >= 0 and stop.max() <= len(self.values) and (start <= stop).all()):
-            raise ValueError("lists that reach out of their column")
-        taken = Ragged.of_counts(stop - start, self.values[:0])
-        return Ragged(taken.starts, self.values[places_of(start, stop)])
+        return take_lists({"": self}, rows)[""]
 
     def grouped(self, counts: npt.ArrayLike) -> Ragged:
         """Lists joined to longer ones.
@@ -78,6 +75,53 @@ class Ragged:
             counts: (M,) integers, how many of the lists each of the longer ones is made of; N in all.
         """
         return Ragged(self.starts[np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))], self.values)
+
+
+def take_lists(columns: Mapping[str, Ragged], rows: npt.ArrayLike) -> dict[str, Ragged]:
+    """The lists at ``rows`` of several columns, each as :meth:`Ragged.take` gives them.
+
+    Where lists lie alike in two columns, what was found out of the first serves the second, and both results
+    have the same ``starts``: this is the work of a batch.
+    """
+    at = np.asarray(rows, np.int64)
+    bounds = np.stack((at, at + 1))
+    known: list[_Places] = []
+    taken = {}
+    for name, column in columns.items():
+        found = column.starts[bounds]
+        places = next((one for one in known if np.array_equal(one.bounds, found)), None)
+        if places is None:
+            places = _Places.of(found)
+            known.append(places)
+        if places.end > len(column.values):
+            raise ValueError("lists that reach out of their column")
+        taken[name] = Ragged(places.starts, column.values[places.at])
+    return taken
+
+
+class _Places(NamedTuple):
+    """Where lists lie in the values of a column, and where they will lie by themselves.
+
+    Attributes:
+        bounds: (2, M) where each of them begins and ends.
+        starts: (M + 1,) as those of :class:`Ragged`.
+        at: Places of all their values.
+        end: One more than the last of them.
+    """
+
+    bounds: Ints
+    starts: Ints
+    at: Ints
+    end: int
+
+    @classmethod
+    def of(cls, bounds: Ints) -> _Places:
+        start, stop = bounds
+        if start.min(initial=0) < 0 or (stop < start).any():
+            raise ValueError("lists that reach out of their column")
+        starts = np.zeros(len(start) + 1, np.int64)
+        np.cumsum(stop - start, out=starts[1:])
+        return cls(bounds, starts, places_of(start, stop), int(stop.max(initial=0)))
 
 
 def places_of(start: Ints, stop: Ints) -> Ints:
