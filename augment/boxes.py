@@ -14,7 +14,16 @@ if TYPE_CHECKING:
 
     Float = npt.NDArray[np.float64]
 
-__all__ = ["BoxFormat", "Objects", "clip_boxes", "clip_quads", "convert_boxes", "corners"]
+__all__ = [
+    "BoxFormat",
+    "Objects",
+    "box_areas",
+    "clip_boxes",
+    "clip_quads",
+    "convert_boxes",
+    "corners",
+    "shares",
+]
 
 BoxFormat = Literal["XYXY", "XYWH", "CXCYWH"]
 
@@ -48,6 +57,8 @@ def convert_boxes(boxes: npt.ArrayLike, source: BoxFormat, target: BoxFormat) ->
     for name, value in (("source", source), ("target", target)):
         if value not in get_args(BoxFormat):
             raise ConfigError(f"{name} must be one of {', '.join(get_args(BoxFormat))}; found {value!r}")
+    if source == target:
+        return np.array(boxes, np.float64)
     first, second = np.split(np.asarray(boxes, np.float64), 2, axis=-1)
     if source == "XYXY":
         low, extent = first, second - first
@@ -73,11 +84,21 @@ def clip_boxes(boxes: Float, size: tuple[int, int]) -> tuple[Float, Float]:
         What :func:`clip_quads` gives for their corners.
     """
     height, width = size
-    seen = np.clip(boxes, 0, (width, height, width, height))
-    area, inside = (np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (boxes, seen))
-    share = np.divide(inside, area, out=np.zeros_like(area), where=area > 0).clip(0, 1)
+    seen = np.minimum(np.maximum(boxes, 0), (width, height, width, height))
+    share = shares(box_areas(seen), box_areas(boxes))
     seen[share == 0] = 0
     return seen, share
+
+
+def box_areas(boxes: Float) -> Float:
+    """(M,) areas of XYXY boxes, (M, 4)."""
+    return np.asarray((boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1]))
+
+
+def shares(part: Float, whole: Float) -> Float:
+    """Areas over the areas they are part of, (M,), 0 to 1; 0 of nothing."""
+    share = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
+    return np.minimum(np.maximum(share, 0, out=share), 1, out=share)
 
 
 def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
@@ -100,7 +121,7 @@ def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
     boxes = np.stack(bounds, axis=-1)
     area = np.abs(_area(quads))
     inside = _convex_area(points, seen)
-    share = np.divide(inside, area, out=np.zeros_like(area), where=area > 0).clip(0, 1)
+    share = shares(inside, area)
     boxes[share == 0] = 0
     return boxes, share
 

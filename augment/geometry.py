@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.augment.boxes import BoxFormat, clip_boxes, clip_quads, convert_boxes, corners
+from stoker.augment.boxes import (
+    BoxFormat,
+    box_areas,
+    clip_boxes,
+    clip_quads,
+    convert_boxes,
+    corners,
+    shares,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "apply_matrix",
+    "area_scale",
     "forward_matrix",
     "mirrored",
     "nearest",
@@ -37,17 +46,46 @@ __all__ = [
 
 def forward_matrix(params: ImageParams) -> Float:
     """(N, 3, 3) float64, from homogeneous (x, y, 1) in the source to the output."""
+    scale, shift = _upright_map(params)
+    matrix = np.zeros((len(params), 3, 3))
+    matrix[:, [0, 1], [0, 1]] = scale
+    matrix[:, :2, 2] = shift
+    matrix[:, 2, 2] = 1
+    return matrix if params.warp is None else np.linalg.inv(params.warp.matrix) @ matrix
+
+
+def _upright_map(params: ImageParams) -> tuple[Float, Float]:
+    """Factors and then summands, (N, 2), that lead x and y of the source to the output, or to what is warped.
+
+    Fields of ``params`` have the vertical axis first, points the horizontal one.
+    """
     region, dest = params.region, params.dest.astype(np.float64)
     scale = dest[:, 2:] / (region[:, 2:] - region[:, :2])
     shift = dest[:, :2] - region[:, :2] * scale
     size = params.warp.canvas if params.warp else params.size
-    flip = params.flip[:, ::-1]
-    matrix = np.zeros((len(params), 3, 3))
-    # Fields of ``params`` have the vertical axis first, points the horizontal one.
-    matrix[:, [1, 0], [1, 0]] = np.where(flip, -scale, scale)
-    matrix[:, [1, 0], 2] = np.where(flip, size - shift, shift)
-    matrix[:, 2, 2] = 1
-    return matrix if params.warp is None else np.linalg.inv(params.warp.matrix) @ matrix
+    scale, shift = np.where(params.flip[:, ::-1], (-scale, size - shift), (scale, shift))
+    return scale[:, ::-1], shift[:, ::-1]
+
+
+def area_scale(params: ImageParams, points: Float, owner: Owner) -> Float:
+    """What areas at places of the source are multiplied by in the output.
+
+    Args:
+        params: Parameters of a batch.
+        points: (M, 2), x and y in pixels.
+        owner: (M,) integers, position in the batch of the image that each is of.
+
+    Returns:
+        (M,) float64.
+    """
+    if params.warp is None:
+        scale, _ = _upright_map(params)
+        return np.asarray(np.abs(scale[:, 0] * scale[:, 1])[owner])
+    # The Jacobian of a projective map, its determinant over the cube of the homogeneous coordinate.
+    matrix = forward_matrix(params)
+    horizon = matrix[owner, 2]
+    w = horizon[:, 0] * points[:, 0] + horizon[:, 1] * points[:, 1] + horizon[:, 2]
+    return np.asarray(np.abs(np.linalg.det(matrix)[owner] / w**3))
 
 
 def mirrored(params: ImageParams) -> npt.NDArray[np.bool_]:
@@ -82,26 +120,30 @@ def transform_boxes(
         (M, 4) float64 boxes in ``box_format``, zeros where nothing is seen, and (M,) bool.
     """
     boxes = convert_boxes(boxes, box_format, "XYXY").reshape(-1, 4)
-    region = params.region[owner]
-    low = np.maximum(boxes[:, :2], region[:, 1::-1])
-    high = np.maximum(np.minimum(boxes[:, 2:], region[:, :1:-1]), low)
-    area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
-    cut = np.divide(np.prod(high - low, axis=1), area, out=np.zeros_like(area), where=area > 0)
-    cut *= shown(params)[owner]
-    matrix = forward_matrix(params)[owner]
-    if params.warp is None:  # the matrix is diagonal, and boxes stay upright
-        first, second = (points * matrix[:, [0, 1], [0, 1]] + matrix[:, :2, 2] for points in (low, high))
-        upright = np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
-        seen, share = clip_boxes(upright, params.size)
+    limits = params.region[:, [1, 0, 3, 2]][owner]
+    low = np.minimum(np.maximum(boxes[:, :2], limits[:, :2]), limits[:, 2:])
+    high = np.maximum(np.minimum(boxes[:, 2:], limits[:, 2:]), low)
+    cut = np.concatenate((low, high), axis=1)
+    if params.warp is None:
+        seen, share = clip_boxes(_move_upright(params, cut, owner), params.size)
     else:
-        quads = apply_matrix(matrix, corners(np.concatenate((low, high), axis=1)))
-        seen, share = clip_quads(quads, params.size)
-    keep = (cut * share > 0) & (cut * share >= min_visible)
-    keep &= np.all(seen[:, 2:] - seen[:, :2] >= min_size, axis=1)
+        seen, share = clip_quads(apply_matrix(forward_matrix(params)[owner], corners(cut)), params.size)
+    visible = shares(box_areas(cut), box_areas(boxes)) * share * shown(params)[owner]
+    keep = (visible > 0) & (visible >= min_visible)
+    if min_size > 0:
+        keep &= np.all(seen[:, 2:] - seen[:, :2] >= min_size, axis=1)
     if params.window is not None:
         center, window = (boxes[:, :2] + boxes[:, 2:]) / 2, params.window[owner]
         keep &= np.all((window[:, 1::-1] < center) & (center < window[:, :1:-1]), axis=1)
     return convert_boxes(seen, "XYXY", box_format), keep
+
+
+def _move_upright(params: ImageParams, boxes: Float, owner: Owner) -> Float:
+    """Boxes, (M, 4) XYXY, in the output, where nothing is warped and they stay upright."""
+    scale, shift = (np.concatenate((part, part), axis=1)[owner] for part in _upright_map(params))
+    moved = boxes * scale + shift
+    first, second = moved[:, :2], moved[:, 2:]
+    return np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
 
 
 def transform_keypoints(

@@ -51,7 +51,8 @@ def mix_copy(params: BatchParams, images: npt.NDArray[Any], layout: Layout) -> n
 
 def split(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]]:
     """N views, the ``counts``, (N,), of each out of ``values``, (M, ...)."""
-    return np.split(values, np.cumsum(counts)[:-1]) if len(counts) else []
+    ends = np.cumsum(counts).tolist()
+    return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def box_of(params: MixParams, i: int, layout: Layout) -> tuple[slice, ...]:

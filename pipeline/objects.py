@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from stoker.augment.boxes import BoxFormat, convert_boxes
-from stoker.augment.geometry import forward_matrix, transform_boxes, transform_keypoints
+from stoker.augment.boxes import BoxFormat, box_areas, convert_boxes
+from stoker.augment.geometry import area_scale, transform_boxes, transform_keypoints
 from stoker.augment.segments import transform_segments
 from stoker.errors import ConfigError
 from stoker.formats.ragged import places_of
@@ -139,15 +139,18 @@ def transform_objects(
     boxes, keep = transform_boxes(
         params, annotations.boxes, annotations.owner, min_visible=rules.min_visible, min_size=rules.min_size
     )
-    kept = annotations.take(keep)
+    kept = annotations
+    if not keep.all():
+        kept, boxes = annotations.take(keep), boxes[keep]
     columns: dict[str, Array] = {
-        "boxes": boxes[keep],
+        "boxes": boxes,
         "box_labels": kept.labels,
         "crowd": kept.crowd,
-        "area": kept.area * _area_scale(kept, params, boxes[keep]),
         "object_id": kept.id,
         **{EXTRA + name: values for name, values in kept.extra.items()},
     }
+    if "area" in rules.columns:
+        columns["area"] = kept.area * _area_scale(kept, params, boxes)
     if kept.keypoints is not None and "keypoints" in rules.columns:
         columns["keypoints"] = transform_keypoints(params, kept.keypoints, kept.owner, rules.swap or None)
     if "masks" in rules.columns:
@@ -171,11 +174,7 @@ def _area_scale(kept: Annotations, params: ImageParams, boxes: Array) -> Array:
 
     The upright box around a turned object says too much of its area; it does not count for more than all.
     """
-    matrix = forward_matrix(params)[kept.owner]
     source = kept.boxes.astype(np.float64)
-    center = np.concatenate(((source[:, :2] + source[:, 2:]) / 2, np.ones((len(source), 1))), axis=1)
-    # The Jacobian of a projective map, its determinant over the cube of the homogeneous coordinate.
-    scale = np.abs(np.linalg.det(matrix) / np.einsum("mi,mi->m", matrix[:, 2], center) ** 3)
-    seen, whole = (np.prod(b[:, 2:] - b[:, :2], axis=1) for b in (boxes, source))
-    share = np.divide(seen, whole, out=np.zeros_like(whole), where=whole > 0)
-    return np.asarray(np.minimum(scale, share))
+    scale = area_scale(params, (source[:, :2] + source[:, 2:]) / 2, kept.owner)
+    seen, whole = box_areas(boxes), box_areas(source)
+    return np.asarray(np.minimum(scale, np.divide(seen, whole, out=np.zeros_like(whole), where=whole > 0)))
