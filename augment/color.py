@@ -1,7 +1,8 @@
 """Colour operations as linear maps of RGB.
 
 Each function takes what was drawn for N samples, (N,) arrays, and returns (N, 3, 3) float64 matrices
-that act on RGB columns. Grey is torchvision's: 0.2989 R + 0.587 G + 0.114 B (ITU-R BT.601, rounded).
+that act on RGB columns; brightness and saturation take any shape in place of (N,). Grey is torchvision's:
+0.2989 R + 0.587 G + 0.114 B (ITU-R BT.601, rounded).
 """
 
 from __future__ import annotations
@@ -20,18 +21,18 @@ __all__ = ["GREY", "brightness", "grayscale", "hue", "permutation", "saturation"
 GREY = np.array([0.2989, 0.587, 0.114])
 """Weights of R, G and B in grey."""
 
+_IDENTITY = np.eye(3)
 _CIRCULANT = np.array([[0, 1, 2], [2, 0, 1], [1, 2, 0]])
 
 
 def brightness(factor: Float) -> Float:
     """``factor * rgb``."""
-    return factor[:, None, None] * np.eye(3)
+    return np.asarray(factor[..., None, None] * _IDENTITY)
 
 
 def saturation(factor: Float) -> Float:
     """``factor * rgb + (1 - factor) * grey``."""
-    grey: Float = np.tile(GREY, (3, 1))
-    return brightness(factor) + brightness(1 - factor) @ grey
+    return brightness(factor) + (1 - factor)[..., None, None] * GREY
 
 
 def grayscale(where: npt.NDArray[np.bool_]) -> Float:

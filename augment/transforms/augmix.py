@@ -112,18 +112,16 @@ class AugMix(Transform):
 def _chain_steps(operations: Operations, size: Int, fill: tuple[int, int, int]) -> list[tuple[Step, ...]]:
     """The steps of each operation, for images of ``size``, (2, N)."""
     matrices = operations.matrices(size)
-    maps, grey_share = operations.colors()
-    mean = (grey_share[..., None, None] * np.tile(GREY, (3, 1))).astype(np.float32)
-    warped = _among(operations.kind, GEOMETRIC)
-    painted = _among(operations.kind, LINEAR)
+    colors, grey_share = operations.colors()
+    maps = colors.astype(np.float32)
+    mean = np.repeat(grey_share[..., None, None] * GREY, 3, axis=2).astype(np.float32)
+    warped, painted = (
+        np.asarray(operations.where[sorted(kinds)].any(axis=0)) for kinds in (GEOMETRIC, LINEAR)
+    )
     steps: list[tuple[Step, ...]] = []
     for s, kinds in enumerate(operations.possible):
-        chain: list[Step] = [Shift(warped[:, s], matrices[:, s], fill)]
+        chain: list[Step] = [Shift(warped[s], matrices[:, s], fill)]
         if not LINEAR.isdisjoint(kinds):
-            chain.append(Affine(painted[:, s], maps[:, s].astype(np.float32), mean[:, s]))
+            chain.append(Affine(painted[s], maps[:, s], mean[:, s]))
         steps.append((*chain, *operations.steps(s)))
     return steps
-
-
-def _among(kind: Int, kinds: frozenset[Kind]) -> npt.NDArray[np.bool_]:
-    return np.isin(kind, sorted(kinds))

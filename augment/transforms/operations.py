@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.augment import color
 from stoker.augment.steps import Autocontrast, Equalize, Posterize, Sharpen, Solarize
-from stoker.augment.transforms.warp import inverse_affine
+from stoker.augment.transforms.matrices import inverse_rotation
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     import numpy.typing as npt
 
@@ -55,9 +56,11 @@ GEOMETRIC = frozenset({Kind.ShearX, Kind.ShearY, Kind.TranslateX, Kind.Translate
 LINEAR = frozenset({Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Invert})
 """Those that are affine maps of colour."""
 
+_NUMBERS = np.arange(len(Kind))[:, None, None]
 _SIGNED = np.isin(np.arange(len(Kind)), [*range(Kind.ShearX, Kind.Sharpness + 1)])
 
 
+@lru_cache(maxsize=16)
 def magnitudes(
     bins: int, *, shear: float, shift: float, turn: float, factor: float, bits: tuple[int, int]
 ) -> Float:
@@ -79,6 +82,7 @@ def magnitudes(
     table[[Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Sharpness]] = factor * ramp
     table[Kind.Posterize] = np.rint(bits[0] - bits[1] * ramp)
     table[Kind.Solarize] = 255 - 255 * ramp
+    table.flags.writeable = False
     return table
 
 
@@ -119,47 +123,54 @@ class Operations:
             if Kind.Invert in kinds:
                 frame.shift(linear[:, s, :, 3])
 
+    @cached_property
+    def where(self) -> npt.NDArray[np.bool_]:
+        """(len(Kind), S, N), which operations are of each kind."""
+        return np.asarray(self.kind.T == _NUMBERS)
+
+    @cached_property
+    def by_kind(self) -> Float:
+        """(len(Kind), S, N), ``magnitude`` of the operations of each kind, 0 for others."""
+        return np.where(self.where, self.magnitude.T, 0.0)
+
     def matrices(self, size: Int) -> Float:
         """(N, S, 3, 3), from (x, y, 1) in the output of each to its input, for images of ``size``, (2, N)."""
-        kind, magnitude = self.kind.ravel(), self.magnitude.ravel()
-        sizes = np.repeat(size, self.kind.shape[1], axis=1)
-        matrix = inverse_affine(sizes[::-1] / 2, np.where(kind == Kind.Rotate, -magnitude, 0.0))
-        matrix[:, 0, 1] += np.where(kind == Kind.ShearX, magnitude, 0.0)
-        matrix[:, 1, 0] += np.where(kind == Kind.ShearY, magnitude, 0.0)
-        for axis, translation in ((1, Kind.TranslateX), (0, Kind.TranslateY)):
-            shift = magnitude * sizes[axis] if self.relative else magnitude
-            # A product that is a whole number but for its last bit counts as one.
-            whole = np.trunc(shift + np.copysign(1e-6, shift))
-            matrix[:, 1 - axis, 2] -= np.where(kind == translation, whole, 0.0)
-        return matrix.reshape(*self.kind.shape, 3, 3)
+        shear_x, shear_y, *shifts, turn = self.by_kind[Kind.ShearX : Kind.Rotate + 1]
+        sizes = np.repeat(size[::-1, None], len(turn), axis=1)
+        matrix = inverse_rotation(sizes.reshape(2, -1) / 2, -turn.ravel()).reshape(*turn.shape, 3, 3)
+        matrix[..., 0, 1] += shear_x
+        matrix[..., 1, 0] += shear_y
+        shift = np.array(shifts)
+        if self.relative:
+            shift *= sizes
+        # A product that is a whole number but for its last bit counts as one.
+        matrix[..., :2, 2] -= np.moveaxis(np.trunc(shift + np.copysign(1e-6, shift)), 0, -1)
+        return np.asarray(matrix.swapaxes(0, 1))
 
     def colors(self) -> tuple[Float, Float]:
         """(N, S, 3, 4) affine maps of RGB, and the shares of the mean grey, (N, S), that are added."""
-        kind, factor = self.kind.ravel(), 1 + self.magnitude.ravel()
-        contrast = np.where(kind == Kind.Contrast, factor, 1.0)
-        plain = np.where(kind == Kind.Brightness, factor, contrast)
-        plain[kind == Kind.Invert] = -1
-        maps = np.zeros((kind.size, 3, 4))
-        maps[..., :3] = color.saturation(np.where(kind == Kind.Color, factor, 1.0)) * plain[:, None, None]
-        maps[kind == Kind.Invert, :, 3] = 255
-        return maps.reshape(*self.kind.shape, 3, 4), (1 - contrast).reshape(self.kind.shape)
+        brightness, saturation, contrast = self.by_kind[Kind.Brightness : Kind.Contrast + 1]
+        inverted = self.where[Kind.Invert]
+        plain = np.where(inverted, -1.0, 1 + brightness + contrast)
+        maps = np.empty((*plain.shape, 3, 4))
+        maps[..., :3] = color.saturation(1 + saturation) * plain[..., None, None]
+        maps[..., 3] = 255.0 * inverted[..., None]
+        return maps.swapaxes(0, 1), -contrast.T
 
     def steps(self, s: int) -> list[Step]:
         """The steps of the operations at place ``s``, of which one at most is applied to a sample."""
-        kind, magnitude = self.kind[:, s], self.magnitude[:, s]
-        found: list[Step] = []
-        if Kind.Sharpness in self.possible[s]:
-            found.append(Sharpen(kind == Kind.Sharpness, (1 + magnitude).astype(np.float32)))
-        if Kind.Posterize in self.possible[s]:
-            found.append(Posterize(kind == Kind.Posterize, magnitude.astype(np.int64).astype(np.uint8)))
-        if Kind.Solarize in self.possible[s]:
-            threshold = np.ceil(magnitude - 1e-6).astype(np.int16)
-            found.append(Solarize(kind == Kind.Solarize, threshold))
-        if Kind.AutoContrast in self.possible[s]:
-            found.append(Autocontrast(kind == Kind.AutoContrast))
-        if Kind.Equalize in self.possible[s]:
-            found.append(Equalize(kind == Kind.Equalize))
-        return found
+        possible = self.possible[s]
+        return [step(self.where[kind, s], self.by_kind[kind, s]) for kind, step in _STEPS if kind in possible]
+
+
+# Each makes a step of the samples that it is applied to and their magnitudes.
+_STEPS: tuple[tuple[Kind, Callable[[npt.NDArray[np.bool_], Float], Step]], ...] = (
+    (Kind.Sharpness, lambda where, magnitude: Sharpen(where, (1 + magnitude).astype(np.float32))),
+    (Kind.Posterize, lambda where, magnitude: Posterize(where, magnitude.astype(np.uint8))),
+    (Kind.Solarize, lambda where, magnitude: Solarize(where, np.ceil(magnitude - 1e-6).astype(np.int16))),
+    (Kind.AutoContrast, lambda where, _: Autocontrast(where)),
+    (Kind.Equalize, lambda where, _: Equalize(where)),
+)
 
 
 def _product(matrices: Float) -> Float:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.augment.transforms.base import Transform, is_finite
+from stoker.augment.transforms.matrices import homography, inverse_affine, inverse_rotation, is_convex
 from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
 
-__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "WarpTransform", "inverse_affine"]
+__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "WarpTransform"]
 
 _CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
 """Row and column of the corners, clockwise from the top left."""
@@ -90,7 +91,7 @@ class RandomRotation(WarpTransform):
 
     def matrix(self, size: Int, u: Float) -> Float:
         """See :class:`WarpTransform`."""
-        return inverse_affine(_center(self, size), -_between(self.degrees, u[:, 0]))
+        return inverse_rotation(_center(self, size), -_between(self.degrees, u[:, 0]))
 
 
 @dataclass(frozen=True)
@@ -191,69 +192,12 @@ class RandomPerspective(WarpTransform):
         most = (self.distortion_scale * (sizes // 2)).astype(np.int64) + 1
         moved = (u[:, 1:].reshape(-1, 4, 2) * most).astype(np.int64)
         ends = np.where(_CORNERS, sizes - most + moved, moved)[..., ::-1]
-        hit = np.flatnonzero((u[:, 0] < self.p) & _is_convex(ends))
+        hit = np.flatnonzero((u[:, 0] < self.p) & is_convex(ends))
         matrix = np.tile(np.eye(3), (len(u), 1, 1))
         # Solved from the corners to where they move, which always has a solution, and then inverted: the
         # other way there is none if the output's corner shows what is infinitely far away.
-        matrix[hit] = np.linalg.inv(_homography((_CORNERS * (sizes[hit] - 1))[..., ::-1], ends[hit]))
+        matrix[hit] = np.linalg.inv(homography((_CORNERS * (sizes[hit] - 1))[..., ::-1], ends[hit]))
         return matrix
-
-
-def inverse_affine(
-    center: Float,
-    degrees: Float,
-    shift: Float | None = None,
-    scale: Float | None = None,
-    shear: Float | None = None,
-) -> Float:
-    """Matrices that undo scale, shear and rotation about a centre, and then a shift.
-
-    Args:
-        center: (2, N) or (2, 1), x and y, pixels.
-        degrees: (N,), clockwise.
-        shift: (2, N), x and y, pixels.
-        scale: (N,).
-        shear: (2, N), along x and y, degrees.
-    """
-    angle = np.radians(degrees)
-    shift = np.zeros((2, len(angle))) if shift is None else shift
-    scale = np.ones(len(angle)) if scale is None else scale
-    x, y = np.zeros((2, len(angle))) if shear is None else np.radians(shear)
-    # Rotation and shear have determinant 1, so the inverse swaps and negates their entries.
-    inverse = np.zeros((len(angle), 3, 3))
-    inverse[:, 0, 0] = np.cos(angle) - np.sin(angle - y) * np.tan(x) / np.cos(y)
-    inverse[:, 0, 1] = np.sin(angle) + np.cos(angle - y) * np.tan(x) / np.cos(y)
-    inverse[:, 1, 0] = -np.sin(angle - y) / np.cos(y)
-    inverse[:, 1, 1] = np.cos(angle - y) / np.cos(y)
-    inverse /= scale[:, None, None]
-    inverse[:, :2, 2] = (center - np.einsum("nij,jn->in", inverse[:, :2, :2], center + shift)).T
-    inverse[:, 2, 2] = 1
-    return inverse
-
-
-def _homography(start: Int, end: Int) -> Float:
-    """(N, 3, 3) matrices that take the corners of rectangles, (N, 4, 2), to those of convex quadrilaterals.
-
-    One corner of each rectangle is the origin. The matrices' third component is positive within them.
-    """
-    x, y = start[..., 0], start[..., 1]
-    one, zero = np.ones_like(x), np.zeros_like(x)
-    rows = [
-        np.stack((x, y, one, zero, zero, zero, -end[..., 0] * x, -end[..., 0] * y), axis=-1),
-        np.stack((zero, zero, zero, x, y, one, -end[..., 1] * x, -end[..., 1] * y), axis=-1),
-    ]
-    system = np.concatenate(rows, axis=1).astype(np.float64)
-    target = np.concatenate((end[..., 0], end[..., 1]), axis=1).astype(np.float64)
-    solved = np.linalg.solve(system, target[..., None])[..., 0]
-    return np.concatenate((solved, np.ones((len(solved), 1))), axis=1).reshape(-1, 3, 3)
-
-
-def _is_convex(quads: Int) -> npt.NDArray[np.bool_]:
-    """Which quadrilaterals, (N, 4, 2) of (x, y), turn to the right at every corner."""
-    edges = np.roll(quads, -1, axis=1) - quads
-    following = np.roll(edges, -1, axis=1)
-    turns = edges[..., 0] * following[..., 1] - edges[..., 1] * following[..., 0]
-    return np.asarray(np.all(turns > 0, axis=1))
 
 
 def _set_center(transform: RandomRotation | RandomAffine) -> None:
