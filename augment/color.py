@@ -32,7 +32,7 @@ def brightness(factor: Float) -> Float:
 
 def saturation(factor: Float) -> Float:
     """``factor * rgb + (1 - factor) * grey``."""
-    return brightness(factor) + (1 - factor)[..., None, None] * GREY
+    return np.asarray(brightness(factor) + (1 - factor)[..., None, None] * GREY)
 
 
 def grayscale(where: npt.NDArray[np.bool_]) -> Float:
