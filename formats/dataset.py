@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker._native import crc32c
-from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
-from stoker.formats.annotation_columns import MASK_COLUMNS, from_columns, is_object_column, tasks_of
-from stoker.formats.consistency import check_data_files, open_index
+from stoker.errors import ConfigError, CorruptRecordError, SampleError, StaleIndexError
+from stoker.formats.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
+from stoker.formats.consistency import check_data_files, local_folder, open_index
 from stoker.formats.files import open_regular, read_at
 from stoker.formats.manifest import Manifest
-from stoker.formats.ragged import Ragged
-from stoker.formats.remote.store import is_url
+from stoker.formats.ragged import take_lists
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Collection
+    from pathlib import Path
 
     import numpy.typing as npt
     import pyarrow.compute as pc
 
     from stoker.formats.annotations import Annotations
     from stoker.formats.index import Index
+    from stoker.formats.ragged import Ragged
     from stoker.formats.samples import Samples
 
-__all__ = ["Dataset", "open", "open_index"]
+__all__ = ["Dataset", "open"]
 
 
 def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, as gzip.open
@@ -41,13 +42,7 @@ def open(path: str | os.PathLike[str]) -> Dataset:  # noqa: A001 - stoker.open, 
         DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
         StaleIndexError: The index does not belong to the manifest.
     """
-    if is_url(path):
-        raise DatasetError(
-            "a dataset at a URL is not here",
-            path=path,
-            hint="bring it here with stoker stage, or give the URL to a loader, with cache=FOLDER",
-        )
-    folder = Path(path)
+    folder = local_folder(path)
     manifest = Manifest.load(folder)
     data_files = manifest.data_files(folder)
     check_data_files(manifest, data_files)
@@ -154,7 +149,7 @@ class Dataset:
 
     def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
         """The lists of M samples in an index column of lists of numbers, such as several labels a sample."""
-        return Ragged.from_arrow(self.index.arrow(name)).take(self._to_rows(positions))
+        return self.index.lists(name).take(self._to_rows(positions))
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
         """Where the payloads of samples lie.
@@ -235,28 +230,26 @@ class Dataset:
         row = int(self._to_rows([position])[0])
         return self._read(position, row, ("offset", "length", "crc"), "payload")
 
-    def annotations(self, positions: npt.ArrayLike) -> Annotations:
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
         """The objects of samples.
 
         Args:
             positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` counts them.
+            parts: What is read beside that which every object has: some of keypoints, polygons, runs and
+                extra. None for all.
 
         Raises:
             StaleIndexError: The index contradicts itself.
         """
         rows = self._to_rows(positions)
-        columns = self._object_columns()
+        names = columns_of(self.manifest.columns, parts)
         try:
-            taken = {name: column.take(rows) for name, column in columns.items()}
+            taken = take_lists({name: self.index.lists(name) for name in names}, rows)
             return from_columns(taken, len(rows), len(self.manifest.annotations.keypoints))
         except ValueError as error:
             raise StaleIndexError(
                 f"the index is damaged: {error}", path=self.path, hint="stoker verify says where"
             ) from error
-
-    def _object_columns(self) -> dict[str, Ragged]:
-        names = [name for name, kind in self.manifest.columns.items() if is_object_column(name, kind)]
-        return {name: Ragged.from_arrow(self.index.arrow(name)) for name in names}
 
     def mask(self, position: int) -> bytes:
         """Mask of one sample, its checksum verified: a PNG of one channel whose values are classes.

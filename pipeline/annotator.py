@@ -12,7 +12,7 @@ from PIL import Image
 
 from stoker.augment.geometry import transform_mask
 from stoker.errors import DecodeError, SampleError
-from stoker.pipeline.objects import BatchObjects, ObjectRules, transform_objects
+from stoker.pipeline.objects import EXTRA, BatchObjects, ObjectRules, transform_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +86,7 @@ class Annotator:
         self._objects = objects
         self._masks = masks
         self._reads = needs_boxes or objects is not None
+        self._parts = frozenset() if objects is None else _parts(objects)
         self._draws_masks = masks is not None or (objects is not None and "masks" in objects.columns)
         self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
 
@@ -95,7 +96,7 @@ class Annotator:
         Args:
             positions: (N,) in the dataset.
         """
-        return self._dataset.annotations(positions) if self._reads else None
+        return self._dataset.annotations(positions, self._parts) if self._reads else None
 
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
@@ -168,6 +169,16 @@ class Annotator:
             return _decode(data, size, self._masks.dtype)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             return self._dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError)
+
+
+def _parts(rules: ObjectRules) -> frozenset[str]:
+    """What is to be read for the columns, as :meth:`Dataset.annotations` calls it."""
+    parts = rules.columns & {"keypoints"}
+    if "masks" in rules.columns:
+        parts |= {"polygons", "runs"}
+    if any(name.startswith(EXTRA) for name in rules.columns - {"object_id"}):
+        parts |= {"extra"}
+    return parts
 
 
 def _decode(data: bytes, size: tuple[int, int], dtype: str) -> Mask:

@@ -22,7 +22,7 @@ from stoker.pipeline.shares import Shares, allot
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     import numpy.typing as npt
@@ -203,15 +203,15 @@ class Mixture:
         which, local = self._locate(positions)
         return [self.datasets[d].keys([at])[0] for d, at in zip(which.tolist(), local.tolist(), strict=True)]
 
-    def annotations(self, positions: npt.ArrayLike) -> Annotations:
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
         """The objects of samples, see :meth:`Dataset.annotations`, with what those of all datasets have."""
         which, local = self._locate(positions)
-        parts = []
+        found = []
         for d, here in _parts(which):
-            part = self.datasets[d].annotations(local[here])
-            parts.append(replace(part, owner=here[part.owner]))
-        values = {item.name: [getattr(part, item.name) for part in parts] for item in fields(Annotations)}
-        joined = Annotations(**{name: _joined(found) for name, found in values.items()})
+            part = self.datasets[d].annotations(local[here], parts)
+            found.append(replace(part, owner=here[part.owner]))
+        values = {item.name: [getattr(part, item.name) for part in found] for item in fields(Annotations)}
+        joined = Annotations(**{name: _joined(given) for name, given in values.items()})
         return joined.take(np.argsort(joined.owner, kind="stable"))
 
     def mask(self, position: int) -> bytes:
