@@ -51,8 +51,10 @@ def resample(
         first_x, weights_x = _weights(u, support_x, left, right)
         first_y, weights_y = _weights(v, support_y, top, bottom)
         part = source[first_y : first_y + weights_y.shape[1], first_x : first_x + weights_x.shape[1]]
-        above_fill = part.astype(np.float64) - fill
-        values = np.einsum("px,pxc->pc", weights_x, np.tensordot(weights_y, above_fill, 1))
+        above_fill = (part.astype(np.float64) - fill).reshape(len(part), -1)
+        # A vector at a time, not one product of matrices: BLAS would start threads for so little.
+        columns = np.matmul(weights_y[:, None], above_fill).reshape(len(x), -1, 3)
+        values = np.einsum("px,pxc->pc", weights_x, columns)
         values = fill + np.where(seen[:, None], values, 0.0)
         tile[:] = np.floor(values + 0.5).reshape(tile.shape)
     return output
