@@ -124,11 +124,13 @@ class ImageStage:
         params = self._recipe.plan.draw(
             samples.height, samples.width, planned.keys, self._recipe.seed, self._epoch, objects=objects
         )
+        annotated: Callable[[], Annotated] = Annotated
+        if annotator:
+            annotated = annotator.start(planned.positions, samples, params, annotations)
+        # Last: after an error the engine must not hold a batch that nobody collects.
         if len(planned):
             self._engine.submit(Work(samples, params))
-        if annotator is None:
-            return Annotated
-        return annotator.start(planned.positions, samples, params, annotations)
+        return annotated
 
     def finish(self) -> Finished:
         """Wait for the oldest batch and hand it over."""
@@ -168,7 +170,7 @@ class ImageStage:
         if self._recipe.on_error == "raise" or not good.size:
             first = int(bad[0])
             if result.status[first] == Status.OK:
-                raise annotated.errors[first]
+                raise annotated.errors.pop(first)  # which must not hold itself by its traceback
             raise self._error(planned, result, first)
         chosen = np.arange(len(planned))
         # The next good sample of the batch, the first one after the last: no further draw is needed.

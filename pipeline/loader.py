@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.pipeline.passes import Pass, Progress
-from stoker.pipeline.prefetch import Prefetcher
+from stoker.pipeline.prefetch import Prefetcher, end
 from stoker.pipeline.state import State
 from stoker.pipeline.stats import Clock, Stats
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
@@ -50,6 +51,7 @@ class Loader(ABC):
         self._progress: Progress | None = None
         self._pass: weakref.ref[Pass] | None = None
         self._ahead: Prefetcher[Finished] | None = None  # has begun the pass that self._next names
+        self._producer: threading.Thread | None = None  # the last one; two at once would mix their batches
         self._clock = Clock()
         self._closed = False
         self._process = os.getpid()
@@ -88,9 +90,11 @@ class Loader(ABC):
         self._clock.begin()
         batches, self._ahead = self._ahead, None
         if batches is None:
+            self._end_producer()
             first = self._stage(schedule, state.epoch)
             stages = chain([first], _following(weakref.ref(self), state.epoch))
             batches = Prefetcher(stages, self._prefetch, self._clock)
+            self._producer = batches.thread
         running = Pass(self._keep, batches, self._progress, self._clock)
         self._pass = weakref.ref(running)
         return running
@@ -150,6 +154,7 @@ class Loader(ABC):
         """End the running pass and free threads and memory; safe to call twice."""
         self._end_pass()
         self._forget_ahead()
+        self._end_producer()
         if not self._closed:
             self._closed = True
             self._release()
@@ -159,6 +164,12 @@ class Loader(ABC):
         if running is not None:
             running.end()
         self._pass = None
+
+    def _end_producer(self) -> None:
+        """Wait for a producer whose pass was dropped, or whose end was interrupted."""
+        if self._producer is not None:
+            end(self._producer)
+            self._producer = None
 
     def _keep(self, batches: Prefetcher[Finished]) -> None:
         """Take back a prefetcher whose pass is complete: the next one goes on with it, if it is next."""

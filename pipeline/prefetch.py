@@ -24,11 +24,15 @@ if TYPE_CHECKING:
 
     from stoker.pipeline.stats import Clock
 
-__all__ = ["Prefetcher", "Stage", "stopping"]
+__all__ = ["Prefetcher", "Stage", "end", "stopping"]
 
 # The shortest sleep: it hands the interpreter to the consumer that has been waiting for the batch, and
 # would else get it 5 ms later (sys.getswitchinterval), after the next batch has been planned.
 _YIELD = 1e-6
+
+# Seconds that dropping a prefetcher waits for its thread. The collector of garbage may drop it anywhere, also
+# in a thread that holds a lock which the producer needs: it must not wait for ever.
+_PATIENCE = 5.0
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -79,6 +83,9 @@ class Prefetcher(Generic[T]):
             is used by the thread alone until the prefetcher is closed.
         depth: Batches that may be under way or ready at once; the end of a pass counts as one.
         clock: Adds up where the time goes.
+
+    Attributes:
+        thread: The thread, for :func:`end`.
     """
 
     def __init__(self, stages: Iterable[Stage[T]], depth: int, clock: Clock) -> None:
@@ -86,12 +93,12 @@ class Prefetcher(Generic[T]):
         self._clock = clock
         self._process = os.getpid()
         self._closed = False
-        thread = threading.Thread(
+        self.thread = threading.Thread(
             target=_run, args=(iter(stages), self._line, clock), name="stoker-prefetch", daemon=True
         )
         # Before the start: an interrupt may come in between.
-        self._stop = weakref.finalize(self, _stop, self._line, thread, os.getpid())
-        thread.start()
+        self._dropped = weakref.finalize(self, _stop, self._line, self.thread, os.getpid(), _PATIENCE)
+        self.thread.start()
 
     @property
     def closed(self) -> bool:
@@ -114,9 +121,12 @@ class Prefetcher(Generic[T]):
         self._clock.waited += perf_counter() - began
         if isinstance(item, _Stopped):
             self.close()
-            if item.error is not None:
+            if item.error is None:
+                raise StopIteration
+            try:
                 raise item.error
-            raise StopIteration
+            finally:
+                del item  # or the error would hold itself by its traceback, and the loader with it
         self._line.slots.release()
         if isinstance(item, _EndOfPass):
             raise StopIteration
@@ -125,7 +135,8 @@ class Prefetcher(Generic[T]):
     def close(self) -> None:
         """Stop the thread and forget what it made; safe to call twice."""
         self._closed = True
-        self._stop()
+        _stop(self._line, self.thread, self._process)  # again, where an interrupt came in between
+        self._dropped.detach()
 
 
 # Producers that run. An interrupt may have kept a prefetcher from waiting for its own, and a thread that
@@ -158,6 +169,7 @@ def _run(stages: Iterator[Stage[T]], line: _Line[T], clock: Clock) -> None:
         ending = _Stopped(error)
     _drain(under_way)
     line.ready.put(ending)
+    del ending  # its error has a traceback, which holds this frame
     _running.pop(threading.current_thread(), None)
 
 
@@ -220,11 +232,20 @@ def _drain(under_way: Iterable[Stage[Any] | _EndOfPass | _Stopped]) -> None:
                 stage.finish()
 
 
-def _stop(line: _Line[T], thread: threading.Thread, process: int) -> None:
+def end(thread: threading.Thread) -> None:
+    """Stop a prefetcher's thread and wait until it has left the engine, also where the prefetcher is gone."""
+    line = _running.get(thread)
+    if line is not None:
+        _stop(line, thread, os.getpid())
+    elif thread.is_alive():  # at its last instruction
+        thread.join()
+
+
+def _stop(line: _Line[T], thread: threading.Thread, process: int, seconds: float | None = None) -> None:
     if os.getpid() != process:
         return  # a forked child has no such thread
     line.stopped.set()
     line.slots.release()
     # The collector of garbage may run in any thread, also in one that the producer waits for.
     if thread.is_alive() and not threading.current_thread().name.startswith("stoker-"):
-        thread.join()
+        thread.join(seconds)

@@ -174,7 +174,7 @@ class NativeEngine:
                 return
         try:
             batch.job = self._start(batch)
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:  # whatever it is, who collects must hear of it
             batch.error = error
         batch.started.set()
 

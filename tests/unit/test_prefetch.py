@@ -190,7 +190,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
             release.wait()
             return super().finish()
 
-    def interrupted(thread: threading.Thread) -> None:
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
         raise KeyboardInterrupt
 
     batches = Prefetcher([Waits(100)], 3, Clock())
