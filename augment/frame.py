@@ -216,7 +216,10 @@ class Frame(Painting):
 
     def _check_settled(self) -> None:
         if self.settled:
-            raise ConfigError("a crop or resize stands after AugMix", hint="Move AugMix behind it.")
+            raise ConfigError(
+                "a crop or resize stands after AugMix, which mixes images of the output's size",
+                hint="Put AugMix behind all crops and resizes; flips, warps and colours may follow it.",
+            )
 
     def erase(self, origin: Int, size: Int) -> None:
         """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""
