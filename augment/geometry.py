@@ -227,8 +227,14 @@ def nearest(
 ) -> npt.NDArray[np.integer]:
     """Look up a mask, (H, W), at what :func:`source_pixels` says; ``ignore`` where that is nothing."""
     rows, columns = pixels
-    values = np.asarray(mask[rows, columns])
-    return np.where((rows >= 0) & (columns >= 0), values, np.asarray(ignore, mask.dtype))
+    if rows.shape[1] > 1 or columns.shape[0] > 1:
+        return np.where((rows >= 0) & (columns >= 0), mask[rows, columns], np.asarray(ignore, mask.dtype))
+    # One axis after the other takes a sixth of the time.
+    y, x = rows[:, 0], columns[0]
+    values = mask[y][:, x]
+    values[y < 0] = ignore
+    values[:, x < 0] = ignore
+    return values
 
 
 def shown(params: ImageParams) -> npt.NDArray[np.bool_]:

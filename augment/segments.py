@@ -138,11 +138,12 @@ def _fill(mask: Mask, polygon: Float) -> None:
     """Set the pixels of ``mask`` whose centres lie within a polygon, (P, 2)."""
     height, width = mask.shape
     x, y = polygon.T
-    rise = np.roll(y, -1) - y
-    slope = np.divide(np.roll(x, -1) - x, rise, out=np.zeros_like(x), where=rise != 0)
-    ends = np.ceil(np.stack((y, np.roll(y, -1))) - 0.5).clip(0, height).astype(np.int64)
-    first = ends.min(axis=0)
-    count = ends.max(axis=0) - first
+    run, rise = _following(polygon).T - polygon.T
+    slope = np.divide(run, rise, out=np.zeros_like(x), where=rise != 0)
+    end = np.ceil(y - 0.5).clip(0, height).astype(np.int64)
+    next_end = _following(end)
+    first = np.minimum(end, next_end)
+    count = np.abs(next_end - end)
     if not count.any():
         return
     # The rows whose centres each edge crosses, and the first column to the right of the crossing.
@@ -153,7 +154,8 @@ def _fill(mask: Mask, polygon: Float) -> None:
     top, left = rows.min(), columns.min()
     toggled = np.zeros((rows.max() + 1 - top, columns.max() + 1 - left), np.uint8)
     np.add.at(toggled, (rows - top, columns - left), 1)
-    inside = np.add.accumulate(toggled[:, :-1], axis=1, dtype=np.uint8) & 1
+    # The lowest bit of a sum is that of the exclusive or, which takes a third of the time.
+    inside = np.bitwise_xor.accumulate(toggled[:, :-1], axis=1) & 1
     mask[top : top + inside.shape[0], left : left + inside.shape[1]] |= inside
 
 
@@ -169,9 +171,14 @@ def _clip(polygon: Float, region: Float) -> Float:
         inside = depth >= 0
         if inside.all():
             continue
-        following, next_depth = np.roll(polygon, -1, axis=0), np.roll(depth, -1)
+        following, next_depth = _following(polygon), _following(depth)
         crosses = inside != (next_depth >= 0)
         share = np.divide(depth, depth - next_depth, out=np.zeros_like(depth), where=crosses)
         points = np.stack((polygon, polygon + share[:, None] * (following - polygon)), axis=1)
         polygon = points[np.stack((inside, crosses), axis=1)]
     return polygon
+
+
+def _following(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The next of each along the first axis, after the last the first: as np.roll, in a third of the time."""
+    return np.concatenate((values[1:], values[:1]))

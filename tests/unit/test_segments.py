@@ -17,7 +17,7 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.geometry import transform_mask
+from stoker.augment.geometry import nearest, transform_mask
 from stoker.augment.segments import (
     decode_runs,
     encode_runs,
@@ -129,11 +129,11 @@ def test_polygons_and_run_lengths_agree(chain):
     assert masks.shape == (2 * n, *params.size)
     assert masks.dtype == np.uint8
     for i in range(n):
-        outline, nearest = masks[2 * i : 2 * i + 2]
-        np.testing.assert_array_equal(nearest, transform_mask(params, i, whole, ignore=0))
-        union = (outline | nearest).sum()
+        outline, by_runs = masks[2 * i : 2 * i + 2]
+        np.testing.assert_array_equal(by_runs, transform_mask(params, i, whole, ignore=0))
+        union = (outline | by_runs).sum()
         assert union > 100
-        assert (outline & nearest).sum() > 0.9 * union
+        assert (outline & by_runs).sum() > 0.9 * union
 
 
 def test_what_was_cut_away_does_not_return_with_padding():
@@ -152,3 +152,16 @@ def test_an_image_of_padding_alone_shows_no_object():
     size = np.array([HEIGHT]), np.array([WIDTH])
     assert not transform_segments(params, ONE, *size, polygons=[[STAR]]).any()
     assert transform_segments(params, ONE[:0], *size, polygons=[]).shape == (0, 10, 10)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (5, 1), (1, 4), (1, 1)])
+def test_nearest_values_by_axis_and_by_pixel(shape) -> None:
+    rng = np.random.default_rng(0)
+    mask = rng.integers(0, 9, (6, 7)).astype(np.uint8)
+    by_axis = rng.integers(-1, 6, (shape[0], 1)), rng.integers(-1, 7, (1, shape[1]))
+    by_pixel = rng.integers(-1, 6, shape), rng.integers(-1, 7, shape)
+    for pixels in (by_axis, by_pixel):
+        rows, columns = np.broadcast_arrays(*pixels)
+        places = np.stack((rows, columns), axis=-1).tolist()
+        expected = [[mask[y, x] if min(y, x) >= 0 else 77 for y, x in line] for line in places]
+        assert nearest(mask, pixels, 77).tolist() == expected
