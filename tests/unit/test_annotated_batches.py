@@ -25,7 +25,7 @@ from stoker.augment import (
     RandomRotation,
     Resize,
 )
-from stoker.errors import ConfigError, CorruptRecordError, DecodeError
+from stoker.errors import ConfigError, CorruptRecordError, DecodeError, StaleIndexError
 from stoker.formats import dataset as datasets
 from stoker.formats.annotation_columns import to_columns
 from stoker.formats.annotations import AnnotationInfo, Annotations
@@ -382,3 +382,18 @@ def test_threads_end_with_the_loader(annotated: Path) -> None:
     with load(annotated) as loader:
         next(iter(loader))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("stoker-annotations")]
+
+
+def test_only_what_the_columns_need_is_read(make: Callable[..., Path]) -> None:
+    nobody = [[9] * len(scene.boxes) for scene in scenes()]
+    folder = make(object_polygon_owner=nobody)
+    with ImageLoader(
+        folder, batch_size=N, transforms=SMALL, columns=("image", "boxes", "keypoints")
+    ) as loader:
+        batch = next(iter(loader))
+    assert [len(boxes) for boxes in batch.boxes] == [len(points) for points in batch.keypoints]
+    with (
+        pytest.raises(StaleIndexError, match="object_polygon_owner"),
+        ImageLoader(folder, batch_size=N, transforms=SMALL, columns=("image", "masks")) as loader,
+    ):
+        next(iter(loader))

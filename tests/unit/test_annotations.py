@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stoker.formats.annotation_columns import OBJECT_COLUMNS, from_columns, tasks_of, to_columns
+from stoker.formats.annotation_columns import OBJECT_COLUMNS, columns_of, from_columns, tasks_of, to_columns
 from stoker.formats.annotations import Annotations
-from stoker.formats.ragged import Ragged
+from stoker.formats.ragged import Ragged, take_lists
 
 
 def objects(rng: np.random.Generator, m: int) -> Annotations:
@@ -71,6 +71,43 @@ def test_rows_are_taken_in_any_order_and_again(samples: list[Annotations]) -> No
     read = from_columns(taken, 4, keypoints=3)
     for one, row in zip(read.split(4), rows, strict=True):
         assert same(one, samples[row])
+
+
+def test_several_columns_are_taken_as_each_by_itself(samples: list[Annotations]) -> None:
+    made = columns(samples)
+    taken = take_lists(made, [4, 1, 2, 2])
+    for name, column in taken.items():
+        alone = [
+            made[name].values[made[name].starts[row] : made[name].starts[row + 1]] for row in (4, 1, 2, 2)
+        ]
+        assert column.starts.tolist() == np.cumsum([0, *map(len, alone)]).tolist()
+        assert column.values.tolist() == np.concatenate(alone).tolist()
+    assert taken["object_area"].starts is taken["object_labels"].starts
+
+
+def test_a_short_column_is_refused_also_beside_a_whole_one(
+    samples: list[Annotations],
+) -> None:
+    made = columns(samples)
+    made["object_area"] = Ragged(made["object_area"].starts, made["object_area"].values[:-1])
+    with pytest.raises(ValueError, match="reach out"):
+        take_lists(made, [0, 4])
+
+
+def test_which_columns_are_read(samples: list[Annotations]) -> None:
+    types = {name: str(array.type) for name, array in to_columns(samples).items()} | {"object_size": "int64"}
+    always = {f"object_{name}" for name in ("boxes", "labels", "crowd", "area", "id")}
+    assert columns_of(types) == [name for name in types if name != "object_size"]
+    assert set(columns_of(types, ())) == always
+    assert set(columns_of(types, {"keypoints"})) == always | {"object_keypoints"}
+    assert set(columns_of(types, {"extra"})) == always | {"object_difficult"}
+    assert set(columns_of(types, {"polygons", "runs"})) - always == {
+        "object_polygons",
+        "object_polygon_sizes",
+        "object_polygon_owner",
+        "object_runs",
+        "object_run_counts",
+    }
 
 
 def test_no_rows_are_no_objects(samples: list[Annotations]) -> None:
