@@ -119,7 +119,7 @@ class ImageStage:
         samples, annotator = planned.samples, self._annotator
         annotations = annotator.read(planned.positions) if annotator else None
         objects = None
-        if annotations:
+        if annotations and self._recipe.annotations.needs_boxes:
             objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
         params = self._recipe.plan.draw(
             samples.height, samples.width, planned.keys, self._recipe.seed, self._epoch, objects=objects
