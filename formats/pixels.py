@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,13 @@ from PIL import Image
 
 from stoker import _native
 from stoker.errors import ConfigError, DatasetError, DecodeError, SampleError
+from stoker.formats.ahead import in_order
 from stoker.formats.encode import decode_rgb
 from stoker.formats.header import MAX_PIXELS
 from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
 
     import numpy.typing as npt
 
@@ -143,21 +143,11 @@ class _Sums:
 
 def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tuple[int, _Sums]]:
     """Sums of one chunk of images after the other, and how many images that makes."""
-    window: deque[tuple[int, Future[_Sums]]] = deque()
+    starts = range(0, len(dataset), _CHUNK)
+    chunks = (range(start, min(start + _CHUNK, len(dataset))) for start in starts)
+    tasks = ((chunk.stop, partial(_sum_images, dataset, chunk, size)) for chunk in chunks)
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-pixels") as pool:
-        try:
-            for start in range(0, len(dataset), _CHUNK):
-                end = min(start + _CHUNK, len(dataset))
-                window.append((end, pool.submit(_sum_images, dataset, range(start, end), size)))
-                if len(window) > 2 * threads:
-                    done, future = window.popleft()
-                    yield done, future.result()
-            while window:
-                done, future = window.popleft()
-                yield done, future.result()
-        finally:
-            for _, future in window:
-                future.cancel()
+        yield from in_order(pool, tasks, 2 * threads)
 
 
 def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int]) -> _Sums:

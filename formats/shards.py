@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.formats.ahead import in_order
 from stoker.formats.containers import container
 from stoker.formats.index import write_index
 from stoker.formats.listing import Skip
 from stoker.formats.publish import move_durably, remove, sync, sync_folder, write_durably
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
     from stoker.formats.encoder import EncodedRecord
@@ -185,19 +186,7 @@ class _ShardTask:
             for chunk in chunks:
                 yield chunk, self._encode(chunk)
             return
-        window: deque[tuple[range, Future[list[EncodedRecord | Skip]]]] = deque()
-        try:
-            for chunk in chunks:
-                window.append((chunk, pool.submit(self._encode, chunk)))
-                if len(window) > ahead:
-                    first, future = window.popleft()
-                    yield first, future.result()
-            while window:
-                first, future = window.popleft()
-                yield first, future.result()
-        finally:
-            for _, future in window:
-                future.cancel()
+        yield from in_order(pool, ((chunk, partial(self._encode, chunk)) for chunk in chunks), ahead)
 
     def _encode(self, chunk: range) -> list[EncodedRecord | Skip]:
         outcomes: list[EncodedRecord | Skip] = []

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from stoker.errors import CorruptRecordError, DatasetError
+from stoker.formats.ahead import in_order
 from stoker.formats.consistency import local_folder, open_index
 from stoker.formats.containers import container
 from stoker.formats.files import file_digest, open_regular
@@ -25,12 +25,11 @@ from stoker.formats.verify_payloads import payload_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from concurrent.futures import Future
     from pathlib import Path
 
     from stoker.formats.index import Index
 
-    _Check = tuple[Callable[[], list["Problem"]], int]
+    _Check = tuple[int, Callable[[], list["Problem"]]]
 
 __all__ = ["Problem", "Report", "verify"]
 
@@ -115,7 +114,8 @@ def verify(
     with ThreadPoolExecutor(
         num_threads or len(os.sched_getaffinity(0)), thread_name_prefix="stoker-verify"
     ) as pool:
-        for some, checked in _in_order(pool, _checks(manifest, files, index, decode)):
+        # A few at a time: an interrupt waits for no more than those.
+        for checked, some in in_order(pool, _checks(manifest, files, index, decode), _AHEAD):
             found += len(some)
             problems += some[: _MOST_PROBLEMS - len(problems)]
             done += checked
@@ -136,8 +136,8 @@ def _place(problem: Problem) -> tuple[str, int, str]:
 
 
 def _checks(manifest: Manifest, files: list[Path], index: Index | None, decode: bool) -> Iterator[_Check]:
-    """Everything to check, files among the rows, so that a bar that counts rows moves evenly."""
-    of_files = ((i / len(files), (partial(_verify_file, manifest, files, i), 0)) for i in range(len(files)))
+    """Rows and what checks them; files stand among them, so that a bar that counts rows moves evenly."""
+    of_files = ((i / len(files), (0, partial(_verify_file, manifest, files, i))) for i in range(len(files)))
     of_rows = iter(()) if index is None else _row_checks(manifest, files, index, decode)
     placed: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
     return (check for _, check in placed)
@@ -148,19 +148,7 @@ def _row_checks(
 ) -> Iterator[tuple[float, _Check]]:
     for start in range(0, len(index), _ROWS):
         rows = range(start, min(start + _ROWS, len(index)))
-        yield start / len(index), (partial(_verify_rows, manifest, files, index, rows, decode), len(rows))
-
-
-def _in_order(pool: ThreadPoolExecutor, checks: Iterator[_Check]) -> Iterator[tuple[list[Problem], int]]:
-    """Run checks, a few at a time: an interrupt waits for no more than those."""
-    running: deque[tuple[Future[list[Problem]], int]] = deque()
-    for check, rows in checks:
-        running.append((pool.submit(check), rows))
-        if len(running) > _AHEAD:
-            future, done = running.popleft()
-            yield future.result(), done
-    for future, done in running:
-        yield future.result(), done
+        yield start / len(index), (len(rows), partial(_verify_rows, manifest, files, index, rows, decode))
 
 
 def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[Problem]]:
