@@ -6,7 +6,7 @@ NATIVE := $(wildcard pipeline/native/*.cpp pipeline/native/*.h)
 FOLDERS := $(shell find formats augment bucketing pipeline benchmarks -type d -not -name __pycache__)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types sanitize fuzz bench figures clean
+.PHONY: help setup demo test lint types sanitize bench clean
 
 help:           ## Say what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Comparison", "PeerResult", "Summary", "read_json", "write_json"]
+__all__ = ["Comparison", "PeerResult", "Summary", "write_json"]
 
 _FORMAT = 1
 
@@ -28,11 +28,6 @@ class Summary:
     def of(cls, values: Sequence[float]) -> Summary:
         """Median, smallest and greatest of at least one value."""
         return cls(statistics.median(values), min(values), max(values))
-
-    @property
-    def spread(self) -> float:
-        """Half the distance between the extremes, as a share of the median."""
-        return (self.high - self.low) / 2 / self.median if self.median else 0.0
 
 
 @dataclass(frozen=True)
@@ -100,12 +95,6 @@ class Comparison:
         """Median images a second of one loader; None where it has no figures."""
         return next((peer.rate.median for peer in self.measured() if peer.name == name), None)
 
-    def ratio_to_best(self, name: str) -> float | None:
-        """Median of ``name`` over the best median of the loaders that are not Stoker's own."""
-        own = self.rate_of(name)
-        others = [peer.rate.median for peer in self.measured() if not peer.name.startswith("stoker")]
-        return own / max(others) if own is not None and others else None
-
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
     """A comparison with its medians, ready for ``json.dumps``."""
@@ -117,26 +106,6 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
     return {"format": _FORMAT, **value}
 
 
-def from_json(value: Mapping[str, Any]) -> Comparison:
-    """The inverse of ``to_json``."""
-    return Comparison(
-        **{name: value[name] for name in ("workload", "machine", "settings", "records", "rounds")},
-        peers=tuple(_peer_from_json(entry) for entry in value["peers"]),
-    )
-
-
-def _peer_from_json(entry: Mapping[str, Any]) -> PeerResult:
-    known: dict[str, Any] = {name: entry[name] for name in PeerResult.__dataclass_fields__}
-    for name in ("images_per_second", "cpu_seconds_per_1000", "notes"):
-        known[name] = tuple(known[name])
-    return PeerResult(**known)
-
-
 def write_json(comparisons: Sequence[Comparison], path: Path) -> None:
     """Write comparisons as a JSON list."""
     path.write_text(json.dumps([to_json(comparison) for comparison in comparisons], indent=2) + "\n")
-
-
-def read_json(path: Path) -> tuple[Comparison, ...]:
-    """The inverse of ``write_json``."""
-    return tuple(from_json(value) for value in json.loads(path.read_text()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,13 +13,13 @@ from stoker.formats.annotations import AnnotationInfo
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
     from pathlib import Path
 
     import numpy as np
     import numpy.typing as npt
 
 __all__ = [
-    "LabelColumn",
     "ListedMasks",
     "ListedObjects",
     "Listing",
@@ -29,8 +28,6 @@ __all__ = [
     "is_regular",
     "printable",
 ]
-
-LabelColumn = Sequence[int] | Sequence[Sequence[int]]
 
 
 class Skip(NamedTuple):
