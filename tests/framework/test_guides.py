@@ -1,0 +1,87 @@
+"""The code in guide pages runs as it stands there, block after block, in a folder with the examples."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# What surrounds a page's blocks: what they leave to the reader before, what they should have led to behind.
+BEFORE = """
+import shlex
+import stoker
+from stoker.augment import Resize, load_recipe
+from stoker.pipeline.cli import app
+
+def command(line):
+    app(shlex.split(line), standalone_mode=False)
+"""
+AUGMENTATION = """
+command("convert examples/photos/val shards/photos")
+
+def batch(transforms):
+    with stoker.ImageLoader("shards/photos", batch_size=4, transforms=transforms) as loader:
+        return next(iter(loader)).image
+"""
+AUGMENTATION_AFTER = """
+assert "imagenet-train" in recipe_names()
+assert load_recipe("recipe.json") == load_recipe("imagenet-train")
+assert batch([RandomResizedCrop(64), blur, three]).shape == (4, 3, 64, 64)
+assert batch([Resize((64, 64)), RandomVignette(1)]).mean() < batch([Resize((64, 64))]).mean() - 5
+"""
+DETECTION = """
+from pathlib import Path
+from stoker.augment import save_recipe
+save_recipe(load_recipe("coco-ssd"), "recipe.json")
+seen = []
+
+def model(images, targets):
+    assert [len(target["boxes"]) for target in targets] == [len(target["labels"]) for target in targets]
+    seen.append(len(images))
+"""
+DETECTION_AFTER = """
+assert sum(seen) in (2, 3)
+assert all(Path(name).stat().st_size > 1000 for name in ("sheet.png", "sheet.html"))
+assert keep.any() and len(masks) == len(points) == len(boxes)
+"""
+PAGES = {
+    "augmentation": (AUGMENTATION, "print(batch(transforms).shape)", AUGMENTATION_AFTER),
+    "detection": (DETECTION, "", DETECTION_AFTER),
+}
+
+
+def blocks(page: str) -> list[str]:
+    """The indented blocks of a page, commands for a shell as Python."""
+    text = (ROOT / "docs" / "guide" / f"{page}.md").read_text("utf-8")
+    found = re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))*)+", text, re.MULTILINE)
+    lines = [re.sub("^ {4}", "", block, flags=re.MULTILINE) for block in found]
+    return [re.sub("^stoker (.*)$", r"command('\1')", block, flags=re.MULTILINE) for block in lines]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_code_of_a_page_runs(page: str, tmp_path: Path) -> None:
+    found = blocks(page)
+    assert len(found) >= 4
+    if any('"torch"' in block for block in found) and find_spec("torch") is None:
+        pytest.skip("needs torch, which is not installed")
+    before, each, after = PAGES[page]
+    program = tmp_path / "page.py"
+    program.write_text(
+        "\n".join([BEFORE, before, *(f"{block}\n{each}\n" for block in found), after]), "utf-8"
+    )
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    # A process of its own: a page registers transforms.
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(program)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
