@@ -1,0 +1,184 @@
+"""A loader whose end was interrupted, which was dropped anywhere, or in which something failed."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import Resize
+from stoker.errors import EngineError, SampleError
+from stoker.pipeline import prefetch
+from stoker.pipeline.images import ImageStage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+N = 61
+
+
+def load(folder: Path, **options: Any) -> ImageLoader:
+    given = {"batch_size": 5, "columns": ("image", "row"), "num_threads": 2, "engine": "native", **options}
+    return ImageLoader(folder, transforms=[Resize((16, 16))], **given)
+
+
+def producers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
+
+
+@pytest.fixture(autouse=True)
+def no_producer_stays() -> Iterator[None]:
+    gc.collect()
+    yield
+    gc.collect()
+    end = time.monotonic() + 10
+    while producers() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert not producers()
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
+    """Two events: a batch is being finished, and may be."""
+    begun, allowed = threading.Event(), threading.Event()
+    finish = ImageStage.finish
+
+    def waits(stage: ImageStage) -> Any:
+        begun.set()
+        allowed.wait()
+        return finish(stage)
+
+    monkeypatch.setattr(ImageStage, "finish", waits)
+    yield begun, allowed
+    allowed.set()
+
+
+def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+    raise KeyboardInterrupt
+
+
+Gate = tuple[threading.Event, threading.Event]
+
+
+def test_a_pass_waits_for_the_producer_of_one_that_was_dropped(
+    thumbnails: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two at once would take batches out of the engine that are the other's."""
+    begun, allowed = gate
+    monkeypatch.setattr(prefetch, "_PATIENCE", 0.0)
+    with load(thumbnails) as loader:
+        iter(loader)
+        begun.wait()
+        assert len(producers()) == 1
+        most = 0
+        start = threading.Thread.start
+
+        def counted(thread: threading.Thread) -> None:
+            nonlocal most
+            most = max(most, len(producers()))
+            start(thread)
+
+        threading.Timer(0.05, allowed.set).start()
+        monkeypatch.setattr(threading.Thread, "start", counted)
+        rows = [int(row) for batch in loader for row in batch.row]
+    assert most == 0, "the old one had not ended"
+    assert rows == list(range(N))
+
+
+def test_closing_again_waits_where_an_interrupt_came_in_between(
+    thumbnails: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, allowed = gate
+    loader = load(thumbnails)
+    running = iter(loader)
+    begun.wait()
+    join = threading.Thread.join
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        loader.close()
+    monkeypatch.setattr(threading.Thread, "join", join)
+    threading.Timer(0.05, allowed.set).start()
+    loader.close()
+    assert not producers()
+    del running
+
+
+def test_garbage_is_collected_where_the_producer_is_waiting_for(
+    thumbnails: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever holds a lock that the producer needs may be the one that drops the loader."""
+    begun, allowed = gate
+    monkeypatch.setattr(prefetch, "_PATIENCE", 0.05)
+    held = [iter(load(thumbnails))]
+    begun.wait()
+
+    def drop() -> None:
+        held.clear()
+        allowed.set()
+
+    thread = threading.Thread(target=drop, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def test_an_error_does_not_keep_its_loader(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    folder = pack_images([make_jpeg(i) for i in range(6)], crc=np.zeros(6, np.uint32))
+    gc.collect()
+    gc.disable()
+    try:
+        loader = load(folder)
+        gone = weakref.ref(loader)
+        with contextlib.suppress(SampleError):
+            next(iter(loader))
+        del loader
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_annotations_that_fail_leave_the_engine_empty(thumbnails: Path) -> None:
+    """Otherwise the next pass is given the images of this batch with its own rows."""
+
+    class Fails:
+        def read(self, positions: Any) -> None:
+            return None
+
+        def start(self, *arguments: Any) -> Any:
+            raise ZeroDivisionError
+
+        def close(self) -> None:
+            pass
+
+    with load(thumbnails) as loader:
+        good = [batch.image for batch in loader]
+        loader.set_epoch(0)
+        loader._annotator = Fails()
+        with pytest.raises(ZeroDivisionError):
+            next(iter(loader))
+        loader._annotator = None
+        loader.set_epoch(0)
+        for batch, wanted in zip(loader, good, strict=True):
+            assert np.array_equal(batch.image, wanted)
+
+
+def test_whatever_keeps_a_batch_from_starting_is_told(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a thread of Pillow's nobody else would hear of it."""
+    with load(squares) as loader:
+
+        def fails(batch: Any) -> Any:
+            raise TypeError("of all errors")
+
+        monkeypatch.setattr(loader._engine, "_start", fails)
+        with pytest.raises(EngineError, match="of all errors"):
+            next(iter(loader))
