@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -136,11 +136,18 @@ class RandomIoUCrop(Transform):
 def _iou(boxes: Float, origin: Int, size: Int) -> Float:
     """IoU of boxes, (M, 4), with T parts of the image each, (2, M, T); -1 where the centre is outside."""
     low, high = boxes[:, 1::-1].T[..., None], boxes[:, :1:-1].T[..., None]
-    center = (low + high) / 2
-    inside = np.all((origin < center) & (center < origin + size), axis=0)
-    shared = np.maximum(np.minimum(high, origin + size) - np.maximum(low, origin), 0).prod(axis=0)
-    union = (high - low).prod(axis=0) + size.prod(axis=0) - shared
-    return np.where(inside, np.divide(shared, union, out=np.zeros_like(shared), where=union > 0), -1.0)
+    center, stop = (low + high) / 2, origin + size
+    inside = (origin < center) & (center < stop)
+    sides = np.maximum(np.minimum(high, stop) - np.maximum(low, origin), 0)
+    shared = _product(sides)
+    union = _product(high - low) + _product(size) - shared
+    share = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return np.where(inside[0] & inside[1], share, -1.0)
+
+
+def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Areas, of heights and widths, (2, ...): as ``prod(axis=0)``, in a fraction of the time."""
+    return np.asarray(sides[0] * sides[1])
 
 
 def _boxes(frame: Frame) -> tuple[Float, Int]:
