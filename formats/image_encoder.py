@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -175,7 +176,7 @@ class ImageEncoder:
         """See :class:`Encoder`."""
         return DecodeError(
             f"{skip.reason}: {skip.detail}" if skip.detail else skip.reason,
-            path=f"{self.listing.root}/{skip.key}",
+            path=os.path.join(self.listing.root, skip.key),  # noqa: PTH118 - the root may be a URL
             key=skip.key,
             hint="repair or remove the file, or convert without strict to skip it",
         )

@@ -119,6 +119,8 @@ def _read(descriptor: int, size: int) -> bytes:
 
 
 def _read_remote(url: str, key: str, size: int) -> bytes:
+    if size > _LONGEST:
+        raise SkippedError("larger than 2 GiB", "")
     data = _store(url).read_if_there(key)
     if data is None:
         raise SkippedError("unreadable", "No such file or directory")

@@ -341,6 +341,15 @@ class TestLists:
         assert dataset.index.arrow("label").to_pylist() == [[], [0], [0, 1], [0, 1, 2]]
         assert stoker.verify(tmp_path / "out").ok
 
+    def test_strict_names_the_file_where_the_list_says_it_is(self, photos: Path, tmp_path: Path) -> None:
+        broken = photos / "cat" / "1.jpg"
+        broken.write_bytes(broken.read_bytes()[:100])
+        for path in (broken, broken.relative_to(tmp_path)):
+            (tmp_path / "list.csv").write_text(f"path,label\n{path},a\n")
+            with pytest.raises(DecodeError) as caught:
+                stoker.convert(tmp_path / "list.csv", tmp_path / "out", strict=True)
+            assert caught.value.path == str(broken)
+
 
 class TestRefusals:
     def test_a_dataset_is_not_replaced_unasked(self, photos: Path, tmp_path: Path) -> None:

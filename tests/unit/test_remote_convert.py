@@ -12,6 +12,7 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
+from stoker.formats.intake import SkippedError, read_source
 from stoker.formats.remote import store as stores
 from stoker.formats.remote.store import Store, is_url
 
@@ -138,6 +139,11 @@ def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> 
         stoker.convert("memory://bucket/photos", "memory://bucket/out", strict=True, shards=2)
     assert caught.value.path == "memory://bucket/photos/class-1/broken.jpg"
     assert not memory.find("/bucket/out")
+
+
+def test_a_file_too_large_for_a_record_is_not_even_asked_for(memory: Any) -> None:
+    with pytest.raises(SkippedError, match="larger than 2 GiB"):
+        read_source("memory://bucket/photos", "cat/not-there.jpg", 1 << 31)
 
 
 def test_reads_are_tried_again(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
