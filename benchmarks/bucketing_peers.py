@@ -1,7 +1,7 @@
 """Stoker's samplers and packing beside others', on the same lengths in one run.
 
     pip install transformers torch tensorflow-cpu lhotse grain     # whichever are there are measured
-    python benchmarks/bucketing_peers.py [--batch-size 32] [--rounds 3]
+    python -m stoker.benchmarks.bucketing_peers [--batch-size 32] [--rounds 3]
 
 Each makes two epochs of batches from GSM8K's answer lengths (``tests/data``), padded to the longest
 sequence of the batch, or to the bucket for Stoker's. Eight buckets where there are buckets, a batch
