@@ -64,6 +64,7 @@ CASES = [
     Case(augment.RandomVerticalFlip(), EXACT, EXACT),
     Case(augment.RandomRotation(40), WARPED, DALI_WARPED),
     Case(augment.RandomAffine(30, (0.2, 0.2), (0.6, 1.5), 20), WARPED, DALI_WARPED),
+    Case(augment.RandomAffine(30, scale=(1, 2), fill=(9, 80, 200), center=(10, 50)), WARPED, DALI_WARPED),
     Case(augment.RandomPerspective(0.5, p=0.8), WARPED, None),
     Case(augment.ColorJitter(0.4, 0.4, 0.4, 0.1), ROUNDED, ROUNDED),
     Case(augment.RandomGrayscale(0.5), ROUNDED, ROUNDED),
