@@ -4,7 +4,8 @@
 
 Photographs get made-up objects: boxes, of which each has keypoints and a polygon of a dozen vertices, and a
 mask of classes. All loads take turns in one run; figures are medians. Beside the speed stands the processor
-time that the loader's Python threads take for a batch, which hardly depends on what else the machine does.
+time of a batch, of the whole process and of the loader's Python threads, which depends less on what else the
+machine does.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import shutil
 import statistics
 import threading
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,10 +59,12 @@ class Measured:
 
     Attributes:
         images_per_second: Of the loader.
+        process_ms: Processor time of the process for a batch, milliseconds.
         python_ms: Processor time of its Python threads for a batch, milliseconds.
     """
 
     images_per_second: float
+    process_ms: float
     python_ms: float
 
 
@@ -143,12 +146,13 @@ def _measure(dataset: Path, columns: tuple[str, ...], given: argparse.Namespace)
         batches, done = _batches(loader), 0
         for _ in range(_WARM_UP):
             next(batches)
-        began, busy = time.perf_counter(), _python_seconds()
+        began, used, busy = time.perf_counter(), time.process_time(), _python_seconds()
         while done < given.batches:
             next(batches)
             done += 1
-        seconds, busy = time.perf_counter() - began, _python_seconds() - busy
-    return Measured(done * given.batch_size / seconds, 1000 * busy / done)
+        seconds, used = time.perf_counter() - began, time.process_time() - used
+        busy = _python_seconds() - busy
+    return Measured(done * given.batch_size / seconds, 1000 * used / done, 1000 * busy / done)
 
 
 def _batches(loader: stoker.ImageLoader) -> Any:
@@ -169,19 +173,19 @@ def _python_seconds() -> float:
 def _medians(rounds: list[dict[str, Measured]]) -> dict[str, Measured]:
     return {
         name: Measured(
-            statistics.median(one[name].images_per_second for one in rounds),
-            statistics.median(one[name].python_ms for one in rounds),
+            *(statistics.median(getattr(one[name], item.name) for one in rounds) for item in fields(Measured))
         )
         for name in _LOADS
     }
 
 
 def _show(found: Mapping[str, Measured], console: Console) -> None:
-    table = Table("", "images/s", "share", "Python, ms a batch", title="Annotations", title_justify="left")
+    table = Table("", "images/s", "share", "ms a batch, all threads", "of Python")
     base = found["images only"].images_per_second
     for name, one in found.items():
         share = one.images_per_second / base
-        table.add_row(name, f"{one.images_per_second:.0f}", f"{share:.2f}", f"{one.python_ms:.2f}")
+        rates = f"{one.images_per_second:.0f}", f"{share:.2f}"
+        table.add_row(name, *rates, f"{one.process_ms:.2f}", f"{one.python_ms:.2f}")
     console.print(table)
 
 
