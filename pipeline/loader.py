@@ -157,7 +157,8 @@ class Loader(ABC):
         self._end_producer()
         if not self._closed:
             self._closed = True
-            self._release()
+            if os.getpid() == self._process:  # a fork copies no threads, and locks as they were
+                self._release()
 
     def _end_pass(self) -> None:
         running = self._pass() if self._pass else None

@@ -59,7 +59,9 @@ class Staging:
         self.dataset: CachedDataset = open_cached(url, cache, evicts=self._limit is not None, stop=self._stop)
         self._requests = Requests(self.dataset.blocks, self.dataset.read_remote, connections)
         # A loader that is dropped without being closed leaves no threads and no descriptors.
-        self._release = weakref.finalize(self, _release, self._stop, self._requests, self.dataset.blocks)
+        self._release = weakref.finalize(
+            self, _release, os.getpid(), self._stop, self._requests, self.dataset.blocks
+        )
         self._passes: weakref.WeakSet[StagedPass] = weakref.WeakSet()
         self._last_use = np.zeros(int(self.dataset.blocks.first[-1]), np.int64)
 
@@ -83,10 +85,17 @@ class Staging:
         self._release()
 
 
-def _release(stop: threading.Event, requests: Requests, blocks: BlockFiles) -> None:
+def _release(process: int, stop: threading.Event, requests: Requests, blocks: BlockFiles) -> None:
+    if os.getpid() != process:
+        return  # a fork copies no threads, and locks as they were
     stop.set()
     requests.close()
     blocks.close()
+
+
+def _end(process: int, walk: StagedWalk) -> None:
+    if os.getpid() == process:
+        walk.end()
 
 
 def make_staging(
@@ -117,7 +126,7 @@ class StagedPass:
 
     def __init__(self, walk: StagedWalk) -> None:
         self._walk = walk
-        self.close = weakref.finalize(self, walk.end)
+        self.close = weakref.finalize(self, _end, os.getpid(), walk)
         threading.Thread(target=walk.run, name="stoker-stage", daemon=True).start()
 
     def wait(self) -> None:

@@ -65,7 +65,7 @@ class BlockFiles:
         counts = -(-self.sizes // block_bytes)
         self.first: Blocks = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._pins = np.zeros(int(self.first[-1]), np.int32)
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()  # who holds it may collect the garbage whose end closes this
         folder.mkdir(parents=True, exist_ok=True)
         for path, size in zip(self.paths, sizes, strict=True):
             _make_sparse(path, size)

@@ -36,7 +36,7 @@ class Requests:
         self._connections = connections
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._running: dict[int, Future[int]] = {}
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()  # who holds it may collect the garbage whose end closes this
         self._started = False
 
     @property

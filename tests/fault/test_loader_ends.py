@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
+import signal
 import threading
 import time
 import weakref
@@ -15,6 +17,8 @@ import pytest
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import EngineError, SampleError
+from stoker.formats.remote.blocks import BlockFiles
+from stoker.formats.remote.requests import Requests
 from stoker.pipeline import prefetch
 from stoker.pipeline.images import ImageStage
 
@@ -147,7 +151,9 @@ def test_an_error_does_not_keep_its_loader(
         gc.enable()
 
 
-def test_annotations_that_fail_leave_the_engine_empty(thumbnails: Path) -> None:
+def test_annotations_that_fail_leave_the_engine_empty(
+    thumbnails: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Otherwise the next pass is given the images of this batch with its own rows."""
 
     class Fails:
@@ -163,10 +169,10 @@ def test_annotations_that_fail_leave_the_engine_empty(thumbnails: Path) -> None:
     with load(thumbnails) as loader:
         good = [batch.image for batch in loader]
         loader.set_epoch(0)
-        loader._annotator = Fails()
+        monkeypatch.setattr(loader, "_annotator", Fails())
         with pytest.raises(ZeroDivisionError):
             next(iter(loader))
-        loader._annotator = None
+        monkeypatch.setattr(loader, "_annotator", None)
         loader.set_epoch(0)
         for batch, wanted in zip(loader, good, strict=True):
             assert np.array_equal(batch.image, wanted)
@@ -182,3 +188,44 @@ def test_whatever_keeps_a_batch_from_starting_is_told(squares: Path, monkeypatch
         monkeypatch.setattr(loader._engine, "_start", fails)
         with pytest.raises(EngineError, match="of all errors"):
             next(iter(loader))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_waits_for_no_lock_of_its_parents_threads(squares: Path) -> None:
+    """A fork may come while the producer hands an image to Pillow's threads."""
+    loader = load(squares)
+    running = iter(loader)
+    next(running)
+    engine: Any = loader._engine
+    with engine._pillow._shutdown_lock:
+        child = os.fork()
+        if not child:
+            loader.close()
+            os._exit(7)
+    end = time.monotonic() + 10
+    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < end:
+        time.sleep(0.01)
+    if not ended[0]:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    loader.close()
+    assert ended[0], "the child hangs"
+    assert os.waitstatus_to_exitcode(ended[1]) == 7
+
+
+def test_garbage_of_a_cache_is_collected_where_its_locks_are_held(tmp_path: Path) -> None:
+    files = BlockFiles(tmp_path, ["data"], [1 << 20])
+    requests = Requests(files, lambda file, begin, end: bytes(end - begin), 2)
+    blocks = np.arange(2)
+    files.pin(blocks)
+
+    def end() -> None:
+        with requests._guard, files._guard:
+            files.unpin(blocks)
+            requests.close()
+            files.close()
+
+    thread = threading.Thread(target=end, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
