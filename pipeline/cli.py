@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stoker.errors import StokerError
-from stoker.pipeline import cli_preview, cli_stage, cli_text
+from stoker.pipeline import cli_convert, cli_preview, cli_stage, cli_text
 from stoker.pipeline.console import (
     count,
     human_bytes,
     out,
     print_error,
     print_rows,
-    print_skipped,
-    print_summary,
     progress,
 )
 
@@ -72,138 +70,7 @@ def _options(
     pass
 
 
-@app.command()
-def convert(
-    source: Annotated[
-        str,
-        typer.Argument(
-            help="A folder or URL, one class a directory; a .csv, .json or .jsonl list; COCO's JSON; a "
-            "folder of Pascal VOC or YOLO; or, with --masks, a folder of images."
-        ),
-    ],
-    target: Annotated[
-        str, typer.Argument(help="Folder or URL to write; with --val or --test, a folder a split in it.")
-    ],
-    container: Annotated[str, typer.Option("--format", help="tfrecord or lmdb.")] = "tfrecord",
-    seed: Annotated[
-        int | None, typer.Option(help="Shuffle by this seed; without it, samples are sorted.")
-    ] = None,
-    resize: Annotated[
-        str | None, typer.Option(help="shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, in pixels.")
-    ] = None,
-    encoding: Annotated[str, typer.Option(help="keep, jpeg, png, or raw RGB bytes.")] = "keep",
-    quality: Annotated[int, typer.Option(help="JPEG quality of what is encoded anew, 1 to 100.")] = 90,
-    subsampling: Annotated[
-        str, typer.Option(help="JPEG chroma subsampling likewise: 444, 422 or 420.")
-    ] = "420",
-    shard_size: Annotated[
-        str | None, typer.Option(help="Most bytes a shard, such as 256MB (the default).")
-    ] = None,
-    shard_records: Annotated[int | None, typer.Option(help="Most samples a shard, instead.")] = None,
-    shards: Annotated[int | None, typer.Option(help="Number of shards, instead.")] = None,
-    val: Annotated[str, typer.Option(help="Share of each class held out for validation, such as 10%.")] = "0",
-    test: Annotated[str, typer.Option(help="Share of each class held out for testing.")] = "0",
-    class_depth: Annotated[
-        int | None,
-        typer.Option(help="Directory levels that name a class; by default all, as in animals/cat."),
-    ] = None,
-    source_format: Annotated[
-        str | None,
-        typer.Option(help="folder, list, coco, voc, yolo or pairs; without it, the source is looked at."),
-    ] = None,
-    images: Annotated[
-        Path | None, typer.Option(help="Folder of the images of a COCO JSON; by default that of the file.")
-    ] = None,
-    masks: Annotated[
-        Path | None, typer.Option(help="Folder with a mask of classes for each image, of the same name.")
-    ] = None,
-    ignore_index: Annotated[int, typer.Option(help="Value in masks of what belongs to no class.")] = 255,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first file or object that would be skipped.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace what stands in the target.")
-    ] = False,
-    engine: Annotated[
-        str, typer.Option(help="local, or ray: the shards are tasks of a Ray cluster.")
-    ] = "local",
-    threads: Threads = None,
-) -> None:
-    """Turn images and what is known of them into shards.
-
-    Labels, objects and masks come along.
-    Bytes are kept as they are unless --resize or --encoding says otherwise. What is no image, or a broken
-    one, is skipped with a reason. Run again after it was stopped, the command goes on where it was; the same
-    command always writes the same bytes.
-
-    stoker convert photos/train shards/train --seed 0
-
-    stoker convert photos/train shards/small --format lmdb --resize shorter=256 --quality 90
-
-    stoker convert photos shards/split --val 10% --test 5%
-
-    stoker convert s3://bucket/photos s3://bucket/shards --engine ray
-    """
-    from stoker.formats.convert import convert as run
-
-    options: dict[str, Any] = {  # any text here; convert() says what may stand there
-        "format": container,
-        "encoding": encoding,
-        "engine": engine,
-        "source_format": source_format,
-        "shard_size": shard_size,
-        "shard_records": shard_records,
-        "shards": shards,
-    }
-    with progress("converting", "images") as show:
-        summary = run(
-            source,
-            target,
-            seed=seed,
-            resize=resize,
-            quality=quality,
-            subsampling=subsampling,
-            val=val,
-            test=test,
-            class_depth=class_depth,
-            images=images,
-            masks=masks,
-            ignore_index=ignore_index,
-            strict=strict,
-            overwrite=overwrite,
-            num_workers=threads,
-            progress=lambda done, total, _bytes, _stage: show(done, total),
-            **options,
-        )
-    print_summary(summary, "image")
-
-
-@app.command()
-def index(
-    shards: Annotated[
-        list[Path], typer.Argument(help="TFRecord files of tf.train.Example, or LMDB folders.")
-    ],
-    into: Annotated[Path, typer.Option(help="Folder for the index; the shards stay where they are.")],
-    container: Annotated[str, typer.Option("--format", help="tfrecord, lmdb, or auto to look.")] = "auto",
-    image: Annotated[str, typer.Option(help="Feature that holds the encoded image.")] = "image/encoded",
-    label: Annotated[str, typer.Option(help="Feature that holds the label.")] = "image/class/label",
-    text: Annotated[str, typer.Option(help="Feature that holds the name of the class.")] = "image/class/text",
-    key: Annotated[str, typer.Option(help="Feature that names the sample.")] = "image/filename",
-) -> None:
-    """Make a dataset of shards that others wrote.
-
-    The shards stay as they are.
-
-    stoker index imagenet/train-*.tfrecord --into shards/imagenet
-    """
-    from stoker.formats.foreign import FeatureNames
-    from stoker.formats.foreign import index as run
-
-    names = FeatureNames(encoded=image, label=label, text=text, key=key)
-    with progress("indexing", "bytes") as show:
-        manifest = run(shards, into, container=container, names=names, progress=show)
-    print_skipped(manifest.skipped)
-    out.print(f"{count(manifest.index.rows, 'sample')} of {count(len(manifest.shards), 'shard')}: {into}")
+cli_convert.register(app)
 
 
 @app.command()
