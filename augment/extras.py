@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 __all__ = ["Erase", "Warp"]
@@ -31,6 +32,9 @@ class Warp:
     and j. Pixels outside of ``floor(region start)..ceil(region stop)`` count as ``fill``, and so does
     everything where the map's third component is not positive. The sum is rounded half up to uint8.
 
+    A sample whose matrix is the identity, on a canvas of the output's size, is not warped: its image is
+    that of a batch without a warp, where no fill is mixed into the border (:meth:`applies`).
+
     So it is bilinear interpolation where nothing shrinks, along the axes or turned, and away from the
     border it is Pillow's antialiased ``BILINEAR`` where nothing turns. An engine may decode a JPEG in
     a reduced size where both supports are at least 2 all over the image.
@@ -44,6 +48,10 @@ class Warp:
     matrix: npt.NDArray[np.float64]
     canvas: tuple[int, int]
     perspective: bool = False
+
+    def applies(self, i: int, size: tuple[int, int]) -> bool:
+        """Whether sample ``i`` is warped, for outputs of ``size``, height and width."""
+        return self.canvas != size or not np.array_equal(self.matrix[i], np.eye(3))
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ def execute(
 
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """The geometry alone: (H, W, 3) uint8 before colour."""
-    if params.warp is not None:
+    if params.warp is not None and params.warp.applies(i, params.size):
         fill: tuple[int, int, int] = tuple(params.fill.tolist())
         return resample(pixels, params.to_source()[i], params.size, fill, _window(params.region[i]))
     top, left, height, width = params.crop[i].tolist()

@@ -31,6 +31,14 @@ bool Extras::uses_mean(std::size_t i) const {
     return mean != nullptr && std::any_of(mean + 9 * i, mean + 9 * (i + 1), [](float share) { return share != 0; });
 }
 
+const double* Extras::warp_of(std::size_t i, int height, int width) const {
+    constexpr double identity[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+    if (warp == nullptr) return nullptr;
+    const double* matrix = warp + 9 * i;
+    const bool is_output = canvas_height == height && canvas_width == width;
+    return is_output && std::equal(matrix, matrix + 9, identity) ? nullptr : matrix;
+}
+
 bool Extras::needs_picture(std::size_t i) const {
     return uses_mean(i) || std::any_of(steps.begin(), steps.end(), [i](const auto& step) { return step->applies(i); });
 }
@@ -73,12 +81,12 @@ Target Batch::target(std::size_t i) const {
 }
 
 Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
-    const bool warped = extras.warp != nullptr;
     Geometry geometry;
+    geometry.warp = extras.warp_of(i, options.height, options.width);
+    const bool warped = geometry.warp != nullptr;
     geometry.placement =
         place(parameters.at(i), orientation, samples.height[i], samples.width[i],
               warped ? extras.canvas_height : options.height, warped ? extras.canvas_width : options.width);
-    geometry.warp = warped ? extras.warp + 9 * i : nullptr;
     geometry.height = options.height;
     geometry.width = options.width;
     geometry.fill = parameters.fill;
@@ -86,7 +94,7 @@ Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
 }
 
 Rectangle Batch::dest(std::size_t i) const {
-    if (extras.warp != nullptr) return {0, 0, options.height, options.width};
+    if (extras.warp_of(i, options.height, options.width) != nullptr) return {0, 0, options.height, options.width};
     return place(parameters.at(i), {}, samples.height[i], samples.width[i], options.height, options.width).dest;
 }
 

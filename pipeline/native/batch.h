@@ -67,6 +67,8 @@ struct Extras {
     std::vector<EraseColumn> erase;
 
     bool uses_mean(std::size_t i) const;
+    // The matrix of a sample that is warped; null for one that is not, as its canvas is the output.
+    const double* warp_of(std::size_t i, int height, int width) const;
     // Whether the whole picture must be there before any of it can be stored.
     bool needs_picture(std::size_t i) const;
 };
@@ -97,7 +99,7 @@ class Batch {
     void check() const;
     Target target(std::size_t i) const;
     Geometry geometry(std::size_t i, Orientation orientation) const;
-    // Where rows come for: dest, or all of the output where there is a warp.
+    // Where rows come for: dest, or all of the output where the sample is warped.
     Rectangle dest(std::size_t i) const;
 
     // The next sample that nobody works on; false if there is none.

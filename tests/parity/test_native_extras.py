@@ -242,6 +242,23 @@ def test_warps(matrix: Callable[[Any], Any], source: tuple[int, int], tmp_path: 
     assert (found > 0).mean() < (0.3 if matrix(size)[0, 1] == 0 else 0.05 if min(source) > 1 else 0.15)
 
 
+def test_a_sample_whose_matrix_is_the_identity_is_not_warped(tmp_path: Path) -> None:
+    size = (37, 31)
+    images = [photograph(131, 97, seed) for seed in range(N)]
+    whole = parameters(size, (131, 97))
+    whole.flip[:] = True
+    samples = samples_of([image.tobytes() for image in images], 131, 97, Codec.RAW, tmp_path / "shard")
+    plain = execute(samples, whole, tmp_path / "shard")
+    matrix = np.stack([np.eye(3), turn(0.2, 1, size), np.eye(3)])
+    warped = replace(whole, warp=Warp(matrix, size))
+    got = execute(samples, warped, tmp_path / "shard")
+    assert [(got[i] == plain[i]).all() for i in range(N)] == [True, False, True]
+    for i in (0, 2):
+        expected = reference.execute(whole, i, images[i])
+        np.testing.assert_array_equal(reference.execute(warped, i, images[i]), expected)
+    assert Warp(matrix, (40, 40)).applies(0, size)  # it shows a part of its canvas
+
+
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_warped_region_of_a_turned_jpeg(orientation: int, tmp_path: Path) -> None:
     exif, stream = Image.Exif(), io.BytesIO()
