@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-constexpr int kAxisSlack = 32;   // elements that may be read past the end of either column
+constexpr int kAxisSlack = 64;   // elements that may be read past the end of either column
 constexpr int kWeightBits = 14;  // 1.0 is 16384, the largest power of two within int16
 
 // For each output sample the source samples [first, first + taps) and their weights, which sum to

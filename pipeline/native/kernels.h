@@ -10,10 +10,10 @@ enum class DType { uint8, float16, bfloat16, float32 };
 enum class Layout { nchw = 0, nhwc = 1, nhwc4 = 2 };
 
 // Bytes that may be read or written past the end of any row given to a kernel.
-constexpr int kSlack = 64;
+constexpr int kSlack = 128;
 
 // Pixels of a row and a plane's distance in bytes: rows are three planes of `plane` bytes, red first.
-constexpr int plane_stride(int width) { return (width + 8 + 63) / 64 * 64; }
+constexpr int plane_stride(int width) { return (width + 16 + 63) / 64 * 64; }
 
 // One row of interleaved RGB to one row of three planes, each output a weighted sum of `taps` pixels.
 // `first` and `weights` are an Axis', with its slack.
