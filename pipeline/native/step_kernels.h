@@ -30,6 +30,30 @@ struct LocatePass {
     std::int32_t* weights_y = nullptr;
 };
 
+constexpr int kSpots = 64;  // neighbours in a row of the output that are placed and weighed at once
+
+// What lies farther away in the source, in pixels, or is shrunk more, is nothing but fill.
+constexpr double kFar = 1e9;
+
+// Where a projective map leads, and how far the filter reaches there: see WarpMap::at().
+struct Spots {
+    double x[kSpots], y[kSpots];
+    float support_x[kSpots], support_y[kSpots];
+};
+
+// One axis of spots: first taps, in pixels from `origin` on, clamped to [low, high], and `taps` weights of
+// each, an even number of at least twice any support and at most kSpotTaps.
+constexpr int kSpotTaps = 16;
+struct WeighPass {
+    const double* centers = nullptr;
+    const float* supports = nullptr;
+    double origin = 0;
+    int taps = 0;
+    std::int32_t low = 0, high = 0;
+    std::int32_t* first = nullptr;
+    std::int16_t* weights = nullptr;
+};
+
 // A row of outputs, each a weighted sum of taps_x * taps_y pixels of interleaved RGB. Numbers of taps are
 // even, weights sum to 1 << kWeightBits along each axis. Kernels read four outputs at once: the columns
 // below must hold valid numbers up to a multiple of four.
@@ -64,6 +88,9 @@ struct StepKernels {
     void (*add)(const std::uint8_t* levels, float weight, int count, float* sums);
     void (*round)(const float* sums, int count, std::uint8_t* levels);
     void (*locate)(const LocatePass& pass);
+    // Of outputs from the place (column, row) on, by a row-major 3x3 matrix.
+    void (*place)(const double* matrix, double column, double row, Spots& spots);
+    void (*weigh)(const WeighPass& pass);
     void (*warp)(const WarpPass& pass, std::uint8_t* planes);
 };
 

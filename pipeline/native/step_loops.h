@@ -127,5 +127,78 @@ inline void locate_row(const LocatePass& pass) {
     }
 }
 
+// NaN becomes `low`.
+template <class Number>
+inline Number within(Number value, Number low, Number high) {
+    const Number raised = value > low ? value : low;
+    return raised < high ? raised : high;
+}
+
+// In stages, as above.
+inline void place(const double* matrix, double column, double row, Spots& spots) {
+    double m[9];
+    std::memcpy(m, matrix, sizeof m);  // which the results might overlap, for all that the compiler knows
+    const double x_here = m[1] * row + m[2], y_here = m[4] * row + m[5], w_here = m[7] * row + m[8];
+    double x[kSpots], y[kSpots], per_w[kSpots], square_x[kSpots], square_y[kSpots];
+    for (int i = 0; i < kSpots; ++i) {
+        const double at = column + i;
+        const double w = m[6] * at + w_here;
+        per_w[i] = w > 0 ? 1 / w : -1;
+        x[i] = within((m[0] * at + x_here) * per_w[i], -kFar, kFar);
+        y[i] = within((m[3] * at + y_here) * per_w[i], -kFar, kFar);
+    }
+    for (int i = 0; i < kSpots; ++i) {
+        const double x_column = (m[0] - x[i] * m[6]) * per_w[i], x_row = (m[1] - x[i] * m[7]) * per_w[i];
+        const double y_column = (m[3] - y[i] * m[6]) * per_w[i], y_row = (m[4] - y[i] * m[7]) * per_w[i];
+        const bool seen = per_w[i] > 0;
+        square_x[i] = seen ? within(x_column * x_column + x_row * x_row, 1.0, kFar * kFar) : 1;
+        square_y[i] = seen ? within(y_column * y_column + y_row * y_row, 1.0, kFar * kFar) : 1;
+        spots.x[i] = seen ? x[i] : -kFar;
+        spots.y[i] = seen ? y[i] : -kFar;
+    }
+    for (int i = 0; i < kSpots; ++i) {
+        spots.support_x[i] = __builtin_sqrtf(static_cast<float>(square_x[i]));
+        spots.support_y[i] = __builtin_sqrtf(static_cast<float>(square_y[i]));
+    }
+}
+
+// The weights of PhaseTable, without a table. What rounding leaves goes to the tallest tap.
+inline void weigh_spots(const WeighPass& pass) {
+    float offset[kSpots], slope[kSpots], factor[kSpots];
+    std::int32_t left[kSpots], tallest[kSpots];
+    float heights[kSpotTaps][kSpots];
+    std::int32_t rounded[kSpotTaps][kSpots];
+    const std::int32_t low = pass.low, high = pass.high;
+    for (int i = 0; i < kSpots; ++i) {
+        const double center = pass.centers[i] - pass.origin;
+        const double start = center - static_cast<double>(pass.supports[i]) + 0.5;
+        const auto truncated = static_cast<std::int32_t>(start);
+        const std::int32_t first = truncated - (start < truncated);
+        offset[i] = static_cast<float>(first + 0.5 - center);
+        slope[i] = 1 / pass.supports[i];
+        tallest[i] = static_cast<std::int32_t>(0.5F - offset[i]);
+        left[i] = 1 << kWeightBits;
+        factor[i] = 0;
+        pass.first[i] = within(first, low, high);
+    }
+    for (int t = 0; t < pass.taps; ++t)
+        for (int i = 0; i < kSpots; ++i) {
+            const float distance = offset[i] + static_cast<float>(t);
+            const float height = 1 - (distance < 0 ? -distance : distance) * slope[i];
+            heights[t][i] = height > 0 ? height : 0;
+            factor[i] += heights[t][i];
+        }
+    for (int i = 0; i < kSpots; ++i) factor[i] = (1 << kWeightBits) / factor[i];
+    for (int t = 0; t < pass.taps; ++t)
+        for (int i = 0; i < kSpots; ++i) {
+            rounded[t][i] = static_cast<std::int32_t>(heights[t][i] * factor[i] + 0.5F);
+            left[i] -= rounded[t][i];
+        }
+    for (int t = 0; t < pass.taps; ++t)
+        for (int i = 0; i < kSpots; ++i)
+            pass.weights[i * pass.taps + t] =
+                static_cast<std::int16_t>(rounded[t][i] + (tallest[i] == t ? left[i] : 0));
+}
+
 }  // namespace
 }  // namespace stoker

@@ -91,7 +91,7 @@ void look_up_fast(const std::uint8_t* table, std::uint8_t* levels, int count) {
 
 extern const StepKernels avx512_step_kernels;
 const StepKernels avx512_step_kernels = {
-    look_up_fast, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, warp};
+    look_up_fast, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, place, weigh_spots, warp};
 
 }  // namespace stoker
 #endif

@@ -4,13 +4,15 @@
 #include <cmath>
 #include <utility>
 
+#include "step_kernels.h"
+
 namespace stoker {
 namespace {
 
-// What lies farther away, in pixels, or is shrunk more, is nothing but fill.
-constexpr double kFar = 1e9;
 // Of maps along the axes, those with which an Axis gets along: its weights have few bits for many taps.
 constexpr double kLeastScale = 1e-3, kMostScale = 64, kMostShift = 1e6;
+
+constexpr int kSupportStep = 16;  // pixels of the output
 
 // NaN becomes `low`.
 double within(double value, double low, double high) {
@@ -66,22 +68,43 @@ Place WarpMap::at(double column, double row) const {
     return {x, y, support(m_[0] - x * m_[6], m_[1] - x * m_[7]), support(m_[3] - y * m_[6], m_[4] - y * m_[7]), true};
 }
 
+// Where no horizon is in sight a rectangle becomes a convex quadrilateral, and the derivative of x along
+// columns or rows, times w * w, depends linearly on the row or column alone: corners bound it all.
 Reach WarpMap::reach(int height, int width) const {
     Reach reach{kFar, kFar, -kFar, -kFar, kFar};
-    const auto add = [&](int column, int row) {
-        const Place place = at(column + 0.5, row + 0.5);
-        if (!place.seen) return;
-        reach.left = std::min(reach.left, place.x - place.support_x);
-        reach.right = std::max(reach.right, place.x + place.support_x);
-        reach.top = std::min(reach.top, place.y - place.support_y);
-        reach.bottom = std::max(reach.bottom, place.y + place.support_y);
-        reach.support = std::min(reach.support, std::min(place.support_x, place.support_y));
-    };
-    // The corners of an affine map are its extremes, and its support is the same everywhere.
-    const int step_y = affine() ? std::max(1, height - 1) : 1, step_x = affine() ? std::max(1, width - 1) : 1;
-    for (int row = 0; row < height; row += step_y)
-        for (int column = 0; column < width; column += step_x) add(column, row);
+    double least_w = kFar, slopes[2] = {0, 0};
+    for (const double row : {0.5, height - 0.5})
+        for (const double column : {0.5, width - 0.5}) {
+            const Place place = at(column, row);
+            if (!place.seen) return {-kFar, -kFar, kFar, kFar, 1};
+            const double w = m_[6] * column + m_[7] * row + m_[8];
+            least_w = std::min(least_w, w);
+            slopes[0] = std::max(slopes[0], place.support_x * w * w);
+            slopes[1] = std::max(slopes[1], place.support_y * w * w);
+            reach.left = std::min(reach.left, place.x);
+            reach.right = std::max(reach.right, place.x);
+            reach.top = std::min(reach.top, place.y);
+            reach.bottom = std::max(reach.bottom, place.y);
+        }
+    const auto support = [&](double slope) { return within(slope / (least_w * least_w), 1, kFar); };
+    reach.left -= support(slopes[0]);
+    reach.right += support(slopes[0]);
+    reach.top -= support(slopes[1]);
+    reach.bottom += support(slopes[1]);
+    reach.support = least_support(height, width);
     return reach;
+}
+
+// At places kSupportStep apart, between which it changes little.
+double WarpMap::least_support(int height, int width) const {
+    double least = kFar;
+    const int step_y = affine() ? height : kSupportStep, step_x = affine() ? width : kSupportStep;
+    for (int row = 0; row < height - 1 + step_y; row += step_y)
+        for (int column = 0; column < width - 1 + step_x; column += step_x) {
+            const Place place = at(std::min(column, width - 1) + 0.5, std::min(row, height - 1) + 0.5);
+            least = std::min(least, std::min(place.support_x, place.support_y));
+        }
+    return least;
 }
 
 void WarpMap::reduce(int numerator) {

@@ -17,7 +17,7 @@ struct Place {
     bool seen;
 };
 
-// How far a warp's outputs reach in the source, and the least support of all.
+// What a warp's outputs do not reach beyond in the source, and the least support of all, nearly.
 struct Reach {
     double left, top, right, bottom;
     double support = 1;
@@ -46,6 +46,7 @@ class WarpMap {
     // How far an affine map moves from one column of the output to the next.
     double step_x() const { return m_[0]; }
     double step_y() const { return m_[3]; }
+    const double* matrix() const { return m_.data(); }
     Reach reach(int height, int width) const;
     // The part of the source that is seen; what lies outside is fill.
     const Window& window() const { return window_; }
@@ -53,6 +54,7 @@ class WarpMap {
     void reduce(int numerator);
 
   private:
+    double least_support(int height, int width) const;
     void place(int row, double begin, double end, int offset, int outputs, bool reversed);
 
     std::array<double, 9> m_{};

@@ -31,9 +31,7 @@ class PhaseTable {
 // outside is seen as pixels -1 and `size`.
 class SpotWeights {
   public:
-    static constexpr int kMost = 64;  // outputs at once
-
-    void begin(int size);
+        void begin(int size);
     void add(double center, double support);
     void finish();
     int taps() const { return taps_; }  // even; pixels -1 to size + 1 are read

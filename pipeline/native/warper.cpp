@@ -13,6 +13,15 @@ void narrow(int& low, int& high, double begin, double end) {
     high = std::min(high, static_cast<int>(std::ceil(end)) + 1);
 }
 
+// Behind the row's end, where places make no sense.
+void repeat_last(Spots& spots, int count) {
+    const auto repeat = [count](auto* values) { std::fill(values + count, values + kSpots, values[count - 1]); };
+    repeat(spots.x);
+    repeat(spots.y);
+    repeat(spots.support_x);
+    repeat(spots.support_y);
+}
+
 }  // namespace
 
 const Window& Warper::begin(const WarpMap& map, const Reach& reach, int height, int width, const std::uint8_t* fill) {
@@ -32,8 +41,7 @@ const Window& Warper::begin(const WarpMap& map, const Reach& reach, int height, 
     }
     const Place place = map.at(0.5, 0.5);
     by_phase_ = map.affine() && std::max(place.support_x, place.support_y) <= PhaseTable::kMostSupport;
-    before_ = 1;
-    after_ = 2;
+    before_ = after_ = kSpotTaps;
     if (by_phase_) {
         phases_x_.set(place.support_x);
         phases_y_.set(place.support_y);
@@ -85,7 +93,7 @@ void Warper::finish(RowSink& sink) {
         if (by_phase_)
             this->by_phase(y);
         else
-            one_by_one(y);
+            by_spots(y);
         sink.row(y, line_.data(), pass_.plane);
     }
 }
@@ -128,39 +136,69 @@ void Warper::by_phase(int y) {
     kernels_.warp(pass_, line_.data());
 }
 
-void Warper::one_by_one(int y) {
-    pass_.offset = offset_.data();
-    pass_.weights_x = weights_x_.data();
-    pass_.weights_y = weights_y_.data();
-    for (int begin = 0; begin < width_; begin += SpotWeights::kMost) {
-        const int count = std::min(SpotWeights::kMost, width_ - begin);
-        spots_x_.begin(window_.right - window_.left);
-        spots_y_.begin(window_.bottom - window_.top);
-        for (int i = 0; i < count; ++i) {
-            const Place place = map_.at(begin + i + 0.5, y + 0.5);
-            spots_x_.add(place.x - window_.left, place.support_x);
-            spots_y_.add(place.y - window_.top, place.support_y);
-        }
-        spots_x_.finish();
-        spots_y_.finish();
-        for (int i = 0; i < count; ++i) {
-            const auto at = static_cast<std::size_t>(i);
-            offset_[at] = spots_y_.first(i) * static_cast<std::int64_t>(stride_) + 3 * spots_x_.first(i);
-            weights_x_[at] = i * spots_x_.taps();
-            weights_y_[at] = i * spots_y_.taps();
-        }
-        for (std::size_t at = static_cast<std::size_t>(count); at % 4 != 0; ++at) {
-            offset_[at] = offset_[at - 1];
-            weights_x_[at] = weights_x_[at - 1];
-            weights_y_[at] = weights_y_[at - 1];
+void Warper::by_spots(int y) {
+    for (int x = 0; x < width_; x += kSpots) {
+        const int count = std::min(kSpots, width_ - x);
+        kernels_.place(map_.matrix(), x + 0.5, y + 0.5, spots_);
+        repeat_last(spots_, count);
+        const float most_x = *std::max_element(spots_.support_x, spots_.support_x + kSpots);
+        const float most_y = *std::max_element(spots_.support_y, spots_.support_y + kSpots);
+        if (2 * std::max(most_x, most_y) <= kSpotTaps)
+            weigh(most_x, most_y);
+        else
+            weigh_one_by_one();
+        const auto stride = static_cast<std::int64_t>(stride_);
+        for (std::size_t i = 0; i < kSpots; ++i) {
+            offset_[i] = first_y_[i] * stride + 3 * std::int64_t{first_x_[i]};
+            weights_x_[i] = static_cast<int>(i) * pass_.taps_x;
+            weights_y_[i] = static_cast<int>(i) * pass_.taps_y;
         }
         pass_.outputs = count;
-        pass_.table_x = spots_x_.weights();
-        pass_.table_y = spots_y_.weights();
-        pass_.taps_x = spots_x_.taps();
-        pass_.taps_y = spots_y_.taps();
-        kernels_.warp(pass_, line_.data() + begin);
+        pass_.offset = offset_.data();
+        pass_.weights_x = weights_x_.data();
+        pass_.weights_y = weights_y_.data();
+        kernels_.warp(pass_, line_.data() + x);
     }
+}
+
+void Warper::weigh(float most_x, float most_y) {
+    const auto axis = [&](const double* centers, const float* supports, float most, int begin, int end,
+                          std::int32_t* first, std::int16_t* weights) {
+        WeighPass pass;
+        pass.centers = centers;
+        pass.supports = supports;
+        pass.origin = begin;
+        pass.taps = 2 * static_cast<int>(std::ceil(most));
+        pass.low = -before_;
+        pass.high = end - begin;
+        pass.first = first;
+        pass.weights = weights;
+        kernels_.weigh(pass);
+        return pass.taps;
+    };
+    pass_.taps_x = axis(spots_.x, spots_.support_x, most_x, window_.left, window_.right, first_x_, spot_weights_[0]);
+    pass_.taps_y = axis(spots_.y, spots_.support_y, most_y, window_.top, window_.bottom, first_y_, spot_weights_[1]);
+    pass_.table_x = spot_weights_[0];
+    pass_.table_y = spot_weights_[1];
+}
+
+void Warper::weigh_one_by_one() {
+    spots_x_.begin(window_.right - window_.left);
+    spots_y_.begin(window_.bottom - window_.top);
+    for (int i = 0; i < kSpots; ++i) {
+        spots_x_.add(spots_.x[i] - window_.left, static_cast<double>(spots_.support_x[i]));
+        spots_y_.add(spots_.y[i] - window_.top, static_cast<double>(spots_.support_y[i]));
+    }
+    spots_x_.finish();
+    spots_y_.finish();
+    for (int i = 0; i < kSpots; ++i) {
+        first_x_[i] = spots_x_.first(i);
+        first_y_[i] = spots_y_.first(i);
+    }
+    pass_.taps_x = spots_x_.taps();
+    pass_.taps_y = spots_y_.taps();
+    pass_.table_x = spots_x_.weights();
+    pass_.table_y = spots_y_.weights();
 }
 
 }  // namespace stoker

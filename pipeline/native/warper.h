@@ -28,7 +28,9 @@ class Warper {
     void paint(std::uint8_t* pixels, int count) const;
     void uniform(RowSink& sink);
     void by_phase(int y);
-    void one_by_one(int y);
+    void by_spots(int y);
+    void weigh(float most_x, float most_y);
+    void weigh_one_by_one();
     std::uint8_t* origin();  // of the window's first pixel
 
     const StepKernels& kernels_ = step_kernels();
@@ -41,7 +43,10 @@ class Warper {
     std::size_t stride_ = 0;
     int next_row_ = 0;
     PhaseTable phases_x_, phases_y_;
-    SpotWeights spots_x_, spots_y_;
+    Spots spots_;
+    std::int32_t first_x_[kSpots], first_y_[kSpots];
+    std::int16_t spot_weights_[2][kSpots * kSpotTaps];
+    SpotWeights spots_x_, spots_y_;  // where supports are too large for the above
     WarpPass pass_;
     std::vector<std::uint8_t> source_;
     std::vector<std::uint8_t> line_;
