@@ -1,0 +1,406 @@
+"""Random uses of loaders against a plain model of what they must hand out; nothing hangs, nothing is left.
+
+A few seconds in the tests; ``python tests/fault/test_loader_stress.py SECONDS [SEED]`` goes on for longer.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import io
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+import stoker
+from stoker import ImageLoader
+from stoker._native import crc32c
+from stoker.augment import RandomHorizontalFlip, Resize
+from stoker.errors import LoaderClosedError, SampleError
+from stoker.formats.index import Index, write_index
+from stoker.formats.manifest import INDEX_NAME
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from conftest import pack, publish  # type: ignore[import-not-found]  # also found when run by its path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SECONDS = 4.0
+HANG = 60  # seconds that no step takes, on any machine
+N = 37
+BAD = {5, 20, 21, 22, 36}
+GREY = np.arange(N) * 5 + 20
+"""What each image, and its mask, is filled with: pixels name their row."""
+
+
+def encode(value: int, kind: str, mode: str = "RGB") -> bytes:
+    stream = io.BytesIO()
+    Image.new(mode, (16, 12), (value,) * 3 if mode == "RGB" else value).save(stream, kind)
+    return stream.getvalue()
+
+
+def build(folder: Path, bad: set[int]) -> Path:
+    """PNGs and JPEGs in turn, each with a mask; of the bad ones half lack a good image, half a good mask."""
+    images = [encode(int(GREY[i]), "PNG" if i % 2 else "JPEG") for i in range(N)]
+    masks = [encode(i, "PNG", "L") for i in range(N)]
+    folder.mkdir()
+    payloads = [image + mask for image, mask in zip(images, masks, strict=True)]
+    headers = {"height": np.full(N, 12), "width": np.full(N, 16), "codec": np.arange(N) % 2 + 1}
+    pack(folder, payloads, headers)
+    index = Index.open(folder / INDEX_NAME)
+    columns = {name: index.column(name).copy() for name in index.types if name != "key"}
+    length = np.array([len(image) for image in images])
+    columns["mask_offset"], columns["mask_length"] = columns["offset"] + length, columns["length"] - length
+    columns["length"] = length
+    columns["crc"] = np.array([crc32c(image) ^ (i in bad and i % 2) for i, image in enumerate(images)])
+    columns["mask_crc"] = np.array([crc32c(mask) ^ (i in bad and not i % 2) for i, mask in enumerate(masks)])
+    manifest = stoker.open(folder).manifest
+    write_index(folder / INDEX_NAME, {**columns, "key": [f"k{i}" for i in range(N)]})
+    publish(folder, "tfrecord", manifest.shards)
+    return folder
+
+
+@dataclass
+class Model:
+    """A loader, and in plain Python where it must be."""
+
+    loader: ImageLoader
+    options: dict[str, Any]
+    epochs: Callable[[int], list[list[int]]]
+    epoch: int = 0
+    step: int = 0
+    running: Iterator[Any] | None = None
+    running_epoch: int = 0
+    first: int = 0  # step at which the running pass began
+    received: int = 0
+    held: list[Any] = field(default_factory=list)
+    others: list[Any] = field(default_factory=list)
+    counted: bool = False
+
+    def begin(self) -> None:
+        """As documented: the next epoch, or the same one again where it gave nothing."""
+        self.others.append(self.running)
+        self.running = iter(self.loader)
+        if self.counted and not self.received:
+            self.epoch, self.step = self.running_epoch, self.first
+        self.running_epoch, self.first, self.received, self.counted = self.epoch, self.step, 0, True
+        self.epoch, self.step = self.epoch + 1, 0
+
+    def place(self) -> tuple[int, int]:
+        """Epoch and step of the next batch."""
+        if not self.counted:
+            return self.epoch, self.step
+        step = self.first + self.received
+        done = step >= len(self.epochs(self.running_epoch))
+        return (self.running_epoch + 1, 0) if done else (self.running_epoch, step)
+
+    def receive(self) -> bool:
+        """One batch more, compared; False at the end, or after an error that was due."""
+        steps = self.epochs(self.running_epoch)
+        at = self.first + self.received
+        wanted = steps[at] if at < len(steps) else None
+        bad = [row for row in wanted or [] if row in self.options["bad"]]
+        key = None
+        assert self.running is not None
+        try:
+            batch = next(self.running)
+        except StopIteration:
+            assert wanted is None, f"ended at step {at} of {len(steps)}"
+            self.running = None
+            return False
+        except SampleError as error:
+            self.running, key = None, error.key
+        assert wanted is not None, "more than there is"
+        if key is not None:
+            assert bad, f"an error of {key}, and nothing is bad"
+            assert self.options["on_error"] == "raise" or len(bad) == len(wanted)
+            assert key == f"k{bad[0]}"
+            return False
+        self.received += 1
+        self.compare(batch, wanted, bad)
+        return True
+
+    def compare(self, batch: Any, wanted: list[int], bad: list[int]) -> None:
+        on_error = self.options["on_error"]
+        rows = [int(row) for row in batch.row]
+        if on_error == "skip":
+            assert rows == [row for row in wanted if row not in bad], (rows, wanted)
+        elif on_error == "replace":
+            good = [row for row in wanted if row not in bad]
+            assert [r for r, w in zip(rows, wanted, strict=True) if w not in bad] == good
+            assert not set(rows) & set(bad)
+        else:
+            assert not bad, "a bad sample was handed out"
+            assert rows == wanted, (rows, wanted)
+        check_pixels(batch, rows)
+        if self.options["hold"]:
+            self.held = [*self.held[-4:], (batch, rows)]
+
+
+def check_pixels(batch: Any, rows: list[int]) -> None:
+    number = np.array(rows, np.int64)
+    assert batch.image.shape == (len(rows), 3, 12, 16)
+    difference = np.abs(batch.image - GREY[number][:, None, None, None])
+    assert difference.max(initial=0) <= 2, "pixels of another sample"
+    if hasattr(batch, "segmentation"):
+        assert batch.segmentation.shape == (len(rows), 12, 16)
+        assert (batch.segmentation == number[:, None, None]).all(), "the mask of another sample"
+
+
+class Stress:
+    """Random sequences of actions on a few loaders at once."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.random = Random(seed)
+        self.clean, self.damaged = build(folder / "clean", set()), build(folder / "damaged", BAD)
+        self.models: list[Model] = []
+        self.orders: dict[str, list[list[int]]] = {}
+        self.counts: dict[str, int] = {}
+
+    def run(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            faulthandler.dump_traceback_later(HANG, exit=True)
+            self.act()
+        self.models.clear()
+        gc.collect()
+        faulthandler.cancel_dump_traceback_later()
+
+    def act(self) -> None:
+        if len(self.models) < 3:
+            self.models.append(self.make())
+        model = self.random.choice(self.models)
+        weights = {
+            self.finish: 6, self.some: 6, self.begin: 3, self.leave: 2, self.set_epoch: 2, self.resume: 2,
+            self.reload: 1, self.close: 1, self.drop: 2, self.drop_in_cycle: 2, self.drop_in_thread: 1,
+            self.collect: 1, self.in_turn: 1, self.fork: 0.3, self.check_held: 2, self.fill: 1,
+        }  # fmt: skip
+        (action,) = self.random.choices(list(weights), list(weights.values()))
+        self.counts[action.__name__] = self.counts.get(action.__name__, 0) + 1
+        action(model)
+
+    def make(self) -> Model:
+        pick = self.random.choice
+        options: dict[str, Any] = {
+            "on_error": pick(["raise", "skip", "replace"]),
+            "bad": pick([set(), BAD]),
+            "hold": pick([False, True]),
+        }
+        folder = self.damaged if options["bad"] else self.clean
+        masks = pick([False, True])
+        if not masks:
+            options["bad"] = {row for row in options["bad"] if row % 2}
+        kind = pick(["plain", "weighted", "mixture", "stream"])
+        order: dict[str, Any] = {"shuffle": pick([False, True]), "seed": pick([0, 7])}
+        order["batch_size"] = pick([1, 3, 8, 37, 50])
+        order["last_batch"] = "drop" if kind == "stream" else pick(["partial", "drop"])
+        if kind == "weighted":
+            order |= {"sampler": stoker.Weighted(np.arange(N) + 1.0), "shuffle": False}
+        if kind == "stream":
+            order["steps_per_epoch"] = pick([1, 4, 9])
+        mixed = kind == "mixture"
+
+        def source() -> Any:
+            return stoker.mix([(folder, 1.0)], samples=23) if mixed else folder
+
+        fast = {"prefetch": pick([1, 2, 5]), "num_threads": pick([1, 2, 3]), "read_ahead": pick([0, 8])}
+        columns = ("image", "row", "segmentation") if masks else ("image", "row")
+        given = {"columns": columns, "dtype": "uint8", "engine": "native", **order, **fast}
+        transforms = [Resize((12, 16)), RandomHorizontalFlip()]
+        loader = ImageLoader(source(), transforms=transforms, on_error=options["on_error"], **given)
+        name = f"{kind} {masks} {sorted(order.items(), key=lambda item: item[0])}"
+
+        def epochs(epoch: int) -> list[list[int]]:
+            """Rows of each step, by the order itself: no thread, no engine."""
+            key = f"{name} {epoch}"
+            if key not in self.orders:
+                schedule = loader_schedule(epoch, 0)
+                rows = [
+                    recipe_order.rows(epoch, schedule.positions(step)[0]).tolist()
+                    for step in range(len(schedule))
+                ]
+                self.orders[key] = rows
+            return self.orders[key]
+
+        spare = ImageLoader(source(), transforms=transforms, **given)
+        recipe_order, loader_schedule = spare._recipe.order, spare._schedule
+        spare.close()
+        return Model(loader, options, epochs)
+
+    def begin(self, model: Model) -> None:
+        model.begin()
+
+    def some(self, model: Model) -> None:
+        if model.running is None:
+            model.begin()
+        for _ in range(self.random.randrange(4)):
+            if not model.receive():
+                break
+
+    def finish(self, model: Model) -> None:
+        if model.running is None:
+            model.begin()
+        while model.receive():
+            pass
+
+    def leave(self, model: Model) -> None:
+        model.running = None
+        model.others.clear()
+
+    def set_epoch(self, model: Model) -> None:
+        epoch = self.random.choice([model.epoch, model.epoch, 0, self.random.randrange(20)])
+        model.loader.set_epoch(epoch)
+        model.running = None
+        model.epoch, model.step, model.counted, model.received = epoch, 0, False, 0
+
+    def resume(self, model: Model) -> None:
+        """Into itself: exactly the next batch follows."""
+        place = model.place()
+        model.loader.load_state_dict(model.loader.state_dict())
+        model.running, (model.epoch, model.step), model.counted = None, place, False
+
+    def reload(self, model: Model) -> None:
+        """An older state."""
+        state, place = model.loader.state_dict(), model.place()
+        self.some(model)
+        model.loader.load_state_dict(state)
+        model.running, (model.epoch, model.step), model.counted = None, place, False
+
+    def close(self, model: Model) -> None:
+        model.loader.close()
+        model.loader.close()
+        if model.running is not None:
+            try:
+                next(model.running)
+            except (LoaderClosedError, StopIteration):
+                pass
+            else:
+                raise AssertionError("a batch of a closed loader")
+        self.drop(model)
+
+    def drop(self, model: Model) -> None:
+        self.models.remove(model)
+
+    def drop_in_cycle(self, model: Model) -> None:
+        self.models.remove(model)
+        model.held.append(model)
+
+    def drop_in_thread(self, model: Model) -> None:
+        """Odd threads collect garbage, too."""
+        self.drop_in_cycle(model)
+        del model
+        thread = threading.Thread(target=gc.collect)
+        thread.start()
+        thread.join()
+
+    def collect(self, _: Model) -> None:
+        gc.collect(self.random.randrange(3))
+
+    def in_turn(self, model: Model) -> None:
+        """The older of two iterators is told so, unless it had given all."""
+        model.begin()
+        older = model.running
+        model.begin()
+        assert older is not None
+        try:
+            next(older)
+        except (LoaderClosedError, StopIteration):
+            return
+        raise AssertionError("a batch of a pass that was ended")
+
+    def fork(self, model: Model) -> None:
+        child = os.fork()
+        if not child:
+            signal.alarm(HANG // 2)  # the watchdog is a thread, and none is copied
+            try:
+                model.loader.close()
+                del model
+                self.models.clear()
+                gc.collect()
+            finally:
+                os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0, "the child hung"
+
+    def check_held(self, model: Model) -> None:
+        """Batches that the consumer holds stay as they were."""
+        for batch, rows in model.held:
+            check_pixels(batch, rows)
+
+    def fill(self, _: Model) -> None:
+        """Many at once."""
+        while len(self.models) < 8:
+            self.models.append(self.make())
+            self.some(self.models[-1])
+
+
+def entries(folder: str) -> int:
+    return len(list(Path(folder).iterdir()))
+
+
+def left() -> dict[str, int]:
+    """What a process has of things that might be left behind."""
+    with Path("/proc/self/statm").open() as file:
+        resident = int(file.read().split()[1]) >> 8
+    shared = sum(path.name.startswith("stoker") for path in Path("/dev/shm").iterdir())
+    return {
+        "threads": threading.active_count(),
+        "tasks": entries("/proc/self/task"),
+        "descriptors": entries("/proc/self/fd"),
+        "shared": shared,
+        "temporary": entries(tempfile.gettempdir()),
+        "MiB": resident,
+    }
+
+
+def settled(before: dict[str, int] | None = None) -> dict[str, int]:
+    """What is left when threads that end have ended."""
+    end = time.monotonic() + (20 if before else 0.5)
+    while time.monotonic() < end:
+        gc.collect()
+        now = left()
+        if before and all(now[name] <= before[name] for name in before if name != "MiB"):
+            break
+        time.sleep(0.01)
+    return left()
+
+
+def main(seconds: float, seed: int) -> None:
+    gc.set_threshold(200, 2, 2)  # often, and so in odd threads, too
+    sys.setswitchinterval(1e-4)
+    with tempfile.TemporaryDirectory() as folder:
+        tempfile.tempdir = folder
+        stress = Stress(Path(folder), seed)
+        stress.run(min(1.0, seconds / 4))
+        before = settled()
+        began = time.monotonic()
+        while time.monotonic() < began + seconds:
+            stress.run(min(seconds, 20.0))
+            now = settled(before)
+            print(round(time.monotonic() - began), now, flush=True)
+            for name in before.keys() - {"MiB"}:
+                assert now[name] <= before[name], (name, before, now)
+        assert now["MiB"] <= before["MiB"] + 64, (before, now)
+        print(stress.counts)
+
+
+def test_random_uses_of_loaders_leave_nothing_and_lose_nothing() -> None:
+    command = [sys.executable, __file__, str(SECONDS), "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Exception ignored" not in done.stderr, done.stderr
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 1)
