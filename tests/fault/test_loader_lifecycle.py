@@ -16,6 +16,7 @@ from stoker.augment import Resize
 
 PROLOGUE = """
 import gc, os, signal, sys, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell runs in the background
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import LoaderClosedError

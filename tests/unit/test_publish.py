@@ -32,7 +32,7 @@ class TestLock:
     def test_a_second_one_is_refused_also_within_the_process(self, tmp_path: Path) -> None:
         with (
             folder_lock(tmp_path),
-            pytest.raises(LockedError, match="another conversion") as caught,
+            pytest.raises(LockedError, match="another process") as caught,
             folder_lock(tmp_path),
         ):
             pass
