@@ -72,4 +72,5 @@ while loader.state_dict()["epoch"] < 2:
             at_checkpoint(*checkpoint)
 if get_rank() == 0:
     Path(result).write_text(json.dumps({"losses": losses, "steps": steps}))
+loader.close()
 destroy_process_group()
