@@ -83,7 +83,6 @@ class PeerProcess:
             stderr=self._stderr,
             text=True,
             bufsize=1,
-            start_new_session=True,
             env={**os.environ, "OMP_NUM_THREADS": str(len(cores)), "NUMBA_NUM_THREADS": str(num_threads)},
         )
 
@@ -138,6 +137,7 @@ class PeerProcess:
         # Once it has been waited for, its number may be another process's.
         if self._process.returncode is None:
             self._signal(signal.SIGKILL)
+            self._process.kill()  # it may not lead its group yet
             self._process.wait()
 
     def _last_words(self) -> str:

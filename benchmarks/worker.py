@@ -133,6 +133,8 @@ def _die_with_parent() -> None:
 def main() -> None:
     """Serve commands until standard input ends."""
     _die_with_parent()
+    # A group within the session: its stopped members are hung up on by the kernel if the runner is killed.
+    os.setpgrp()
     name, cores = sys.argv[1], sys.argv[2]
     os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     answers = os.fdopen(os.dup(1), "w", buffering=1)

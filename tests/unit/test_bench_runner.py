@@ -1,6 +1,9 @@
 import importlib.util
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -105,6 +108,28 @@ def test_a_process_stands_still_between_its_answers():
                 break
             time.sleep(0.01)
         assert state == "T"
+
+
+def test_nothing_is_left_of_a_peer_whose_runner_is_killed():
+    code = f"""
+import os, signal
+from stoker.benchmarks.runner import PeerProcess
+process = PeerProcess("stoker", {CORES[:1]}, 1)
+process.ask("import")
+print(process.pid, flush=True)
+signal.pause()
+"""
+    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    group = int(runner.stdout.readline())
+    # As a DataLoader's worker: a process of the peer's that is stopped with it, and has no parent that cares.
+    helper = subprocess.Popen(
+        ["sleep", "60"], preexec_fn=lambda: os.setpgid(0, group), start_new_session=False
+    )
+    os.kill(helper.pid, signal.SIGSTOP)
+    runner.kill()
+    runner.wait()
+    runner.stdout.close()
+    assert helper.wait(timeout=10) == -signal.SIGHUP
 
 
 def test_usage_counts_this_process():
