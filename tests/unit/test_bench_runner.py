@@ -1,7 +1,6 @@
 import importlib.util
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -111,25 +110,32 @@ def test_a_process_stands_still_between_its_answers():
 
 
 def test_nothing_is_left_of_a_peer_whose_runner_is_killed():
+    # The helper stands for a worker of a DataLoader: it is in the peer's group, and stopped with it.
     code = f"""
-import os, signal
+import os, signal, subprocess
 from stoker.benchmarks.runner import PeerProcess
-process = PeerProcess("stoker", {CORES[:1]}, 1)
-process.ask("import")
-print(process.pid, flush=True)
+peer = PeerProcess("stoker", {CORES[:1]}, 1)
+peer.ask("import")
+helper = subprocess.Popen(["sleep", "60"], preexec_fn=lambda: os.setpgid(0, peer.pid))
+os.kill(helper.pid, signal.SIGSTOP)
+print(helper.pid, peer.pid, flush=True)
 signal.pause()
 """
-    runner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    group = int(runner.stdout.readline())
-    # As a DataLoader's worker: a process of the peer's that is stopped with it, and has no parent that cares.
-    helper = subprocess.Popen(
-        ["sleep", "60"], preexec_fn=lambda: os.setpgid(0, group), start_new_session=False
-    )
-    os.kill(helper.pid, signal.SIGSTOP)
-    runner.kill()
-    runner.wait()
-    runner.stdout.close()
-    assert helper.wait(timeout=10) == -signal.SIGHUP
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as runner:
+        pids = [int(pid) for pid in runner.stdout.readline().split()]
+        runner.kill()
+    for _ in range(1000):
+        if not any(map(runs, pids)):
+            return
+        time.sleep(0.01)
+    raise AssertionError([pid for pid in pids if runs(pid)])
+
+
+def runs(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
 
 
 def test_usage_counts_this_process():
