@@ -101,12 +101,7 @@ def test_a_process_that_ends_is_noticed_and_leaves_nothing():
 def test_a_process_stands_still_between_its_answers():
     with PeerProcess("stoker", CORES[:1], 1) as process:
         process.ask("import")
-        for _ in range(100):
-            state = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-            if state == "T":
-                break
-            time.sleep(0.01)
-        assert state == "T"
+        wait_until(lambda: state(process.pid) == "T")
 
 
 def test_nothing_is_left_of_a_peer_whose_runner_is_killed():
@@ -123,19 +118,25 @@ signal.pause()
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as runner:
         pids = [int(pid) for pid in runner.stdout.readline().split()]
+        wait_until(lambda: all(state(pid) == "T" for pid in pids))
         runner.kill()
+    wait_until(lambda: all(state(pid) in ("Z", "") for pid in pids))
+
+
+def state(pid):
+    """As the kernel says it; nothing of a process that is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return ""
+
+
+def wait_until(condition):
     for _ in range(1000):
-        if not any(map(runs, pids)):
+        if condition():
             return
         time.sleep(0.01)
-    raise AssertionError([pid for pid in pids if runs(pid)])
-
-
-def runs(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+    raise AssertionError
 
 
 def test_usage_counts_this_process():
