@@ -1,6 +1,6 @@
 """The operations that RandAugment, TrivialAugmentWide, AutoAugment and AugMix choose from, for a batch.
 
-Magnitudes and what they mean are torchvision's (``torchvision.transforms.v2._auto_augment``, 0.26): a
+Magnitudes and what they mean are torchvision's (``torchvision.transforms.v2._auto_augment``, 0.29): a
 shear is a tangent about the top left corner, a translation is truncated to whole pixels, a rotation is
 counterclockwise about the centre, and a factor is 1 + magnitude.
 """
