@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.engines.base import Engine
     from stoker.pipeline.image_recipe import Recipe
     from stoker.pipeline.order import Schedule
-    from stoker.pipeline.staging import Staging
+    from stoker.pipeline.staging import StagedPass, Staging
     from stoker.pipeline.stats import Clock
 
 __all__ = ["ImageStage", "Planned"]
@@ -91,8 +91,9 @@ class ImageStage:
         self._side = adapter.side
         self._clock = clock
         self._batches = _ahead(_planned(recipe, schedule, epoch), engine, read_ahead)
-        ahead = (planned.samples.row for planned in _planned(recipe, schedule, epoch))
-        self._staged = staging.begin(ahead) if staging else None
+        self._staged: StagedPass | None = None
+        if staging:  # which goes through the order at a pace of its own, far ahead of the engine
+            self._staged = staging.begin(p.samples.row for p in _planned(recipe, schedule, epoch))
         self._under_way: deque[tuple[Planned, Callable[[], Annotated]]] = deque()
 
     def start(self) -> bool:
