@@ -38,6 +38,8 @@ __all__ = ["StagedWalk"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
+# A network that damages one answer may damage the next.
+_REPEATS = 3
 _POLL = 0.05  # seconds between two looks at whether the loader is being stopped
 _EVICTED_AT_ONCE = 16  # shares of the cache's size
 
@@ -195,7 +197,7 @@ class StagedWalk:
             raise LoaderClosedError("the pass was ended while it waited for the network")
 
     def _check(self, ranges: Ranges) -> None:
-        """Compare what has come with its checksums; fetch once more what differs.
+        """Compare what has come with its checksums; fetch what differs again, a few times.
 
         What differs then, too, is damaged where it lies: the engine finds it again, and does with it as
         the loader was told.
@@ -205,7 +207,9 @@ class StagedWalk:
             with open_regular(self._files.paths[shard]) as (descriptor, _):
                 for i in which.tolist():
                     offset, length = int(ranges.offset[i]), int(ranges.length[i])
-                    if crc32c(read_at(descriptor, offset, length)) != ranges.crc[i]:
+                    for _ in range(_REPEATS):
+                        if crc32c(read_at(descriptor, offset, length)) == ranges.crc[i]:
+                            break
                         self._requests.repeat(self._files.covering(*(part[i : i + 1] for part in ranges[:3])))
 
     def release(self) -> None:

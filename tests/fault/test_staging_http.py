@@ -119,7 +119,7 @@ def test_the_first_batch_comes_before_the_first_shard(
 
 
 @pytest.mark.parametrize(
-    ("faults", "corrupt"), [(("drop", "refuse"), {}), ((), {SHARD: 4, "index.arrow": 1})]
+    ("faults", "corrupt"), [(("drop", "refuse"), {}), ((), {SHARD: 3, "index.arrow": 1})]
 )
 def test_dropped_connections_and_damaged_answers(
     source: Path,
