@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.pipeline.passes import Pass, Progress
-from stoker.pipeline.prefetch import Prefetcher, end
+from stoker.pipeline.prefetch import Prefetcher
 from stoker.pipeline.state import State
 from stoker.pipeline.stats import Clock, Stats
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
     from stoker.pipeline.batch import ColumnSpec, Finished
     from stoker.pipeline.passes import Steps
     from stoker.pipeline.prefetch import Stage
+    from stoker.pipeline.threads import Worker
 
 __all__ = ["Loader"]
 
@@ -51,7 +51,7 @@ class Loader(ABC):
         self._progress: Progress | None = None
         self._pass: weakref.ref[Pass] | None = None
         self._ahead: Prefetcher[Finished] | None = None  # has begun the pass that self._next names
-        self._producer: threading.Thread | None = None  # the last one; two at once would mix their batches
+        self._producer: Worker | None = None  # the last one; two at once would mix their batches
         self._clock = Clock()
         self._closed = False
         self._process = os.getpid()
@@ -94,7 +94,7 @@ class Loader(ABC):
             first = self._stage(schedule, state.epoch)
             stages = chain([first], _following(weakref.ref(self), state.epoch))
             batches = Prefetcher(stages, self._prefetch, self._clock)
-            self._producer = batches.thread
+            self._producer = batches.worker
         running = Pass(self._keep, batches, self._progress, self._clock)
         self._pass = weakref.ref(running)
         return running
@@ -169,7 +169,7 @@ class Loader(ABC):
     def _end_producer(self) -> None:
         """Wait for a producer whose pass was dropped, or whose end was interrupted."""
         if self._producer is not None:
-            end(self._producer)
+            self._producer.end()
             self._producer = None
 
     def _keep(self, batches: Prefetcher[Finished]) -> None:

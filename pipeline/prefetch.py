@@ -7,7 +7,6 @@ nothing named or shared between processes, so there is nothing to leave behind.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
 import threading
@@ -18,21 +17,20 @@ from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from stoker.errors import LoaderClosedError
+from stoker.pipeline.threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from stoker.pipeline.stats import Clock
 
-__all__ = ["Prefetcher", "Stage", "end", "stopping"]
+__all__ = ["Prefetcher", "Stage"]
 
 # The shortest sleep: it hands the interpreter to the consumer that has been waiting for the batch, and
 # would else get it 5 ms later (sys.getswitchinterval), after the next batch has been planned.
 _YIELD = 1e-6
 
-# Seconds that dropping a prefetcher waits for its thread. The collector of garbage may drop it anywhere, also
-# in a thread that holds a lock which the producer needs: it must not wait for ever.
-_PATIENCE = 5.0
+_PATIENCE = 5.0  # seconds that dropping a prefetcher waits for its thread
 
 T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
@@ -70,6 +68,10 @@ class _Line(Generic[T]):
         self.slots = threading.Semaphore(depth)
         self.stopped = threading.Event()
 
+    def stop(self) -> None:
+        self.stopped.set()
+        self.slots.release()  # the producer may wait for one
+
 
 class Prefetcher(Generic[T]):
     """Iterates over the batches of stages, which run ``depth`` batches ahead on a thread.
@@ -85,7 +87,7 @@ class Prefetcher(Generic[T]):
         clock: Adds up where the time goes.
 
     Attributes:
-        thread: The thread, for :func:`end`.
+        worker: The thread. Ending it is enough, also where the prefetcher is gone.
     """
 
     def __init__(self, stages: Iterable[Stage[T]], depth: int, clock: Clock) -> None:
@@ -93,12 +95,11 @@ class Prefetcher(Generic[T]):
         self._clock = clock
         self._process = os.getpid()
         self._closed = False
-        self.thread = threading.Thread(
-            target=_run, args=(iter(stages), self._line, clock), name="stoker-prefetch", daemon=True
-        )
+        line = self._line
+        self.worker = Worker(lambda: _run(iter(stages), line, clock), line.stop, "prefetch")
         # Before the start: an interrupt may come in between.
-        self._dropped = weakref.finalize(self, _stop, self._line, self.thread, os.getpid(), _PATIENCE)
-        self.thread.start()
+        self._dropped = weakref.finalize(self, self.worker.end, _PATIENCE)
+        self.worker.start()
 
     @property
     def closed(self) -> bool:
@@ -135,32 +136,11 @@ class Prefetcher(Generic[T]):
     def close(self) -> None:
         """Stop the thread and forget what it made; safe to call twice."""
         self._closed = True
-        _stop(self._line, self.thread, self._process)  # again, where an interrupt came in between
+        self.worker.end()  # again, where an interrupt came in between
         self._dropped.detach()
 
 
-# Producers that run. An interrupt may have kept a prefetcher from waiting for its own, and a thread that
-# is inside an engine when the interpreter goes away would end the process by a signal.
-_running: dict[threading.Thread, _Line[Any]] = {}
-
-
-@atexit.register
-def _stop_all() -> None:
-    for thread, line in list(_running.items()):
-        _stop(line, thread, os.getpid())
-
-
-os.register_at_fork(after_in_child=_running.clear)
-
-
-def stopping() -> bool:
-    """Whether the prefetcher whose thread asks is being stopped: what it waits for is not wanted any more."""
-    line = _running.get(threading.current_thread())
-    return line is not None and line.stopped.is_set()
-
-
 def _run(stages: Iterator[Stage[T]], line: _Line[T], clock: Clock) -> None:
-    _running[threading.current_thread()] = line
     under_way: deque[Stage[T] | _EndOfPass | _Stopped] = deque()
     ending = _Stopped()
     try:
@@ -170,7 +150,6 @@ def _run(stages: Iterator[Stage[T]], line: _Line[T], clock: Clock) -> None:
     _drain(under_way)
     line.ready.put(ending)
     del ending  # its error has a traceback, which holds this frame
-    _running.pop(threading.current_thread(), None)
 
 
 def _produce(
@@ -230,22 +209,3 @@ def _drain(under_way: Iterable[Stage[Any] | _EndOfPass | _Stopped]) -> None:
         if not isinstance(stage, (_EndOfPass, _Stopped)):
             with contextlib.suppress(BaseException):  # the first error is on its way already
                 stage.finish()
-
-
-def end(thread: threading.Thread) -> None:
-    """Stop a prefetcher's thread and wait until it has left the engine, also where the prefetcher is gone."""
-    line = _running.get(thread)
-    if line is not None:
-        _stop(line, thread, os.getpid())
-    elif thread.is_alive():  # at its last instruction
-        thread.join()
-
-
-def _stop(line: _Line[T], thread: threading.Thread, process: int, seconds: float | None = None) -> None:
-    if os.getpid() != process:
-        return  # a forked child has no such thread
-    line.stopped.set()
-    line.slots.release()
-    # The collector of garbage may run in any thread, also in one that the producer waits for.
-    if thread.is_alive() and not threading.current_thread().name.startswith("stoker-"):
-        thread.join(seconds)

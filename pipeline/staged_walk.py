@@ -22,7 +22,7 @@ from stoker._native import crc32c
 from stoker.errors import LoaderClosedError
 from stoker.formats.files import open_regular, read_at
 from stoker.formats.remote.store import StoppedError
-from stoker.pipeline.prefetch import stopping
+from stoker.pipeline.threads import stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -15,6 +15,7 @@ from stoker.formats.remote.cache import open_cached
 from stoker.formats.remote.requests import Requests
 from stoker.formats.remote.store import is_url
 from stoker.pipeline.staged_walk import StagedWalk
+from stoker.pipeline.threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from stoker.formats.remote.cache import CachedDataset
 
 __all__ = ["StagedPass", "Staging", "make_staging"]
+
+_PATIENCE = 5.0  # seconds that ending a pass waits for its thread
 
 
 class Staging:
@@ -93,11 +96,6 @@ def _release(process: int, stop: threading.Event, requests: Requests, blocks: Bl
     blocks.close()
 
 
-def _end(process: int, walk: StagedWalk) -> None:
-    if os.getpid() == process:
-        walk.end()
-
-
 def make_staging(
     dataset: object, cache: str | os.PathLike[str] | None, size: str | int | None
 ) -> Staging | None:
@@ -126,8 +124,9 @@ class StagedPass:
 
     def __init__(self, walk: StagedWalk) -> None:
         self._walk = walk
-        self.close = weakref.finalize(self, _end, os.getpid(), walk)
-        threading.Thread(target=walk.run, name="stoker-stage", daemon=True).start()
+        worker = Worker(walk.run, walk.end, "stage")
+        self.close = weakref.finalize(self, worker.end, _PATIENCE)
+        worker.start()
 
     def wait(self) -> None:
         """Wait until the next batch can be read.

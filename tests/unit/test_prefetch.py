@@ -13,6 +13,7 @@ from stoker.errors import LoaderClosedError
 from stoker.pipeline import prefetch
 from stoker.pipeline.prefetch import Prefetcher
 from stoker.pipeline.stats import Clock
+from stoker.pipeline.threads import _end_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,7 +201,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
     monkeypatch.undo()
     assert len(threads()) == 1
     release.set()
-    prefetch._stop_all()
+    _end_all()
     assert not threads()
 
 

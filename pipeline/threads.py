@@ -1,0 +1,85 @@
+"""Threads that work in the background and have ended before the interpreter does.
+
+An interpreter that ends stops daemon threads at the next lock that they ask for. Where that is inside
+C++, ours or NumPy's, the process dies of a signal; so each is told to stop, and waited for, before.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Worker", "stopping"]
+
+_PREFIX = "stoker-"
+
+
+class Worker:
+    """A thread, a daemon so that nothing but :meth:`end` waits for it.
+
+    Args:
+        run: What it does. It must not hold a reference to whoever is to end it by being dropped.
+        stop: Has ``run`` return soon; called in any thread, any number of times.
+        name: Of the thread, after ``stoker-``.
+    """
+
+    def __init__(self, run: Callable[[], None], stop: Callable[[], None], name: str) -> None:
+        self._stop = stop
+        self._process = os.getpid()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=_work, args=(run,), name=f"{_PREFIX}{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        _running[self._thread] = self  # before it runs: the interpreter may end right then
+        self._thread.start()
+
+    def end(self, seconds: float | None = None) -> None:
+        """Tell the thread to stop and wait until it has; nothing happens in a forked child, which has none.
+
+        Args:
+            seconds: Longest wait. The collector of garbage may call this in a thread that holds a lock which
+                the worker needs: it must not wait for ever. It never waits in another worker.
+        """
+        if os.getpid() != self._process:
+            return
+        self._stopping.set()
+        self._stop()
+        if self._thread.is_alive() and not threading.current_thread().name.startswith(_PREFIX):
+            self._thread.join(seconds)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether :meth:`end` was called."""
+        return self._stopping.is_set()
+
+
+# Those that run: whoever should have ended them may have been interrupted, or forgotten them.
+_running: dict[threading.Thread, Worker] = {}
+
+
+@atexit.register
+def _end_all() -> None:
+    for worker in list(_running.values()):
+        worker.end()
+
+
+os.register_at_fork(after_in_child=_running.clear)
+
+
+def stopping() -> bool:
+    """Whether the worker in whose thread this is asked is being ended: nobody wants what it waits for."""
+    worker = _running.get(threading.current_thread())
+    return worker is not None and worker.is_stopping
+
+
+def _work(run: Callable[[], None]) -> None:
+    try:
+        run()
+    finally:
+        _running.pop(threading.current_thread(), None)
