@@ -366,7 +366,7 @@ def left() -> dict[str, int]:
 
 def settled(before: dict[str, int] | None = None) -> dict[str, int]:
     """What is left when threads that end have ended."""
-    end = time.monotonic() + (20 if before else 0.5)
+    end = time.monotonic() + (60 if before else 0.5)
     while time.monotonic() < end:
         gc.collect()
         now = left()

@@ -45,7 +45,7 @@ def rows(batches: Any) -> list[int]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while not condition() and time.monotonic() < end:
         time.sleep(0.001)
     assert condition()

@@ -204,7 +204,7 @@ class TestShards:
                 pytest.skip("this file system keeps everything in memory")
             shards = _native.Shards([str(path)], [size], mapped)
             shards.will_need(np.zeros(1, np.int32), np.zeros(1, np.int64), np.array([size]))
-            until = time.monotonic() + 20
+            until = time.monotonic() + 60
             while resident(file.fileno(), size) < 1 and time.monotonic() < until:
                 time.sleep(0.01)
             assert resident(file.fileno(), size) == 1

@@ -54,7 +54,7 @@ def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
 
 
-def wait_until(condition: object, seconds: float = 10) -> None:
+def wait_until(condition: object, seconds: float = 60) -> None:
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(0.001)
