@@ -12,7 +12,6 @@ import keras
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.pipeline.adapters.keras import keras_dataset
 
 PHOTOS = Path(__file__).parent / "photos" / "train"
 
@@ -25,7 +24,7 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
         batch_size=36,
         shuffle=True,
         seed=0,
-        output=keras.backend.backend(),
+        output="keras",
         layout="NHWC",
         transforms=[RandomResizedCrop(96), RandomHorizontalFlip(), Normalize()],
     )
@@ -42,7 +41,7 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
     )
-    network.fit(keras_dataset(loader), epochs=int(epochs), verbose=2)
+    network.fit(loader, epochs=int(epochs), verbose=2)
     print(loader.stats().verdict)
 
 

@@ -63,7 +63,8 @@ class ImageLoader(Loader):
         engine: "native" (C++), "dali", "reference" (Pillow and NumPy: slow, and executes all transforms), or
             "auto": dali where there are a GPU and DALI, else native; reference where the transforms need it.
         device: Where batches are wanted, "cpu" or "cuda:N"; by default where the engine leaves them.
-        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet".
+        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
+            and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
         columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the
             source), "mask", and any further column of numbers of the index; of annotated datasets "boxes",
             "box_labels", "crowd", "area", "object_id", "keypoints", "masks" (of objects, 0 or 1), and
@@ -169,8 +170,9 @@ class ImageLoader(Loader):
             ),
         )
         self._schedule(epoch=0, start=0)  # refuses a bad batch_size or last_batch before anything is started
-        super().__init__(self._recipe.identity, self._recipe.order.n, prefetch)
-        if device is None and devices.gpu_count() and not adapters.sees_gpu(output):
+        super().__init__(self._recipe.identity, self._recipe.order.n, prefetch, output)
+        framework = adapters.framework(output)
+        if device is None and devices.gpu_count() and not adapters.sees_gpu(framework):
             device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
         needs = self._recipe.plan.needs
@@ -180,8 +182,8 @@ class ImageLoader(Loader):
         check_needs(engine_name, needs)
         wanted = device or (None if engine_device == "cpu" else engine_device)
         place = wanted and devices.place(wanted, self._ranks.local_rank)
-        copied = output == "torch" and engine_device == "cpu" and place not in (None, "cpu")
-        self._adapter = adapters.load(output, place, pin_memory=pin_memory or copied)
+        copied = framework == "torch" and engine_device == "cpu" and place not in (None, "cpu")
+        self._adapter = adapters.load(framework, place, pin_memory=pin_memory or copied)
         # What other engines make is copied into page-locked memory.
         own_memory = {"empty": self._adapter.empty} if engine_name == "native" else {}
         opened = self._recipe.dataset

@@ -10,6 +10,7 @@ from operator import index
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
+from stoker.pipeline import adapters
 from stoker.pipeline.passes import Pass, Progress
 from stoker.pipeline.prefetch import Prefetcher
 from stoker.pipeline.state import State
@@ -39,9 +40,10 @@ class Loader(ABC):
         identity: What decides the order and the content of batches, as JSON leaves it.
         samples: Samples in an epoch over all ranks.
         prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
+        output: Whose arrays batches hold; Keras' own loops take the loader, too.
     """
 
-    def __init__(self, identity: Mapping[str, Any], samples: int, prefetch: int) -> None:
+    def __init__(self, identity: Mapping[str, Any], samples: int, prefetch: int, output: str) -> None:
         if prefetch < 1:
             raise ConfigError(f"prefetch must be at least 1, found {prefetch}")
         self._identity = identity
@@ -55,6 +57,7 @@ class Loader(ABC):
         self._clock = Clock()
         self._closed = False
         self._process = os.getpid()
+        adapters.become_data(self, output)
 
     @abstractmethod
     def element_spec(self) -> tuple[ColumnSpec, ...]:

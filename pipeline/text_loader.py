@@ -65,7 +65,8 @@ class TextLoader(Loader):
             "pad" repeats some and adds a column ``mask``, (N,) bool, False where a sample is repeated,
             "partial" makes smaller batches; so that all ranks have one shape, it may repeat up to
             ``world_size - 1`` samples, which the column ``mask`` shows where it is asked for.
-        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet".
+        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
+            and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
         device: Where batches are wanted, "cpu" or "cuda:N".
         fields: Which fields of a sample to take; by default all. Packing takes one.
         columns: What a batch holds: arrays that ``batchify`` makes; "row" (position in the index), "key"
@@ -131,7 +132,8 @@ class TextLoader(Loader):
             seed=index(seed),  # NumPy's integers too: a checkpoint knows one kind
             last_batch=last_batch,
         )
-        reader = TokenReader(opened, fields, _dtype(dtype, output), verify=verify)
+        framework = adapters.framework(output)
+        reader = TokenReader(opened, fields, _dtype(dtype, framework), verify=verify)
         planner = TextPlanner(rules, reader.lengths, self._ranks.world_size)
         made_by = batchify or default_batchify(planner, reader, columns)
         spec = probe(made_by, planner, reader)
@@ -142,9 +144,9 @@ class TextLoader(Loader):
         self._plans: OrderedDict[tuple[int, _History], BatchPlan] = OrderedDict()
         self._planning = threading.Lock()  # the prefetcher plans the next epoch
         self._steps = len(self._plan(0))
-        super().__init__(_identity(self._recipe), planner.num_drawn, prefetch)
+        super().__init__(_identity(self._recipe), planner.num_drawn, prefetch, output)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
-        self._adapter = adapters.load(output, device and devices.place(device, self._ranks.local_rank))
+        self._adapter = adapters.load(framework, device and devices.place(device, self._ranks.local_rank))
 
     def __repr__(self) -> str:
         ranks = self._ranks

@@ -7,7 +7,7 @@ the framework allows it.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker.errors import ConfigError, MissingDependencyError
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
     from stoker.augment.batch import BatchParams
     from stoker.pipeline.engines.base import Layout
+    from stoker.pipeline.loader import Loader
 
-__all__ = ["Adapter", "OutputName", "SideStream", "load", "sees_gpu"]
-
-OutputName = Literal["numpy", "torch", "tensorflow", "jax", "cupy", "mxnet"]
+__all__ = ["Adapter", "SideStream", "become_data", "framework", "load", "sees_gpu"]
 
 _FRAMEWORKS = ("numpy", "torch", "tensorflow", "jax", "cupy", "mxnet")
+_OUTPUTS = (*_FRAMEWORKS, "keras")
 _PACKAGES = {"cupy": "cupy-cuda12x"}
 
 
@@ -63,6 +63,24 @@ class Adapter(Protocol):
         """Images of the framework, on a GPU, under the parameters of a transform of batches."""
 
 
+def framework(output: str) -> str:
+    """Whose arrays a loader hands out: the framework of that name, or the one that Keras computes with.
+
+    Raises: As :func:`load`.
+    """
+    return str(_module(output).backend()) if output == "keras" else output
+
+
+def become_data(loader: Loader, output: str) -> None:
+    """Have a loader of this output be what the framework's own training takes: Keras' ``model.fit``.
+
+    Raises:
+        ConfigError: Its columns are none that the framework takes.
+    """
+    if output == "keras":
+        _module(output).become_data(loader)
+
+
 def load(name: str, device: str | None, *, pin_memory: bool = False) -> Adapter:
     """The adapter of a framework, for arrays on ``device`` (None: where the engine leaves them).
 
@@ -88,8 +106,8 @@ def sees_gpu(name: str) -> bool:
 
 
 def _module(name: str) -> Any:
-    if name not in _FRAMEWORKS:
-        raise ConfigError(f"output must be one of {', '.join(_FRAMEWORKS)}, found {name!r}")
+    if name not in _OUTPUTS:
+        raise ConfigError(f"output must be one of {', '.join(_OUTPUTS)}, found {name!r}")
     try:
         return importlib.import_module(f"stoker.pipeline.adapters.{name}")
     except ImportError as error:

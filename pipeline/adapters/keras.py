@@ -1,78 +1,93 @@
-"""Keras 3: ``model.fit`` on a loader, with any of its backends."""
+"""Keras 3: ``model.fit(loader)``, with any of its backends."""
 
 from __future__ import annotations
 
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
+import keras
 import numpy as np
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
 from stoker.errors import ConfigError
-from stoker.pipeline.adapters.view import View
+from stoker.pipeline.adapters.view import Look, View
+from stoker.pipeline.loader import Loader
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stoker.pipeline.loader import Loader
-
-__all__ = ["keras_dataset"]
+__all__ = ["KerasLoader", "backend", "become_data"]
 
 
-class _LoaderData(DataAdapter):  # type: ignore[misc]  # keras is optional
-    """What Keras asks of data; the class has no public name, and ``fit`` accepts its instances as they are.
+class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is optional
+    """A loader that is what Keras asks of data, too.
 
-    Unlike a PyDataset it is not read ahead by Keras, so that the loader's state is that of the training.
+    ``fit``, ``evaluate`` and ``predict`` take data of types that Keras knows, and instances of DataAdapter,
+    which has no public name, as they are. Unlike a PyDataset these are not read ahead by Keras, so that the
+    loader's state is that of the training. The columns are inputs, targets, and sample weights.
+
+    After a resume within an epoch the first pass is what was left of it, which Keras announces with the
+    warning that the data ran out.
     """
 
-    def __init__(self, loader: Loader) -> None:
-        self._view = View(loader)
-
     def get_numpy_iterator(self) -> Iterator[tuple[Any, ...]]:
-        for batch in self._view:
+        """Batches of NumPy's arrays, one pass."""
+        for batch in self._view():
             yield tuple(np.asarray(column) for column in batch)
 
     def get_jax_iterator(self) -> Iterator[tuple[Any, ...]]:
-        return map(tuple, self._view)
+        """Batches, one pass."""
+        return map(tuple, self._view())
 
     def get_tf_dataset(self) -> Any:
+        """A ``tf.data.Dataset`` of the batches, one pass each time it is iterated over."""
         from stoker.pipeline.adapters.tensorflow import dataset_of
 
-        return dataset_of(self._view)
+        return dataset_of(self._view())
 
     def get_torch_dataloader(self) -> Any:
+        """A ``DataLoader`` of the batches, likewise."""
         from stoker.pipeline.adapters.torch import data_loader
 
-        return data_loader(self._view)
+        return data_loader(self._view())
 
     @property
     def num_batches(self) -> int:
-        return len(self._view)
+        """Steps of a whole epoch."""
+        return len(self)
 
     @property
     def batch_size(self) -> None:
-        return None
+        """Not told: batches need not have one size."""
 
     @property
     def has_partial_batch(self) -> None:
-        return None
+        """Not told."""
 
     @property
     def partial_batch_size(self) -> None:
-        return None
+        """Not told."""
+
+    @cached_property
+    def _look(self) -> Look:
+        return Look()
+
+    def _view(self) -> View:
+        # Made anew each time: a loader that held it would hold itself.
+        return View(self, self._look)
 
 
-def keras_dataset(loader: Loader) -> Any:
-    """A view of ``loader`` for Keras: ``model.fit(keras_dataset(loader), epochs=10)``, likewise ``evaluate``.
+def backend() -> str:
+    """The framework whose arrays Keras computes with; "numpy" where that is none that a loader knows."""
+    name = str(keras.backend.backend())
+    return name if name in ("tensorflow", "jax", "torch") else "numpy"
 
-    The loader's columns are inputs, targets, and sample weights, in this order; two of them are the rule,
-    and a third one, the ``mask`` of ``last_batch="pad"``, makes padding weigh nothing in a loss whose
-    ``reduction`` is "mean_with_sample_weight". The loader's ``output`` is Keras' backend, or "numpy".
 
-    Each epoch of ``fit`` is one pass with ``len(loader)`` steps. After a resume within an epoch the first
-    one is what was left of it, which Keras announces with the warning that the data ran out.
+def become_data(loader: Loader) -> None:
+    """Have ``loader`` be a :class:`KerasLoader` from now on.
 
     Raises:
-        ConfigError: The loader has more than three columns.
+        ConfigError: It has more columns than Keras takes.
     """
     names = [spec.name for spec in loader.element_spec()]
     if len(names) > 3:
@@ -80,4 +95,10 @@ def keras_dataset(loader: Loader) -> Any:
             f"Keras takes inputs, targets and sample weights, found the columns {', '.join(names)}",
             hint="Make the loader with columns=('image', 'label').",
         )
-    return _LoaderData(loader)
+    loader.__class__ = _keras_class(type(loader))
+
+
+@cache
+def _keras_class(kind: type[Loader]) -> type[Loader]:
+    """The subclass of a loader's class that is a :class:`KerasLoader`, and goes by the same name."""
+    return type(kind.__name__, (kind, KerasLoader), {"__module__": kind.__module__, "__doc__": kind.__doc__})

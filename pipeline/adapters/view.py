@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,7 +10,15 @@ if TYPE_CHECKING:
 
     from stoker.pipeline.loader import Loader
 
-__all__ = ["View"]
+__all__ = ["Look", "View"]
+
+
+@dataclass
+class Look:
+    """The last look at a first batch: the loader's state before and after it, None where there was none."""
+
+    before: Mapping[str, Any] | None = None
+    after: Mapping[str, Any] | None = None
 
 
 class View:
@@ -17,23 +26,26 @@ class View:
 
     Frameworks take a batch to see its form, drop the iterator and begin anew. On the loader itself that
     would be the next epoch; a view begins a pass again that was left at its first batch.
+
+    Args:
+        loader: The loader.
+        look: Where views of one loader remember that together; by default each has its own.
     """
 
-    def __init__(self, loader: Loader) -> None:
+    def __init__(self, loader: Loader, look: Look | None = None) -> None:
         self.loader = loader
-        self._begun: Mapping[str, Any] = {}
-        self._looked_at: Mapping[str, Any] | None = None
+        self._look = look or Look()
 
     def __iter__(self) -> Iterator[Any]:
-        loader, state = self.loader, self.loader.state_dict()
+        loader, look = self.loader, self._look
         # Not where the loader was moved in between, nor where an epoch has but one batch.
-        if state == self._looked_at and len(self) > 1:
-            loader.load_state_dict(self._begun)
-        self._begun = loader.state_dict()
+        if look.before and look.after == loader.state_dict() and len(self) > 1:
+            loader.load_state_dict(look.before)
+        look.before = loader.state_dict()
         for step, batch in enumerate(loader):
-            self._looked_at = loader.state_dict() if step == 0 else None
+            look.after = loader.state_dict() if step == 0 else None
             yield batch
-        self._looked_at = None
+        look.after = None
 
     def __len__(self) -> int:
         return len(self.loader)

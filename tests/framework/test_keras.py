@@ -6,20 +6,21 @@ import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import stoker
 from stoker import ImageLoader
 from stoker.augment import Normalize, RandomHorizontalFlip, Resize
-from stoker.errors import ConfigError
+from stoker.errors import ConfigError, LoaderClosedError
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
 
-from stoker.pipeline.adapters.keras import keras_dataset  # noqa: E402 - only where the package is installed
 from stoker.pipeline.adapters.tensorflow import LoaderState  # noqa: E402 - only where it is installed
 
 PROGRAM = Path(__file__).parent / "programs" / "keras_backend.py"
@@ -29,9 +30,9 @@ needs_tensorflow_backend = pytest.mark.skipif(
 
 
 def load(folder: Path, **options: Any) -> ImageLoader:
-    given = {"batch_size": 16, "shuffle": True, "output": "tensorflow", "layout": "NHWC", "num_threads": 2}
+    given = {"batch_size": 16, "shuffle": True, "output": "keras", "layout": "NHWC", "num_threads": 2}
     transforms = [Resize((8, 8)), RandomHorizontalFlip(), Normalize()]
-    return ImageLoader(folder, transforms=transforms, **{**given, **options})
+    return ImageLoader(folder, **{"transforms": transforms, **given, **options})
 
 
 def network(built: bool = False) -> Any:
@@ -63,7 +64,7 @@ class Record(keras.callbacks.Callback):  # type: ignore[misc]  # keras is option
 def test_fit_trains_each_epoch_once_and_reads_no_batch_ahead(thumbnails: Path, built: bool) -> None:
     with load(thumbnails) as loader:
         record = Record(loader)
-        network(built).fit(keras_dataset(loader), epochs=3, verbose=0, callbacks=[record])
+        network(built).fit(loader, epochs=3, verbose=0, callbacks=[record])
     assert record.places == [(epoch + (place == 0), place) for epoch in range(3) for place in (16, 32, 48, 0)]
 
 
@@ -73,7 +74,7 @@ def test_a_mask_makes_padding_weigh_nothing(thumbnails: Path) -> None:
     for last_batch, columns in (("partial", ("image", "label")), ("pad", ("image", "label", "mask"))):
         model = network()
         with load(thumbnails, last_batch=last_batch, columns=columns) as loader:
-            model.fit(keras_dataset(loader), verbose=0)
+            model.fit(loader, verbose=0)
         weights.append(model.get_weights())
     for one, other in zip(*weights, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
@@ -83,63 +84,97 @@ def test_a_mask_makes_padding_weigh_nothing(thumbnails: Path) -> None:
 def test_a_checkpoint_goes_on_inside_an_epoch(thumbnails: Path, tmp_path: Path) -> None:
     undisturbed = network()
     with load(thumbnails) as loader:
-        undisturbed.fit(keras_dataset(loader), epochs=3, verbose=0)
+        undisturbed.fit(loader, epochs=3, verbose=0)
     model = network(built=True)
     with load(thumbnails) as loader:
-        model.fit(keras_dataset(loader), epochs=3, verbose=0, callbacks=[Record(loader, stop=6)])
+        model.fit(loader, epochs=3, verbose=0, callbacks=[Record(loader, stop=6)])
         path = tf.train.Checkpoint(model=model, loader=LoaderState(loader)).save(tmp_path / "checkpoint")
     model = network(built=True)
     with load(thumbnails) as loader:
         tf.train.Checkpoint(model=model, loader=LoaderState(loader)).restore(path).assert_consumed()
         record = Record(loader)
         with pytest.warns(UserWarning, match="ran out of data"):
-            model.fit(
-                keras_dataset(loader), initial_epoch=1, epochs=3, verbose=0, shuffle=False, callbacks=[record]
-            )
+            model.fit(loader, initial_epoch=1, epochs=3, verbose=0, shuffle=False, callbacks=[record])
     assert record.places == [(1, 48), (2, 0), (2, 16), (2, 32), (2, 48), (3, 0)]
     for found, expected in zip(model.get_weights(), undisturbed.get_weights(), strict=True):
         assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize("output", ["numpy", "torch", "jax"])
-def test_every_backend_receives_the_batches_of_the_loader(thumbnails: Path, output: str) -> None:
-    pytest.importorskip(output)
-    with load(thumbnails, output=output) as loader, load(thumbnails, output="numpy") as plain:
-        data = keras_dataset(loader)
-        assert data.num_batches == 4
-        read = {
-            "numpy": data.get_numpy_iterator,
-            "torch": data.get_torch_dataloader,
-            "jax": data.get_jax_iterator,
-        }[output]
-        next(iter(read()))  # a look at the first batch, as Keras takes it
-        for _ in range(2):
-            for (images, labels), expected in zip(read(), plain, strict=True):
-                assert np.array_equal(images, expected.image)
-                assert np.array_equal(labels, expected.label)
-
-
 def test_more_columns_than_keras_takes_are_refused(thumbnails: Path) -> None:
     columns = ("image", "label", "row", "key")
-    with (
-        load(thumbnails, columns=columns) as loader,
-        pytest.raises(ConfigError, match="image, label, row, key"),
-    ):
-        keras_dataset(loader)
+    with pytest.raises(ConfigError, match="image, label, row, key"):
+        load(thumbnails, columns=columns)
+
+
+@needs_tensorflow_backend
+def test_what_keras_takes_is_the_same_loader(thumbnails: Path) -> None:
+    with load(thumbnails) as loader, load(thumbnails, output="numpy") as plain:
+        assert isinstance(loader, ImageLoader)
+        assert repr(loader) == repr(plain)
+        for _ in range(2):
+            for (images, labels), expected in zip(loader, plain, strict=True):
+                assert isinstance(images, tf.Tensor)
+                np.testing.assert_array_equal(images, expected.image)
+                np.testing.assert_array_equal(labels, expected.label)
+        assert loader.state_dict() == plain.state_dict()
+    with pytest.raises(LoaderClosedError, match="closed"):
+        iter(loader)
+
+
+@needs_tensorflow_backend
+def test_a_look_at_data_keeps_no_loader_alive(thumbnails: Path) -> None:
+    loader = load(thumbnails)
+    next(loader.get_numpy_iterator())  # type: ignore[attr-defined]  # of Keras' data
+    reference = weakref.ref(loader)
+    del loader
+    assert reference() is None
+
+
+@needs_tensorflow_backend
+def test_a_trained_model_evaluates_and_predicts(thumbnails: Path) -> None:
+    model = network()
+    same = {"shuffle": False, "transforms": [Resize((8, 8)), Normalize()]}
+    with load(thumbnails, **same) as loader, load(thumbnails, columns=("image",), **same) as images:
+        model.fit(loader, epochs=2, verbose=0, validation_data=loader)
+        assert loader.state_dict()["epoch"] == 4
+        assert model.evaluate(loader, verbose=0) == model.evaluate(loader, verbose=0)
+        predicted = model.predict(images, verbose=0)
+        expected = np.concatenate([np.asarray(model(batch.image)) for batch in images])
+    assert len(expected) == 61
+    np.testing.assert_allclose(predicted, expected, atol=1e-6)
+
+
+@needs_tensorflow_backend
+def test_a_loader_of_text_trains_a_language_model(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("\n".join("one two three four five"[: 4 + i % 20] for i in range(60)))
+    stoker.convert_text(tmp_path / "text.txt", tmp_path / "shards")
+    model = keras.Sequential([keras.layers.Embedding(300, 8), keras.layers.Dense(300)])
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-100))
+    columns = ("input_ids", "labels")
+    with stoker.TextLoader(tmp_path / "shards", batch_size=4, columns=columns, output="keras") as loader:
+        history = model.fit(loader, epochs=2, verbose=0).history
+        assert loader.stats().batches == 2 * len(loader)
+    assert np.isfinite(history["loss"]).all()
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_a_look_before_training_uses_up_no_epoch(thumbnails: Path, backend: str) -> None:
+def test_other_backends_train_evaluate_and_predict(thumbnails: Path, backend: str) -> None:
     pytest.importorskip(backend)
     run = subprocess.run(
         [sys.executable, PROGRAM, thumbnails],
         env={**os.environ, "KERAS_BACKEND": backend},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
     )
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])
     assert found["backend"] == backend
-    assert found["places"] == [[0, 16], [0, 32], [0, 48], [1, 0], [1, 16], [1, 32], [1, 48], [2, 0]]
+    epochs = [[epoch + (place == 0), place] for epoch in range(2) for place in (16, 32, 48, 0)]
+    # Once undisturbed; then stopped after five steps, and gone on with where that was.
+    assert found["places"] == [*epochs, *epochs]
+    # Two epochs, one until the stop and its end, the rest, two evaluations.
+    assert found["passes"] == 2 + 2 + 1 + 2
+    assert found["evaluated"][0] == found["evaluated"][1]
+    assert found["difference"] < 1e-5
