@@ -46,10 +46,7 @@ class Ragged:
             if len(array)
             else np.zeros(1, np.int64)
         )
-        values = array.values
-        dtype = np.dtype(values.type.to_pandas_dtype())
-        data = np.frombuffer(values.buffers()[1] or b"", dtype)[: len(values)]
-        return cls(starts, data)
+        return cls(starts, array.values.to_numpy(zero_copy_only=True))
 
     def to_arrow(self) -> pa.Array:
         """The lists as a large_list array."""
