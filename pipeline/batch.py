@@ -12,7 +12,14 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["ColumnSpec", "Finished", "batch_type"]
+__all__ = ["NUMBERS", "ColumnSpec", "Finished", "batch_type"]
+
+# As Arrow names them; these are what a column of a batch can hold.
+NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
+    "halffloat",
+    "float",
+    "double",
+}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.pipeline.permutation import hash_words, permute, uniform
+from stoker.pipeline.recent import Recent
 from stoker.pipeline.shares import Shares, allot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from stoker.pipeline.order import Order
@@ -67,7 +65,9 @@ class WeightedDraws(_Draws):
         target = uniform((self.seed, epoch), positions) * self._ends[-1]
         # Rounding may make a target of all the weight there is, which is behind the last row that has any.
         last = np.searchsorted(self._ends, self._ends[-1], side="left")
-        found: Int64 = np.minimum(np.searchsorted(self._ends, target, side="right"), last)
+        ascending = np.argsort(target)  # so that neighbours are looked up where the cache has the sums
+        found = np.empty(len(target), np.int64)
+        found[ascending] = np.minimum(np.searchsorted(self._ends, target[ascending], side="right"), last)
         return found
 
 
@@ -81,12 +81,12 @@ class WeightedShuffle(_Draws):
     distinct = True
 
     @cached_property
-    def _orders(self) -> _Recent:
-        return _Recent(self._order)
+    def _orders(self) -> Recent[int, Int64]:
+        return Recent()
 
     def rows(self, epoch: int, positions: Int64) -> Int64:
         """Rows at ``positions`` of ``epoch``, (N,) int64."""
-        return self._orders(epoch)[positions]
+        return self._orders.get(epoch, self._order)[positions]
 
     def _order(self, epoch: int) -> Int64:
         candidates = np.flatnonzero(self.column)
@@ -153,22 +153,6 @@ class MixedOrder:
             here = np.flatnonzero((group == d) & (lap == number))
             rows[here] = starts[d] + self.rounds[d].rows(number, place[here])
         return rows
-
-
-class _Recent:
-    """The orders of the running epoch and of the next, whose first batches are made meanwhile."""
-
-    def __init__(self, make: Callable[[int], Int64]) -> None:
-        self._make = make
-        self._made: dict[int, Int64] = {}
-        self._lock = threading.Lock()
-
-    def __call__(self, epoch: int) -> Int64:
-        with self._lock:
-            if epoch not in self._made:
-                self._made = dict([*self._made.items()][-1:])
-                self._made[epoch] = self._make(epoch)
-            return self._made[epoch]
 
 
 def _log(x: Float64) -> Float64:

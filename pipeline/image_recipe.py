@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from stoker.errors import ConfigError
 from stoker.pipeline.annotation_rules import AnnotationRules, make_annotation_rules, task_columns
-from stoker.pipeline.batch import ColumnSpec, batch_type
+from stoker.pipeline.batch import NUMBERS, ColumnSpec, batch_type
 from stoker.pipeline.batch_transforms import BatchPlan, split_transforms
 from stoker.pipeline.engines.base import DType, Layout, Output
-from stoker.pipeline.mixture import Mixture
-from stoker.pipeline.order import BlockShuffle, LastBatch, Order, Stream, make_order
+from stoker.pipeline.order import BlockShuffle, LastBatch, Order, Stream
+from stoker.pipeline.sampling import make_draws, open_source
 
 if TYPE_CHECKING:
     import os
@@ -26,19 +26,13 @@ if TYPE_CHECKING:
     from stoker.augment.transforms import Transform
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.batch_transforms import AnyTransform
+    from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.objects import ObjectRules
     from stoker.pipeline.sampling import Sampler
 
 __all__ = ["OnError", "Recipe", "make_recipe"]
 
 OnError = Literal["raise", "skip", "replace"]
-
-# As Arrow names them; these are what a column of a batch can hold.
-_NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
-    "halffloat",
-    "float",
-    "double",
-}
 
 
 @dataclass(frozen=True)
@@ -126,17 +120,10 @@ def make_recipe(
     """
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
-    opened = _open(dataset)
+    opened = open_source(dataset, "image")
     of_images, batch_plan = split_transforms(transforms)
     plan = _plan(of_images, dtype)
-    if isinstance(opened, Mixture):
-        order: Order = opened.order(shuffle, seed)
-    else:
-        order = make_order(len(opened), shuffle, seed)
-    if sampler is not None:
-        order = sampler.order(opened, order, seed)
-    if samples_per_epoch is not None:
-        order = Stream(order, samples_per_epoch)
+    order = make_draws(opened, shuffle, sampler, samples_per_epoch, seed)
     names = _columns(columns, opened, last_batch, objects)
     return Recipe(
         opened,
@@ -150,21 +137,6 @@ def make_recipe(
         batch_plan,
         make_annotation_rules(opened, names, objects, plan, batch_plan),
     )
-
-
-def _open(dataset: Dataset | Mixture | str | os.PathLike[str]) -> Dataset | Mixture:
-    from stoker.formats import dataset as datasets
-
-    if isinstance(dataset, Mixture):
-        return dataset
-    opened = dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
-    if not len(opened):
-        raise ConfigError("the dataset has no samples", path=opened.path)
-    if opened.manifest.kind != "image":
-        raise ConfigError(
-            f"ImageLoader reads images, and this dataset holds {opened.manifest.kind}", path=opened.path
-        )
-    return opened
 
 
 def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
@@ -182,7 +154,7 @@ def _columns(
     if objects.form == "padded" and "count" not in names and set(annotated) & set(names) - {"segmentation"}:
         names = (*names, "count")
     types = dataset.types
-    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in _NUMBERS)}
+    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in NUMBERS)}
     known |= {
         *annotated,
         *(["count"] if "boxes" in annotated else []),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -47,12 +47,12 @@ def mix(
     place among some 64 draws.
 
     Args:
-        datasets_and_weights: Datasets of images or their paths, each with a number from 0.
+        datasets_and_weights: Datasets of images, or of text, or their paths, each with a number from 0.
         samples: Draws in an epoch; by default as many as the datasets have samples together.
 
     Raises:
         ConfigError: The weights are none, or the datasets do not go together: labels that mean different
-            classes, other annotations, or no samples to draw.
+            classes, other annotations, another tokenizer or other fields, or no samples to draw.
         DatasetError: A path is no dataset that can be read.
     """
     opened = [
@@ -77,19 +77,38 @@ def _check_together(opened: Sequence[Dataset]) -> None:
     first = opened[0].manifest
     for dataset in opened:
         manifest = dataset.manifest
-        if manifest.kind != "image":
-            raise ConfigError(f"mixtures are of images, and this holds {manifest.kind}", path=dataset.path)
+        if manifest.kind != first.kind:
+            raise ConfigError(
+                f"a mixture is of one kind, not {first.kind} and {manifest.kind}", path=dataset.path
+            )
         if manifest.classes != first.classes or manifest.annotations != first.annotations:
             raise ConfigError(
                 "the datasets of a mixture have different classes, so that a label would mean two things",
                 path=dataset.path,
                 hint=f"Convert both with the same classes; the first is {opened[0].path}.",
             )
+        differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
+        if manifest.kind == "text" and differing:
+            raise ConfigError(
+                f"the datasets of a mixture have another {' and '.join(differing)}, so that a token id would "
+                "mean two things",
+                path=dataset.path,
+                hint="Convert both with the same fields and one tokenizer; a dataset has its own as "
+                "tokenizer.json.",
+            )
+
+
+# What says which text a sequence of ids is, from a manifest's options.
+_ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "list of fields": lambda options: options.get("fields"),
+    # A tokenizer with a file may have been named in two ways: by how it was made, and by the file.
+    "tokenizer": lambda options: options.get("tokenizer_digest") or options.get("tokenizer"),
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Several datasets, which an image loader takes as one; made by :func:`mix`.
+    """Several datasets, which a loader takes as one; made by :func:`mix`.
 
     Positions and rows go through the datasets one after the other. The column ``dataset`` says which one
     a sample is of, from 0.
@@ -119,7 +138,7 @@ class Mixture:
 
     @property
     def manifest(self) -> Manifest:
-        """Of the first dataset; kind, classes and what annotations mean are those of all."""
+        """Of the first dataset; kind, classes, tokenizer and what annotations mean are those of all."""
         return self.datasets[0].manifest
 
     @property
@@ -160,6 +179,12 @@ class Mixture:
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
+    def rows(self) -> Int64:
+        """(N,) int64: the row in the index of every sample, counted through all datasets."""
+        pairs = zip(self._first_rows.tolist(), self.datasets, strict=False)
+        return np.concatenate([first + dataset.rows for first, dataset in pairs])
+
+    @property
     def is_distinct(self) -> bool:
         """Whether no sample was selected twice."""
         return all(dataset.is_distinct for dataset in self.datasets)
@@ -169,11 +194,12 @@ class Mixture:
         return self.values(name, np.arange(len(self)))
 
     def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
-        """(M,) values of an index column of numbers, of samples."""
+        """(M,) values of an index column of numbers, of samples; shards are counted through all datasets."""
         which, local = self._locate(positions)
         if name == "dataset":
             return which
-        return _gathered(which, [self.datasets[d].values(name, local[here]) for d, here in _parts(which)])
+        found = _gathered(which, [self.datasets[d].values(name, local[here]) for d, here in _parts(which)])
+        return found + self._first_shards[which].astype(found.dtype) if name == "shard" else found
 
     def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
         """The lists of M samples in an index column of lists of numbers."""

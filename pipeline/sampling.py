@@ -6,21 +6,24 @@ A sampler says what is wanted and knows no dataset; :meth:`Sampler.order` makes 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.formats import dataset as datasets
 from stoker.pipeline.draws import Balanced, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order import Order, Repeat, Sequential
+from stoker.pipeline.mixture import Mixture
+from stoker.pipeline.order import BlockShuffle, Order, Repeat, Sequential, Stream, make_order
 
 if TYPE_CHECKING:
+    import os
+
     import numpy.typing as npt
 
     from stoker.formats.dataset import Dataset
-    from stoker.pipeline.mixture import Mixture
 
-__all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted"]
+__all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted", "make_draws", "open_source"]
 
 
 class Sampler(Protocol):
@@ -121,6 +124,47 @@ class Repeated:
         base = shuffled if self.of is None else self.of.order(dataset, shuffled, seed)
         most = base.n * self.times
         return Repeat(base, self.times, _draws(self.samples, most, most))
+
+
+def open_source(
+    dataset: Dataset | Mixture | str | os.PathLike[str], kind: Literal["image", "text"]
+) -> Dataset | Mixture:
+    """Open what a loader is given to draw from.
+
+    Raises:
+        ConfigError: It has no samples, or samples of another kind.
+        DatasetError: The path is no dataset that can be read.
+    """
+    opened = dataset if isinstance(dataset, (datasets.Dataset, Mixture)) else datasets.open(dataset)
+    if not len(opened):
+        raise ConfigError("the dataset has no samples", path=opened.path)
+    found = opened.manifest.kind
+    if found != kind:
+        raise ConfigError(
+            f"{kind.title()}Loader reads {kind}, and this dataset holds {found}", path=opened.path
+        )
+    return opened
+
+
+def make_draws(
+    dataset: Dataset | Mixture,
+    shuffle: bool | BlockShuffle,
+    sampler: Sampler | None,
+    samples_per_epoch: int | None,
+    seed: int,
+) -> Order:
+    """The order of draws that a loader's arguments ask for.
+
+    Raises:
+        ConfigError: They do not go together.
+    """
+    if isinstance(dataset, Mixture):
+        order: Order = dataset.order(shuffle, seed)
+    else:
+        order = make_order(len(dataset), shuffle, seed)
+    if sampler is not None:
+        order = sampler.order(dataset, order, seed)
+    return order if samples_per_epoch is None else Stream(order, samples_per_epoch)
 
 
 def _draws(samples: int | None, default: int, most: int | None) -> int:

@@ -209,11 +209,13 @@ def test_refuses_labels_that_mean_two_things(
     assert "Convert both with the same classes" in str(caught.value)
 
 
-def test_refuses_text(tmp_path: Path) -> None:
+def test_refuses_images_with_text(tmp_path: Path, folders: list[Path]) -> None:
     (tmp_path / "a.txt").write_text("one\ntwo\n")
     stoker.convert_text(tmp_path / "a.txt", tmp_path / "text", tokenizer="bytes")
-    with pytest.raises(ConfigError, match="mixtures are of images, and this holds text"):
-        mix([(tmp_path / "text", 1)])
+    with pytest.raises(ConfigError, match="of one kind, not image and text"):
+        mix([(folders[0], 1), (tmp_path / "text", 1)])
+    with pytest.raises(ConfigError, match="ImageLoader reads image, and this dataset holds text"):
+        stoker.ImageLoader(mix([(tmp_path / "text", 1)]), batch_size=1)
 
 
 def lists(values: list[list[float]], kind: Any) -> Any:
