@@ -58,7 +58,8 @@ class Sampler(ABC):
         shuffle: Whether the steps come in random order, anew each epoch. It costs no padding.
         last_batch: See :data:`stoker.bucketing.groups.LastBatch`.
         balance: Deal the samples of a step so that ranks hold equal tokens, or equal squares of
-            lengths. Useful where padding is not computed, as with variable-length attention.
+            lengths ("attention"), or equal sums of costs, (N,) integers from 0. Useful where padding is
+            not computed, as with variable-length attention.
     """
 
     lengths: npt.NDArray[np.int64]
@@ -68,7 +69,7 @@ class Sampler(ABC):
     membership: Membership = "fresh"
     shuffle: bool = True
     last_batch: LastBatch = "partial"
-    balance: Balance | None = None
+    balance: Balance | npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengths", as_lengths(self.lengths))
@@ -78,10 +79,10 @@ class Sampler(ABC):
         for name, allowed in (
             ("membership", get_args(Membership)),
             ("last_batch", get_args(LastBatch)),
-            ("balance", (None, *get_args(Balance))),
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} must be one of {allowed}, not {getattr(self, name)!r}")
+        self._check_balance()
 
     @abstractmethod
     def cut(self, draw: Draw) -> Groups:
@@ -112,7 +113,7 @@ class Sampler(ABC):
         valid = sizes.copy()
         valid[len(valid) - 1 :] -= groups.filled
         if self.balance is not None:
-            rows = balance_groups(groups, valid == sizes, self._costs(self.balance))
+            rows = balance_groups(groups, valid == sizes, self._costs)
         lengths = self.padded(groups)
         order = np.arange(len(sizes))
         if self.shuffle:
@@ -145,8 +146,22 @@ class Sampler(ABC):
         maxima: npt.NDArray[np.int64] = np.maximum.reduceat(table[groups.rows[:end]], groups.starts, axis=0)
         return maxima
 
-    def _costs(self, balance: Balance) -> npt.NDArray[np.int64]:
-        costs = np.asarray(cost_function(balance)(self.lengths), np.int64)
+    def _check_balance(self) -> None:
+        if isinstance(self.balance, np.ndarray):
+            if as_lengths(self.balance).shape != (len(self.lengths),):
+                raise ConfigError(
+                    f"balance must have {len(self.lengths)} costs, not shape {self.balance.shape}"
+                )
+        elif self.balance not in (None, *get_args(Balance)):
+            raise ConfigError(f"balance must be costs or one of {get_args(Balance)}, not {self.balance!r}")
+
+    @cached_property
+    def _costs(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, what each sample costs the rank that has it."""
+        assert self.balance is not None, "asked for only where ranks are balanced"
+        if isinstance(self.balance, np.ndarray):
+            return self.balance
+        costs = np.asarray(cost_function(self.balance)(self.lengths), np.int64)
         totals: npt.NDArray[np.int64] = costs.reshape(len(costs), -1).sum(axis=1)
         return totals
 

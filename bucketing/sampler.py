@@ -205,6 +205,11 @@ class TokenBudgetSampler(Sampler):
         assert self.boundaries is not None
         return _Buckets.make(self.lengths, as_edges(self.boundaries))
 
+    @cached_property
+    def batch_sizes(self) -> npt.NDArray[np.int64]:
+        """(K,) int64, samples of a full batch of each bucket; with boundaries."""
+        return np.array([self.batch_size(width) for width in self._buckets.edges.sum(axis=1).tolist()])
+
     def batch_size(self, padded_length: int) -> int:
         """Samples of a full batch padded to one length."""
         size = self.max_tokens // padded_length
@@ -215,8 +220,7 @@ class TokenBudgetSampler(Sampler):
     def cut(self, draw: Draw) -> Groups:
         """See :meth:`Sampler.cut`."""
         if self.boundaries is not None:
-            sizes = np.array([self.batch_size(width) for width in self._buckets.edges.sum(axis=1).tolist()])
-            return self._buckets.cut(self, sizes, draw)
+            return self._buckets.cut(self, self.batch_sizes, draw)
         window = self.window * draw.world_size if self.window else len(self.lengths)
         keys = round_up(self.lengths, self.multiple_of)
         return cut_windows(

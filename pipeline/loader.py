@@ -106,6 +106,11 @@ class Loader(ABC):
         """Batches of a whole epoch on this rank."""
         return len(self._schedule(epoch=0, start=0))
 
+    @property
+    def has_equal_epochs(self) -> bool:
+        """Whether every whole epoch has as many batches as any other."""
+        return True
+
     def __enter__(self: L) -> L:
         return self
 
@@ -133,8 +138,7 @@ class Loader(ABC):
         It counts what the consumer has received, not what is ready. After a pass that was left early it
         names the next batch of that pass.
         """
-        state = self._progress.state(self._identity) if self._progress else self._next
-        return state.to_dict()
+        return self._state().to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on where ``state`` was taken: the next pass begins with exactly the next batch.
@@ -162,6 +166,9 @@ class Loader(ABC):
             self._closed = True
             if os.getpid() == self._process:  # a fork copies no threads, and locks as they were
                 self._release()
+
+    def _state(self) -> State:
+        return self._progress.state(self._identity) if self._progress else self._next
 
     def _end_pass(self) -> None:
         running = self._pass() if self._pass else None

@@ -19,7 +19,7 @@ class Recent(Generic[K, V]):
 
     def __init__(self) -> None:
         self._made: dict[K, V] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # making one may ask for another
 
     def get(self, key: K, make: Callable[[K], V]) -> V:
         """What ``make`` makes of ``key``, once."""

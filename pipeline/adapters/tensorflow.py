@@ -68,11 +68,12 @@ def tf_dataset(loader: Loader) -> Any:
     """A view of ``loader`` as ``tf.data.Dataset`` of tuples in the order of its columns, one pass an epoch.
 
     Batches vary in length at the end of an epoch unless ``last_batch`` is "drop" or "pad". Make the view
-    after ``load_state_dict``: it is as long as an epoch, and unknown where one is taken up in the middle.
+    after ``load_state_dict``: it is as long as an epoch, and unknown where one is taken up in the middle, or
+    where epochs differ in length (``loader.has_equal_epochs``).
     The loader's ``output`` should be "tensorflow"; arrays of others are copied.
     """
     dataset = dataset_of(View(loader))
-    if loader.state_dict()["position"]:
+    if loader.state_dict()["position"] or not loader.has_equal_epochs:
         return dataset
     return dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
 
