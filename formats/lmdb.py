@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from errno import errorcode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -142,7 +143,8 @@ def _os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except lmdb.Error as error:
-        code = getattr(error, "code", 0)
-        if code > 0:
-            raise OSError(code, os.strerror(code), os.fspath(path)) from error
-        raise
+        words = str(error).rpartition(": ")[2]  # py-lmdb 2 has no error numbers
+        code = next((number for number in errorcode if os.strerror(number) == words), None)
+        if code is None:
+            raise
+        raise OSError(code, words, os.fspath(path)) from error

@@ -210,7 +210,7 @@ class Store:
 
 def _file_system(url: str) -> tuple[Any, str]:
     try:
-        import fsspec
+        import fsspec.core
     except ImportError as error:
         raise MissingDependencyError(
             f"{url} needs the package fsspec", path=url, hint="pip install stoker[remote]"
@@ -223,7 +223,7 @@ def _file_system(url: str) -> tuple[Any, str]:
             options["client_kwargs"] = {
                 "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
             }
-        fs, root = fsspec.url_to_fs(url, **options)
+        fs, root = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
         raise MissingDependencyError(f"{error}", path=url, hint="pip install stoker[remote]") from error
     except ValueError as error:
