@@ -20,6 +20,7 @@ import fsspec
 import numpy as np
 from fsspec.implementations.local import LocalFileSystem
 
+import stoker
 from stoker.benchmarks.synthetic import make_dataset
 from stoker.formats.remote.blocks import BLOCK_BYTES
 from stoker.pipeline.staging import Staging
@@ -154,11 +155,10 @@ def measure(batches: Sequence[Int64], data: Data, storage: Storage, step_seconds
     with tempfile.TemporaryDirectory(prefix="stoker-scale-") as scratch:
         source = make_dataset(Path(scratch) / "source", samples, data.sample_bytes, data.shard_bytes)
         ahead = depth * len(data.blocks(batches[0])) * BLOCK_BYTES
-        staging = Staging(
-            f"slow://{source}", Path(scratch) / "cache", connections=storage.connections, ahead=ahead
-        )
+        dataset = stoker.open(f"slow://{source}", cache=Path(scratch) / "cache")
+        staging = Staging(dataset, connections=storage.connections, ahead=ahead)
         _SlowFiles.latency = storage.latency
-        staged = staging.begin(batches)
+        staged = staging.begin(lambda: batches)
         marks = []
         for _ in batches:
             staged.wait()

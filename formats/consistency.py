@@ -32,7 +32,7 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
         raise DatasetError(
             "a dataset at a URL is not here",
             path=path,
-            hint="bring it here with stoker stage, or give the URL to a loader, with cache=FOLDER",
+            hint="bring it here with stoker stage, or name a local folder for what is fetched: cache=FOLDER",
         )
     return Path(path)
 

@@ -14,7 +14,7 @@ from stoker.pipeline.loader import Loader
 from stoker.pipeline.objects import ObjectForm, ObjectRules
 from stoker.pipeline.order import BlockShuffle, LastBatch, Schedule
 from stoker.pipeline.ranks import available_cores, find_ranks
-from stoker.pipeline.staging import make_staging
+from stoker.pipeline.staging import make_staging, resolve
 from stoker.pipeline.state import in_epochs_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ class ImageLoader(Loader):
 
     Args:
         dataset: A dataset or the path of one, or several mixed by :func:`stoker.mix`; with ``cache``, the URL
-            of one.
+            of one. What lies elsewhere of datasets that :func:`stoker.open` opened with a cache is fetched
+            ahead, too.
         batch_size: Samples a batch on this rank.
         transforms: What happens to the images, see :mod:`stoker.augment`; they must end in one size. Behind
             them transforms of batches (MixUp, CutMix, Mosaic, or a RandomChoice of these, which draws one for
@@ -152,9 +153,8 @@ class ImageLoader(Loader):
         self._read_ahead = read_ahead
         self._last_batch: LastBatch = last_batch
         self._is_stream = steps_per_epoch is not None
-        self._staging = make_staging(dataset, cache, cache_size)
         self._recipe = make_recipe(
-            self._staging.dataset if self._staging else dataset,
+            resolve(dataset, cache, cache_size),
             transforms,
             shuffle=shuffle,
             sampler=sampler,
@@ -171,6 +171,8 @@ class ImageLoader(Loader):
         )
         self._schedule(epoch=0, start=0)  # refuses a bad batch_size or last_batch before anything is started
         super().__init__(self._recipe.identity, self._recipe.order.n, prefetch, output)
+        opened = self._recipe.dataset
+        self._staging = make_staging(opened)
         framework = adapters.framework(output)
         if device is None and devices.gpu_count() and not adapters.sees_gpu(framework):
             device = "cpu"
@@ -186,7 +188,6 @@ class ImageLoader(Loader):
         self._adapter = adapters.load(framework, place, pin_memory=pin_memory or copied)
         # What other engines make is copied into page-locked memory.
         own_memory = {"empty": self._adapter.empty} if engine_name == "native" else {}
-        opened = self._recipe.dataset
         self._engine = make_engine(
             engine_name,
             engine_device,

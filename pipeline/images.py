@@ -93,7 +93,7 @@ class ImageStage:
         self._batches = _ahead(_planned(recipe, schedule, epoch), engine, read_ahead)
         self._staged: StagedPass | None = None
         if staging:  # which goes through the order at a pace of its own, far ahead of the engine
-            self._staged = staging.begin(p.samples.row for p in _planned(recipe, schedule, epoch))
+            self._staged = staging.begin(lambda: (p.samples.row for p in _planned(recipe, schedule, epoch)))
         self._under_way: deque[tuple[Planned, Callable[[], Annotated]]] = deque()
 
     def start(self) -> bool:

@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker._native import crc32c
 from stoker.errors import LoaderClosedError
-from stoker.formats.files import open_regular, read_at
 from stoker.formats.remote.store import StoppedError
 from stoker.pipeline.threads import stopping
 
@@ -29,19 +27,34 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.remote.cache import CachedDataset, Ranges
+    from stoker.formats.remote.cache import CachedDataset, CachedFiles, Ranges
     from stoker.formats.remote.requests import Requests
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["StagedWalk"]
+__all__ = ["Source", "StagedWalk"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
-# A network that damages one answer may damage the next.
-_REPEATS = 3
 _POLL = 0.05  # seconds between two looks at whether the loader is being stopped
 _EVICTED_AT_ONCE = 16  # shares of the cache's size
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A remote dataset as one loader reads it.
+
+    Attributes:
+        dataset: The dataset.
+        files: Its data files, for this loader.
+        requests: Blocks of them that are on their way.
+        last_use: Of every block, nanoseconds of the monotonic clock; 0 for never.
+    """
+
+    dataset: CachedDataset
+    files: CachedFiles
+    requests: Requests
+    last_use: Int64
 
 
 @dataclass(eq=False)
@@ -54,23 +67,19 @@ class _Batch:
 
 
 class StagedWalk:
-    """A walk along the order of a pass, ahead of the loader; what its thread and the loader share."""
+    """A walk along the order of a pass, ahead of the loader; what its thread and the loader share.
 
-    def __init__(
-        self,
-        dataset: CachedDataset,
-        requests: Requests,
-        last_use: Int64,
-        batches: Iterable[Int64],
-        *,
-        limit: int | None,
-        ahead: int,
-    ) -> None:
-        self._dataset = dataset
-        self._files = dataset.blocks
-        self._requests = requests
-        self._last_use = last_use
-        self._limit = limit
+    Args:
+        source: What is read.
+        batches: Rows of the index, (N,) int64, that each batch reads of it, or none; used by a thread.
+        ahead: Bytes that may be here, or on their way, before they are needed.
+    """
+
+    def __init__(self, source: Source, batches: Iterable[Int64], *, ahead: int) -> None:
+        self._source = source
+        self._files = source.files.blocks
+        self._requests = source.requests
+        limit = source.dataset.limit
         self._window = ahead if limit is None else min(ahead, limit // 2)
         self._batches = iter(batches)
         self._changed = threading.Condition()
@@ -113,7 +122,7 @@ class StagedWalk:
             count = min(2 * count, _GROUP_BATCHES)
 
     def _plan(self, rows: Int64) -> _Batch:
-        ranges = self._dataset.ranges(rows)
+        ranges = self._source.dataset.ranges(rows)
         return _Batch(ranges, self._files.covering(ranges.shard, ranges.offset, ranges.length))
 
     def _stage(self, group: list[_Batch]) -> None:
@@ -141,9 +150,9 @@ class StagedWalk:
 
     def _make_room(self, blocks: Int64) -> None:
         """Evict what lies behind; where that is not enough wait for the loader, but never have it wait."""
-        if self._limit is None:
+        limit = self._source.dataset.limit
+        if limit is None:
             return
-        limit = self._limit
 
         def is_full() -> bool:
             need = len(self._files.missing(blocks)) * self._files.block_bytes
@@ -151,7 +160,7 @@ class StagedWalk:
             if excess <= 0:
                 return False
             at_once = max(excess, limit // _EVICTED_AT_ONCE)
-            return self._files.evict(at_once, self._last_use) < excess and not self._wanted
+            return self._files.evict(at_once, self._source.last_use) < excess and not self._wanted
 
         with self._changed:
             self._wait_while(is_full)
@@ -176,7 +185,7 @@ class StagedWalk:
                 break
             except CancelledError:  # by another pass that has ended
                 batch.requests = set(self._requests.request(batch.blocks).values())
-        self._check(batch.ranges)
+        self._source.files.check(batch.ranges)
 
     def _take(self) -> _Batch:
         with self._changed:
@@ -196,28 +205,12 @@ class StagedWalk:
         if self._stopped:
             raise LoaderClosedError("the pass was ended while it waited for the network")
 
-    def _check(self, ranges: Ranges) -> None:
-        """Compare what has come with its checksums; fetch what differs again, a few times.
-
-        What differs then, too, is damaged where it lies: the engine finds it again, and does with it as
-        the loader was told.
-        """
-        for shard in np.unique(ranges.shard).tolist():
-            which = np.flatnonzero(ranges.shard == shard)
-            with open_regular(self._files.paths[shard]) as (descriptor, _):
-                for i in which.tolist():
-                    offset, length = int(ranges.offset[i]), int(ranges.length[i])
-                    for _ in range(_REPEATS):
-                        if crc32c(read_at(descriptor, offset, length)) == ranges.crc[i]:
-                            break
-                        self._requests.repeat(self._files.covering(*(part[i : i + 1] for part in ranges[:3])))
-
     def release(self) -> None:
         """See :meth:`stoker.pipeline.staging.StagedPass.release`."""
         with self._changed:
             if self._taken:
                 batch = self._taken.popleft()
-                self._last_use[batch.blocks] = time.monotonic_ns()
+                self._source.last_use[batch.blocks] = time.monotonic_ns()
                 self._unpin(batch)
                 self._changed.notify_all()
 

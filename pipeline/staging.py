@@ -1,4 +1,4 @@
-"""What a loader will need next of a remote dataset is fetched while it works on what is here."""
+"""What a loader will need next of remote datasets is fetched while it works on what is here."""
 
 from __future__ import annotations
 
@@ -10,99 +10,35 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker.errors import ConfigError
-from stoker.formats.options import parse_size
-from stoker.formats.remote.cache import open_cached
+from stoker.formats.dataset import open as open_dataset
+from stoker.formats.remote.cache import CachedDataset
 from stoker.formats.remote.requests import Requests
 from stoker.formats.remote.store import is_url
-from stoker.pipeline.staged_walk import StagedWalk
+from stoker.pipeline.mixture import Mixture
+from stoker.pipeline.staged_walk import Source, StagedWalk
 from stoker.pipeline.threads import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import TypeVar
 
     import numpy.typing as npt
 
-    from stoker.formats.remote.blocks import BlockFiles
-    from stoker.formats.remote.cache import CachedDataset
+    from stoker.formats.dataset import Dataset
 
-__all__ = ["StagedPass", "Staging", "make_staging"]
+    Int64 = npt.NDArray[np.int64]
+    D = TypeVar("D", bound="Dataset | Mixture | str | os.PathLike[str]")
 
-_PATIENCE = 5.0  # seconds that ending a pass waits for its thread
+__all__ = ["StagedPass", "Staging", "make_staging", "resolve"]
 
-
-class Staging:
-    """A remote dataset with a cache, for one loader.
-
-    Args:
-        url: Of the dataset's folder, or its path on a network file system.
-        cache: Folder on a local disk. Ranks of one machine share it.
-        size: Bytes that the cache may have about, such as ``200GB``; None for any number. The batches that
-            are under way stay, even where they have more.
-        connections: Requests at the same time.
-        ahead: Bytes that may be here, or on their way, before they are needed.
-
-    Raises: As :func:`stoker.formats.remote.cache.open_cached`.
-
-    Attributes:
-        dataset: The dataset, for engines; its data files have holes where nothing has been fetched.
-    """
-
-    def __init__(
-        self,
-        url: str | os.PathLike[str],
-        cache: str | os.PathLike[str],
-        size: str | int | None = None,
-        *,
-        connections: int = 64,
-        ahead: int = 1 << 30,
-    ) -> None:
-        self._stop = threading.Event()
-        self._ahead = ahead
-        self._limit = None if size is None else parse_size("cache_size", size)
-        self.dataset: CachedDataset = open_cached(url, cache, evicts=self._limit is not None, stop=self._stop)
-        self._requests = Requests(self.dataset.blocks, self.dataset.read_remote, connections)
-        # A loader that is dropped without being closed leaves no threads and no descriptors.
-        self._release = weakref.finalize(
-            self, _release, os.getpid(), self._stop, self._requests, self.dataset.blocks
-        )
-        self._passes: weakref.WeakSet[StagedPass] = weakref.WeakSet()
-        self._last_use = np.zeros(int(self.dataset.blocks.first[-1]), np.int64)
-
-    def begin(self, batches: Iterable[npt.NDArray[np.int64]]) -> StagedPass:
-        """Begin to fetch the batches of a pass.
-
-        Args:
-            batches: Rows of the index, (N,) int64, of each batch; used by a thread.
-        """
-        walk = StagedWalk(
-            self.dataset, self._requests, self._last_use, batches, limit=self._limit, ahead=self._ahead
-        )
-        begun = StagedPass(walk)
-        self._passes.add(begun)
-        return begun
-
-    def close(self) -> None:
-        """End all fetching; what is here stays."""
-        for begun in list(self._passes):
-            begun.close()
-        self._release()
+_PATIENCE = 5.0  # seconds that ending a pass waits for its threads
 
 
-def _release(process: int, stop: threading.Event, requests: Requests, blocks: BlockFiles) -> None:
-    if os.getpid() != process:
-        return  # a fork copies no threads, and locks as they were
-    stop.set()
-    requests.close()
-    blocks.close()
-
-
-def make_staging(
-    dataset: object, cache: str | os.PathLike[str] | None, size: str | int | None
-) -> Staging | None:
-    """What a loader's arguments ask for; None where nothing is to be fetched.
+def resolve(dataset: D, cache: str | os.PathLike[str] | None, size: str | int | None) -> D | Dataset:
+    """The dataset that a loader's arguments name, or its path where nothing is to be fetched.
 
     Raises:
-        ConfigError: A URL without a cache, a size without one, or a cache of what is here.
+        ConfigError: A URL without a cache, a size without one, or a cache of what is open already.
     """
     if cache is None:
         if size is not None:
@@ -113,20 +49,101 @@ def make_staging(
                 path=dataset,
                 hint="name a local folder with cache=, or bring the whole dataset here: stoker stage",
             )
-        return None
+        return dataset
     if not isinstance(dataset, (str, os.PathLike)):
-        raise ConfigError("cache is for a dataset named by its URL or path", hint="leave cache out")
-    return Staging(dataset, cache, size)
+        raise ConfigError(
+            "cache is for a dataset named by its URL or path",
+            hint="name it where the dataset is opened: stoker.open(url, cache=..., cache_size=...)",
+        )
+    return open_dataset(dataset, cache=cache, cache_size=size)
+
+
+def make_staging(dataset: Dataset | Mixture) -> Staging | None:
+    """What fetches a dataset ahead of a loader; None where all of it is here."""
+    datasets = dataset.datasets if isinstance(dataset, Mixture) else (dataset,)
+    return Staging(dataset) if any(isinstance(one, CachedDataset) for one in datasets) else None
+
+
+class Staging:
+    """Remote datasets with caches, for one loader.
+
+    Args:
+        dataset: A dataset that was opened with a cache, a selection from one, or a mixture with such.
+        connections: Requests at the same time.
+        ahead: Bytes that may be here, or on their way, before they are needed.
+    """
+
+    def __init__(self, dataset: Dataset | Mixture, *, connections: int = 64, ahead: int = 1 << 30) -> None:
+        datasets = dataset.datasets if isinstance(dataset, Mixture) else (dataset,)
+        # Rows of a mixture are counted through its datasets.
+        self._ends = np.cumsum([len(one.index) for one in datasets])
+        cached = {number: one for number, one in enumerate(datasets) if isinstance(one, CachedDataset)}
+        self._ahead = ahead // len(cached)
+        self._stop = threading.Event()
+        self._sources = {
+            number: _source(one, max(1, connections // len(cached)), self._stop)
+            for number, one in cached.items()
+        }
+        # A loader that is dropped without being closed leaves no threads and no descriptors.
+        self._release = weakref.finalize(
+            self, _release, os.getpid(), self._stop, list(self._sources.values())
+        )
+        self._passes: weakref.WeakSet[StagedPass] = weakref.WeakSet()
+
+    def begin(self, batches: Callable[[], Iterable[Int64]]) -> StagedPass:
+        """Begin to fetch the batches of a pass.
+
+        Args:
+            batches: Makes the rows, (N,) int64, that each batch reads: of the index, or of the indices of a
+                mixture one after the other. Called once for each dataset, and used by a thread.
+        """
+        begun = StagedPass(
+            [
+                StagedWalk(source, _rows_of(batches(), number, self._ends), ahead=self._ahead)
+                for number, source in self._sources.items()
+            ]
+        )
+        self._passes.add(begun)
+        return begun
+
+    def close(self) -> None:
+        """End all fetching; what is here stays."""
+        for begun in list(self._passes):
+            begun.close()
+        self._release()
+
+
+def _source(dataset: CachedDataset, connections: int, stop: threading.Event) -> Source:
+    files = dataset.open_files(stop)
+    last_use = np.zeros(int(files.blocks.first[-1]), np.int64)
+    return Source(dataset, files, Requests(files.blocks, files.fetch, connections), last_use)
+
+
+def _rows_of(batches: Iterable[Int64], number: int, ends: Int64) -> Iterator[Int64]:
+    """Those rows of each batch that are of dataset ``number``, as it counts them."""
+    start = int(ends[number - 1]) if number else 0
+    for rows in batches:
+        yield rows[(rows >= start) & (rows < ends[number])] - start
+
+
+def _release(process: int, stop: threading.Event, sources: Sequence[Source]) -> None:
+    if os.getpid() != process:
+        return  # a fork copies no threads, and locks as they were
+    stop.set()
+    for source in sources:
+        source.requests.close()
+        source.files.blocks.close()
 
 
 class StagedPass:
     """The batches of one pass, in order: each is waited for, read, and released. Dropping it ends it."""
 
-    def __init__(self, walk: StagedWalk) -> None:
-        self._walk = walk
-        worker = Worker(walk.run, walk.end, "stage")
-        self.close = weakref.finalize(self, worker.end, _PATIENCE)
-        worker.start()
+    def __init__(self, walks: Sequence[StagedWalk]) -> None:
+        self._walks = walks
+        workers = [Worker(walk.run, walk.end, "stage") for walk in walks]
+        self.close = weakref.finalize(self, _end, walks, workers)
+        for worker in workers:
+            worker.start()
 
     def wait(self) -> None:
         """Wait until the next batch can be read.
@@ -135,8 +152,17 @@ class StagedPass:
             StorageError: It cannot be fetched; names URL and shard.
             LoaderClosedError: The loader is being stopped.
         """
-        self._walk.wait()
+        for walk in self._walks:
+            walk.wait()
 
     def release(self) -> None:
         """Say that the oldest batch that was waited for has been read."""
-        self._walk.release()
+        for walk in self._walks:
+            walk.release()
+
+
+def _end(walks: Sequence[StagedWalk], workers: Sequence[Worker]) -> None:
+    for walk in walks:
+        walk.end()
+    for worker in workers:
+        worker.end(_PATIENCE)

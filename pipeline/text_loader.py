@@ -16,7 +16,7 @@ from stoker.pipeline import adapters, devices
 from stoker.pipeline.batch import ColumnSpec, batch_type
 from stoker.pipeline.loader import Loader
 from stoker.pipeline.ranks import find_ranks
-from stoker.pipeline.staging import make_staging
+from stoker.pipeline.staging import make_staging, resolve
 from stoker.pipeline.state import State
 from stoker.pipeline.text_columns import column_names, default_batchify, probe
 from stoker.pipeline.text_plan import LastBatch, TextPlanner, TextRules, TextSchedule, TooLong
@@ -118,8 +118,7 @@ class TextLoader(Loader):
         cache_size: str | int | None = None,
     ) -> None:
         self._ranks = find_ranks(rank, world_size)
-        self._staging = make_staging(dataset, cache, cache_size)
-        opened = _open(self._staging.dataset if self._staging else dataset)
+        opened = _open(resolve(dataset, cache, cache_size))
         rules = TextRules(
             batch_size=batch_size,
             max_tokens=max_tokens,
@@ -145,6 +144,7 @@ class TextLoader(Loader):
         self._planning = threading.Lock()  # the prefetcher plans the next epoch
         self._steps = len(self._plan(0))
         super().__init__(_identity(self._recipe), planner.num_drawn, prefetch, output)
+        self._staging = make_staging(opened)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
         self._adapter = adapters.load(framework, device and devices.place(device, self._ranks.local_rank))
 

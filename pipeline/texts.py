@@ -106,7 +106,7 @@ class TextStage:
         self._clock = clock
         self._next = 0
         self._under_way: deque[_Planned] = deque()
-        self._staged = staging.begin(_rows(recipe, schedule, packing)) if staging else None
+        self._staged = staging.begin(lambda: _rows(recipe, schedule, packing)) if staging else None
 
     def start(self) -> bool:
         """Decide the next batch and have its bytes read ahead."""
@@ -161,6 +161,6 @@ class TextStage:
 def _rows(
     recipe: TextRecipe, schedule: TextSchedule, packing: PackingPlan | None
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """What each batch reads; a dataset that is fetched is whole, so its positions are rows of its index."""
+    """What each batch reads, as rows of the index."""
     for step in range(len(schedule)):
-        yield recipe.planner.pieces(schedule.batch(step)[0].rows, packing).positions
+        yield recipe.reader.rows[recipe.planner.pieces(schedule.batch(step)[0].rows, packing).positions]

@@ -15,6 +15,7 @@ import os
 import struct
 import threading
 import time
+import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -73,12 +74,14 @@ class BlockFiles:
         _make_sparse(state, max(1, int(self.first[-1])))
         self._state: npt.NDArray[np.uint8] = np.memmap(state, np.uint8, "r+")[: int(self.first[-1])]
         self._descriptor = os.open(state, os.O_RDWR | os.O_CLOEXEC)
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+        self._close.atexit = False  # threads may be fetching until the very end
 
     def close(self) -> None:
         """Give up all locks; the files stay."""
         with self._guard:
             if self._descriptor >= 0:
-                os.close(self._descriptor)
+                self._close()
                 self._descriptor = -1
                 self._state = np.array(self._state)  # the mapping goes; who still fetches writes to nobody
 

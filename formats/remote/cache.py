@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import threading
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, LockedError
 from stoker.formats.consistency import open_index
 from stoker.formats.dataset import Dataset
+from stoker.formats.files import open_regular, read_at
 from stoker.formats.manifest import INDEX_NAME
+from stoker.formats.options import parse_size
 from stoker.formats.publish import folder_lock, os_errors, remove
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.formats.remote.dataset import open_remote
 from stoker.formats.remote.stage import FileFetcher, no_progress
+from stoker.formats.remote.store import Store
 
 if TYPE_CHECKING:
     import os
@@ -25,14 +30,18 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.errors import SampleError
+    from stoker.formats.remote.blocks import Blocks
     from stoker.formats.remote.dataset import RemoteDataset
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["CachedDataset", "Ranges", "open_cached"]
+__all__ = ["CachedDataset", "CachedFiles", "Ranges", "open_cached"]
 
 _INDEX_STATE = ".index"
 _CONNECTIONS = 16
+_REQUEST_BYTES = 8 << 20
+# A network that damages one answer may damage the next.
+_REPEATS = 3
 _POLL = 0.05  # seconds between two looks at a lock that another rank has
 
 
@@ -52,30 +61,110 @@ class Ranges(NamedTuple):
     crc: Int64
 
 
+class CachedFiles:
+    """The data files of a cached dataset as one reader has them: with its own locks, and an end of its own.
+
+    Args:
+        remote: The dataset.
+        folder: Its folder in the cache.
+        stop: Ends all reading when it is set.
+
+    Attributes:
+        blocks: Which blocks of them are here.
+    """
+
+    def __init__(self, remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
+        names = [shard.name for shard in remote.shards]
+        self.blocks = BlockFiles(folder, names, [shard.size for shard in remote.shards])
+        self._names = names
+        self._store = Store(remote.store.url, stop)
+
+    def fetch(self, file: int, start: int, stop: int) -> bytes:
+        """Bytes ``start`` to ``stop - 1`` of a file, from where it is whole.
+
+        Raises:
+            StorageError: They cannot be read; names URL and shard.
+        """
+        return self._store.read_range(self._names[file], start, stop)
+
+    def check(self, ranges: Ranges) -> None:
+        """Compare what has come with its checksums; fetch what differs again, a few times.
+
+        What differs then, too, is damaged where it lies: who reads it finds it again.
+
+        Raises:
+            StorageError: As :meth:`fetch`.
+        """
+        for shard in np.unique(ranges.shard).tolist():
+            which = np.flatnonzero(ranges.shard == shard)
+            with open_regular(self.blocks.paths[shard]) as (descriptor, _):
+                for i in which.tolist():
+                    offset, length = int(ranges.offset[i]), int(ranges.length[i])
+                    for _ in range(_REPEATS):
+                        if crc32c(read_at(descriptor, offset, length)) == ranges.crc[i]:
+                            break
+                        self._fill(self.blocks.covering(*(part[i : i + 1] for part in ranges[:3])), anew=True)
+
+    @contextmanager
+    def here(self, ranges: Ranges) -> Iterator[None]:
+        """Fetch and check what is missing of ranges, and have them stay here until the end.
+
+        Raises:
+            StorageError: As :meth:`fetch`.
+        """
+        blocks = self.blocks.covering(ranges.shard, ranges.offset, ranges.length)
+        self.blocks.pin(blocks)
+        try:
+            self._fill(blocks)
+            self.check(ranges)
+            yield
+        finally:
+            self.blocks.unpin(blocks)
+
+    def shrink(self, limit: int) -> None:
+        """Evict what is not pinned, as far as more than ``limit`` bytes are here."""
+        excess = self.blocks.present_bytes - limit
+        if excess > 0:
+            self.blocks.evict(excess, np.zeros(int(self.blocks.first[-1]), np.int64))
+
+    def _fill(self, blocks: Blocks, *, anew: bool = False) -> None:
+        for low, high in self.blocks.runs(blocks, _REQUEST_BYTES):
+            self.blocks.fill(low, high, self.fetch, anew=anew)
+
+
 class CachedDataset(Dataset):
     """A dataset whose data files are here in part; what is missing of them reads as zeros.
 
     Attributes:
         remote: Where it is whole.
-        blocks: Which blocks of the data files are here.
+        limit: Bytes of its data files that may be here about; None for any number.
     """
 
-    def __init__(self, remote: RemoteDataset, folder: Path, blocks: BlockFiles) -> None:
+    def __init__(self, remote: RemoteDataset, folder: Path, limit: int | None) -> None:
         index = open_index(folder, remote.manifest)
-        super().__init__(folder, remote.manifest, index, blocks.paths, None)
+        paths = [folder / shard.name for shard in remote.shards]
+        super().__init__(folder, remote.manifest, index, paths, None)
         self.remote = remote
-        self.blocks = blocks
+        self.limit = limit
+        self._sizes = np.array(self.data_sizes, np.int64)
 
     def __repr__(self) -> str:
         return f"<Dataset {self.remote.store.url!r}: {len(self)} samples of {len(self.classes)} classes>"
 
-    def read_remote(self, shard: int, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop - 1`` of a data file, from where it is whole.
+    def open_files(self, stop: threading.Event) -> CachedFiles:
+        """Its data files for one more reader, which ends when ``stop`` is set."""
+        return CachedFiles(self.remote, self.path, stop)
 
-        Raises:
-            StorageError: They cannot be read; names URL and shard.
-        """
-        return self.remote.store.read_range(self.remote.shards[shard].name, start, stop)
+    @cached_property
+    def _files(self) -> CachedFiles:
+        return self.open_files(threading.Event())
+
+    def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
+        with self._files.here(self.ranges(np.array([row]))):
+            data = super()._read(position, row, place, what)
+        if self.limit is not None:
+            self._files.shrink(self.limit)
+        return data
 
     def error(
         self,
@@ -104,18 +193,14 @@ class CachedDataset(Dataset):
             names = ("shard", f"{prefix}offset", f"{prefix}length", f"{prefix}crc")
             parts.append([self.index.column(name)[rows].astype(np.int64) for name in names])
         shard, offset, length, crc = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-        sizes = self.blocks.sizes
+        sizes = self._sizes
         good = (shard >= 0) & (shard < len(sizes)) & (length > 0) & (offset >= 0)
         good[good] = length[good] <= sizes[shard[good]] - offset[good]
         return Ranges(shard[good], offset[good], length[good], crc[good])
 
 
 def open_cached(
-    url: str | os.PathLike[str],
-    cache: str | os.PathLike[str],
-    *,
-    evicts: bool,
-    stop: threading.Event | None = None,
+    url: str | os.PathLike[str], cache: str | os.PathLike[str], size: str | int | None = None
 ) -> CachedDataset:
     """Open a remote dataset, for which a folder keeps what has been fetched.
 
@@ -124,16 +209,16 @@ def open_cached(
     Args:
         url: Of the dataset's folder, or its path on a network file system.
         cache: Folder on a local disk; each dataset has a folder of its own in it.
-        evicts: Whether parts are to be given up again.
-        stop: Ends all reading when it is set.
+        size: Bytes of the data files that may be there about, such as ``200GB``; None for any number.
 
     Raises:
-        ConfigError: ``evicts``, and the file system cannot free parts of a file.
+        ConfigError: A size, and the file system cannot free parts of a file.
         DatasetError: There is no dataset at the URL.
         StorageError: It cannot be read, or its index arrives damaged.
         WriteError: The disk is full or refuses a write.
     """
-    stop = stop or threading.Event()
+    limit = None if size is None else parse_size("cache_size", size)
+    stop = threading.Event()
     remote = open_remote(url, stop)
     folder = Path(cache) / remote.manifest.fingerprint
     with os_errors(folder):
@@ -145,12 +230,11 @@ def open_cached(
                 remove(state)
             for shard in remote.shards:
                 (folder / shard.name).parent.mkdir(parents=True, exist_ok=True)
-            blocks = BlockFiles(
-                folder, [shard.name for shard in remote.shards], [shard.size for shard in remote.shards]
-            )
-            if evicts:
-                blocks.check_evictable()
-    return CachedDataset(remote, folder, blocks)
+            files = CachedFiles(remote, folder, stop)
+            if limit is not None:
+                files.blocks.check_evictable()
+            files.blocks.close()
+    return CachedDataset(remote, folder, limit)
 
 
 @contextmanager

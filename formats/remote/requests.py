@@ -63,15 +63,6 @@ class Requests:
                 self._jobs.put((future, low, high))
             return {block: self._running[block] for block in missing.tolist() if block in self._running}
 
-    def repeat(self, blocks: Blocks) -> None:
-        """Fetch blocks that are here once more; returns when they have come.
-
-        Raises:
-            StorageError: They cannot be read.
-        """
-        for low, high in self._files.runs(blocks, _REQUEST_BYTES):
-            self._files.fill(low, high, self._read, anew=True)
-
     def close(self) -> None:
         """Start no more requests."""
         with self._guard:

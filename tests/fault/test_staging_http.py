@@ -330,8 +330,8 @@ def test_a_network_file_system(source: Path, tmp_path: Path) -> None:
 def test_requests_grow_longer(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     """In the order of the index, neighbours come together."""
     server = serve(source)
-    staging = Staging(server.url, tmp_path)
-    staged = staging.begin(np.split(np.arange(156), 39))
+    staging = Staging(stoker.open(server.url, cache=tmp_path))
+    staged = staging.begin(lambda: np.split(np.arange(156), 39))
     for _ in range(39):
         staged.wait()
         staged.release()

@@ -1,0 +1,159 @@
+"""Parts of remote datasets, and several mixed: the same batches, each shard's blocks fetched where needed."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.augment import CenterCrop, Resize
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError
+from stoker.formats.remote.blocks import BlockFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two datasets of the same 156 small photographs, in other orders."""
+    folder = tmp_path_factory.mktemp("sources")
+    for name, seed in (("a", 0), ("b", 1)):
+        stoker.convert(PHOTOS, folder / name, shards=3, resize="shorter=64", seed=seed)
+    return folder
+
+
+def loader(dataset: Any, **options: Any) -> stoker.ImageLoader:
+    given: dict[str, Any] = {
+        "batch_size": 8,
+        "shuffle": True,
+        "seed": 3,
+        "transforms": [Resize(32), CenterCrop(32)],
+        "columns": ("image", "label", "row"),
+        "engine": "native",
+        "num_threads": 1,
+        **options,
+    }
+    return stoker.ImageLoader(dataset, **given)
+
+
+def epoch(loading: stoker.ImageLoader) -> list[list[bytes]]:
+    return [[column.tobytes() for column in batch] for batch in loading]
+
+
+def check_same(local: Any, remote: Any, **options: Any) -> None:
+    with loader(local, **options) as here, loader(remote, **options) as there:
+        for _ in range(2):
+            assert epoch(there) == epoch(here)
+        assert there.state_dict() == here.state_dict()
+
+
+@pytest.mark.parametrize("size", [None, "200KB"])
+def test_a_selection(sources: Path, tmp_path: Path, serve: Callable[[Path], Any], size: str | None) -> None:
+    server = serve(sources)
+    whole = stoker.open(f"{server.url}/a", cache=tmp_path, cache_size=size)
+    local = stoker.open(sources / "a")
+    assert repr(whole.select("label == 1")).startswith(f"<Dataset '{server.url}/a'")
+    assert not server.count(".tfrecord")
+    check_same(local.select("label == 1"), whole.select("label == 1"))
+    check_same(local.select([5, 3, 3, 150]), whole.select([5, 3, 3, 150]), batch_size=2)
+    asked = sum(stop - start for name, start, stop in server.requests if name.endswith(".tfrecord"))
+    assert asked < 0.9 * sum(local.data_sizes)
+    assert server.count("index.arrow") == 1
+
+
+def test_two_loaders_of_one_cache_at_once(
+    sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    server = serve(sources)
+    local, whole = (
+        stoker.open(sources / "a"),
+        stoker.open(f"{server.url}/a", cache=tmp_path, cache_size="100KB"),
+    )
+    with loader(whole.split(0.5)[0]) as first, loader(whole.split(0.5)[1]) as second:
+        found: list[list[Any]] = [[], []]
+        batches = [iter(first), iter(second)]
+        for _ in range(6):
+            for i in range(2):
+                found[i].append([column.tobytes() for column in next(batches[i])])
+    for part, expected in zip(found, local.split(0.5), strict=True):
+        with loader(expected) as here:
+            assert part == epoch(here)[:6]
+
+
+def test_a_mixture(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    """Of two remote datasets, one of them in part, and one that is here."""
+    server = serve(sources)
+
+    def mixed(a: stoker.Dataset, b: stoker.Dataset) -> stoker.Mixture:
+        return stoker.mix([(a, 0.5), (b.select(np.arange(40, 100)), 0.3), (sources / "b", 0.2)], samples=200)
+
+    remote = [stoker.open(f"{server.url}/{name}", cache=tmp_path, cache_size="300KB") for name in "ab"]
+    check_same(mixed(*(stoker.open(sources / name) for name in "ab")), mixed(*remote))
+    check_same(stoker.mix([(sources / "a", 1)]), stoker.mix([(remote[0], 1)]), batch_size=3, last_batch="pad")
+
+
+def test_reading(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(sources)
+    local, remote = (
+        stoker.open(sources / "a"),
+        stoker.open(f"{server.url}/a", cache=tmp_path, cache_size="64KB"),
+    )
+    server.corrupt = {shard.name: 2 for shard in local.manifest.shards}
+    for position in range(0, 156, 5):
+        assert remote.read(position) == local.read(position)
+        assert remote.select([position]).read(0) == local.read(position)
+    (state,) = tmp_path.glob("*/.blocks")
+    assert np.count_nonzero(np.fromfile(state, np.uint8)) * 4096 <= 64_000
+    assert state.resolve() in descriptors()
+    del remote
+    gc.collect()
+    assert state.resolve() not in descriptors()
+
+
+def descriptors() -> set[Path]:
+    return {descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir()}
+
+
+def test_reading_what_is_damaged_there(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(sources)
+    remote = stoker.open(f"{server.url}/a", cache=tmp_path)
+    server.corrupt = dict.fromkeys([shard.name for shard in remote.manifest.shards], 10**6)
+    damaged = [position for position in range(0, 156, 5) if not reads(remote, position)]
+    assert damaged
+    with pytest.raises(CorruptRecordError, match="checksum") as caught:
+        remote.read(damaged[0])
+    assert str(caught.value.path).startswith(f"{server.url}/a/shard-")
+    assert caught.value.key
+
+
+def reads(dataset: stoker.Dataset, position: int) -> bool:
+    try:
+        dataset.read(position)
+    except CorruptRecordError:
+        return False
+    return True
+
+
+def test_arguments(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    server = serve(sources)
+    with pytest.raises(ConfigError, match="cache_size needs cache"):
+        stoker.open(sources / "a", cache_size="1GB")
+    with pytest.raises(ConfigError, match="cache_size must be a number of bytes"):
+        stoker.open(f"{server.url}/a", cache=tmp_path, cache_size="much")
+    with pytest.raises(DatasetError, match="not here") as caught:
+        stoker.mix([(f"{server.url}/a", 1)])
+    assert "cache=" in str(caught.value)
+    with pytest.raises(ConfigError, match=r"stoker\.open\(url, cache="):
+        loader(stoker.open(sources / "a"), cache=tmp_path)
