@@ -53,7 +53,7 @@ class DaliEngine:
     """
 
     name = "dali"
-    executes = frozenset({"mean", "warp", "erase"}) | STEPS
+    executes = frozenset({"mean", "warp", "perspective", "erase"}) | STEPS
 
     def __init__(
         self,

@@ -9,15 +9,18 @@ import numpy as np
 
 from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, Payloads
-from stoker.pipeline.engines.dali.steps import inputs_of, signature
+from stoker.pipeline.engines.dali.steps import inputs_of, kinds_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params import ImageParams
-    from stoker.pipeline.engines.dali.steps import Signature
+    from stoker.pipeline.engines.dali.steps import Kind
 
 __all__ = ["Batch", "Graph", "as_mean"]
+
+_PROBES = 8
+"""Points along either axis where it is looked how much a warp shrinks."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,7 @@ class Graph:
         steps: Steps on pixels, in order.
         mean: The mean RGB has a share in the colour.
         warp: Images are resampled by a matrix, which also mirrors and pads.
+        perspective: The matrix may have a horizon.
         erase: Values of the boxes that are overwritten, RGB each.
     """
 
@@ -47,9 +51,10 @@ class Graph:
     whole: bool
     scale: tuple[float, ...] | None = None
     shift: tuple[float, ...] | None = None
-    steps: tuple[Signature, ...] = ()
+    steps: tuple[Kind, ...] = ()
     mean: bool = False
     warp: bool = False
+    perspective: bool = False
     erase: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
@@ -72,9 +77,10 @@ class Graph:
             whole=bool((params.region == _edges(params.crop)).all()),
             scale=tuple(np.diag(color[:, :3]).tolist()) if common and color is not None else None,
             shift=tuple(color[:, 3].tolist()) if common and color is not None else None,
-            steps=tuple(map(signature, params.steps or ())),
+            steps=kinds_of(params.steps or ()),
             mean=params.mean is not None,
             warp=warp,
+            perspective=params.warp is not None and params.warp.perspective,
             erase=tuple(tuple(erase.value.tolist()) for erase in params.erase or ()),
         )
 
@@ -121,9 +127,7 @@ class Batch:
         if not self.graph.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
             feeds["roi_end"] = (params.region[:, 2:] - params.crop[:, :2]).astype(np.float32)
-        for position, step in enumerate(params.steps or ()):
-            named = inputs_of(step, step.where & ~bad).items()
-            feeds |= {f"{position}.{name}": values for name, values in named}
+        feeds |= inputs_of(params.steps or (), ~bad)
         feeds |= _colors(params, self.graph)
         for position, erase in enumerate(params.erase or ()):
             box = np.where(bad[:, None], 0, erase.box).astype(np.float32)
@@ -177,19 +181,44 @@ def _along_axes(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]
 def _warped(params: ImageParams) -> dict[str, npt.NDArray[Any]]:
     """Inputs of a warp: the size to which the region is shrunk first, and the matrix that leads there.
 
-    DALI's warp has no antialiasing, so what is to become smaller is resized until it is not: what
-    only turns or grows is resampled once, and the rest twice.
+    DALI's warp has no antialiasing, so what is to become smaller is resized before as far as all of it
+    does: what only turns or grows is resampled once, and the rest twice.
     """
     matrix = params.to_source()
-    support = np.maximum(np.hypot(matrix[:, :2, 0], matrix[:, :2, 1]), 1.0)  # x, y
-    extent = (params.region[:, 2:] - params.region[:, :2])[:, ::-1]
-    size = np.maximum(np.rint(extent / support), 1.0)
-    to_resized = np.zeros((len(params), 2, 3))
-    scale = size / extent
-    to_resized[:, 0, 0], to_resized[:, 1, 1] = scale.T
-    to_resized[:, :, 2] = -params.region[:, 1::-1] * scale
-    affine = to_resized @ matrix
-    return {"dest_size": size[:, ::-1].astype(np.float32), "matrix": affine.astype(np.float32)}
+    start, stop = params.region[:, 1::-1], params.region[:, :1:-1]  # x, y
+    size = np.maximum(np.rint((stop - start) / _least_support(matrix, params.size)), 1.0)
+    to_resized = np.zeros((len(params), 3, 3))
+    scale = size / (stop - start)
+    to_resized[:, [0, 1], [0, 1]] = scale
+    to_resized[:, :2, 2] = -start * scale
+    to_resized[:, 2, 2] = 1
+    feeds: dict[str, npt.NDArray[Any]] = {
+        "dest_size": size[:, ::-1].astype(np.float32),
+        "matrix": (to_resized @ matrix).astype(np.float32),
+    }
+    if params.warp is not None and params.warp.perspective:
+        horizon = matrix[:, 2]
+        feeds["horizon"] = horizon.astype(np.float32)
+        feeds["behind"] = (horizon @ _grid(params.size, np.array((0.0, 1.0)))).min(axis=1) <= 0
+    return feeds
+
+
+def _least_support(matrix: npt.NDArray[np.float64], size: tuple[int, int]) -> npt.NDArray[np.float64]:
+    """The least that the filter of :class:`stoker.augment.extras.Warp` reaches along x and y, (N, 2)."""
+    mapped = matrix @ _grid(size, (np.arange(_PROBES) + 0.5) / _PROBES)  # (N, 3, P)
+    seen = mapped[:, 2:] > 0
+    w = np.where(seen, mapped[:, 2:], 1.0)
+    steps = (matrix[:, :2, None, :2] - (mapped[:, :2] / w)[..., None] * matrix[:, 2:, None, :2]) / w[
+        ..., None
+    ]
+    reach = np.where(seen, np.hypot(steps[..., 0], steps[..., 1]), np.inf)
+    return np.asarray(np.maximum(reach.min(axis=2), 1.0))
+
+
+def _grid(size: tuple[int, int], shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """(3, P): x, y, 1 of points at these shares of the width and of the height."""
+    x, y = (grid.ravel() for grid in np.meshgrid(shares * size[1], shares * size[0]))
+    return np.stack((x, y, np.ones_like(x)))
 
 
 def as_mean(scale: Any, shift: Any) -> tuple[Any, Any]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker.pipeline.engines.dali.feed import Graph, as_mean
-from stoker.pipeline.engines.dali.steps import add_step, mixed
+from stoker.pipeline.engines.dali.operators import mixed, warped
+from stoker.pipeline.engines.dali.steps import add_steps
 
 if TYPE_CHECKING:
     from stoker.pipeline.engines.base import Output
@@ -29,32 +29,34 @@ def build(
         num_threads: CPU threads.
         depth: Batches under way at once.
     """
-    from nvidia.dali.pipeline import Pipeline
+    from nvidia.dali import pipeline_def
 
-    pipe = Pipeline(
+    define = pipeline_def(
+        _images,
+        # To prepare for conditions takes half a second, once in a process.
+        enable_conditionals=bool(graph.steps) or graph.perspective,
         batch_size=batch_size,
         num_threads=num_threads,
         device_id=device_id,
         prefetch_queue_depth=depth,
         exec_dynamic=True,
     )
-    device = "cpu" if device_id is None else "gpu"
-    with pipe:
-        image = _resampled(_decoded(device), graph)
-        for position, kind in enumerate(graph.steps):
-            image = add_step(kind, image, partial(_source, prefix=f"{position}."), graph.size, device)
-        image = _finished(image, graph, output)
-        pipe.set_outputs(_erased(image, graph, output))
+    pipe = define(graph, output, "cpu" if device_id is None else "gpu")
     pipe.build()
     return pipe
 
 
-def _source(name: str, dtype: Any, ndim: int, prefix: str = "") -> Any:
+def _images(graph: Graph, output: Output, device: str) -> Any:
+    image = _resampled(_decoded(device), graph, device)
+    image = add_steps(graph.steps, image, _source, graph.size, device)
+    return _erased(_finished(image, graph, output), graph, output)
+
+
+def _source(name: str, dtype: Any, ndim: int) -> Any:
     from nvidia.dali import fn
 
     # The feeder keeps payloads alive until their batch is collected, so DALI need not copy them.
-    no_copy = name == "payload"
-    return fn.external_source(name=prefix + name, dtype=dtype, ndim=ndim, batch=True, no_copy=no_copy)
+    return fn.external_source(name=name, dtype=dtype, ndim=ndim, batch=True, no_copy=name == "payload")
 
 
 def _decoded(device: str) -> Any:
@@ -71,7 +73,7 @@ def _decoded(device: str) -> Any:
     )
 
 
-def _resampled(image: Any, graph: Graph) -> Any:
+def _resampled(image: Any, graph: Graph, device: str) -> Any:
     from nvidia.dali import fn, types
 
     region: dict[str, Any] = {}
@@ -87,7 +89,8 @@ def _resampled(image: Any, graph: Graph) -> Any:
         antialias=True,
     )
     if graph.warp:
-        return _warped(image, graph)
+        image = warped(image, _source, graph.size, graph.fill)
+        return _before_horizon(image, graph, device) if graph.perspective else image
     if graph.padded:
         image = fn.slice(
             image,
@@ -102,23 +105,18 @@ def _resampled(image: Any, graph: Graph) -> Any:
     return image
 
 
-def _warped(image: Any, graph: Graph) -> Any:
-    from nvidia.dali import fn, types
+def _before_horizon(image: Any, graph: Graph, device: str) -> Any:
+    """``fill`` where the third component of the warp's map is not positive."""
+    from nvidia.dali import types
 
-    # The matrix leads from the output to the source, which DALI calls the inverse map.
-    warp = partial(
-        fn.warp_affine,
-        matrix=_source("matrix", types.FLOAT, 2),
-        inverse_map=True,
-        size=list(graph.size),
-        interp_type=types.INTERP_LINEAR,
-    )
-    if len(set(graph.fill)) == 1:
-        return warp(image, fill_value=graph.fill[0])
-    # DALI fills with one number for all channels: with 0, if the fill is subtracted before.
-    fill = types.Constant(np.array([[graph.fill]], np.float32), device="cpu")
-    shown = warp(fn.cast(image, dtype=types.FLOAT) - fill, fill_value=0) + fill
-    return fn.cast(shown, dtype=types.UINT8)
+    if _source("behind", types.BOOL, 0):
+        y, x = (np.indices((*graph.size, 1), np.float32) + 0.5)[:2]
+        horizon = _source("horizon", types.FLOAT, 1)
+        columns, rows = (types.Constant(value=grid, dtype=types.FLOAT, device=device) for grid in (x, y))
+        fill = types.Constant(value=np.array([[graph.fill]], np.uint8), dtype=types.UINT8, device=device)
+        ahead = columns * horizon[0] + rows * horizon[1] + horizon[2] > 0
+        image = fill ^ ((image ^ fill) & (ahead * types.Constant(255, types.UINT8)))
+    return image
 
 
 def _finished(image: Any, graph: Graph, output: Output) -> Any:

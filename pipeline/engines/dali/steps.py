@@ -1,169 +1,164 @@
 """Steps on pixels as operators of DALI: what each is fed, and what it adds to the graph.
 
-An operator runs on every sample of the batch. Where a step is not to be applied, it is fed numbers
-that change nothing.
+The operators of a step run on those samples of a batch that it is applied to.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.steps import Affine, Blur, Posterize, Sharpen, Solarize
+from stoker.augment.steps import Affine, Blur, Mix, Shift
+from stoker.pipeline.engines.dali.operators import mixed, rounded, warped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
-    from stoker.augment.steps import Step
+    from stoker.augment.steps import Posterize, Step
     from stoker.augment.transforms.base import Size
+    from stoker.pipeline.engines.dali.operators import Source
 
     Inputs = dict[str, npt.NDArray[Any]]
     Bool = npt.NDArray[np.bool_]
-    # (name, dtype of DALI, dimensions of a sample) -> external source
-    Source = Callable[[str, Any, int], Any]
 
-__all__ = ["STEPS", "Signature", "add_step", "inputs_of", "mixed", "signature"]
+__all__ = ["STEPS", "Kind", "add_steps", "inputs_of", "kinds_of"]
 
-Signature = tuple[str, tuple[int, ...], bool]
-"""A step as the graph knows it: class, kernel size, whether it uses the mean."""
-
-# Narrow enough that every weight but the central one is zero in float32.
-_NO_BLUR = 1e-3
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32)
 
 
-def signature(step: Step) -> Signature:
-    """What two steps share that the same operators execute."""
-    kernel_size = step.kernel_size if isinstance(step, Blur) else ()
-    return type(step).__name__, kernel_size, isinstance(step, Affine) and step.mean is not None
+@dataclass(frozen=True)
+class Kind:
+    """A step as the graph knows it: what two steps share that the same operators execute.
 
-
-def inputs_of(step: Step, where: Bool) -> Inputs:
-    """What the operators of a step are fed: (N, ...) by name.
-
-    Args:
-        step: The step, with N rows.
-        where: (N,) bool, samples that it is applied to.
+    Attributes:
+        name: Class of the step.
+        kernel_size: Of a Blur.
+        uses_mean: Whether an Affine does.
+        fill: Of a Shift.
+        chains: Of a Mix.
     """
-    return _FEED[type(step).__name__](step, where)
+
+    name: str
+    kernel_size: tuple[int, ...] = ()
+    uses_mean: bool = False
+    fill: tuple[int, ...] = ()
+    chains: tuple[tuple[Kind, ...], ...] = ()
 
 
-def add_step(kind: Signature, image: Any, source: Source, size: Size, device: str) -> Any:
-    """Add the operators of a step behind ``image``, (H, W, 3) uint8, and return what they leave.
+def kinds_of(steps: Iterable[Step]) -> tuple[Kind, ...]:
+    """What the graph must know of the steps."""
+    return tuple(map(_kind, steps))
+
+
+def _kind(step: Step) -> Kind:
+    return Kind(
+        type(step).__name__,
+        kernel_size=step.kernel_size if isinstance(step, Blur) else (),
+        uses_mean=isinstance(step, Affine) and step.mean is not None,
+        fill=step.fill if isinstance(step, Shift) else (),
+        chains=tuple(map(kinds_of, step.chains)) if isinstance(step, Mix) else (),
+    )
+
+
+def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
+    """What the operators of the steps are fed: (N, ...) by name.
 
     Args:
-        kind: What the step is.
-        image: Node of the graph.
+        steps: Steps with N rows.
+        good: (N,) bool, samples that are none but a black pixel are False.
+    """
+    feeds: Inputs = {}
+    for position, step in enumerate(steps):
+        named = {"where": step.where & good, **_FEED[type(step).__name__](step)}
+        if isinstance(step, Mix):
+            for number, chain in enumerate(step.chains):
+                named |= {f"{number}.{name}": values for name, values in inputs_of(chain, good).items()}
+        feeds |= {f"{position}.{name}": values for name, values in named.items()}
+    return feeds
+
+
+def add_steps(kinds: Iterable[Kind], image: Any, source: Source, size: Size, device: str) -> Any:
+    """Add the operators of steps behind ``image``, (H, W, 3) uint8, and return what they leave.
+
+    Args:
+        kinds: What the steps are, in order.
+        image: Node of a graph with conditionals.
         source: Makes an external source.
         size: Height and width of the image.
         device: Where it is, "cpu" or "gpu".
     """
-    name, kernel_size, uses_mean = kind
-    if name == "Blur":
-        return _blur(image, source, kernel_size)
-    if name == "Affine":
-        return _rounded(mixed(image, source, uses_mean))
-    if name == "Sharpen":
-        return _sharpen(image, source, size, device) if min(size) > 2 else image
-    return _ADD[name](image, source)
-
-
-def mixed(image: Any, source: Source, uses_mean: bool) -> Any:
-    """``color[:, :3] @ rgb + color[:, 3]``, plus ``mean @ m`` with m the image's mean RGB, in float32."""
-    from nvidia.dali import fn, types
-
-    values = fn.coord_transform(image, MT=source("color", types.FLOAT, 2), dtype=types.FLOAT)
-    if not uses_mean:
-        return values
-    average = fn.reductions.mean(image, axes=(0, 1), keep_dims=True, dtype=types.FLOAT)
-    return values + fn.coord_transform(average, M=source("mean", types.FLOAT, 2))
-
-
-def _rounded(values: Any) -> Any:
-    from nvidia.dali import fn, math, types
-
-    return fn.cast(math.floor(math.clamp(values, 0.0, 255.0) + 0.5), dtype=types.UINT8)
-
-
-def _chosen(image: Any, changed: Any, source: Source) -> Any:
-    """``changed`` where the mask that is fed is 255, ``image`` where it is 0."""
     from nvidia.dali import types
 
-    return image ^ ((image ^ changed) & source("where", types.UINT8, 0))
+    for position, kind in enumerate(kinds):
+        own = _within(f"{position}.", source)
+        if own("where", types.BOOL, 0):  # DALI makes of this that the rest of the batch passes by
+            image = _ADD[kind.name](kind, image, own, size, device)
+    return image
 
 
-def _mask(where: Bool) -> npt.NDArray[np.uint8]:
-    return np.where(where, 255, 0).astype(np.uint8)
+def _within(prefix: str, source: Source) -> Source:
+    return lambda name, dtype, ndim: source(prefix + name, dtype, ndim)
 
 
-def _feed_where(step: Step, where: Bool) -> Inputs:
-    return {"where": _mask(where)}
-
-
-def _feed_affine(step: Affine, where: Bool) -> Inputs:
-    color = np.where(where[:, None, None], step.color, np.eye(3, 4, dtype=np.float32))
-    if step.mean is None:
-        return {"color": color}
-    return {"color": color, "mean": np.where(where[:, None, None], step.mean, np.float32(0))}
-
-
-def _feed_posterize(step: Posterize, where: Bool) -> Inputs:
-    kept = (0xFF00 >> step.bits.astype(np.int64) & 0xFF).astype(np.uint8)
-    return {"kept": np.where(where, kept, np.uint8(255))}
-
-
-def _feed_solarize(step: Solarize, where: Bool) -> Inputs:
-    return {"threshold": np.where(where, step.threshold, np.int16(256))}
-
-
-def _feed_sharpen(step: Sharpen, where: Bool) -> Inputs:
-    return {"smoothing": np.where(where, 1 - step.factor, np.float32(0))}
-
-
-def _feed_blur(step: Blur, where: Bool) -> Inputs:
-    return {"sigma": np.where(where[:, None], step.sigma, np.float32(_NO_BLUR))}
-
-
-def _posterize(image: Any, source: Source) -> Any:
+def _posterize(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
     return image & source("kept", types.UINT8, 0)
 
 
-def _solarize(image: Any, source: Source) -> Any:
-    from nvidia.dali import fn, types
+def _solarize(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+    from nvidia.dali import types
 
     # 255 - x is x with all bits turned over.
-    return image ^ fn.cast((image >= source("threshold", types.INT16, 0)) * 255, dtype=types.UINT8)
+    return image ^ ((image >= source("threshold", types.INT16, 0)) * types.Constant(255, types.UINT8))
 
 
-def _autocontrast(image: Any, source: Source) -> Any:
+def _affine(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+    return rounded(mixed(image, source, kind.uses_mean))
+
+
+def _shift(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+    return warped(image, source, size, kind.fill)
+
+
+def _autocontrast(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import fn, math, types
 
     low = fn.cast(fn.reductions.min(image, axes=(0, 1), keep_dims=True), dtype=types.INT32)
-    high = fn.cast(fn.reductions.max(image, axes=(0, 1), keep_dims=True), dtype=types.INT32)
-    levels = fn.cast(image, dtype=types.INT32)
-    span = high - low
-    stretched = (levels - low) * 255 // math.max(span, 1) + (span == 0) * low
-    return _chosen(image, fn.cast(stretched, dtype=types.UINT8), source)
+    span = fn.reductions.max(image, axes=(0, 1), keep_dims=True) - low
+    return fn.cast((image - low) * 255 // math.max(span, 1) + (span == 0) * low, dtype=types.UINT8)
 
 
-def _equalize(image: Any, source: Source) -> Any:
-    from nvidia.dali import fn
+def _equalize(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+    """DALI's level x is ``255 * (c(x) - c(lowest)) / (c(255) - c(lowest))`` with c the cumulated histogram.
 
-    return _chosen(image, fn.equalize(image), source)
-
-
-def _sharpen(image: Any, source: Source, size: Size, device: str) -> Any:
+    Of the inverted image that is 255 less ``255 * c(x - 1) / c(highest - 1)``, from which Pillow's
+    follows: ``(c(x - 1) + step // 2) // step`` with ``step = c(highest - 1) // 255``.
+    """
     from nvidia.dali import fn, math, types
 
+    full = types.Constant(255, types.UINT8)
+    lower = (image < fn.reductions.max(image, axes=(0, 1), keep_dims=True)) * types.Constant(1, types.UINT8)
+    below = fn.cast(fn.reductions.sum(lower, axes=(0, 1), keep_dims=True), dtype=types.INT32)
+    step = below // 255
+    factor = below / (255.0 * math.max(step, 1))
+    levels = rounded(255.0 * factor - fn.equalize(image ^ full) * factor)
+    return image ^ ((image ^ levels) & ((step > 0) * full))
+
+
+def _sharpen(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+    from nvidia.dali import fn, math, types
+
+    if min(size) < 3:
+        return image
     kernel = types.Constant(value=_SMOOTH, dtype=types.FLOAT, device=device)
     smooth = math.floor((fn.filter(image, kernel, dtype=types.FLOAT) + 6.0) / 13.0)
     change = math.floor(source("smoothing", types.FLOAT, 0) * (smooth - image))
-    sharp = fn.cast(math.clamp(image + change, 0.0, 255.0), dtype=types.UINT8)
+    sharp = fn.cast(image + change, dtype=types.UINT8)
     return image ^ ((image ^ sharp) & types.Constant(value=_inside(size), dtype=types.UINT8, device=device))
 
 
@@ -174,26 +169,60 @@ def _inside(size: Size) -> npt.NDArray[np.uint8]:
     return mask
 
 
-def _blur(image: Any, source: Source, kernel_size: tuple[int, ...]) -> Any:
+def _blur(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import fn, types
 
-    return fn.gaussian_blur(image, sigma=source("sigma", types.FLOAT, 1), window_size=list(kernel_size))
+    return fn.gaussian_blur(image, sigma=source("sigma", types.FLOAT, 1), window_size=list(kind.kernel_size))
 
 
-_FEED: dict[str, Callable[[Any, Bool], Inputs]] = {
+def _mix(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+    from nvidia.dali import types
+
+    total = image * source("weight", types.FLOAT, 0)
+    for number, chain in enumerate(kind.chains):
+        own = _within(f"{number}.", source)
+        total += add_steps(chain, image, own, size, device) * own("weight", types.FLOAT, 0)
+    return rounded(total)
+
+
+def _feed_affine(step: Affine) -> Inputs:
+    return {"color": step.color} if step.mean is None else {"color": step.color, "mean": step.mean}
+
+
+def _feed_posterize(step: Posterize) -> Inputs:
+    return {"kept": (0xFF00 >> step.bits.astype(np.int64) & 0xFF).astype(np.uint8)}
+
+
+def _feed_mix(step: Mix) -> Inputs:
+    own, *chains = step.weights.T
+    return {"weight": own} | {f"{number}.weight": weight for number, weight in enumerate(chains)}
+
+
+def _feed_nothing(step: Step) -> Inputs:
+    return {}
+
+
+_FEED: dict[str, Callable[[Any], Inputs]] = {
     "Affine": _feed_affine,
     "Posterize": _feed_posterize,
-    "Solarize": _feed_solarize,
-    "Autocontrast": _feed_where,
-    "Equalize": _feed_where,
-    "Sharpen": _feed_sharpen,
-    "Blur": _feed_blur,
+    "Solarize": lambda step: {"threshold": step.threshold},
+    "Autocontrast": _feed_nothing,
+    "Equalize": _feed_nothing,
+    "Sharpen": lambda step: {"smoothing": 1 - step.factor},
+    "Blur": lambda step: {"sigma": step.sigma},
+    "Shift": lambda step: {"matrix": step.matrix.astype(np.float32)},
+    "Mix": _feed_mix,
 }
-_ADD: dict[str, Callable[[Any, Source], Any]] = {
+_ADD: dict[str, Callable[[Kind, Any, Source, Size, str], Any]] = {
+    "Affine": _affine,
     "Posterize": _posterize,
     "Solarize": _solarize,
     "Autocontrast": _autocontrast,
     "Equalize": _equalize,
+    "Sharpen": _sharpen,
+    "Blur": _blur,
+    "Shift": _shift,
+    "Mix": _mix,
 }
 STEPS = frozenset(_FEED)
 """Classes of steps that DALI's operators execute."""
