@@ -74,7 +74,7 @@ class Weighted:
         return WeightedShuffle(_draws(self.samples, most, most), seed, weights)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassBalanced:
     """Every class drawn equally often, to within one; of each class all samples equally often.
 
@@ -82,17 +82,22 @@ class ClassBalanced:
     stretch of an epoch as long as there are classes holds nearly all of them.
 
     Attributes:
-        column: Column of the index that says the class.
+        column: Column of the index that says the class, or (N,) numbers, one for each sample of the dataset.
         samples: Draws in an epoch; None for as many as there are samples.
     """
 
-    column: str = "label"
+    column: str | npt.ArrayLike = "label"
     samples: int | None = None
 
     def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
         """See :meth:`Sampler.order`."""
         _refuse_shuffle(self, shuffled)
-        return Balanced(_draws(self.samples, len(dataset), None), seed, dataset.column(self.column))
+        given = dataset.column(self.column) if isinstance(self.column, str) else np.asarray(self.column)
+        if given.shape != (len(dataset),) or not np.issubdtype(given.dtype, np.number):
+            raise ConfigError(
+                f"classes must be one number a sample, {len(dataset)}, not {given.dtype} {given.shape}"
+            )
+        return Balanced(_draws(self.samples, len(dataset), None), seed, given)
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,9 @@ import numpy as np
 
 from stoker.bucketing import Dict, Pack, Pad, Ragged
 from stoker.bucketing.batchify import Output
-from stoker.errors import ConfigError, DatasetError
-from stoker.pipeline.text_plan import Pieces, TextPlanner, TextRules
+from stoker.errors import ConfigError
+from stoker.pipeline.batch import NUMBERS
+from stoker.pipeline.text_plan import Pieces, TextPlanner
 from stoker.pipeline.texts import assemble
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from stoker.bucketing import Batchify
     from stoker.formats.dataset import Dataset
+    from stoker.pipeline.mixture import Mixture
+    from stoker.pipeline.text_rules import TextRules
     from stoker.pipeline.tokens import TokenReader
 
 __all__ = ["column_names", "default_batchify", "probe"]
@@ -68,7 +71,7 @@ def probe(
 
 
 def column_names(
-    columns: Sequence[str] | None, made: Mapping[str, Any], dataset: Dataset, rules: TextRules
+    columns: Sequence[str] | None, made: Mapping[str, Any], dataset: Dataset | Mixture, rules: TextRules
 ) -> tuple[str, ...]:
     """What a batch holds: the names asked for, or all that is made.
 
@@ -80,7 +83,7 @@ def column_names(
         names = (*names, "mask")
     known = {*made, "mask"}
     if rules.pack is None:
-        known |= {"row", "key", *(name for name in dataset.columns if _is_number(dataset, name))}
+        known |= {"row", "key", *(name for name, kind in dataset.types.items() if kind in NUMBERS)}
     for name in names:
         if name not in known:
             raise ConfigError(
@@ -91,11 +94,3 @@ def column_names(
     if not names:
         raise ConfigError("columns must name at least one column")
     return names
-
-
-def _is_number(dataset: Dataset, name: str) -> bool:
-    try:
-        dataset.column(name)
-    except DatasetError:
-        return False
-    return True

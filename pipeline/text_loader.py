@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping
 from operator import index
 from typing import TYPE_CHECKING, Any, cast
@@ -16,10 +13,12 @@ from stoker.pipeline import adapters, devices
 from stoker.pipeline.batch import ColumnSpec, batch_type
 from stoker.pipeline.loader import Loader
 from stoker.pipeline.ranks import find_ranks
+from stoker.pipeline.sampling import Repeated, make_draws, open_source
 from stoker.pipeline.staging import make_staging, resolve
 from stoker.pipeline.state import State
 from stoker.pipeline.text_columns import column_names, default_batchify, probe
-from stoker.pipeline.text_plan import LastBatch, TextPlanner, TextRules, TextSchedule, TooLong
+from stoker.pipeline.text_plan import History, TextPlanner, TextSchedule
+from stoker.pipeline.text_rules import LastBatch, TextRules, TooLong
 from stoker.pipeline.texts import TextRecipe, TextStage
 from stoker.pipeline.tokens import TokenReader
 
@@ -30,11 +29,12 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import Batchify, BatchPlan, BucketBoundaries
+    from stoker.bucketing.base import Balance
     from stoker.formats.dataset import Dataset
+    from stoker.pipeline.mixture import Mixture
+    from stoker.pipeline.sampling import Sampler
 
 __all__ = ["TextLoader"]
-
-_History = tuple[tuple[int, int], ...]
 
 
 class TextLoader(Loader):
@@ -45,8 +45,8 @@ class TextLoader(Loader):
     epoch and step alone.
 
     Args:
-        dataset: A dataset of text (see :func:`stoker.convert_text`), or the path of one; with ``cache``, its
-            URL.
+        dataset: A dataset of text (see :func:`stoker.convert_text`), the path of one, or several mixed by
+            :func:`stoker.mix`; with ``cache``, the URL of one.
         batch_size: Samples a batch on this rank; packed rows with ``pack``.
         max_tokens: Tokens a batch on this rank, padding included, instead of ``batch_size``.
         buckets: Number of padded lengths, whose boundaries are then the best there are; or the
@@ -57,7 +57,12 @@ class TextLoader(Loader):
         max_length: Longer sequences are, as ``too_long`` says, refused or truncated.
         too_long: What becomes of a sequence longer than ``max_length``, ``pack`` or the last boundary:
             "error", "truncate", or, for packed rows, "split".
-        shuffle: Whether batches are drawn anew each epoch, or come in the order of the dataset.
+        shuffle: Whether batches are drawn anew each epoch, or come in the order of the dataset. What a
+            ``sampler`` draws comes in new batches in any case.
+        sampler: What an epoch draws, if not every sample once: :class:`~stoker.Weighted`,
+            :class:`~stoker.ClassBalanced`, or a sampler of your own.
+        samples_per_epoch: Make a pass this many samples, over all ranks, of an infinite stream of draws,
+            which goes on from pass to pass; by default a pass is all draws once.
         seed: Decides what is drawn, 0 to 2**64 - 1.
         rank: This rank; by default found from torch.distributed, JAX, or the launcher's environment.
         world_size: Number of ranks, likewise.
@@ -65,14 +70,17 @@ class TextLoader(Loader):
             "pad" repeats some and adds a column ``mask``, (N,) bool, False where a sample is repeated,
             "partial" makes smaller batches; so that all ranks have one shape, it may repeat up to
             ``world_size - 1`` samples, which the column ``mask`` shows where it is asked for.
+        balance: Deal the samples of a step so that all ranks have about as many "tokens", or squares of
+            lengths ("attention"), for models that do not compute padding. None deals them as they come.
         output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
             and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
         device: Where batches are wanted, "cpu" or "cuda:N".
         fields: Which fields of a sample to take; by default all. Packing takes one.
         columns: What a batch holds: arrays that ``batchify`` makes; "row" (position in the index), "key"
-            (name in the source), any column of numbers of the index, all for unpacked samples only;
-            and "mask". By default "input_ids" and "attention_mask", of packed rows "input_ids",
-            "segment_ids" and "position_ids"; with several fields each with the prefix ``<field>_``.
+            (name in the source), any column of numbers of the index, of a mixture "dataset", all for
+            unpacked samples only; and "mask". By default "input_ids" and "attention_mask", of packed rows
+            "input_ids", "segment_ids" and "position_ids"; with several fields each with the prefix
+            ``<field>_``.
         dtype: Of token ids: "int32" or "int64"; by default int64 for torch, as its losses want, and
             int32 for others.
         prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
@@ -92,7 +100,7 @@ class TextLoader(Loader):
 
     def __init__(
         self,
-        dataset: Dataset | str | os.PathLike[str],
+        dataset: Dataset | Mixture | str | os.PathLike[str],
         *,
         batch_size: int | None = None,
         max_tokens: int | None = None,
@@ -102,10 +110,13 @@ class TextLoader(Loader):
         max_length: int | None = None,
         too_long: TooLong = "error",
         shuffle: bool = False,
+        sampler: Sampler | None = None,
+        samples_per_epoch: int | None = None,
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
         last_batch: LastBatch = "partial",
+        balance: Balance | None = None,
         output: str = "numpy",
         device: str | None = None,
         fields: Sequence[str] | None = None,
@@ -118,7 +129,7 @@ class TextLoader(Loader):
         cache_size: str | int | None = None,
     ) -> None:
         self._ranks = find_ranks(rank, world_size)
-        opened = _open(resolve(dataset, cache, cache_size))
+        opened = open_source(resolve(dataset, cache, cache_size), "text")
         rules = TextRules(
             batch_size=batch_size,
             max_tokens=max_tokens,
@@ -127,23 +138,25 @@ class TextLoader(Loader):
             pack=pack,
             max_length=max_length,
             too_long=too_long,
-            shuffle=shuffle,
+            shuffle=shuffle if sampler is None else True,
+            samples_per_epoch=samples_per_epoch,
             seed=index(seed),  # NumPy's integers too: a checkpoint knows one kind
             last_batch=last_batch,
+            balance=balance,
         )
+        _refuse_copies(sampler)
+        order = make_draws(opened, shuffle, sampler, samples_per_epoch, rules.seed)
         framework = adapters.framework(output)
         reader = TokenReader(opened, fields, _dtype(dtype, framework), verify=verify)
-        planner = TextPlanner(rules, reader.lengths, self._ranks.world_size)
+        planner = TextPlanner(rules, reader.lengths, order, self._ranks.world_size)
         made_by = batchify or default_batchify(planner, reader, columns)
         spec = probe(made_by, planner, reader)
         names = column_names(columns, spec, opened, rules)
         self._spec = spec
         self._recipe = TextRecipe(opened, reader, planner, made_by, names, batch_type(names))
-        self._history: tuple[int, _History] = (0, ())
-        self._plans: OrderedDict[tuple[int, _History], BatchPlan] = OrderedDict()
-        self._planning = threading.Lock()  # the prefetcher plans the next epoch
-        self._steps = len(self._plan(0))
-        super().__init__(_identity(self._recipe), planner.num_drawn, prefetch, output)
+        self._history: tuple[int, History] = (0, ())
+        self._steps = len(planner.plan(0))
+        super().__init__(self._recipe.identity, planner.most_steps, prefetch, output)
         self._staging = make_staging(opened)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
         self._adapter = adapters.load(framework, device and devices.place(device, self._ranks.local_rank))
@@ -156,11 +169,25 @@ class TextLoader(Loader):
         )
 
     def __len__(self) -> int:
-        """Batches of a whole epoch on this rank."""
-        return self._steps
+        """Batches of a whole epoch on this rank.
+
+        Where epochs draw other samples they may have a few more or fewer; then it is of the epoch that is
+        running, or comes next.
+        """
+        planner = self._recipe.planner
+        return self._steps if planner.has_equal_epochs else len(planner.plan(self._state().epoch))
 
     @property
-    def dataset(self) -> Dataset:
+    def has_equal_epochs(self) -> bool:
+        """Whether every epoch has as many batches as any other.
+
+        So it is but where a sampler, a mixture or a stream draws other samples each epoch; there it is with
+        ``batch_size``, without ``pack``, and with a ``last_batch`` of "drop" or "pad".
+        """
+        return self._recipe.planner.has_equal_epochs
+
+    @property
+    def dataset(self) -> Dataset | Mixture:
         """What is drawn from."""
         return self._recipe.dataset
 
@@ -179,11 +206,11 @@ class TextLoader(Loader):
 
         Before the first batch, for compilers that want to see them all. With buckets or packing they are
         those of every epoch, and of what is left of an epoch that is resumed; without, of the next epoch.
+        Where epochs draw other samples, "partial" leaves smaller batches that only the next epoch has; "drop"
+        and "pad" leave none.
         """
         shapes = set(self._plan(self._next.epoch).shapes())
-        if self.boundaries is not None:
-            shapes |= set(self._recipe.planner.sampler.plan(0).shapes())
-        return sorted(shapes)
+        return sorted(shapes.union(self._recipe.planner.lasting_shapes()))
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Form of the columns of a batch, without the batch axis; None where lengths differ."""
@@ -229,30 +256,23 @@ class TextLoader(Loader):
         self._history = (self._next.epoch, history)
 
     def _of_index(self, name: str) -> tuple[str, tuple[int, ...]]:
-        return self.dataset.column(name).dtype.name, ()
+        return self.dataset.values(name, ()).dtype.name, ()
 
-    def _history_of(self, epoch: int) -> _History:
+    def _history_of(self, epoch: int) -> History:
         return self._history[1] if self._history[0] == epoch else ()
 
     def _plan(self, epoch: int) -> BatchPlan:
-        """Batches of an epoch; the last ones asked for are kept: of the running epoch and the next."""
-        key = (epoch, self._history_of(epoch))
-        with self._planning:
-            if key not in self._plans:
-                self._plans[key] = self._recipe.planner.sampler.plan(*key)
-                if len(self._plans) > 2:
-                    self._plans.popitem(last=False)
-            return self._plans[key]
+        """What is left of an epoch."""
+        return self._recipe.planner.plan(epoch, self._history_of(epoch))
 
     def _schedule(self, epoch: int, start: int) -> TextSchedule:
         return TextSchedule(self._plan(epoch), self._ranks.rank, start)
 
     def _stage(self, schedule: TextSchedule, epoch: int) -> TextStage:
-        packing = self._recipe.planner.packing(epoch)
         return TextStage(
             self._recipe,
             schedule,
-            packing,
+            self._recipe.planner.epoch(epoch),
             adapter=self._adapter,
             clock=self._clock,
             staging=self._staging,
@@ -264,17 +284,12 @@ class TextLoader(Loader):
         self._recipe.reader.close()
 
 
-def _open(dataset: Dataset | str | os.PathLike[str]) -> Dataset:
-    from stoker.formats import dataset as datasets
-
-    opened = dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
-    if opened.manifest.kind != "text":
+def _refuse_copies(sampler: Sampler | None) -> None:
+    if isinstance(sampler, Repeated):
         raise ConfigError(
-            f"TextLoader reads text, and this dataset holds {opened.manifest.kind}s", path=opened.path
+            "Repeated keeps the draws of a sample in one batch, and batches of text are drawn by length",
+            hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
         )
-    if not len(opened):
-        raise ConfigError("the dataset has no samples", path=opened.path)
-    return opened
 
 
 def _dtype(dtype: str | None, output: str) -> str:
@@ -283,23 +298,10 @@ def _dtype(dtype: str | None, output: str) -> str:
     return dtype or ("int64" if output == "torch" else "int32")
 
 
-def _identity(recipe: TextRecipe) -> dict[str, Any]:
-    """What decides the batches, as JSON leaves it."""
-    rules = recipe.planner.rules
-    edges = recipe.planner.boundaries
-    identity = {
-        "dataset": recipe.dataset.fingerprint,
-        "fields": recipe.reader.fields,
-        "boundaries": None if edges is None else edges.tolist(),
-        **{name: value for name, value in vars(rules).items() if name != "buckets"},
-    }
-    return cast("dict[str, Any]", json.loads(json.dumps(identity)))
-
-
-def _checked_history(parts: Sequence[Any]) -> _History:
+def _checked_history(parts: Sequence[Any]) -> History:
     """(world size, steps done) of each part of an epoch."""
     history = tuple(tuple(part) for part in parts)
     for part in history:
         if len(part) != 2 or any(type(number) is not int or number < 0 for number in part) or part[0] < 1:
             raise CheckpointError(f"a part of an epoch is (ranks, steps), found {part!r}")
-    return cast("_History", history)
+    return cast("History", history)

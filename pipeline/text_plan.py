@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,25 +12,31 @@ from stoker.bucketing import (
     FixedBucketSampler,
     SortedBucketSampler,
     TokenBudgetSampler,
-    assign_buckets,
     bucket_boundaries,
     pack,
 )
+from stoker.bucketing.lengths import cost_function
 from stoker.bucketing.sampler import as_edges
 from stoker.errors import ConfigError
+from stoker.pipeline.order import Stream
+from stoker.pipeline.recent import Recent
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.bucketing import Batch, BatchPlan, BucketBoundaries, PackingPlan
-    from stoker.bucketing.base import Sampler
+    from stoker.bucketing import Batch, BatchPlan, PackingPlan
+    from stoker.bucketing.base import Balance, Sampler
+    from stoker.pipeline.order import Order
+    from stoker.pipeline.text_rules import TextRules
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["Pieces", "TextPlanner", "TextRules", "TextSchedule"]
+__all__ = ["History", "Pieces", "TextEpoch", "TextPlanner", "TextSchedule"]
 
-LastBatch = Literal["drop", "pad", "partial"]
-TooLong = Literal["error", "truncate", "split"]
+History = tuple[tuple[int, int], ...]
+"""(world size, steps done) of each part of an epoch that went on with another number of ranks."""
+
+_CHUNK = 1 << 16  # draws that are worked out at once: their numbers stay in the cache
 
 
 class Pieces(NamedTuple):
@@ -76,51 +82,34 @@ class TextSchedule:
         return self.plan.batch(at, self.rank), self.plan.mask(at, self.rank)
 
 
-@dataclass(frozen=True)
-class TextRules:
-    """How sequences are put together; see :class:`stoker.pipeline.text_loader.TextLoader`.
+@dataclass(frozen=True, eq=False)
+class TextEpoch:
+    """What an epoch draws, and what makes batches of it.
 
     Attributes:
-        batch_size: Samples, or packed rows, of a batch on one rank; None with ``max_tokens``.
-        max_tokens: Tokens of a batch, padding included; None with ``batch_size``.
-        buckets: Number of buckets, or their boundaries; None pads each batch to its longest.
-        pad_multiple: Padded lengths are multiples.
-        pack: Tokens of a packed row; None does not pack.
-        max_length: Tokens of a sequence at most; None for any number.
-        too_long: What becomes of a longer sequence.
-        shuffle: Whether batches are drawn anew each epoch, or come in the order of the dataset.
-        seed: Decides what is drawn.
-        last_batch: What becomes of the samples that fill no batch.
+        sampler: Puts draws, or packed rows of them, into batches.
+        drawn: (n,) int64, the sample of each draw; None where draw i is sample i.
+        packing: Which draws share a packed row; None where none do.
     """
 
-    batch_size: int | None
-    max_tokens: int | None
-    buckets: int | BucketBoundaries | Int64 | None
-    pad_multiple: int
-    pack: int | None
-    max_length: int | None
-    too_long: TooLong
-    shuffle: bool
-    seed: int
-    last_batch: LastBatch
+    sampler: Sampler
+    drawn: Int64 | None
+    packing: PackingPlan | None
 
-    def __post_init__(self) -> None:
-        if (self.batch_size is None) == (self.max_tokens is None):
-            raise ConfigError("give either batch_size or max_tokens, which decides the size of a batch")
-        for name in ("batch_size", "max_tokens", "pad_multiple", "pack", "max_length"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, found {value}")
-        if not isinstance(self.shuffle, bool):
-            raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
-        if self.too_long not in get_args(TooLong):
-            raise ConfigError(f"too_long must be one of {get_args(TooLong)}, found {self.too_long!r}")
-        if self.pack is None and self.too_long == "split":
-            raise ConfigError("too_long='split' needs pack, whose rows the pieces are for")
-        if self.pack is not None and self.max_length is not None:
-            raise ConfigError("pack is itself the longest that a sequence may be; leave out max_length")
-        if self.pack is None and self.buckets is None and self.max_tokens is not None:
-            raise ConfigError("max_tokens needs buckets: a batch that is padded to its longest has no budget")
+    def pieces(self, rows: Int64) -> Pieces:
+        """The sequences of one batch: of draws, or packed rows where there is a packing, (n,) int64."""
+        packing = self.packing
+        if packing is None:
+            lengths = self.sampler.lengths[rows].reshape(len(rows), -1)
+            return Pieces(self._samples(rows), np.zeros_like(rows), lengths, None)
+        counts = packing.offsets[rows + 1] - packing.offsets[rows]
+        groups = np.concatenate(([0], np.cumsum(counts)))
+        which = np.repeat(packing.offsets[rows] - groups[:-1], counts) + np.arange(groups[-1])
+        samples = self._samples(packing.rows[which])
+        return Pieces(samples, packing.begins[which], packing.lengths[which, None], groups)
+
+    def _samples(self, draws: Int64) -> Int64:
+        return draws if self.drawn is None else self.drawn[draws]
 
 
 class TextPlanner:
@@ -129,18 +118,36 @@ class TextPlanner:
     Args:
         rules: How.
         lengths: (N, D) integers, tokens of each sample in each of D fields.
+        order: What an epoch draws. In which order it does matters only without ``rules.shuffle``.
         world_size: Number of ranks.
 
     Raises:
         ConfigError: The rules do not fit the lengths.
+
+    Attributes:
+        takes_all: Whether an epoch draws every sample once, so that only its batches differ from another's.
     """
 
-    def __init__(self, rules: TextRules, lengths: npt.NDArray[Any], world_size: int) -> None:
+    def __init__(self, rules: TextRules, lengths: npt.NDArray[Any], order: Order, world_size: int) -> None:
         if rules.pack is not None and lengths.shape[1] > 1:
             raise ConfigError("packing takes one field", hint="Choose one: fields=('answer',)")
         self.rules = rules
-        self._lengths = lengths
+        self.order = order
+        self.takes_all = _takes_all(order, len(lengths))
+        self._lengths = _limited(lengths, rules)
         self._world_size = world_size
+        self._drawn: Recent[int, Int64] = Recent()
+        self._epochs: Recent[int, TextEpoch] = Recent()
+        self._plans: Recent[tuple[int, History], BatchPlan] = Recent()
+
+    def plan(self, epoch: int, history: History = ()) -> BatchPlan:
+        """The batches of an epoch, or of what is left of it behind its ``history``."""
+        return self._plans.get((epoch, history), lambda _: self.epoch(epoch).sampler.plan(epoch, history))
+
+    def epoch(self, epoch: int) -> TextEpoch:
+        """What an epoch draws, and what makes batches of it."""
+        same = self.takes_all and (self.rules.pack is None or not self.rules.shuffle)
+        return self._epochs.get(0 if same else epoch, self._make_epoch)
 
     @cached_property
     def boundaries(self) -> Int64 | None:
@@ -152,15 +159,76 @@ class TextPlanner:
             return None
         if isinstance(rules.buckets, int):
             method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
-            made = bucket_boundaries(
-                _flat(self._limited), rules.buckets, method, multiple_of=rules.pad_multiple
+            lengths = _flat(self._usual_lengths())
+            return _table(
+                bucket_boundaries(lengths, rules.buckets, method, multiple_of=rules.pad_multiple).boundaries
             )
-            return _table(made.boundaries)
         return _table(as_edges(rules.buckets))
 
     @cached_property
-    def sampler(self) -> Sampler:
-        """What draws batches, of samples or of packed rows."""
+    def max_sequences(self) -> int:
+        """The most pieces that a packed row has, in every epoch."""
+        packing = self.epoch(0).packing
+        assert packing is not None, "asked for only where rows are packed"
+        return int(np.diff(packing.offsets).max())
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        """Whether every epoch has as many batches as any other."""
+        rules = self.rules
+        by_size = rules.pack is None and rules.max_tokens is None
+        return self.takes_all or (by_size and (rules.buckets is None or rules.last_batch != "partial"))
+
+    @property
+    def most_steps(self) -> int:
+        """A bound of the steps of an epoch: a step takes one draw or one piece at least."""
+        pieces = 1
+        if self.rules.too_long == "split":
+            pieces = -(-int(self._lengths.max()) // (self.rules.pack or 1))
+        return self.order.n * pieces
+
+    def lasting_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes that batches of any epoch may have, but for smaller ones of what is left over."""
+        if self.boundaries is None:
+            return []
+        if self.takes_all:
+            return self.plan(0).shapes()
+        sampler = self.epoch(0).sampler
+        assert isinstance(sampler, (FixedBucketSampler, TokenBudgetSampler)), "these have buckets"
+        sizes = sampler.batch_sizes.tolist()
+        return [(size, *edge) for size, edge in zip(sizes, self.boundaries.tolist(), strict=True)]
+
+    def _make_epoch(self, epoch: int) -> TextEpoch:
+        drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)
+        lengths = self._lengths if drawn is None else self._lengths[drawn]
+        if self.rules.pack is None:
+            return TextEpoch(self._sampler(lengths, self.rules.balance), drawn, None)
+        packing = self._pack(lengths[:, 0], epoch)
+        full = np.full((len(packing), 1), packing.capacity, np.int64)
+        return TextEpoch(self._sampler(full, self._costs(packing)), drawn, packing)
+
+    def _draw(self, epoch: int) -> Int64:
+        return _rows(self.order, epoch)
+
+    def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
+        rules = self.rules
+        assert rules.pack is not None, "asked for only where rows are packed"
+        # Other samples could be packed more to a row than arrays of one shape have room for.
+        most = None if self.takes_all or epoch == 0 else self.max_sequences
+        seed = rules.seed if rules.shuffle else None
+        return pack(lengths, rules.pack, max_sequences=most, too_long=rules.too_long, seed=seed, epoch=epoch)
+
+    def _costs(self, packing: PackingPlan) -> Int64 | None:
+        """(rows,) int64, what each packed row costs; None where nothing is balanced."""
+        if self.rules.balance is None:
+            return None
+        costs: Int64 = np.add.reduceat(
+            cost_function(self.rules.balance)(packing.lengths), packing.offsets[:-1]
+        )
+        return costs
+
+    def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> Sampler:
+        """What draws batches, of samples or of packed rows, of (M, D) lengths."""
         rules = self.rules
         shared: dict[str, Any] = {
             "seed": rules.seed,
@@ -168,90 +236,61 @@ class TextPlanner:
             "membership": "fresh" if rules.shuffle else "ordered",
             "shuffle": rules.shuffle,
             "last_batch": rules.last_batch,
+            "balance": balance,
         }
         if self.boundaries is None:
             assert rules.batch_size is not None, "a budget has buckets"
             shared["multiple_of"] = rules.pad_multiple
-            return SortedBucketSampler(_flat(self._drawn), rules.batch_size, window=1, **shared)
-        lengths, edges = _flat(self._drawn), _flat(self.boundaries)
+            return SortedBucketSampler(_flat(lengths), rules.batch_size, window=1, **shared)
+        edges = _flat(self.boundaries)
         if rules.max_tokens is not None:
-            return TokenBudgetSampler(lengths, rules.max_tokens, edges, **shared)
+            return TokenBudgetSampler(_flat(lengths), rules.max_tokens, edges, **shared)
         assert rules.batch_size is not None, "one of the two is given"
-        return FixedBucketSampler(lengths, edges, rules.batch_size, **shared)
+        return FixedBucketSampler(_flat(lengths), edges, rules.batch_size, **shared)
 
-    @property
-    def num_drawn(self) -> int:
-        """What there is to draw batches from: samples, or packed rows."""
-        return len(self._drawn)
-
-    @cached_property
-    def max_sequences(self) -> int:
-        """Pieces of the packed row that has most; the same in every epoch."""
-        return int(np.diff(self._first_packing.offsets).max())
-
-    def packing(self, epoch: int) -> PackingPlan | None:
-        """Which pieces share a packed row; equal ones change places from epoch to epoch."""
-        if self.rules.pack is None:
-            return None
-        if epoch == 0 or not self.rules.shuffle:
-            return self._first_packing
-        return self._pack(epoch)
-
-    def pieces(self, rows: Int64, packing: PackingPlan | None) -> Pieces:
-        """The sequences of one batch.
-
-        Args:
-            rows: (n,) int64, samples; packed rows where there is a packing.
-            packing: Of the epoch.
-        """
-        if packing is None:
-            return Pieces(rows, np.zeros_like(rows), self._limit(self._lengths[rows]), None)
-        counts = np.diff(packing.offsets)[rows]
-        groups = np.concatenate(([0], np.cumsum(counts)))
-        which = np.repeat(packing.offsets[rows] - groups[:-1], counts) + np.arange(groups[-1])
-        return Pieces(packing.rows[which], packing.begins[which], packing.lengths[which, None], groups)
-
-    @cached_property
-    def _first_packing(self) -> PackingPlan:
-        return self._pack(0)
-
-    def _pack(self, epoch: int) -> PackingPlan:
-        rules = self.rules
-        assert rules.pack is not None, "asked for only where rows are packed"
-        seed = rules.seed if rules.shuffle else None
-        return pack(self._lengths[:, 0], rules.pack, too_long=rules.too_long, seed=seed, epoch=epoch)
-
-    @cached_property
-    def _drawn(self) -> npt.NDArray[Any]:
-        """(M, D), what the sampler draws from; packed rows all count as full."""
-        if self.rules.pack is not None:
-            return np.full((len(self._first_packing), 1), self.rules.pack, np.int64)
-        return self._limited
-
-    @cached_property
-    def _limited(self) -> npt.NDArray[Any]:
-        """(N, D), lengths after truncation."""
-        limit = self._longest
-        if limit is None:
+    def _usual_lengths(self) -> Int64:
+        """(M, D) int64, lengths as epochs draw them, and the longest of all samples, which any may draw."""
+        order = self.order.order if isinstance(self.order, Stream) else self.order
+        if _takes_all(order, len(self._lengths)):
             return self._lengths
-        if self.rules.too_long == "error":
-            assign_buckets(_flat(self._lengths), _flat(limit[None]))  # refuses what is longer, and names it
-            return self._lengths
-        return self._limit(self._lengths)
+        drawn = self._drawn.get(0, self._draw) if order is self.order else _rows(order, 0)
+        return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
 
-    def _limit(self, lengths: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return lengths if self._longest is None else np.minimum(lengths, self._longest)
 
-    @cached_property
-    def _longest(self) -> Int64 | None:
-        """(D,) int64, the most tokens a sequence may have."""
-        rules = self.rules
-        if rules.max_length is not None:
-            return np.full(self._lengths.shape[1], rules.max_length)
-        if rules.buckets is None or isinstance(rules.buckets, int):
-            return None
-        longest: Int64 = _table(as_edges(rules.buckets))[-1]
-        return longest
+def _takes_all(order: Order, samples: int) -> bool:
+    return order.distinct and order.n == samples
+
+
+def _rows(order: Order, epoch: int) -> Int64:
+    """(n,) int64, all that an epoch draws."""
+    rows = np.empty(order.n, np.int64)
+    for start in range(0, order.n, _CHUNK):
+        chunk = rows[start : start + _CHUNK]
+        chunk[:] = order.rows(epoch, np.arange(start, start + len(chunk)))
+    return rows
+
+
+def _limited(lengths: npt.NDArray[Any], rules: TextRules) -> npt.NDArray[Any]:
+    """(N, D), lengths after truncation; rows that are packed are truncated or split there.
+
+    Raises:
+        ConfigError: A sequence is longer than may be.
+    """
+    if rules.pack is not None:
+        longest = np.array([rules.pack])
+    elif rules.max_length is not None:
+        longest = np.full(lengths.shape[1], rules.max_length)
+    elif rules.buckets is None or isinstance(rules.buckets, int):
+        return lengths
+    else:
+        longest = _table(as_edges(rules.buckets))[-1]
+    if rules.too_long == "error" and (lengths > longest).any():
+        row = int((lengths > longest).any(axis=1).argmax())
+        raise ConfigError(
+            f"row {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
+            hint='Take the beginning, too_long="truncate", or leave them out with dataset.select().',
+        )
+    return np.minimum(lengths, longest) if rules.too_long == "truncate" else lengths
 
 
 def _table(edges: Int64) -> Int64:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from dataclasses import dataclass
+from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from stoker.bucketing import Flatten, Packed
 from stoker.errors import ConfigError
@@ -17,12 +19,13 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from stoker.bucketing import Batch, Batchify, PackingPlan, Ragged
+    from stoker.bucketing import Batch, Batchify, Ragged
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.adapters import Adapter
+    from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.staging import Staging
     from stoker.pipeline.stats import Clock
-    from stoker.pipeline.text_plan import Pieces, TextPlanner, TextSchedule
+    from stoker.pipeline.text_plan import Pieces, TextEpoch, TextPlanner, TextSchedule
     from stoker.pipeline.tokens import TokenReader
 
 __all__ = ["TextRecipe", "TextStage", "assemble"]
@@ -32,12 +35,31 @@ __all__ = ["TextRecipe", "TextStage", "assemble"]
 class TextRecipe:
     """What a loader makes of sequences, the same in every epoch."""
 
-    dataset: Dataset
+    dataset: Dataset | Mixture
     reader: TokenReader
     planner: TextPlanner
     batchify: Batchify
     columns: tuple[str, ...]
     batch: Callable[..., Any]
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, the row in the index of every sample."""
+        return self.dataset.rows
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the batches, as JSON leaves it."""
+        planner = self.planner
+        edges = planner.boundaries
+        identity = {
+            "dataset": self.dataset.fingerprint,
+            "fields": self.reader.fields,
+            "order": None if planner.takes_all else repr(planner.order),
+            "boundaries": None if edges is None else edges.tolist(),
+            **{name: value for name, value in vars(planner.rules).items() if name != "buckets"},
+        }
+        return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
 
 def assemble(
@@ -93,7 +115,7 @@ class TextStage:
         self,
         recipe: TextRecipe,
         schedule: TextSchedule,
-        packing: PackingPlan | None,
+        epoch: TextEpoch,
         *,
         adapter: Adapter,
         clock: Clock,
@@ -101,12 +123,12 @@ class TextStage:
     ) -> None:
         self._recipe = recipe
         self._schedule = schedule
-        self._packing = packing
+        self._epoch = epoch
         self._adapter = adapter
         self._clock = clock
         self._next = 0
         self._under_way: deque[_Planned] = deque()
-        self._staged = staging.begin(lambda: _rows(recipe, schedule, packing)) if staging else None
+        self._staged = staging.begin(lambda: _rows(recipe, schedule, epoch)) if staging else None
 
     def start(self) -> bool:
         """Decide the next batch and have its bytes read ahead."""
@@ -114,7 +136,7 @@ class TextStage:
             return False
         began = perf_counter()
         batch, mask = self._schedule.batch(self._next)
-        pieces = self._recipe.planner.pieces(batch.rows, self._packing)
+        pieces = self._epoch.pieces(batch.rows)
         fetching = 0.0
         if self._staged:
             asked = perf_counter()
@@ -149,18 +171,16 @@ class TextStage:
         elif name == "mask":
             value = planned.mask
         elif name == "row":
-            value = self._recipe.reader.rows[planned.batch.rows]
+            value = self._recipe.rows[planned.pieces.positions]
         elif name == "key":
-            value = self._recipe.dataset.keys(planned.batch.rows)
+            value = self._recipe.dataset.keys(planned.pieces.positions)
         else:
-            value = self._recipe.dataset.column(name)[planned.batch.rows]
+            value = self._recipe.dataset.values(name, planned.pieces.positions)
         # A length such as max_seqlen is an argument of a kernel, not an array.
         return value if isinstance(value, int) else self._adapter.column(value)
 
 
-def _rows(
-    recipe: TextRecipe, schedule: TextSchedule, packing: PackingPlan | None
-) -> Iterator[npt.NDArray[np.int64]]:
+def _rows(recipe: TextRecipe, schedule: TextSchedule, epoch: TextEpoch) -> Iterator[npt.NDArray[np.int64]]:
     """What each batch reads, as rows of the index."""
     for step in range(len(schedule)):
-        yield recipe.reader.rows[recipe.planner.pieces(schedule.batch(step)[0].rows, packing).positions]
+        yield recipe.rows[epoch.pieces(schedule.batch(step)[0].rows).positions]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.formats.dataset import Dataset
+    from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.text_plan import Pieces
 
 __all__ = ["TokenReader"]
@@ -40,7 +40,7 @@ class TokenReader:
     """Reads sequences of a dataset of text.
 
     Args:
-        dataset: What ``stoker.convert_text`` made, or a part of it.
+        dataset: What ``stoker.convert_text`` made, a part of it, or several mixed.
         fields: Which of its fields to read; None for all.
         dtype: Of the token ids that are handed out.
         verify: Compare every payload with its checksum.
@@ -50,10 +50,12 @@ class TokenReader:
         StaleIndexError: The dataset does not say what its payloads are.
     """
 
-    def __init__(self, dataset: Dataset, fields: Sequence[str] | None, dtype: str, *, verify: bool) -> None:
+    def __init__(
+        self, dataset: Dataset | Mixture, fields: Sequence[str] | None, dtype: str, *, verify: bool
+    ) -> None:
         options = dataset.manifest.options
         stored = str(options.get("fields", "")).split(",")
-        if any(length_column(field) not in dataset.columns for field in stored):
+        if any(length_column(field) not in dataset.types for field in stored):
             raise StaleIndexError("the index lacks the lengths of the text's fields", path=dataset.path)
         if options.get("dtype") not in ("uint16", "int32"):
             raise StaleIndexError(
@@ -68,25 +70,20 @@ class TokenReader:
         self._verify = verify
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
         self._chosen = [stored.index(field) for field in self.fields]
-        self._lengths = [dataset.column(length_column(field)) for field in stored]
-        self._shard, self._offset, self._length, self._crc = (
-            dataset.column(name) for name in ("shard", "offset", "length", "crc")
-        )
+        self._columns = [length_column(field) for field in stored]
         self._shards = Shards([str(file) for file in dataset.data_files], dataset.data_sizes)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
         """(N, D) int64, tokens of every sample of the dataset in each field that is read."""
-        return np.stack([self._lengths[field] for field in self._chosen], axis=1).astype(np.int64)
-
-    @cached_property
-    def rows(self) -> npt.NDArray[np.int64]:
-        """(N,) int64, the row in the index of every sample."""
-        return self._dataset.rows
+        columns = [self._dataset.column(self._columns[field]) for field in self._chosen]
+        return np.stack(columns, axis=1, dtype=np.int64)
 
     def will_need(self, positions: npt.NDArray[np.int64]) -> None:
         """Ask the kernel to read these samples ahead."""
-        self._shards.will_need(self._shard[positions], self._offset[positions], self._length[positions])
+        self._shards.will_need(
+            *(self._dataset.values(name, positions) for name in ("shard", "offset", "length"))
+        )
 
     def read(self, pieces: Pieces) -> list[Ragged]:
         """The sequences of a batch, for each field that is read.
@@ -94,10 +91,13 @@ class TokenReader:
         Raises:
             CorruptRecordError: A payload is not what was written; names shard, record and key.
         """
-        values = np.frombuffer(b"".join(self._payloads(pieces.positions)), self._stored).astype(self.dtype)
-        stored = np.stack([lengths[pieces.positions] for lengths in self._lengths], axis=1).astype(np.int64)
+        positions = pieces.positions
+        columns = [self._dataset.values(name, positions) for name in self._columns]
+        stored = np.stack(columns, axis=1, dtype=np.int64)
+        payloads = self._payloads(positions, stored.sum(axis=1))
+        values = np.frombuffer(b"".join(payloads), self._stored).astype(self.dtype)
         bounds = np.concatenate(([0], np.cumsum(stored)))
-        if len(self._chosen) == 1 == len(self._lengths) and np.array_equal(stored, pieces.lengths):
+        if len(self._chosen) == 1 == len(self._columns) and np.array_equal(stored, pieces.lengths):
             return [Ragged(values, bounds)]
         starts = bounds[:-1].reshape(stored.shape)
         return [
@@ -109,16 +109,11 @@ class TokenReader:
         """Close the files."""
         self._shards.close()
 
-    def _payloads(self, positions: npt.NDArray[np.int64]) -> list[memoryview]:
-        places = zip(
-            positions.tolist(),
-            self._shard[positions].tolist(),
-            self._offset[positions].tolist(),
-            self._length[positions].tolist(),
-            self._crc[positions].tolist(),
-            sum(lengths[positions] for lengths in self._lengths).tolist(),  # type: ignore[union-attr]  # one or more arrays
-            strict=True,
+    def _payloads(self, positions: npt.NDArray[np.int64], tokens: npt.NDArray[np.int64]) -> list[memoryview]:
+        columns = (
+            self._dataset.values(name, positions).tolist() for name in ("shard", "offset", "length", "crc")
         )
+        places = zip(positions.tolist(), *columns, tokens.tolist(), strict=True)
         return [self._payload(_Place(*place)) for place in places]
 
     def _payload(self, place: _Place) -> memoryview:

@@ -73,7 +73,8 @@ def tf_dataset(loader: Loader) -> Any:
     The loader's ``output`` should be "tensorflow"; arrays of others are copied.
     """
     dataset = dataset_of(View(loader))
-    if loader.state_dict()["position"] or not loader.has_equal_epochs:
+    state = loader.state_dict()
+    if state["position"] or state.get("history") or not loader.has_equal_epochs:
         return dataset
     return dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
 

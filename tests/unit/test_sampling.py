@@ -74,6 +74,7 @@ def test_classes_of_a_selection(load: Callable[..., stoker.ImageLoader], thumbna
     unbalanced = dataset.select([*range(20), 40])
     drawn = Counter(rows(load(unbalanced, sampler=ClassBalanced(samples=42))))
     assert drawn == dict.fromkeys([*range(20), 40], 2)
+    assert rows(load(sampler=ClassBalanced())) == rows(load(sampler=ClassBalanced(np.arange(61))))
     drawn = Counter(rows(load(sampler=ClassBalanced("orientation"))))
     assert drawn == dict.fromkeys(range(61), 1), "one class"
 
@@ -208,6 +209,8 @@ class TestStream:
             "samples must be from 1 to 60, found 61",
         ),
         ({"sampler": ClassBalanced(samples=-1)}, "samples must be at least 1, found -1"),
+        ({"sampler": ClassBalanced(np.zeros(7))}, "classes must be one number a sample, 61, not float64"),
+        ({"sampler": ClassBalanced(["cat"] * 61)}, "classes must be one number a sample"),
         ({"sampler": Repeated(2, samples=123)}, "samples must be from 1 to 122, found 123"),
     ],
 )

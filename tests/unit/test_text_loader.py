@@ -374,7 +374,7 @@ def test_what_cannot_be_meant_is_refused(shards: Path, options: dict[str, Any], 
 
 
 def test_a_dataset_of_images_is_refused(make_dataset: Callable[..., Path]) -> None:
-    with pytest.raises(ConfigError, match="holds images"):
+    with pytest.raises(ConfigError, match="TextLoader reads text, and this dataset holds image"):
         stoker.TextLoader(make_dataset(), batch_size=2)
 
 
