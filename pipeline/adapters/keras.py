@@ -87,13 +87,18 @@ def become_data(loader: Loader) -> None:
     """Have ``loader`` be a :class:`KerasLoader` from now on.
 
     Raises:
-        ConfigError: It has more columns than Keras takes.
+        ConfigError: It has more columns than Keras takes, or epochs of different lengths.
     """
     names = [spec.name for spec in loader.element_spec()]
     if len(names) > 3:
         raise ConfigError(
             f"Keras takes inputs, targets and sample weights, found the columns {', '.join(names)}",
             hint="Make the loader with columns=('image', 'label').",
+        )
+    if not loader.has_equal_epochs:
+        raise ConfigError(
+            "Keras makes as many steps in each epoch as in the first, and this loader's epochs differ",
+            hint="They are equal with batch_size, without pack, and with last_batch='drop' or 'pad'.",
         )
     loader.__class__ = _keras_class(type(loader))
 

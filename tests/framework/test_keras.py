@@ -106,6 +106,12 @@ def test_more_columns_than_keras_takes_are_refused(thumbnails: Path) -> None:
         load(thumbnails, columns=columns)
 
 
+def test_epochs_that_differ_in_length_are_refused(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageLoader, "has_equal_epochs", False)
+    with pytest.raises(ConfigError, match="this loader's epochs differ"):
+        load(thumbnails)
+
+
 @needs_tensorflow_backend
 def test_what_keras_takes_is_the_same_loader(thumbnails: Path) -> None:
     with load(thumbnails) as loader, load(thumbnails, output="numpy") as plain:
