@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError
@@ -64,7 +65,7 @@ class RemoteDataset:
         """What belongs to the dataset beside index and shards, by name, as far as it is there."""
         names = list(_OPTIONAL)
         if self.manifest.container == "tfrecord":
-            names += [shard.name.removesuffix(".tfrecord") + ".idx" for shard in self.manifest.shards]
+            names += [_text_index(shard) for shard in self.manifest.shards]
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
             found = zip(names, pool.map(self.store.read_if_there, names), strict=True)
             return {name: content for name, content in found if content is not None}
@@ -97,24 +98,37 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
         raise DatasetError(error.message, path=store.at(MANIFEST_NAME), hint=error.hint) from error
     for shard in manifest.shards:
         _check(shard, store)
-    inner = "/data.mdb" if manifest.container == "lmdb" else ""
     return RemoteDataset(
         store=store,
         manifest=manifest,
         index=RemoteFile(INDEX_NAME, manifest.index.bytes, manifest.index.digest, None),
         shards=tuple(
-            RemoteFile(shard.name + inner, shard.bytes, shard.digest, shard.name) for shard in manifest.shards
+            RemoteFile(_place(shard, manifest), shard.bytes, shard.digest, shard.name)
+            for shard in manifest.shards
         ),
     )
 
 
+def _text_index(shard: Shard) -> str:
+    """Name of DALI's index: beside shards of others their whole names stand in it."""
+    return f"{shard.name.removesuffix('.tfrecord') if shard.path is None else shard.name}.idx"
+
+
+def _place(shard: Shard, manifest: Manifest) -> str:
+    """Path of a shard's data file in the dataset's folder."""
+    path = shard.path or shard.name
+    # LMDB's environments are folders; others name the file in one, or a file without one.
+    return f"{path}/data.mdb" if manifest.container == "lmdb" and not path.endswith(".mdb") else path
+
+
 def _check(shard: Shard, store: Store) -> None:
-    if shard.path is not None:
+    path = PurePosixPath(shard.path or shard.name)
+    if path.is_absolute() or ".." in path.parts:
         raise DatasetError(
             "the dataset is an index of shards that lie elsewhere",
             path=store.url,
             shard=shard.name,
-            hint="index the shards again where they are to be read: stoker index",
+            hint="index the shards in the folder where they lie: stoker index SHARDS --into FOLDER",
         )
-    if shard.name.startswith(".") or shard.name in (INDEX_NAME, MANIFEST_NAME, *_OPTIONAL):
+    if str(path).startswith(".") or str(path) in (INDEX_NAME, MANIFEST_NAME, *_OPTIONAL):
         raise DatasetError("a shard has the name of another file", path=store.url, shard=shard.name)

@@ -95,14 +95,20 @@ class Store:
             raise self._missing(name)
         return content
 
-    def read_if_there(self, name: str) -> bytes | None:
+    def read_if_there(self, name: str, most: int | None = None) -> bytes | None:
         """A whole file, or None where there is none.
+
+        Args:
+            name: Of the file.
+            most: Ask for no more bytes than this. To ask for the rest of a file, object stores are asked for
+                its size first.
 
         Raises:
             StorageError: It cannot be read.
         """
+        limits = {} if most is None else {"start": 0, "end": most}
         try:
-            return self._try(name, "read", lambda: bytes(self._fs.cat_file(self._path(name))))
+            return self._try(name, "read", lambda: bytes(self._fs.cat_file(self._path(name), **limits)))
         except FileNotFoundError:
             return None
 
@@ -138,34 +144,42 @@ class Store:
                 yield StoredFile(name, int(info.get("size") or 0), _modified(info))
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a small file; object stores show it whole or not at all."""
-        self._try(name, "written", lambda: self._write(name, content))
+        """Write a small file; object stores show it whole or not at all.
 
-    def _write(self, name: str, content: bytes) -> None:
-        self._make_folder(name)
-        self._fs.pipe_file(self._path(name), content)
+        Raises:
+            StorageError: It cannot be written.
+        """
+        self._write(name, lambda path: self._fs.pipe_file(path, content))
 
     def upload(self, file: Path, name: str) -> None:
-        """Copy a local file here, and see that all of it has arrived."""
+        """Copy a local file here, and see that all of it has arrived.
 
-        def upload() -> None:
-            self._make_folder(name)
-            self._fs.put_file(os.fspath(file), self._path(name))
+        Raises:
+            StorageError: It cannot be written.
+        """
+
+        def upload(path: str) -> None:
+            self._fs.put_file(os.fspath(file), path)
             self._fs.invalidate_cache()
-            if (arrived := self._fs.size(self._path(name))) != (size := file.stat().st_size):
+            if (arrived := self._fs.size(path)) != (size := file.stat().st_size):
                 raise OSError(f"{arrived} bytes arrived of {size}")
 
-        self._try(name, "written", upload)
+        self._write(name, upload)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file within the folder; a store that cannot rename copies, then removes."""
-        paths = self._path(source), self._path(target)
+        """Rename a file within the folder; a store that cannot rename copies, then removes.
+
+        Raises:
+            StorageError: It cannot be moved.
+        """
+        origin = self._path(source)
+        move = self._in_folder(target, lambda path: self._fs.mv(origin, path, recursive=False))
         try:
-            self._try(source, f"moved to {target}", lambda: self._fs.mv(*paths, recursive=False))
-        except FileNotFoundError:
+            self._try(source, f"moved to {target}", move)
+        except FileNotFoundError as error:
             # An answer may be lost: the second try then finds that the first has done it.
-            if not self._try(target, "looked for", lambda: self._fs.exists(paths[1])):
-                raise
+            if not self._try(target, "looked for", lambda: self._fs.exists(self._path(target))):
+                raise self._missing(source) from error
 
     def remove(self, name: str) -> None:
         """Remove a file, or a folder with all that is in it; nothing happens where there is none."""
@@ -177,14 +191,38 @@ class Store:
 
         self._try(name, "removed", remove)
 
+    def _write(self, name: str, write: Callable[[str], None]) -> None:
+        try:
+            self._try(name, "written", self._in_folder(name, write))
+        except FileNotFoundError as error:
+            raise StorageError(
+                "cannot be written: there is no such bucket or folder",
+                path=self.at(name),
+                hint="make it, or see that the address is right",
+            ) from error
+
+    def _in_folder(self, name: str, write: Callable[[str], None]) -> Callable[[], None]:
+        """Calls ``write`` with a file's path; makes its folder where one is missed, but no bucket."""
+        path = self._path(name)
+        folder = path.rpartition("/")[0]
+        bucket = "/".join(folder.split("/")[: 2 if folder.startswith("/") else 1])
+
+        def attempt() -> None:
+            try:
+                write(path)
+            except FileNotFoundError:
+                if not self._fs.exists(bucket):
+                    raise
+                self._fs.makedirs(folder, exist_ok=True)
+                write(path)
+
+        return attempt
+
     def _missing(self, name: str) -> StorageError:
         return StorageError("does not exist", path=self.at(name), hint="see that the address is right")
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root
-
-    def _make_folder(self, name: str) -> None:
-        self._fs.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
 
     def _try(self, name: str, what: str, action: Callable[[], T]) -> T:
         pause = _FIRST_PAUSE

@@ -66,6 +66,13 @@ def test_a_target_url_gets_the_bytes_of_a_folder(
     assert all(str(url).startswith("memory://bucket/out") for url in there.datasets.values())
 
 
+def test_a_target_on_a_mounted_disk_gets_its_folders(photos: Path, tmp_path: Path) -> None:
+    here = stoker.convert(photos, tmp_path / "out", shards=3, val="25%")
+    stoker.convert(photos, f"file://{tmp_path}/there/out", shards=3, val="25%")
+    assert content(tmp_path / "there" / "out") == content(tmp_path / "out")
+    assert sorted(here.datasets) == ["train", "val"]
+
+
 def test_a_source_url_gives_the_records_of_a_folder(photos: Path, tmp_path: Path, memory: Any) -> None:
     memory.put(str(photos), "/bucket/photos", recursive=True)
     stoker.convert(photos, tmp_path / "from-folder", shards=2, seed=1)

@@ -1,0 +1,157 @@
+"""Sources, targets and datasets on S3, with a server of this process that speaks its protocol."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.augment import CenterCrop, Resize
+from stoker.errors import DatasetError, StorageError
+from stoker.formats import foreign, tfrecord
+from stoker.formats.example import encode_example
+from stoker.formats.remote import store as stores
+from stoker.formats.remote.stage import stage
+
+s3fs = pytest.importorskip("s3fs")
+moto_server = pytest.importorskip("moto.server")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[Any]:
+    """A file system of a server with the bucket ``data``."""
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        patch.setenv("AWS_ACCESS_KEY_ID", "testing")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+        patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setattr(stores, "_FIRST_PAUSE", 0.001)
+        s3fs.S3FileSystem.clear_instance_cache()
+        fs = s3fs.S3FileSystem()
+        fs.mkdir("data")
+        yield fs
+        s3fs.S3FileSystem.clear_instance_cache()
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def photos(s3: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """48 photographs in three classes, here and at ``s3://data/photos``."""
+    folder = tmp_path_factory.mktemp("source") / "photos"
+    val = Path(__file__).parents[2] / "examples" / "photos" / "val"
+    for file in sorted(val.rglob("*.jpg")):
+        target = folder / file.relative_to(val)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read_bytes())
+    s3.put(str(folder), "data/photos", recursive=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def local(photos: Path) -> Path:
+    stoker.convert(photos, photos.parent / "shards", shards=3, seed=0, resize="shorter=48")
+    return photos.parent / "shards"
+
+
+@pytest.fixture(scope="module")
+def url(s3: Any, local: Path) -> str:
+    s3.put(str(local), "data/shards", recursive=True)
+    return "s3://data/shards"
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def stored(s3: Any, root: str) -> dict[str, bytes]:
+    return {name.removeprefix(f"{root}/"): s3.cat_file(name) for name in s3.find(root)}
+
+
+def load(dataset: Any, **options: Any) -> stoker.ImageLoader:
+    transforms = [Resize(32), CenterCrop(32)]
+    given = {"batch_size": 8, "shuffle": True, "seed": 1, "num_threads": 1, "transforms": transforms}
+    return stoker.ImageLoader(dataset, **{**given, **options})
+
+
+def check_same(here: Any, there: Any, **cache: Any) -> None:
+    with load(here) as local, load(there, **cache) as remote:
+        for expected, found in zip(local, remote, strict=True):
+            np.testing.assert_array_equal(found.image, expected.image)
+            np.testing.assert_array_equal(found.label, expected.label)
+
+
+def test_a_conversion_from_and_to_s3(s3: Any, photos: Path, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"shards": 2, "seed": 5, "val": "25%"}
+    here = stoker.convert(photos, tmp_path / "local", **options)
+    there = stoker.convert(photos, "s3://data/out", **options)
+    assert stored(s3, "data/out") == content(tmp_path / "local")
+    assert there.written == here.written == 48
+    stoker.convert("s3://data/photos", tmp_path / "from", **options)
+    for split in ("train", "val"):
+        found, expected = (stoker.open(tmp_path / name / split).manifest for name in ("from", "local"))
+        assert found.shards == expected.shards
+    with pytest.raises(DatasetError, match="there is a dataset already"):
+        stoker.convert(photos, "s3://data/out", **options)
+
+
+def test_each_image_is_asked_for_once(
+    s3: Any, photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "werkzeug"):
+        stoker.convert("s3://data/photos", tmp_path / "out", shards=1)
+    asked = [message for message in caplog.messages if "/data/photos/" in message]
+    assert len(asked) == 48
+    assert all("GET" in message for message in asked)
+
+
+def test_staging(url: str, local: Path, tmp_path: Path) -> None:
+    stage(url, tmp_path / "staged")
+    assert content(tmp_path / "staged") == content(local)
+    check_same(local, tmp_path / "staged")
+
+
+def test_a_loader_fetches_what_it_needs_next(url: str, local: Path, tmp_path: Path) -> None:
+    check_same(local, url, cache=tmp_path / "a", cache_size="1MB")
+    remote = stoker.open(url, cache=tmp_path / "b")
+    check_same(stoker.open(local).select("label == 1"), remote.select("label == 1"))
+    assert remote.read(7) == stoker.open(local).read(7)
+
+
+def test_shards_of_others_with_an_index_beside_them(
+    s3: Any, tmp_path: Path, make_jpeg: Callable[..., bytes]
+) -> None:
+    (tmp_path / "theirs" / "parts").mkdir(parents=True)
+    paths = [tmp_path / "theirs" / name for name in ("a.tfrecord-00000", "parts/b.tfrecord")]
+    for number, path in enumerate(paths):
+        with tfrecord.Writer(path) as writer:
+            for i in range(10):
+                example = {"image/encoded": make_jpeg(i), "image/class/label": [number]}
+                writer.write(b"", encode_example(example)[0], b"", b"")
+            writer.finish()
+        tfrecord.text_index_path(path).unlink()
+    foreign.index(paths, tmp_path / "theirs")
+    s3.put(str(tmp_path / "theirs"), "data/theirs", recursive=True)
+    check_same(tmp_path / "theirs", "s3://data/theirs", cache=tmp_path / "cache")
+    stage("s3://data/theirs", tmp_path / "staged")
+    assert content(tmp_path / "staged") == content(tmp_path / "theirs")
+    assert stoker.verify(tmp_path / "staged").ok
+
+
+def test_what_is_not_there(s3: Any, photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="not a dataset") as caught:
+        stoker.open("s3://data/nothing", cache=tmp_path)
+    assert str(caught.value.path).startswith("s3://data/nothing")
+    with pytest.raises(StorageError, match="no such bucket") as unwritten:
+        stoker.convert(photos, "s3://nowhere/x")
+    assert str(unwritten.value.path).startswith("s3://nowhere/x")
+    assert not s3.exists("nowhere")
