@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import timeit
+import tracemalloc
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
@@ -31,6 +32,11 @@ from stoker.bucketing import (
     pack,
     report_plan,
 )
+from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order import FullShuffle, Stream
+from stoker.pipeline.shares import Shares, allot
+from stoker.pipeline.text_plan import TextPlanner
+from stoker.pipeline.text_rules import TextRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +44,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing.boundaries import Method
+    from stoker.pipeline.order import Order
 
     Lengths = npt.NDArray[np.int64]
 
@@ -134,14 +141,50 @@ def seconds(function: Callable[[], object]) -> str:
     return f"{perf_counter() - wall:6.2f} {process_time() - cpu:6.2f}"
 
 
-def ten_million() -> None:
+def ten_million(lengths: Lengths) -> None:
     """How long planning takes."""
     print("\n10 million log-normal lengths up to 2,048: seconds, CPU seconds")
-    lengths = np.random.default_rng(0).lognormal(5, 1, 10_000_000).astype(np.int64).clip(1, 2048)
     print(f"  32 optimal boundaries     {seconds(lambda: bucket_boundaries(lengths, 32))}")
     print(f"  best fit decreasing       {seconds(lambda: pack(lengths, 2048))}")
     sampler = FixedBucketSampler(lengths, bucket_boundaries(lengths, 32), 64, world_size=8)
     print(f"  an epoch of fixed buckets {seconds(lambda: sampler.plan(0))}")
+
+
+def drawn_epochs(lengths: Lengths) -> None:
+    """What a TextLoader needs before the first batch of an epoch, with each way to draw."""
+    n = len(lengths)
+    numbers = np.random.default_rng(1).random(n)
+    parts = np.array([n - n // 4, n // 4])
+    halves = Shares(allot([1, 1], n), parts, 0), (FullShuffle(n - n // 4, 0), FullShuffle(n // 4, 1))
+    orders: dict[str, Order] = {
+        "every sample once": FullShuffle(n),
+        "weighted": WeightedDraws(n, 0, numbers),
+        "weighted, half, each once": WeightedShuffle(n // 2, 0, numbers),
+        "10 classes balanced": Balanced(n, 0, (10 * numbers).astype(np.int64)),
+        "two datasets, half each": MixedOrder(*halves),
+        "1 million of a stream": Stream(FullShuffle(n), 1_000_000),
+    }
+    print(
+        "\nThe same, drawn, 32 buckets, 8 ranks: seconds to the first epoch and to the next, MB held, at most"
+    )
+    for name, order in orders.items():
+        rules = TextRules(64, None, 32, 1, None, None, "error", True, None, 0, "drop", None)
+        planner = TextPlanner(rules, lengths[:, None], order, 8)
+        first, following = (wall(planner.plan, epoch) for epoch in range(2))
+        del planner
+        tracemalloc.start()
+        planner = TextPlanner(rules, lengths[:, None], order, 8)
+        planner.plan(0)
+        held, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        print(f"  {name:<25} {first:6.2f} {following:6.2f} {held / 1e6:6.0f} {most / 1e6:6.0f}")
+
+
+def wall(function: Callable[[int], object], epoch: int) -> float:
+    """Seconds of one call."""
+    start = perf_counter()
+    function(epoch)
+    return perf_counter() - start
 
 
 def assembly() -> None:
@@ -181,7 +224,9 @@ def main() -> None:
     ranks(answer)
     assembly()
     if not quick:
-        ten_million()
+        lengths = np.random.default_rng(0).lognormal(5, 1, 10_000_000).astype(np.int64).clip(1, 2048)
+        ten_million(lengths)
+        drawn_epochs(lengths)
 
 
 if __name__ == "__main__":

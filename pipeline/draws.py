@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     Float64 = npt.NDArray[np.float64]
 
-__all__ = ["Balanced", "MixedOrder", "WeightedDraws", "WeightedShuffle"]
+__all__ = ["Balanced", "MixedOrder", "WeightedDraws", "WeightedShuffle", "without_order"]
 
 _CHUNK = 1 << 14  # numbers that stay in the cache while a formula works on them
 
@@ -97,9 +97,15 @@ class WeightedShuffle(_Draws):
         return candidates[np.argsort(turns, kind="stable")[: self.n]]
 
 
+@dataclass(frozen=True, eq=False)
 class Balanced(_Draws):
-    """Every class in equal shares, of each class all rows in turn."""
+    """Every class in equal shares, of each class all rows in turn.
 
+    Attributes:
+        spread: See :class:`~stoker.pipeline.shares.Shares`.
+    """
+
+    spread: bool = field(default=True, repr=False)
     distinct = False
 
     @cached_property
@@ -110,7 +116,7 @@ class Balanced(_Draws):
     @cached_property
     def _shares(self) -> Shares:
         _, sizes = np.unique(self.column, return_counts=True)
-        return Shares(allot([1.0] * len(sizes), self.n), sizes.astype(np.int64), self.seed)
+        return Shares(allot([1.0] * len(sizes), self.n), sizes.astype(np.int64), self.seed, self.spread)
 
     def rows(self, epoch: int, positions: Int64) -> Int64:
         """Rows at ``positions`` of ``epoch``, (N,) int64."""
@@ -153,6 +159,15 @@ class MixedOrder:
             here = np.flatnonzero((group == d) & (lap == number))
             rows[here] = starts[d] + self.rounds[d].rows(number, place[here])
         return rows
+
+
+def without_order(order: Order) -> Order:
+    """What draws the same in each epoch, in the order that is worked out fastest."""
+    if isinstance(order, Balanced):
+        return replace(order, spread=False)
+    if isinstance(order, MixedOrder):
+        return replace(order, shares=replace(order.shares, spread=False))
+    return order
 
 
 def _log(x: Float64) -> Float64:

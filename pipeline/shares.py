@@ -74,11 +74,14 @@ class Shares:
         quotas: (G,) int64, draws of each group in an epoch.
         sizes: (G,) int64, its samples; from 1 where it has a quota.
         seed: Decides the order of groups.
+        spread: False draws group after group instead: the same in each epoch, worked out much faster, for
+            who puts it into an order of its own.
     """
 
     quotas: Int64
     sizes: Int64
     seed: int
+    spread: bool = True
 
     @cached_property
     def n(self) -> int:
@@ -107,6 +110,10 @@ class Shares:
 
     def _place(self, epoch: int, positions: Int64) -> tuple[Int64, Int64]:
         """The group at each position, and how often the epoch drew from it before, (N,) int64 each."""
+        if not self.spread:
+            ends = np.cumsum(self.quotas)
+            group = np.searchsorted(ends, positions, side="right")
+            return group, positions - (ends - self.quotas)[group]
         words = hash_words((self.seed, epoch, 0), np.arange(len(self.quotas)))
         phases = (words % np.uint64(self.blocks)).astype(np.int64)
         # Rounding moves draws by less than one a group, of which there are no more than a block has places.

@@ -266,7 +266,12 @@ class TextLoader(Loader):
         return self._recipe.planner.plan(epoch, self._history_of(epoch))
 
     def _schedule(self, epoch: int, start: int) -> TextSchedule:
-        return TextSchedule(self._plan(epoch), self._ranks.rank, start)
+        plan = self._plan(epoch)
+        if start > len(plan):
+            raise CheckpointError(
+                f"the state is at step {start}, and what is left of its epoch has {len(plan)}"
+            )
+        return TextSchedule(plan, self._ranks.rank, start)
 
     def _stage(self, schedule: TextSchedule, epoch: int) -> TextStage:
         return TextStage(

@@ -18,6 +18,7 @@ from stoker.bucketing import (
 from stoker.bucketing.lengths import cost_function
 from stoker.bucketing.sampler import as_edges
 from stoker.errors import ConfigError
+from stoker.pipeline.draws import without_order
 from stoker.pipeline.order import Stream
 from stoker.pipeline.recent import Recent
 
@@ -134,6 +135,7 @@ class TextPlanner:
         self.rules = rules
         self.order = order
         self.takes_all = _takes_all(order, len(lengths))
+        self._draws = without_order(order) if rules.shuffle else order
         self._lengths = _limited(lengths, rules)
         self._world_size = world_size
         self._drawn: Recent[int, Int64] = Recent()
@@ -208,7 +210,7 @@ class TextPlanner:
         return TextEpoch(self._sampler(full, self._costs(packing)), drawn, packing)
 
     def _draw(self, epoch: int) -> Int64:
-        return _rows(self.order, epoch)
+        return _rows(self._draws, epoch)
 
     def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
         rules = self.rules

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.staging import Staging
     from stoker.pipeline.stats import Clock
     from stoker.pipeline.text_plan import Pieces, TextEpoch, TextPlanner, TextSchedule
-    from stoker.pipeline.tokens import TokenReader
+    from stoker.pipeline.tokens import Places, TokenReader
 
 __all__ = ["TextRecipe", "TextStage", "assemble"]
 
@@ -104,6 +104,7 @@ class _Planned(NamedTuple):
     batch: Batch
     mask: npt.NDArray[np.bool_]
     pieces: Pieces
+    places: Places
 
 
 class TextStage:
@@ -142,8 +143,9 @@ class TextStage:
             asked = perf_counter()
             self._staged.wait()
             fetching = perf_counter() - asked
-        self._recipe.reader.will_need(pieces.positions)
-        self._under_way.append(_Planned(batch, mask, pieces))
+        places = self._recipe.reader.locate(pieces.positions)
+        self._recipe.reader.will_need(places)
+        self._under_way.append(_Planned(batch, mask, pieces, places))
         self._next += 1
         self._clock.fetching += fetching
         self._clock.planning += perf_counter() - began - fetching
@@ -154,7 +156,7 @@ class TextStage:
         planned = self._under_way.popleft()
         began = perf_counter()
         reader = self._recipe.reader
-        sequences = reader.read(planned.pieces)
+        sequences = reader.read(planned.pieces, planned.places)
         if self._staged:
             self._staged.release()
         shape = planned.batch.shape

@@ -12,7 +12,7 @@ from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text_encoder import length_column
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -20,20 +20,30 @@ if TYPE_CHECKING:
     from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.text_plan import Pieces
 
-__all__ = ["TokenReader"]
+__all__ = ["Places", "TokenReader"]
 
+_WHERE = ("shard", "offset", "length", "crc")
 _HINT = "stoker verify lists all bad samples; convert the source again."
 
 
-class _Place(NamedTuple):
-    """Where the payload of one sample lies, and how many tokens it has."""
+class Places(NamedTuple):
+    """Where the payloads of N samples lie.
 
-    position: int
-    shard: int
-    offset: int
-    length: int
-    crc: int
-    tokens: int
+    Attributes:
+        positions: (N,) int64, the samples.
+        shard: (N,) int32, as the index has it, like what follows.
+        offset: (N,) int64, bytes.
+        length: (N,) int64, bytes.
+        crc: (N,) uint32.
+        tokens: (N, F) int64, of each field that is stored.
+    """
+
+    positions: npt.NDArray[np.int64]
+    shard: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
+    crc: npt.NDArray[np.uint32]
+    tokens: npt.NDArray[np.int64]
 
 
 class TokenReader:
@@ -79,23 +89,28 @@ class TokenReader:
         columns = [self._dataset.column(self._columns[field]) for field in self._chosen]
         return np.stack(columns, axis=1, dtype=np.int64)
 
-    def will_need(self, positions: npt.NDArray[np.int64]) -> None:
-        """Ask the kernel to read these samples ahead."""
-        self._shards.will_need(
-            *(self._dataset.values(name, positions) for name in ("shard", "offset", "length"))
-        )
+    def locate(self, positions: npt.NDArray[np.int64]) -> Places:
+        """Where samples lie."""
+        shard, offset, length, crc = (self._dataset.values(name, positions) for name in _WHERE)
+        tokens = [self._dataset.values(name, positions) for name in self._columns]
+        return Places(positions, shard, offset, length, crc, np.stack(tokens, axis=1, dtype=np.int64))
 
-    def read(self, pieces: Pieces) -> list[Ragged]:
+    def will_need(self, places: Places) -> None:
+        """Ask the kernel to read these samples ahead."""
+        self._shards.will_need(places.shard, places.offset, places.length)
+
+    def read(self, pieces: Pieces, places: Places) -> list[Ragged]:
         """The sequences of a batch, for each field that is read.
+
+        Args:
+            pieces: The sequences.
+            places: Of the samples that they are of.
 
         Raises:
             CorruptRecordError: A payload is not what was written; names shard, record and key.
         """
-        positions = pieces.positions
-        columns = [self._dataset.values(name, positions) for name in self._columns]
-        stored = np.stack(columns, axis=1, dtype=np.int64)
-        payloads = self._payloads(positions, stored.sum(axis=1))
-        values = np.frombuffer(b"".join(payloads), self._stored).astype(self.dtype)
+        stored = places.tokens
+        values = np.frombuffer(b"".join(self._payloads(places)), self._stored).astype(self.dtype)
         bounds = np.concatenate(([0], np.cumsum(stored)))
         if len(self._chosen) == 1 == len(self._columns) and np.array_equal(stored, pieces.lengths):
             return [Ragged(values, bounds)]
@@ -109,28 +124,22 @@ class TokenReader:
         """Close the files."""
         self._shards.close()
 
-    def _payloads(self, positions: npt.NDArray[np.int64], tokens: npt.NDArray[np.int64]) -> list[memoryview]:
-        columns = (
-            self._dataset.values(name, positions).tolist() for name in ("shard", "offset", "length", "crc")
-        )
-        places = zip(positions.tolist(), *columns, tokens.tolist(), strict=True)
-        return [self._payload(_Place(*place)) for place in places]
+    def _payloads(self, places: Places) -> Iterator[memoryview]:
+        sizes = places.tokens.sum(axis=1) * self._stored.itemsize
+        columns = (column.tolist() for column in (*places[:5], sizes))
+        for position, shard, offset, length, crc, size in zip(*columns, strict=True):
+            try:
+                view = self._shards.view(shard, offset, length)
+            except (ValueError, OSError) as error:
+                raise self._error(position, f"the payload cannot be read: {error}") from error
+            if self._verify and crc32c(view) != crc:
+                raise self._error(position, "the payload does not match its checksum")
+            if length != size:
+                raise self._error(position, f"the payload has {length} bytes, and its tokens take {size}")
+            yield view
 
-    def _payload(self, place: _Place) -> memoryview:
-        try:
-            view = self._shards.view(place.shard, place.offset, place.length)
-        except (ValueError, OSError) as error:
-            raise self._error(place, f"the payload cannot be read: {error}") from error
-        if self._verify and crc32c(view) != place.crc:
-            raise self._error(place, "the payload does not match its checksum")
-        if place.length != place.tokens * self._stored.itemsize:
-            raise self._error(
-                place, f"{place.length} bytes are not {place.tokens} token ids of {self._stored.name}"
-            )
-        return view
-
-    def _error(self, place: _Place, message: str) -> Exception:
-        return self._dataset.error(place.position, message, CorruptRecordError, _HINT)
+    def _error(self, position: int, message: str) -> Exception:
+        return self._dataset.error(position, message, CorruptRecordError, _HINT)
 
 
 def _slices(
