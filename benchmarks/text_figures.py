@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import timeit
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
@@ -49,6 +50,22 @@ if TYPE_CHECKING:
     Lengths = npt.NDArray[np.int64]
 
 GSM8K = Path(__file__).resolve().parents[1] / "tests" / "data" / "gsm8k-lengths.npz"
+DRAWN = TextRules(
+    batch_size=64,
+    max_tokens=None,
+    batch_sampler=None,
+    buckets=32,
+    pad_multiple=1,
+    pack=None,
+    max_sequences=None,
+    max_length=None,
+    too_long="error",
+    shuffle=True,
+    samples_per_epoch=None,
+    seed=0,
+    last_batch="drop",
+    balance=None,
+)
 METHODS: tuple[Method, ...] = ("constant", "linear", "exponential", "quantile", "tokens", "optimal")
 
 
@@ -165,26 +182,18 @@ def drawn_epochs(lengths: Lengths) -> None:
         "1 million of a stream": Stream(FullShuffle(n), 1_000_000),
     }
     print(
-        "\nThe same, drawn, 32 buckets, 8 ranks: seconds to the first epoch and to the next, MB held, at most"
+        "\nThe same in 32 buckets, 8 ranks: seconds, CPU seconds to the first epoch and the next; MB held, peak"
     )
     for name, order in orders.items():
-        rules = TextRules(64, None, 32, 1, None, None, "error", True, None, 0, "drop", None)
-        planner = TextPlanner(rules, lengths[:, None], order, 8)
-        first, following = (wall(planner.plan, epoch) for epoch in range(2))
+        planner = TextPlanner(DRAWN, lengths[:, None], order, 8)
+        times = [seconds(partial(planner.plan, epoch)) for epoch in range(2)]
         del planner
         tracemalloc.start()
-        planner = TextPlanner(rules, lengths[:, None], order, 8)
+        planner = TextPlanner(DRAWN, lengths[:, None], order, 8)
         planner.plan(0)
         held, most = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-        print(f"  {name:<25} {first:6.2f} {following:6.2f} {held / 1e6:6.0f} {most / 1e6:6.0f}")
-
-
-def wall(function: Callable[[int], object], epoch: int) -> float:
-    """Seconds of one call."""
-    start = perf_counter()
-    function(epoch)
-    return perf_counter() - start
+        print(f"  {name:<26} {times[0]}   {times[1]}   {held / 1e6:6.0f} {most / 1e6:6.0f}")
 
 
 def assembly() -> None:

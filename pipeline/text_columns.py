@@ -11,7 +11,7 @@ from stoker.bucketing import Dict, Pack, Pad, Ragged
 from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError
 from stoker.pipeline.batch import NUMBERS
-from stoker.pipeline.text_plan import Pieces, TextPlanner
+from stoker.pipeline.text_epoch import Pieces
 from stoker.pipeline.texts import assemble
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from stoker.bucketing import Batchify
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.mixture import Mixture
+    from stoker.pipeline.text_plan import TextPlanner
     from stoker.pipeline.text_rules import TextRules
     from stoker.pipeline.tokens import TokenReader
 

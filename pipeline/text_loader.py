@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import index
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,18 +17,20 @@ from stoker.pipeline.sampling import Repeated, make_draws, open_source
 from stoker.pipeline.staging import make_staging, resolve
 from stoker.pipeline.state import State
 from stoker.pipeline.text_columns import column_names, default_batchify, probe
-from stoker.pipeline.text_plan import History, TextPlanner, TextSchedule
+from stoker.pipeline.text_epoch import History, TextSchedule, checked_history
+from stoker.pipeline.text_plan import TextPlanner
 from stoker.pipeline.text_rules import LastBatch, TextRules, TooLong
 from stoker.pipeline.texts import TextRecipe, TextStage
 from stoker.pipeline.tokens import TokenReader
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
     from stoker.bucketing import Batchify, BatchPlan, BucketBoundaries
+    from stoker.bucketing import Sampler as BatchSampler
     from stoker.bucketing.base import Balance
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.mixture import Mixture
@@ -49,11 +51,15 @@ class TextLoader(Loader):
             :func:`stoker.mix`; with ``cache``, the URL of one.
         batch_size: Samples a batch on this rank; packed rows with ``pack``.
         max_tokens: Tokens a batch on this rank, padding included, instead of ``batch_size``.
+        batch_sampler: Instead of both, and of ``buckets``, what makes any :class:`stoker.bucketing.Sampler`,
+            such as ``partial(SortedBucketSampler, batch_size=32, window=50)``. Called with the lengths of an
+            epoch's samples, (n,) or (n, D) int64, and the keyword arguments that all samplers have.
         buckets: Number of padded lengths, whose boundaries are then the best there are; or the
             boundaries, (K,) or (K, D) integers. None draws random batches and pads each to its longest,
             in any number of shapes. Without a meaning where rows are packed.
         pad_multiple: Padded lengths are multiples of this (8 or 16 for tensor cores).
         pack: Put several sequences into each row of this many tokens.
+        max_sequences: At most so many of them into a row, which is how long ``cu_seqlens`` then is.
         max_length: Longer sequences are, as ``too_long`` says, refused or truncated.
         too_long: What becomes of a sequence longer than ``max_length``, ``pack`` or the last boundary:
             "error", "truncate", or, for packed rows, "split".
@@ -104,9 +110,11 @@ class TextLoader(Loader):
         *,
         batch_size: int | None = None,
         max_tokens: int | None = None,
+        batch_sampler: Callable[..., BatchSampler] | None = None,
         buckets: int | BucketBoundaries | npt.NDArray[np.int64] | Sequence[int] | None = 8,
         pad_multiple: int = 1,
         pack: int | None = None,
+        max_sequences: int | None = None,
         max_length: int | None = None,
         too_long: TooLong = "error",
         shuffle: bool = False,
@@ -133,9 +141,11 @@ class TextLoader(Loader):
         rules = TextRules(
             batch_size=batch_size,
             max_tokens=max_tokens,
+            batch_sampler=batch_sampler,
             buckets=np.asarray(buckets) if isinstance(buckets, (list, tuple)) else buckets,  # type: ignore[arg-type]  # no sequence is left
             pad_multiple=pad_multiple,
             pack=pack,
+            max_sequences=max_sequences,
             max_length=max_length,
             too_long=too_long,
             shuffle=shuffle if sampler is None else True,
@@ -246,7 +256,7 @@ class TextLoader(Loader):
         if not isinstance(state, Mapping) or not own <= state.keys():
             raise CheckpointError("this is no state of a TextLoader", hint="Pass what state_dict() returned.")
         super().load_state_dict({name: value for name, value in state.items() if name not in own})
-        history = _checked_history([*state["history"], [state["world_size"], self._next.position]])
+        history = checked_history([*state["history"], [state["world_size"], self._next.position]])
         world_size, done = history[-1]
         if world_size == self._ranks.world_size:
             history = history[:-1]
@@ -301,12 +311,3 @@ def _dtype(dtype: str | None, output: str) -> str:
     if dtype not in (None, "int32", "int64"):
         raise ConfigError(f"dtype must be 'int32' or 'int64', found {dtype!r}")
     return dtype or ("int64" if output == "torch" else "int32")
-
-
-def _checked_history(parts: Sequence[Any]) -> History:
-    """(world size, steps done) of each part of an epoch."""
-    history = tuple(tuple(part) for part in parts)
-    for part in history:
-        if len(part) != 2 or any(type(number) is not int or number < 0 for number in part) or part[0] < 1:
-            raise CheckpointError(f"a part of an epoch is (ranks, steps), found {part!r}")
-    return cast("History", history)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from stoker.bucketing import (
     FixedBucketSampler,
+    Sampler,
     SortedBucketSampler,
     TokenBudgetSampler,
     bucket_boundaries,
@@ -21,96 +21,22 @@ from stoker.errors import ConfigError
 from stoker.pipeline.draws import without_order
 from stoker.pipeline.order import Stream
 from stoker.pipeline.recent import Recent
+from stoker.pipeline.text_epoch import TextEpoch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.bucketing import Batch, BatchPlan, PackingPlan
-    from stoker.bucketing.base import Balance, Sampler
+    from stoker.bucketing import BatchPlan, PackingPlan
+    from stoker.bucketing.base import Balance
     from stoker.pipeline.order import Order
+    from stoker.pipeline.text_epoch import History
     from stoker.pipeline.text_rules import TextRules
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["History", "Pieces", "TextEpoch", "TextPlanner", "TextSchedule"]
-
-History = tuple[tuple[int, int], ...]
-"""(world size, steps done) of each part of an epoch that went on with another number of ranks."""
+__all__ = ["TextPlanner"]
 
 _CHUNK = 1 << 16  # draws that are worked out at once: their numbers stay in the cache
-
-
-class Pieces(NamedTuple):
-    """The sequences of one batch.
-
-    Attributes:
-        positions: (P,) int64, the sample of each, in the dataset.
-        begins: (P,) int64, its first token; 0 but for a sequence that was split.
-        lengths: (P, D) int64, its tokens, in each of D fields.
-        groups: (rows + 1,) int64, the first piece of each packed row, and P; None where none are packed.
-    """
-
-    positions: Int64
-    begins: Int64
-    lengths: Int64
-    groups: Int64 | None
-
-
-@dataclass(frozen=True)
-class TextSchedule:
-    """The steps of one epoch that are left, on one rank (see :class:`stoker.pipeline.passes.Steps`).
-
-    Attributes:
-        plan: Batches of the epoch.
-        rank: This rank.
-        start: Steps of the plan that are done.
-    """
-
-    plan: BatchPlan
-    rank: int = 0
-    start: int = 0
-
-    def __len__(self) -> int:
-        return len(self.plan) - self.start
-
-    def consumed(self, steps: int) -> int:
-        """Steps of the plan that are done after ``steps`` more."""
-        return self.start + steps
-
-    def batch(self, step: int) -> tuple[Batch, npt.NDArray[np.bool_]]:
-        """The rows and shape of this rank's batch, and which rows are not there to fill it, (n,) bool."""
-        at = self.start + step
-        return self.plan.batch(at, self.rank), self.plan.mask(at, self.rank)
-
-
-@dataclass(frozen=True, eq=False)
-class TextEpoch:
-    """What an epoch draws, and what makes batches of it.
-
-    Attributes:
-        sampler: Puts draws, or packed rows of them, into batches.
-        drawn: (n,) int64, the sample of each draw; None where draw i is sample i.
-        packing: Which draws share a packed row; None where none do.
-    """
-
-    sampler: Sampler
-    drawn: Int64 | None
-    packing: PackingPlan | None
-
-    def pieces(self, rows: Int64) -> Pieces:
-        """The sequences of one batch: of draws, or packed rows where there is a packing, (n,) int64."""
-        packing = self.packing
-        if packing is None:
-            lengths = self.sampler.lengths[rows].reshape(len(rows), -1)
-            return Pieces(self._samples(rows), np.zeros_like(rows), lengths, None)
-        counts = packing.offsets[rows + 1] - packing.offsets[rows]
-        groups = np.concatenate(([0], np.cumsum(counts)))
-        which = np.repeat(packing.offsets[rows] - groups[:-1], counts) + np.arange(groups[-1])
-        samples = self._samples(packing.rows[which])
-        return Pieces(samples, packing.begins[which], packing.lengths[which, None], groups)
-
-    def _samples(self, draws: Int64) -> Int64:
-        return draws if self.drawn is None else self.drawn[draws]
 
 
 class TextPlanner:
@@ -157,7 +83,7 @@ class TextPlanner:
         rules = self.rules
         if rules.pack is not None:
             return np.array([[rules.pack]], np.int64)
-        if rules.buckets is None:
+        if rules.buckets is None or rules.batch_sampler is not None:
             return None
         if isinstance(rules.buckets, int):
             method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
@@ -170,6 +96,8 @@ class TextPlanner:
     @cached_property
     def max_sequences(self) -> int:
         """The most pieces that a packed row has, in every epoch."""
+        if self.rules.max_sequences is not None:
+            return self.rules.max_sequences
         packing = self.epoch(0).packing
         assert packing is not None, "asked for only where rows are packed"
         return int(np.diff(packing.offsets).max())
@@ -178,6 +106,8 @@ class TextPlanner:
     def has_equal_epochs(self) -> bool:
         """Whether every epoch has as many batches as any other."""
         rules = self.rules
+        if rules.batch_sampler is not None:
+            return False  # windows of random samples may fill another number of batches
         by_size = rules.pack is None and rules.max_tokens is None
         return self.takes_all or (by_size and (rules.buckets is None or rules.last_batch != "partial"))
 
@@ -216,7 +146,7 @@ class TextPlanner:
         rules = self.rules
         assert rules.pack is not None, "asked for only where rows are packed"
         # Other samples could be packed more to a row than arrays of one shape have room for.
-        most = None if self.takes_all or epoch == 0 else self.max_sequences
+        most = rules.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
         seed = rules.seed if rules.shuffle else None
         return pack(lengths, rules.pack, max_sequences=most, too_long=rules.too_long, seed=seed, epoch=epoch)
 
@@ -240,6 +170,11 @@ class TextPlanner:
             "last_batch": rules.last_batch,
             "balance": balance,
         }
+        if rules.batch_sampler is not None:
+            made = rules.batch_sampler(_flat(lengths), **shared)
+            if not isinstance(made, Sampler):
+                raise ConfigError(f"batch_sampler must make a stoker.bucketing.Sampler, found {made!r}")
+            return made
         if self.boundaries is None:
             assert rules.batch_size is not None, "a budget has buckets"
             shared["multiple_of"] = rules.pad_multiple

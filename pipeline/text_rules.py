@@ -9,15 +9,28 @@ from stoker.bucketing.base import Balance
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     import numpy.typing as npt
 
-    from stoker.bucketing import BucketBoundaries
+    from stoker.bucketing import BucketBoundaries, Sampler
 
 __all__ = ["LastBatch", "TextRules", "TooLong"]
 
 LastBatch = Literal["drop", "pad", "partial"]
 TooLong = Literal["error", "truncate", "split"]
+
+_COUNTS = (
+    "batch_size",
+    "max_tokens",
+    "pad_multiple",
+    "pack",
+    "max_sequences",
+    "max_length",
+    "samples_per_epoch",
+)
+_CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))}
 
 
 @dataclass(frozen=True)
@@ -25,11 +38,13 @@ class TextRules:
     """How sequences are put together; see :class:`stoker.pipeline.text_loader.TextLoader`.
 
     Attributes:
-        batch_size: Samples, or packed rows, of a batch on one rank; None with ``max_tokens``.
-        max_tokens: Tokens of a batch, padding included; None with ``batch_size``.
+        batch_size: Samples, or packed rows, of a batch on one rank; None with what follows.
+        max_tokens: Tokens of a batch, padding included; None with the others.
+        batch_sampler: Makes what puts samples into batches; None with the others.
         buckets: Number of buckets, or their boundaries; None pads each batch to its longest.
         pad_multiple: Padded lengths are multiples.
         pack: Tokens of a packed row; None does not pack.
+        max_sequences: Sequences of a packed row at most; None for any number.
         max_length: Tokens of a sequence at most; None for any number.
         too_long: What becomes of a longer sequence.
         shuffle: Whether batches are drawn anew each epoch, or come in the order of the dataset.
@@ -41,9 +56,11 @@ class TextRules:
 
     batch_size: int | None
     max_tokens: int | None
+    batch_sampler: Callable[..., Sampler] | None
     buckets: int | BucketBoundaries | npt.NDArray[np.int64] | None
     pad_multiple: int
     pack: int | None
+    max_sequences: int | None
     max_length: int | None
     too_long: TooLong
     shuffle: bool
@@ -53,21 +70,31 @@ class TextRules:
     balance: Balance | None
 
     def __post_init__(self) -> None:
-        if (self.batch_size is None) == (self.max_tokens is None):
-            raise ConfigError("give either batch_size or max_tokens, which decides the size of a batch")
-        for name in ("batch_size", "max_tokens", "pad_multiple", "pack", "max_length", "samples_per_epoch"):
+        if [self.batch_size, self.max_tokens, self.batch_sampler].count(None) != 2:
+            raise ConfigError(
+                "give either batch_size or max_tokens, which decides batches, or a batch_sampler"
+            )
+        for name in _COUNTS:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} must be at least 1, found {value}")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
         if not isinstance(self.shuffle, bool):
             raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
-        if self.too_long not in get_args(TooLong):
-            raise ConfigError(f"too_long must be one of {get_args(TooLong)}, found {self.too_long!r}")
-        if self.balance not in (None, *get_args(Balance)):
-            raise ConfigError(f"balance must be None or one of {get_args(Balance)}, found {self.balance!r}")
-        if self.pack is None and self.too_long == "split":
-            raise ConfigError("too_long='split' needs pack, whose rows the pieces are for")
-        if self.pack is not None and self.max_length is not None:
-            raise ConfigError("pack is itself the longest that a sequence may be; leave out max_length")
+        self._check_pack()
         if self.pack is None and self.buckets is None and self.max_tokens is not None:
             raise ConfigError("max_tokens needs buckets: a batch that is padded to its longest has no budget")
+
+    def _check_pack(self) -> None:
+        if self.pack is None:
+            if self.too_long == "split":
+                raise ConfigError("too_long='split' needs pack, whose rows the pieces are for")
+            if self.max_sequences is not None:
+                raise ConfigError("max_sequences needs pack, whose rows it is for")
+            return
+        if self.max_length is not None:
+            raise ConfigError("pack is itself the longest that a sequence may be; leave out max_length")
+        if self.batch_sampler is not None:
+            raise ConfigError("packed rows are all of one length; give batch_size instead of batch_sampler")

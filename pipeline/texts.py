@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.staging import Staging
     from stoker.pipeline.stats import Clock
-    from stoker.pipeline.text_plan import Pieces, TextEpoch, TextPlanner, TextSchedule
+    from stoker.pipeline.text_epoch import Pieces, TextEpoch, TextSchedule
+    from stoker.pipeline.text_plan import TextPlanner
     from stoker.pipeline.tokens import Places, TokenReader
 
 __all__ = ["TextRecipe", "TextStage", "assemble"]
@@ -58,6 +59,7 @@ class TextRecipe:
             "order": None if planner.takes_all else repr(planner.order),
             "boundaries": None if edges is None else edges.tolist(),
             **{name: value for name, value in vars(planner.rules).items() if name != "buckets"},
+            "batch_sampler": planner.rules.batch_sampler and planner.epoch(0).sampler.fingerprint,
         }
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.mixture import Mixture
-    from stoker.pipeline.text_plan import Pieces
+    from stoker.pipeline.text_epoch import Pieces
 
 __all__ = ["Places", "TokenReader"]
 

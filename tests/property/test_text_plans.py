@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
+from stoker.bucketing import SortedBucketSampler
 from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order import FullShuffle, Order, Sequential, Stream
 from stoker.pipeline.shares import Shares, allot
@@ -42,6 +44,8 @@ MODES: dict[str, dict[str, Any]] = {
     "random": {"batch_size": 3, "buckets": None},
     "packed": {"batch_size": 2, "pack": 31},
     "packed by a budget": {"max_tokens": 64, "pack": 16, "too_long": "split"},
+    "packed, few to a row": {"batch_size": 2, "pack": 31, "max_sequences": 2},
+    "sorted windows": {"batch_sampler": partial(SortedBucketSampler, batch_size=3, window=3)},
     "in order": {"batch_size": 3, "shuffle": False},
     "balanced": {"batch_size": 3, "balance": "attention"},
 }
@@ -51,9 +55,11 @@ def planner(order: Order, world_size: int, **options: Any) -> TextPlanner:
     given: dict[str, Any] = {
         "batch_size": None,
         "max_tokens": None,
+        "batch_sampler": None,
         "buckets": 3,
         "pad_multiple": 1,
         "pack": None,
+        "max_sequences": None,
         "max_length": None,
         "too_long": "error",
         "shuffle": True,
@@ -180,8 +186,8 @@ def test_epochs_have_as_many_batches_where_they_say_so() -> None:
 
 
 def test_no_row_has_more_sequences_than_arrays_have_room_for() -> None:
-    for order in ORDERS.values():
-        made = planner(order, 1, batch_size=2, pack=31)
+    for order, most in product(ORDERS.values(), (None, 2)):
+        made = planner(order, 1, batch_size=2, pack=31, max_sequences=most)
         packings = [made.epoch(epoch).packing for epoch in range(12)]
         assert max(int(np.diff(one.offsets).max()) for one in packings if one) <= made.max_sequences
 

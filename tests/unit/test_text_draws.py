@@ -276,7 +276,7 @@ def test_ranks_have_equal_work(folder: Path, balance: Any, pack: int | None) -> 
         ({"sampler": Weighted(np.ones(3))}, "one number a sample, 60"),
         ({"shuffle": BlockShuffle()}, "shuffle must be True or False"),
         ({"samples_per_epoch": 0}, "samples_per_epoch must be at least 1, found 0"),
-        ({"balance": "time"}, "balance must be None or one of"),
+        ({"balance": "time"}, "balance must be one of"),
         (
             {"sampler": Weighted(np.ones(60)), "pack": 20},
             r"row \d+ has \[\d+\] tokens, and the most are \[20\]",

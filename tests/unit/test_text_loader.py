@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 import stoker
-from stoker.bucketing import Dict, Flatten, List, Pad
+from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, LoaderClosedError
 
 N = 97
@@ -225,6 +226,36 @@ def test_packed_rows_hold_whole_sequences_apart_from_each_other(
     assert len(shapes) == len(loader.shapes())
 
 
+def test_packed_rows_hold_as_many_sequences_as_they_may(shards: Path) -> None:
+    loader = make(shards, pack=40, max_sequences=3, columns=("segment_ids", "cu_seqlens"))
+    shapes = {batch.cu_seqlens.shape for batch in loader}
+    assert max(batch.segment_ids.max() for batch in loader) == 3
+    assert shapes <= {(n * (3 + 1) + 1,) for n, _ in loader.shapes()}
+
+
+def test_a_batch_sampler_of_the_users_choice(shards: Path) -> None:
+    def windows(window: int) -> Callable[..., Any]:
+        return partial(SortedBucketSampler, batch_size=8, window=window)
+
+    def load(sampler: Callable[..., Any], **options: Any) -> stoker.TextLoader:
+        return make(shards, batch_size=None, batch_sampler=sampler, columns=("lengths", "row"), **options)
+
+    def padding(loader: stoker.TextLoader) -> int:
+        return sum(int((batch.lengths.max() - batch.lengths).sum()) for batch in loader)
+
+    sorted_ones = load(windows(6))
+    assert padding(sorted_ones) < padding(load(windows(1))) / 2
+    assert sorted(row for batch in sorted_ones for row in batch.row) == list(range(N))
+    assert len(sorted_ones) == 13
+    with pytest.raises(CheckpointError, match="batch_sampler was"):
+        load(windows(2)).load_state_dict(sorted_ones.state_dict())
+    load(windows(6)).load_state_dict(sorted_ones.state_dict())
+    budget = partial(TokenBudgetSampler, max_tokens=200, boundaries=np.array([8, 30]), batch_multiple=4)
+    assert {len(batch.row) for batch in load(budget, last_batch="drop")} == {24, 4}
+    with pytest.raises(ConfigError, match=r"must make a stoker\.bucketing\.Sampler, found 3"):
+        load(lambda lengths, **shared: 3)
+
+
 def test_who_shares_a_packed_row_changes_from_epoch_to_epoch(shards: Path) -> None:
     def rows(loader: stoker.TextLoader) -> set[bytes]:
         return {row.tobytes() for batch in loader for row in batch.input_ids}
@@ -353,6 +384,10 @@ def copy(tmp_path: Path) -> Callable[[Path], Path]:
         ({"pack": 40, "max_length": 3}, "leave out max_length"),
         ({"pack": 40, "columns": ("row",)}, "no 'row'"),
         ({"too_long": "split"}, "needs pack"),
+        ({"max_sequences": 2}, "needs pack"),
+        ({"pack": 40, "max_sequences": 0}, "max_sequences must be at least 1"),
+        ({"pack": 40, "batch_size": None, "batch_sampler": partial}, "all of one length"),
+        ({"batch_sampler": partial}, "or a batch_sampler"),
         ({"too_long": "hope", "max_length": 4}, "too_long"),
         ({"fields": ("z",)}, "fields must be of q, a"),
         ({"columns": ("image",)}, "no 'image'"),
