@@ -181,9 +181,8 @@ def drawn_epochs(lengths: Lengths) -> None:
         "two datasets, half each": MixedOrder(*halves),
         "1 million of a stream": Stream(FullShuffle(n), 1_000_000),
     }
-    print(
-        "\nThe same in 32 buckets, 8 ranks: seconds, CPU seconds to the first epoch and the next; MB held, peak"
-    )
+    print("\nThe same, drawn into 32 buckets for 8 ranks: seconds, CPU seconds; MB held, peak")
+    print(f"{'':<28}{'first epoch':>13} {'next epoch':>15}")
     for name, order in orders.items():
         planner = TextPlanner(DRAWN, lengths[:, None], order, 8)
         times = [seconds(partial(planner.plan, epoch)) for epoch in range(2)]

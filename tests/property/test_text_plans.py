@@ -196,3 +196,13 @@ def test_sequential_draws_stay_in_order_within_a_bucket() -> None:
     made = planner(Stream(Sequential(N), 20), 1, batch_size=4, buckets=1, shuffle=False)
     samples = [made.epoch(e).pieces(made.plan(e).rows).positions.tolist() for e in range(3)]
     assert samples == [list(range(20)), list(range(20, 40)), [*range(40, 53), *range(7)]]
+
+
+def test_what_the_first_epoch_does_not_draw_has_its_shape() -> None:
+    few = WeightedDraws(6, 3, np.ones(N))
+    made = planner(few, 1, batch_size=1, buckets=6)
+    assert made.epoch(0).sampler.lengths.max() < LENGTHS.max()
+    shapes = {shape for epoch in range(40) for shape in made.plan(epoch).shapes()}
+    assert max(width for _, width in shapes) == LENGTHS.max()
+    assert len(shapes) > len(made.plan(0).shapes())
+    assert shapes <= set(made.lasting_shapes())
