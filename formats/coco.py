@@ -12,7 +12,6 @@ order.
 from __future__ import annotations
 
 import math
-import os
 from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 from stoker.formats.coco_categories import Categories, is_id
-from stoker.formats.filelist import find_files
+from stoker.formats.filelist import find_files, resolve
 from stoker.formats.json_stream import stream_object
 from stoker.formats.listing import ListedObjects, Listing, Skip
 from stoker.formats.object_issues import BadObjectError, Issues, checked_box, numbers
@@ -30,6 +29,8 @@ from stoker.formats.object_table import ObjectTable
 from stoker.formats.runs import checked_runs, decompress_runs
 
 if TYPE_CHECKING:
+    import os
+
     from stoker.formats.filelist import Found
 
 __all__ = ["list_coco"]
@@ -40,7 +41,7 @@ def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | Non
 
     Args:
         path: The file.
-        images: Folder in which the images lie; by default that of the file.
+        images: Folder in which the images lie, or its URL; by default that of the file.
 
     Raises:
         SourceError: The file is no such JSON, or names no image that is there.
@@ -59,7 +60,7 @@ def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | Non
             path=file,
             hint="expected is COCO's: images, annotations and categories; or an array of path and label",
         )
-    root = os.path.realpath(file.parent if images is None else images)
+    root = resolve(file.parent if images is None else images)
     found_files, skipped = find_files(root, reader.names)
     if not found_files:
         raise SourceError(
@@ -202,7 +203,7 @@ class _Reader:
         ids = {number: image_id for image_id, number in self._numbers.items()}
         bad = self._skips()
         return Listing(
-            root=Path(root),
+            root=root,
             keys=pa.array([file.key for file in found], pa.large_string()),
             sizes=np.array([file.size for file in found], np.int64),
             modified=np.array([file.modified for file in found], np.int64),

@@ -94,7 +94,7 @@ def convert(
             must be within reach of all its machines. The bytes are the same.
         source_format: folder, list, coco, voc, yolo or pairs; by default found by looking, see
             :func:`stoker.formats.sources.find_format`.
-        images: Folder of the images of a COCO JSON; that of the file by default.
+        images: Folder of the images of a COCO JSON, or its URL; that of the file by default.
         masks: Folder with a mask of classes for each image, see :mod:`stoker.formats.mask_pairs`.
         ignore_index: Value in masks of what belongs to no class; None if there is none.
         progress: Called about ten times a second.
@@ -126,27 +126,20 @@ def convert(
         class_depth=class_depth,
         max_pixels=max_pixels,
         strict=strict,
-        source_format="folder" if is_url(src) else find_format(src, source_format, masks),
+        source_format=find_format(src, source_format, masks),
     )
     report = progress or no_progress
     report(0, 0, 0, "listing")
-    workers = check_workers(num_workers, remote=is_url(src))
-    if is_url(src):
-        if images is not None or masks is not None or source_format not in (None, "folder"):
-            raise ConfigError("a URL is a folder of classes: annotations must be local", path=src)
-        from stoker.formats.remote.listing import list_remote
-
-        listing = list_remote(str(src), class_depth=class_depth)
-    else:
-        _check_target(src, dst, options)
-        listing = list_source(
-            src,
-            options.source_format,
-            images=images,
-            masks=masks,
-            ignore_index=ignore_index,
-            class_depth=class_depth,
-        )
+    workers = check_workers(num_workers, remote=is_url(src) or is_url(images))
+    _check_target(src, dst, options)
+    listing = list_source(
+        src,
+        options.source_format,
+        images=images,
+        masks=masks,
+        ignore_index=ignore_index,
+        class_depth=class_depth,
+    )
     plan = _plan(src, listing, options)
     return execute(plan, dst, workers, overwrite=overwrite, report=report, engine=engine)
 

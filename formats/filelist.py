@@ -15,6 +15,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,8 +29,9 @@ from stoker.formats.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from stoker.formats.files import open_regular
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
+from stoker.formats.remote.store import Store, is_url
 
-__all__ = ["Found", "find_files", "list_file"]
+__all__ = ["Found", "find_files", "list_file", "resolve"]
 
 _RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *OBJECT_COLUMNS, *MASK_COLUMNS, "label", "row", "image"}
 _LARGEST = 1 << 63
@@ -47,8 +49,12 @@ class Found(NamedTuple):
     modified: int
 
 
-def list_file(path: str | os.PathLike[str]) -> Listing:
+def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> Listing:
     """List the images that a file names; each of them once.
+
+    Args:
+        path: The file.
+        root: Folder where relative paths start, or its URL; that of the file by default.
 
     Raises:
         SourceError: The file is no such list; says in which entry and why.
@@ -57,13 +63,14 @@ def list_file(path: str | os.PathLike[str]) -> Listing:
     entries = _read(file)
     for number, entry in enumerate(entries):
         _check(file, number, entry)
-    found, skipped = find_files(os.path.realpath(file.parent), [entry["path"] for entry in entries])
+    folder = resolve(file.parent if root is None else root)
+    found, skipped = find_files(folder, [entry["path"] for entry in entries])
     if not found:
         raise SourceError("the list names no image that can be read", path=file)
     kept = [entries[item.entry] for item in found]
     labels, classes = _labels(file, [entry["label"] for entry in kept])
     return Listing(
-        root=Path(os.path.realpath(file.parent)),
+        root=folder,
         keys=pa.array([item.key for item in found], pa.large_string()),
         sizes=np.array([item.size for item in found], np.int64),
         modified=np.array([item.modified for item in found], np.int64),
@@ -168,13 +175,20 @@ def _check(file: Path, number: int, entry: Any) -> None:
         _fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
 
 
+def resolve(folder: str | os.PathLike[str]) -> str:
+    """A folder without links, or its URL as it is."""
+    return os.fspath(folder).rstrip("/") if is_url(folder) else os.path.realpath(folder)
+
+
 def find_files(root: str, paths: Iterable[str]) -> tuple[list[Found], list[Skip]]:
     """The files that a list names, sorted by key, and why the others are not taken.
 
     Args:
-        root: Folder where relative paths start, and in which they stay; resolved.
+        root: Folder where relative paths start, and in which they stay; as :func:`resolve` has it.
         paths: As the list has them.
     """
+    if is_url(root):
+        return _find_stored(Store(root), paths)
     found: dict[str, Found] = {}
     skipped: list[Skip] = []
     for number, path in enumerate(paths):
@@ -197,6 +211,26 @@ def find_files(root: str, paths: Iterable[str]) -> tuple[list[Found], list[Skip]
             reason, detail = "unreadable", getattr(error, "strerror", None) or str(error)
         if reason:
             skipped.append(Skip(printable(key), reason, detail))
+    return sorted(found.values()), skipped
+
+
+def _find_stored(store: Store, paths: Iterable[str]) -> tuple[list[Found], list[Skip]]:
+    """What :func:`find_files` does, at a URL, all of whose files are listed once."""
+    there = {file.name: file for file in store.files()}
+    found: dict[str, Found] = {}
+    skipped: list[Skip] = []
+    for number, path in enumerate(paths):
+        relative = path.removeprefix(f"{store.url}/")
+        key = posixpath.normpath(relative)
+        file = there.get(key)
+        if key.startswith(("/", "../")) or "://" in relative:
+            skipped.append(Skip(printable(relative), "path that leaves the source"))
+        elif file is None:
+            skipped.append(Skip(printable(key), "unreadable", "No such file or directory"))
+        elif key in found:
+            skipped.append(Skip(key, "listed twice"))
+        else:
+            found[key] = Found(key, number, file.size, file.modified)
     return sorted(found.values()), skipped
 
 

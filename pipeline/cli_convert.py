@@ -57,7 +57,8 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         typer.Option(help="folder, list, coco, voc, yolo or pairs; without it, the source is looked at."),
     ] = None,
     images: Annotated[
-        Path | None, typer.Option(help="Folder of the images of a COCO JSON; by default that of the file.")
+        str | None,
+        typer.Option(help="Folder of the images of a COCO JSON, or its URL; by default that of the file."),
     ] = None,
     masks: Annotated[
         Path | None, typer.Option(help="Folder with a mask of classes for each image, of the same name.")

@@ -1,49 +1,107 @@
-"""An image folder on remote storage as a source: one class a folder, as in a local one."""
+"""Sources on remote storage: a folder with one class a folder, a list of images, or a COCO JSON."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from stoker.errors import SourceError
+from stoker.errors import ConfigError, SourceError
 from stoker.formats.listing import Listing, Skip, printable
 from stoker.formats.remote.store import Store
 
 if TYPE_CHECKING:
+    import os
+
+    from stoker.formats.options import SourceFormat
     from stoker.formats.remote.store import StoredFile
 
-__all__ = ["list_remote"]
+__all__ = ["HEAD_BYTES", "find_remote_format", "is_object_head", "list_remote"]
 
-_LISTS = (".csv", ".json", ".jsonl")
+HEAD_BYTES = 4096
+_WHAT_TO_DO = "copy it here first; from a URL come folders of classes, lists of images, and COCO's JSON"
 # A list of bytes costs nothing, a look into a file does: here names decide what is tried, and content,
 # when the files are converted, what is taken.
 _IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".jp2")
 
 
-def list_remote(url: str, *, class_depth: int | None = None) -> Listing:
+def is_object_head(head: bytes) -> bool:
+    """Whether a JSON file that begins with these bytes holds an object, as COCO's do."""
+    return head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] == b"{"
+
+
+def find_remote_format(url: str) -> SourceFormat:
+    """The form of a source at a URL, by its name, and of a JSON by its first bytes.
+
+    Raises:
+        StorageError: The JSON cannot be read.
+    """
+    folder, _, name = url.rpartition("/")
+    suffix = PurePosixPath(name).suffix.lower()
+    if suffix == ".json":
+        head = Store(folder).read_if_there(name, most=HEAD_BYTES)
+        return "coco" if head and is_object_head(head) else "list"
+    return "list" if suffix in (".csv", ".jsonl") else "folder"
+
+
+def list_remote(
+    url: str,
+    kind: SourceFormat = "folder",
+    *,
+    images: str | os.PathLike[str] | None = None,
+    masks: str | os.PathLike[str] | None = None,
+    class_depth: int | None = None,
+) -> Listing:
+    """List the images of a source at a URL.
+
+    Args:
+        url: A folder of classes, such as ``s3://bucket/photos``, a list of images, or a COCO JSON.
+        kind: Which of these it is.
+        images: Folder of the images of a COCO JSON, or its URL; by default that of the JSON.
+        masks: Refused: a URL has none.
+        class_depth: Number of leading folders that name the class; None for all of them.
+
+    Raises:
+        ConfigError: Sources of that form must be here.
+        SourceError: There is no image, or the list cannot be understood.
+        StorageError: The storage cannot be listed, or the list not be read.
+    """
+    if masks is not None or kind in ("voc", "yolo", "pairs"):
+        raise ConfigError(
+            f"a source of the form {kind if masks is None else 'pairs'} must be in a local folder",
+            path=url,
+            hint=_WHAT_TO_DO,
+        )
+    if kind == "folder":
+        return _list_folder(url, class_depth)
+    from stoker.formats.coco import list_coco
+    from stoker.formats.filelist import list_file
+
+    folder, _, name = url.rpartition("/")
+    with tempfile.TemporaryDirectory(prefix="stoker-convert-") as temporary:
+        copy = Path(temporary) / name
+        copy.write_bytes(Store(folder).read(name))
+        try:
+            return list_coco(copy, images or folder) if kind == "coco" else list_file(copy, folder)
+        except SourceError as error:
+            raise SourceError(error.message, path=url, key=error.key, hint=error.hint) from error
+
+
+def _list_folder(url: str, class_depth: int | None) -> Listing:
     """List the images of a folder at a URL, and of the folders in it.
 
     A file is taken for an image by its name; one that turns out to be none is skipped when it is
     converted. Classes are named as by :func:`stoker.formats.folder.list_folder`.
-
-    Args:
-        url: The folder, such as ``s3://bucket/photos``.
-        class_depth: Number of leading folders that name the class; None for all of them.
-
-    Raises:
-        SourceError: There is no image in a class folder.
-        StorageError: The storage cannot be listed.
     """
-    if url.endswith(_LISTS):
-        raise SourceError(
-            "a list of images must be a local file", path=url, hint="copy it here, beside its images"
-        )
     store = Store(url)
+    files = store.files()
+    _check_form(url, [file.name for file in files])
     taken: list[tuple[StoredFile, str]] = []
     skipped: list[Skip] = []
-    for file in store.files():
+    for file in files:
         reason = _refusal(file.name)
         if reason:
             skipped.append(Skip(printable(file.name), reason))
@@ -66,6 +124,18 @@ def list_remote(url: str, *, class_depth: int | None = None) -> Listing:
         classes=tuple(classes),
         skipped=tuple(sorted(skipped)),
     )
+
+
+def _check_form(url: str, names: list[str]) -> None:
+    """Refuse a folder whose folders are no classes, but images and what is known of them."""
+    forms = {"Pascal VOC": ("Annotations/", ".xml"), "YOLO": ("labels/", ".txt")}
+    for form, (folder, suffix) in forms.items():
+        if any(name.startswith(folder) and name.endswith(suffix) for name in names):
+            raise SourceError(
+                f"the source has the form of {form}, which must be in a local folder",
+                path=url,
+                hint=_WHAT_TO_DO,
+            )
 
 
 def _refusal(name: str) -> str:

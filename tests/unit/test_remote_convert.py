@@ -11,7 +11,7 @@ import fsspec
 import pytest
 
 import stoker
-from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
+from stoker.errors import DatasetError, MissingDependencyError, SourceError, StokerError, StorageError
 from stoker.formats.intake import SkippedError, read_source
 from stoker.formats.remote import store as stores
 from stoker.formats.remote.store import Store, is_url
@@ -137,6 +137,90 @@ def test_a_source_without_images_says_so(memory: Any) -> None:
     with pytest.raises(SourceError, match="no image in a class folder") as caught:
         stoker.convert("memory://bucket/photos", "memory://bucket/out")
     assert caught.value.path == "memory://bucket/photos"
+
+
+def listed(photos: Path, kind: str) -> tuple[str, bytes]:
+    """Name and content of a list of the photos, of which one is missing, one named twice, one elsewhere."""
+    keys = sorted(str(path.relative_to(photos)) for path in photos.rglob("*.jpg"))
+    entries = [{"path": key, "label": Path(key).parent.name, "number": i} for i, key in enumerate(keys)]
+    extra = [{"path": key, "label": "class-0", "number": 9} for key in ("gone.jpg", keys[0], "../x.jpg")]
+    if kind == "csv":
+        lines = [",".join(map(str, entry.values())) for entry in entries + extra]
+        return "list.csv", "\n".join(["path,label,number", *lines]).encode()
+    if kind == "json":
+        return "list.json", json.dumps(entries + extra).encode()
+    images = [
+        {"id": i, "file_name": entry["path"], "height": 0, "width": 0}
+        for i, entry in enumerate(entries + extra[:1])
+    ]
+    boxes = [
+        {"id": i, "image_id": i, "category_id": 1, "bbox": [1, 2, 3, 4]} for i in range(0, len(entries), 2)
+    ]
+    document = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "thing"}]}
+    return "instances.json", json.dumps(document).encode()
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "coco"])
+def test_a_list_at_a_url_gives_the_records_of_one_that_is_here(
+    photos: Path, tmp_path: Path, memory: Any, kind: str
+) -> None:
+    name, text = listed(photos, kind)
+    (photos / name).write_bytes(text)
+    memory.put(str(photos), "/bucket/photos", recursive=True)
+    here = stoker.convert(photos / name, tmp_path / "here", shards=2, seed=1)
+    there = stoker.convert(f"memory://bucket/photos/{name}", tmp_path / "there", shards=2, seed=1)
+    assert there.skipped == here.skipped
+    found, expected = (stoker.open(tmp_path / side) for side in ("there", "here"))
+    assert found.manifest.shards == expected.manifest.shards
+    assert (found.classes, found.types) == (expected.classes, expected.types)
+    assert found.tasks == expected.tasks
+
+
+def test_a_coco_json_here_names_images_at_a_url(photos: Path, tmp_path: Path, memory: Any) -> None:
+    name, text = listed(photos, "coco")
+    (tmp_path / name).write_bytes(text)
+    memory.put(str(photos), "/bucket/photos", recursive=True)
+    images = "memory://bucket/photos/"
+    stoker.convert(tmp_path / name, tmp_path / "out", images=images, shards=1)
+    assert len(stoker.open(tmp_path / "out")) == 24
+
+
+def test_a_list_may_have_whole_urls(photos: Path, tmp_path: Path, memory: Any) -> None:
+    memory.put(str(photos), "/bucket/photos", recursive=True)
+    root = "memory://bucket/photos"
+    lines = [f"{root}/class-0/0.jpg,1", "class-0/3.jpg,1", f"{root}-too/class-0/0.jpg,1", "/class-0/6.jpg,1"]
+    memory.pipe("/bucket/photos/list.csv", "\n".join(["path,label", *lines]).encode())
+    summary = stoker.convert(f"{root}/list.csv", tmp_path / "out")
+    assert (summary.written, summary.skipped) == (2, {"path that leaves the source": 2})
+
+
+def test_a_list_that_is_none_is_named(memory: Any, tmp_path: Path) -> None:
+    memory.pipe("/bucket/list.csv", b"file,class\na.jpg,1\n")
+    with pytest.raises(SourceError, match="entry 1 has no path") as caught:
+        stoker.convert("memory://bucket/list.csv", tmp_path / "out")
+    assert caught.value.path == "memory://bucket/list.csv"
+    with pytest.raises(StorageError, match="does not exist") as missing:
+        stoker.convert("memory://bucket/none.json", tmp_path / "out")
+    assert missing.value.path == "memory://bucket/none.json"
+
+
+@pytest.mark.parametrize(
+    ("file", "options", "form"),
+    [
+        ("labels/a.txt", {}, "YOLO"),
+        ("Annotations/a.xml", {}, "Pascal VOC"),
+        ("a.jpg", {"source_format": "voc"}, "voc"),
+        ("a.jpg", {"masks": "masks"}, "pairs"),
+    ],
+)
+def test_annotations_that_must_be_here_say_so(
+    memory: Any, tmp_path: Path, file: str, options: dict[str, Any], form: str
+) -> None:
+    memory.pipe({f"/bucket/x/{file}": b"", "/bucket/x/images/a.jpg": b"\xff\xd8\xff"})
+    with pytest.raises(StokerError, match=f"form.* {form}.* must be in a local folder") as caught:
+        stoker.convert("memory://bucket/x", tmp_path / "out", **options)
+    assert "copy it here" in str(caught.value)
+    assert caught.value.path == "memory://bucket/x"
 
 
 def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> None:
