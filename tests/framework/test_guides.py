@@ -50,8 +50,22 @@ assert sum(seen) in (2, 3)
 assert all(Path(name).stat().st_size > 1000 for name in ("sheet.png", "sheet.html"))
 assert keep.any() and len(masks) == len(points) == len(boxes)
 """
+TEXT = """
+import json
+from pathlib import Path
+
+for name, count in (("questions", 60), ("more", 20)):
+    lines = [{"question": f"how many {i}", "answer": "word " * (1 + i * 7 % 30)} for i in range(count)]
+    Path(f"{name}.jsonl").write_text("\\n".join(map(json.dumps, lines)))
+"""
+TEXT_AFTER = """
+assert loader.dataset is mixture
+assert sum(len(batch.dataset) for batch in loader) == 100_000
+assert max(segments.max() for _, segments, _ in packed) <= 32
+"""
 PAGES = {
     "augmentation": (AUGMENTATION, "print(batch(transforms).shape)", AUGMENTATION_AFTER),
+    "text": (TEXT, "", TEXT_AFTER),
     "detection": (DETECTION, "", DETECTION_AFTER),
 }
 
