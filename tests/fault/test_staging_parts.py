@@ -157,3 +157,27 @@ def test_arguments(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) 
     assert "cache=" in str(caught.value)
     with pytest.raises(ConfigError, match=r"stoker\.open\(url, cache="):
         loader(stoker.open(sources / "a"), cache=tmp_path)
+
+
+def test_text(tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+    """A selection, and a mixture of it with all."""
+    lines = ["".join(chr(33 + (i * i + j) % 90) for j in range(1 + i % 30)) for i in range(200)]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    stoker.convert_text(tmp_path / "text.txt", tmp_path / "text", tokenizer="bytes", shards=3, seed=1)
+    server = serve(tmp_path / "text")
+    whole = {
+        "here": stoker.open(tmp_path / "text"),
+        "there": stoker.open(server.url, cache=tmp_path / "cache"),
+    }
+    parts = {side: dataset.select(np.arange(150, 20, -1)) for side, dataset in whole.items()}
+    mixed = {side: stoker.mix([(whole[side], 0.5), (parts[side], 0.5)]) for side in whole}
+    for drawn in (parts, mixed):
+        loaders = [
+            stoker.TextLoader(drawn[side], batch_size=8, shuffle=True, columns=("input_ids", "row"))
+            for side in ("here", "there")
+        ]
+        for here, there in zip(*loaders, strict=True):
+            for expected, found in zip(here, there, strict=True):
+                np.testing.assert_array_equal(found, expected)
+        for loading in loaders:
+            loading.close()
