@@ -94,6 +94,8 @@ class TextLoader(Loader):
             ``columns`` can name: called with a ``Ragged`` (``Packed`` for packed rows; a dict of
             ``Ragged`` by field for several fields) and the padded length, it returns a dict of arrays.
         verify: Compare every payload with its checksum.
+        pin_memory: Make the batches of ``output="torch"`` in page-locked memory, see
+            :class:`stoker.ImageLoader`; with ``device="cuda:N"`` they go through it anyway.
         cache: Folder on a local disk for what is fetched of a dataset at a URL, see
             :class:`stoker.ImageLoader`.
         cache_size: Bytes that it may have about.
@@ -133,6 +135,7 @@ class TextLoader(Loader):
         prefetch: int = 3,
         batchify: Batchify | None = None,
         verify: bool = True,
+        pin_memory: bool = False,
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
     ) -> None:
@@ -169,7 +172,9 @@ class TextLoader(Loader):
         super().__init__(self._recipe.identity, planner.most_steps, prefetch, output)
         self._staging = make_staging(opened)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
-        self._adapter = adapters.load(framework, device and devices.place(device, self._ranks.local_rank))
+        place = device and devices.place(device, self._ranks.local_rank)
+        copied = framework == "torch" and place not in (None, "cpu")
+        self._adapter = adapters.load(framework, place, pin_memory=pin_memory or copied)
 
     def __repr__(self) -> str:
         ranks = self._ranks

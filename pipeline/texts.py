@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import deque
 from dataclasses import dataclass
@@ -165,9 +166,14 @@ class TextStage:
         arrays = assemble(self._recipe.batchify, reader.fields, sequences, planned.pieces, shape)
         made = perf_counter()
         self._clock.executing += made - began
-        values = [self._hand_over(arrays, planned, name) for name in self._recipe.columns]
+        side = self._adapter.side
+        with side or contextlib.nullcontext():
+            batch = self._recipe.batch(
+                *(self._hand_over(arrays, planned, name) for name in self._recipe.columns)
+            )
+        ready = side.ready(batch) if side else None
         self._clock.handing_over += perf_counter() - made
-        return Finished(self._recipe.batch(*values), len(values[0]))
+        return Finished(batch, len(planned.batch.rows), ready=ready)
 
     def _hand_over(self, arrays: Mapping[str, Any], planned: _Planned, name: str) -> Any:
         if name in arrays:

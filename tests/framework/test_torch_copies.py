@@ -13,7 +13,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from stoker import ImageLoader  # noqa: E402 - after the skip
+from stoker import ImageLoader, TextLoader, convert_text  # noqa: E402 - after the skip
 from stoker.augment import Normalize, Resize  # noqa: E402
 from stoker.errors import ConfigError  # noqa: E402
 from stoker.pipeline.adapters import load  # noqa: E402
@@ -141,3 +141,19 @@ def test_without_a_gpu_it_is_refused(thumbnails: Path) -> None:
 def test_other_frameworks_have_none(thumbnails: Path) -> None:
     with pytest.raises(ConfigError, match="goes with output='torch', found output='numpy'"):
         make(thumbnails, output="numpy")
+
+
+def test_text_goes_the_same_way(tmp_path: Path, cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "t.txt").write_text("\n".join("word " * (1 + i % 7) for i in range(20)))
+    convert_text(tmp_path / "t.txt", tmp_path / "text")
+    options: dict[str, Any] = {"batch_size": 4, "output": "torch", "pin_memory": True, "prefetch": 1}
+    with TextLoader(tmp_path / "text", **options) as loader:
+        for batch in loader:
+            assert {column.data_ptr() for column in batch} <= cuda.pinned
+    assert cuda.log == []
+    monkeypatch.setattr(adapter.Adapter, "__init__", _on_meta(adapter.Adapter.__init__))
+    with TextLoader(tmp_path / "text", **options) as loader:
+        assert next(iter(loader)).input_ids.device.type == "meta"
+    assert cuda.log[:3] == ["side entered", "side left", "event recorded"]
+    at = cuda.log.index("waited")
+    assert cuda.log[at : at + 3] == ["waited", "kept", "kept"], "token ids and mask"

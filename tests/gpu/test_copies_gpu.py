@@ -54,6 +54,24 @@ def test_copies_are_complete_when_the_consumer_uses_them(dataset: Path, prefetch
                 assert torch.equal(label.cpu(), expected.label)
 
 
+def test_text_is_complete_when_the_consumer_uses_it(tmp_path: Path) -> None:
+    (tmp_path / "t.txt").write_text("\n".join("word " * (1 + i % 300) for i in range(4000)))
+    stoker.convert_text(tmp_path / "t.txt", tmp_path / "text")
+    given: dict[str, Any] = {"max_tokens": 1 << 14, "shuffle": True, "output": "torch"}
+    own = torch.cuda.Stream()
+    with (
+        stoker.TextLoader(tmp_path / "text", device="cpu", **given) as plain,
+        stoker.TextLoader(tmp_path / "text", device="cuda:0", **given) as copied,
+        torch.cuda.stream(own),
+    ):
+        for expected, batch in zip(plain, copied, strict=True):
+            torch.cuda._sleep(1_000_000)
+            ids, mask = batch.input_ids + 0, batch.attention_mask.clone()
+            del batch
+            assert torch.equal(ids.cpu(), expected.input_ids)
+            assert torch.equal(mask.cpu(), expected.attention_mask)
+
+
 def test_mixing_on_the_gpu_is_that_on_the_cpu(dataset: Path) -> None:
     pytest.importorskip("nvidia.dali")
     options = {"transforms": (*TRANSFORMS, MixUp()), "batch_size": 24, "output": "torch", "engine": "dali"}
