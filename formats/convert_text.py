@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,8 @@ from stoker.formats.listing import Skip
 from stoker.formats.options import ShardOptions, parse_share
 from stoker.formats.plan import plan_conversion
 from stoker.formats.publish import os_errors
+from stoker.formats.remote.copies import local_copies
+from stoker.formats.remote.store import is_url
 from stoker.formats.text_encoder import IDS_FEATURE, TextEncoder
 from stoker.formats.text_source import TextListing, open_text
 from stoker.formats.tokenizers import Bytes, File, Tokenizer, Whitespace, count_words
@@ -92,8 +95,9 @@ def convert_text(
 
     Args:
         src: A file of text, one sample a line, or of JSON Lines (``.jsonl``); or several files of
-            text of which line i of each belong to one sample. Each may be compressed with gzip.
-        dst: Folder to write; made if missing.
+            text of which line i of each belong to one sample. Each may be compressed with gzip, and lie
+            at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first.
+        dst: Folder to write; made if missing. May be such a URL, too.
         tokenizer: "whitespace" (words of ``src``, the vocabulary is made first), "bytes" (of UTF-8), or
             a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
         fields: Of JSON Lines, the fields to take, by default ``text``; of parallel files, their names.
@@ -116,13 +120,19 @@ def convert_text(
         DatasetError: There is a dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
         MissingDependencyError: The tokenizer's file needs a package that is not installed.
+        StorageError: A URL cannot be reached, read or written; the same call resumes.
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
-    paths = [Path(src)] if isinstance(src, (str, os.PathLike)) else [Path(path) for path in src]
+    sources = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     workers = check_workers(num_workers)
     report = progress or no_progress
     report(0, 0, 0, "listing")
-    with os_errors(Path(dst)), open_text(paths, fields, _existing(Path(dst))) as listing:
+    scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
+    with (
+        os_errors(scratch),
+        local_copies(sources) as paths,
+        open_text(paths, fields, scratch) as listing,
+    ):
         chosen = _tokenizer(tokenizer, listing, workers)
         options = TextOptions(
             container=format,
@@ -142,7 +152,7 @@ def convert_text(
         )
         _check_names(listing.fields)
         plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype))
-        return execute(plan, Path(dst), workers, overwrite=overwrite, report=report)
+        return execute(plan, dst, workers, overwrite=overwrite, report=report)
 
 
 def _check_names(fields: tuple[str, ...]) -> None:

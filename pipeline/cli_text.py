@@ -41,11 +41,11 @@ def _names(fields: str | None) -> list[str] | None:
 
 def convert_text(  # noqa: PLR0917 - Typer makes an option of each argument
     sources: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(help="Text, one sample a line, or .jsonl; several files are parallel. Also .gz."),
     ],
     target: Annotated[
-        Path, typer.Argument(help="Folder to write; with --val or --test, a folder a split in it.")
+        str, typer.Argument(help="Folder to write; with --val or --test, a folder a split in it.")
     ],
     tokenizer: Annotated[
         str, typer.Option(help="whitespace, bytes, or a Hugging Face tokenizers JSON.")

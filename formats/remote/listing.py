@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.listing import Listing, Skip, printable
+from stoker.formats.remote.copies import local_copies
 from stoker.formats.remote.store import Store
 
 if TYPE_CHECKING:
@@ -80,14 +80,9 @@ def list_remote(
     from stoker.formats.coco import list_coco
     from stoker.formats.filelist import list_file
 
-    folder, _, name = url.rpartition("/")
-    with tempfile.TemporaryDirectory(prefix="stoker-convert-") as temporary:
-        copy = Path(temporary) / name
-        copy.write_bytes(Store(folder).read(name))
-        try:
-            return list_coco(copy, images or folder) if kind == "coco" else list_file(copy, folder)
-        except SourceError as error:
-            raise SourceError(error.message, path=url, key=error.key, hint=error.hint) from error
+    folder = url.rpartition("/")[0]
+    with local_copies([url]) as (copy,):
+        return list_coco(copy, images or folder) if kind == "coco" else list_file(copy, folder)
 
 
 def _list_folder(url: str, class_depth: int | None) -> Listing:

@@ -112,6 +112,17 @@ class Store:
         except FileNotFoundError:
             return None
 
+    def download(self, name: str, file: Path) -> None:
+        """Copy a file to a local one.
+
+        Raises:
+            StorageError: It cannot be read.
+        """
+        try:
+            self._try(name, "read", lambda: self._fs.get_file(self._path(name), os.fspath(file)))
+        except FileNotFoundError as error:
+            raise self._missing(name) from error
+
     def read_range(self, name: str, start: int, stop: int) -> bytes:
         """Bytes ``start`` to ``stop - 1`` of a file.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -192,6 +193,29 @@ def test_a_list_may_have_whole_urls(photos: Path, tmp_path: Path, memory: Any) -
     memory.pipe("/bucket/photos/list.csv", "\n".join(["path,label", *lines]).encode())
     summary = stoker.convert(f"{root}/list.csv", tmp_path / "out")
     assert (summary.written, summary.skipped) == (2, {"path that leaves the source": 2})
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_text_from_and_to_urls(tmp_path: Path, memory: Any, compressed: bool) -> None:
+    texts = ["".join(f"{side} {i * j} " for j in range(i % 7)) + "\n" for side in "ab" for i in range(40)]
+    names = []
+    for side, lines in enumerate((texts[:40], texts[40:])):
+        content_of = "".join(lines).encode()
+        names.append(f"text.{'ab'[side]}")
+        (tmp_path / names[-1]).write_bytes(gzip.compress(content_of) if compressed else content_of)
+        memory.pipe(f"/bucket/{names[-1]}", (tmp_path / names[-1]).read_bytes())
+    options: dict[str, Any] = {"shards": 2, "seed": 1, "val": "20%"}
+    stoker.convert_text([tmp_path / name for name in names], tmp_path / "out", **options)
+    urls = [f"memory://bucket/{name}" for name in names]
+    stoker.convert_text(urls, "memory://bucket/out", **options)
+    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+    memory.pipe("/bucket/text.b", b"one\n")
+    with pytest.raises(SourceError, match="lines") as caught:
+        stoker.convert_text(urls, tmp_path / "other")
+    assert caught.value.path == urls[1]
+    with pytest.raises(StorageError, match="does not exist") as missing:
+        stoker.convert_text("memory://bucket/none.txt", tmp_path / "other")
+    assert missing.value.path == "memory://bucket/none.txt"
 
 
 def test_a_list_that_is_none_is_named(memory: Any, tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+"""Small files of a source, which are read where they are on a local disk."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import SourceError
+from stoker.formats.remote.store import Store, is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["local_copies"]
+
+
+@contextmanager
+def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
+    """Files, of which those at URLs are copied here, under their names, until the end.
+
+    A SourceError about a copy becomes one about its URL.
+
+    Args:
+        paths: Paths or URLs of files.
+
+    Raises:
+        StorageError: A URL cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="stoker-convert-") as temporary:
+        copies = {}
+        found = []
+        for number, path in enumerate(paths):
+            found.append(Path(path))
+            if is_url(path):
+                folder, _, name = os.fspath(path).rpartition("/")
+                found[-1] = Path(temporary, str(number), name)
+                found[-1].parent.mkdir()
+                Store(folder).download(name, found[-1])
+                copies[found[-1]] = os.fspath(path)
+        try:
+            yield found
+        except SourceError as error:
+            url = copies.get(Path(error.path or ""))
+            if url is None:
+                raise
+            raise SourceError(error.message, path=url, key=error.key, hint=error.hint) from error
