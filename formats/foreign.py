@@ -19,6 +19,7 @@ from stoker.formats.foreign_records import FeatureNames, ForeignSample, read_exa
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from stoker.formats.publish import folder_lock, move_durably, remove, sync, sync_folder, write_durably
+from stoker.formats.remote.store import is_url
 from stoker.formats.tfrecord import text_index_line
 
 if TYPE_CHECKING:
@@ -67,6 +68,15 @@ def index(
         DatasetError: There is a dataset in ``into`` already.
         LockedError: Another process is writing into ``into``.
     """
+    paths = list(paths)
+    for path in (*paths, into):
+        if is_url(path):
+            raise SourceError(
+                "shards at a URL cannot be indexed there",
+                path=path,
+                hint="index a copy of them in its folder, then copy dataset.json, index.arrow and the .idx "
+                "files to them: from there the dataset is loaded and staged like any other",
+            )
     sources = [Path(path).resolve() for path in paths]
     if not sources:
         raise ConfigError("there are no shards to index")

@@ -127,10 +127,8 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
 
 
 def index(  # noqa: PLR0917 - likewise
-    shards: Annotated[
-        list[Path], typer.Argument(help="TFRecord files of tf.train.Example, or LMDB folders.")
-    ],
-    into: Annotated[Path, typer.Option(help="Folder for the index; the shards stay where they are.")],
+    shards: Annotated[list[str], typer.Argument(help="TFRecord files of tf.train.Example, or LMDB folders.")],
+    into: Annotated[str, typer.Option(help="Folder for the index; the shards stay where they are.")],
     container: Annotated[str, typer.Option("--format", help="tfrecord, lmdb, or auto to look.")] = "auto",
     image: Annotated[str, typer.Option(help="Feature that holds the encoded image.")] = "image/encoded",
     label: Annotated[str, typer.Option(help="Feature that holds the label.")] = "image/class/label",

@@ -13,6 +13,7 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StokerError, StorageError
+from stoker.formats.foreign import index
 from stoker.formats.intake import SkippedError, read_source
 from stoker.formats.remote import store as stores
 from stoker.formats.remote.store import Store, is_url
@@ -245,6 +246,18 @@ def test_annotations_that_must_be_here_say_so(
         stoker.convert("memory://bucket/x", tmp_path / "out", **options)
     assert "copy it here" in str(caught.value)
     assert caught.value.path == "memory://bucket/x"
+
+
+def test_shards_of_others_at_a_url_say_what_to_do(tmp_path: Path) -> None:
+    here, there = tmp_path / "a.tfrecord", "memory://bucket/a.tfrecord"
+    for shards, into, named in (
+        ([here, there], tmp_path, there),
+        ([here], "memory://bucket", "memory://bucket"),
+    ):
+        with pytest.raises(SourceError, match="cannot be indexed there") as caught:
+            index(shards, into)
+        assert caught.value.path == named
+        assert "dataset.json" in str(caught.value)
 
 
 def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> None:
