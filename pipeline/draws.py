@@ -155,9 +155,12 @@ class MixedOrder:
         group, lap, place = self.shares.turns(epoch, positions)
         starts = np.cumsum(self.shares.sizes) - self.shares.sizes
         rows = np.empty_like(positions)
-        for d, number in np.unique(np.stack([group, lap]), axis=1).T.tolist():
-            here = np.flatnonzero((group == d) & (lap == number))
-            rows[here] = starts[d] + self.rounds[d].rows(number, place[here])
+        for d in np.unique(group).tolist():
+            of_dataset = np.flatnonzero(group == d)
+            laps = lap[of_dataset]
+            for number in np.unique(laps).tolist():
+                here = of_dataset[laps == number]
+                rows[here] = starts[d] + self.rounds[d].rows(number, place[here])
         return rows
 
 

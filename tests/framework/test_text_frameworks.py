@@ -110,3 +110,21 @@ def test_torch_trains_on_int64_by_default(shards: Path) -> None:
     for ids, labels in loader:
         loss = torch.nn.functional.cross_entropy(network(ids).flatten(0, 1), labels.flatten())
         assert loss.isfinite()
+
+
+def test_a_tf_dataset_view_has_no_length_where_epochs_differ_in_it(shards: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    from stoker.pipeline.adapters.tensorflow import tf_dataset
+
+    given: dict[str, Any] = {"max_tokens": 200, "columns": ("input_ids", "row"), "output": "tensorflow"}
+    mixture = stoker.mix([(shards, 1), (shards, 2)], samples=100)
+    with stoker.TextLoader(mixture, shuffle=True, **given) as loader:
+        view = tf_dataset(loader)
+        assert view.cardinality() == tf.data.UNKNOWN_CARDINALITY
+        assert len({sum(1 for _ in view) for _ in range(5)}) > 1
+    with stoker.TextLoader(shards, rank=0, world_size=2, **given) as before:
+        next(iter(before))
+        state = before.state_dict()
+    with stoker.TextLoader(shards, rank=0, world_size=1, **given) as after:
+        after.load_state_dict(state)
+        assert sum(1 for _ in tf_dataset(after)) < len(after)
