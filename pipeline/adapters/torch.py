@@ -89,7 +89,7 @@ class Adapter:
             )
         self._pin = pin_memory
         self.empty = _pinned if pin_memory else None
-        self.side = SideStream(self._device) if pin_memory and self._device else None
+        self.side = SideStream(self._device) if self._device else None
 
     def images(self, array: Any, dtype: str) -> torch.Tensor:
         """A tensor over the same memory; copied only to another device, or where DALI lacks the dtype."""
