@@ -35,6 +35,7 @@ def s3() -> Iterator[Any]:
         patch.setenv("AWS_ACCESS_KEY_ID", "testing")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        patch.setenv("NO_PROXY", host)
         patch.setattr(stores, "_FIRST_PAUSE", 0.001)
         s3fs.S3FileSystem.clear_instance_cache()
         fs = s3fs.S3FileSystem()
