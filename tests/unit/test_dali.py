@@ -9,13 +9,15 @@ import pytest
 
 pytest.importorskip("nvidia.dali")
 
-from stoker.augment import CenterCrop, RandomVerticalFlip, Resize, compile_image, reference
+from stoker import augment
+from stoker.augment import CenterCrop, Pad, RandomVerticalFlip, Resize, compile_image, reference
 from stoker.errors import ConfigError, EngineError
 from stoker.formats import dataset as datasets
 from stoker.pipeline.engines.base import Output, Status, Work
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali import engine as dali
 from stoker.pipeline.engines.dali.feed import Graph
+from stoker.pipeline.engines.dali.graph import define
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +64,7 @@ def images(engine: DaliEngine, *works: Work) -> list[Any]:
 def test_batches_of_different_graphs_leave_in_the_order_they_came(
     opened: Dataset, make: Callable[..., DaliEngine]
 ) -> None:
-    kinds = [PLAIN, FLIPPED, PADDED, PLAIN, FLIPPED]
+    kinds: list[list[Any]] = [PLAIN, FLIPPED, PADDED, PLAIN, FLIPPED]
     works = [work(opened, 4 * i, kind) for i, kind in enumerate(kinds)]
     together = images(make(depth=5), *works)
     alone = [images(make(), one)[0] for one in works]
@@ -83,6 +85,26 @@ def test_the_smallest_graph_is_built(opened: Dataset) -> None:
     assert (plain.padded, plain.vertical) == (False, False)
     assert (flipped.padded, flipped.vertical) == (False, True)
     assert (padded.padded, padded.vertical) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        [Pad(2), RandomVerticalFlip()],
+        [
+            augment.RandomPerspective(0.9, p=1, fill=(1, 2, 3)),
+            augment.ColorJitter(0.4, 0.4),
+            augment.AugMix(),
+        ],
+        [augment.RandAugment(), augment.GaussianBlur(3), augment.RandomErasing()],
+    ],
+)
+def test_a_graph_is_one_of_a_gpu_too(transforms: list[Any]) -> None:
+    """DALI checks where operators run and where their arguments are before it looks for the GPU."""
+    one = np.full(1, 8)
+    params = compile_image([CenterCrop(8), *transforms], "float32").draw(one, one, np.zeros(1, int), 0, 0)
+    pipeline = define(Graph.of(params), Output(), device_id=0, batch_size=4, num_threads=1, depth=2)
+    assert pipeline.device_id == 0
 
 
 def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngine]) -> None:

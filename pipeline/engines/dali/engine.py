@@ -19,7 +19,7 @@ import numpy as np
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
 from stoker.pipeline.engines.base import Output, Result, Status, Work
 from stoker.pipeline.engines.dali.feed import Batch, Graph
-from stoker.pipeline.engines.dali.graph import build
+from stoker.pipeline.engines.dali.graph import define
 from stoker.pipeline.engines.dali.payloads import PayloadReader
 from stoker.pipeline.engines.dali.steps import STEPS
 
@@ -169,7 +169,7 @@ class _Pipe:
 
     def __init__(self, batch: Batch, settings: _Settings) -> None:
         self._settings = settings
-        self._pipe = build(
+        self._pipe = define(
             batch.graph,
             settings.output,
             device_id=settings.device_id,
@@ -177,6 +177,7 @@ class _Pipe:
             num_threads=settings.num_threads,
             depth=settings.depth,
         )
+        self._pipe.build()
         self.alive.add(self)
         self._prime(batch.black())
 

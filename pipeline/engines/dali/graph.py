@@ -13,13 +13,13 @@ from stoker.pipeline.engines.dali.steps import add_steps
 if TYPE_CHECKING:
     from stoker.pipeline.engines.base import Output
 
-__all__ = ["build"]
+__all__ = ["define"]
 
 
-def build(
+def define(
     graph: Graph, output: Output, *, device_id: int | None, batch_size: int, num_threads: int, depth: int
 ) -> Any:
-    """A DALI pipeline: region decode, one resampling, steps on pixels, colour, boxes that are erased.
+    """A DALI pipeline, to be built: region decode, one resampling, steps on pixels, colour, erased boxes.
 
     Args:
         graph: What it must be able to do.
@@ -31,7 +31,7 @@ def build(
     """
     from nvidia.dali import pipeline_def
 
-    define = pipeline_def(
+    pipeline = pipeline_def(
         _images,
         # To prepare for conditions takes half a second, once in a process.
         enable_conditionals=bool(graph.steps) or graph.perspective,
@@ -41,9 +41,7 @@ def build(
         prefetch_queue_depth=depth,
         exec_dynamic=True,
     )
-    pipe = define(graph, output, "cpu" if device_id is None else "gpu")
-    pipe.build()
-    return pipe
+    return pipeline(graph, output, "cpu" if device_id is None else "gpu")
 
 
 def _images(graph: Graph, output: Output, device: str) -> Any:
