@@ -317,3 +317,26 @@ def test_what_a_url_is() -> None:
     assert not is_url("/x/y")
     assert not is_url(Path("s3://bucket"))
     assert not is_url(3)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("../x.tfrecord", "lie elsewhere"),
+        ("/x.tfrecord", "lie elsewhere"),
+        ("a/../../x.tfrecord", "lie elsewhere"),
+        (".blocks", "name of another file"),
+        ("./index.arrow", "name of another file"),
+    ],
+)
+def test_shards_stay_in_the_folder_of_their_dataset(
+    photos: Path, memory: Any, tmp_path: Path, path: str, message: str
+) -> None:
+    stoker.convert(photos, "memory://bucket/out", shards=1)
+    manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
+    manifest["shards"][0]["path"] = path
+    memory.pipe("/bucket/out/dataset.json", json.dumps(manifest).encode())
+    with pytest.raises(DatasetError, match=message) as caught:
+        stoker.open("memory://bucket/out", cache=tmp_path / "cache")
+    assert caught.value.shard == "shard-00000-of-00001.tfrecord"
+    assert not (tmp_path / "cache").exists()
