@@ -74,10 +74,10 @@ def test_text_is_complete_when_the_consumer_uses_it(tmp_path: Path) -> None:
 
 def test_mixing_on_the_gpu_is_that_on_the_cpu(dataset: Path) -> None:
     pytest.importorskip("nvidia.dali")
-    options = {"transforms": (*TRANSFORMS, MixUp()), "batch_size": 24, "output": "torch", "engine": "dali"}
+    options: dict[str, Any] = {"transforms": (*TRANSFORMS, MixUp()), "output": "torch", "engine": "dali"}
     with (
-        stoker.ImageLoader(dataset, device="cpu", **options) as on_cpu,
-        stoker.ImageLoader(dataset, device="cuda:0", **options) as on_gpu,
+        stoker.ImageLoader(dataset, batch_size=24, device="cpu", **options) as on_cpu,
+        stoker.ImageLoader(dataset, batch_size=24, device="cuda:0", **options) as on_gpu,
     ):
         for expected, batch in zip(on_cpu, on_gpu, strict=True):
             assert (batch.image.cpu() - expected.image).abs().mean() < 0.05

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import stoker
 from stoker import augment
@@ -29,10 +31,10 @@ def torch_batches(dataset: Path, **arguments: Any) -> list[Any]:
 
 
 def damaged(photographs: list[Path], at: int) -> list[bytes]:
-    """Eight photographs, one of them with a scan that no decoder can read."""
+    """Eight photographs, one of them with a Huffman table that no decoder takes."""
     payloads = [file.read_bytes() for file in photographs[:8]]
-    cut = payloads[at].find(b"\xff\xda")
-    payloads[at] = payloads[at][: cut + 14] + b"\xff\xd9"
+    counts = payloads[at].find(b"\xff\xc4") + 5  # behind the marker, the length and the table's number
+    payloads[at] = payloads[at][:counts] + b"\xff" * 16 + payloads[at][counts + 16 :]
     return payloads
 
 
@@ -52,15 +54,19 @@ def test_the_gpu_shows_the_reference_pixels(dataset: Path, transforms: tuple[Any
 
 
 # On PNG, whose pixels are the same everywhere: the mean difference in levels that is allowed.
-OPERATIONS = {
+OPERATIONS: dict[str, tuple[list[augment.Transform], float]] = {
     "jitter": ([augment.ColorJitter(0.4, 0.4, 0.4, 0.1)], 0.05),
     "levels": ([augment.RandomPosterize(3), augment.RandomSolarize(128)], 0),
     "autocontrast": ([augment.RandomAutocontrast()], 0),
     "sharpness": ([augment.RandomAdjustSharpness(2.5)], 0.05),
     "blur": ([augment.GaussianBlur(5)], 0.05),
-    "warp": ([augment.RandomAffine(30, (0.2, 0.2), (1, 1.5), 20)], 2.5),
+    "equalize": ([augment.RandomEqualize(1)], 0.5),
+    "warp": ([augment.RandomRotation(30, fill=(9, 80, 200))], 0.1),
+    "perspective": ([augment.RandomPerspective(0.5, p=0.8)], 1.5),
+    "horizon": ([augment.RandomAffine(30, (0.3, 0.3), (1.5, 3)), augment.RandomPerspective(0.95, p=1)], 1.5),
     "erase": ([augment.RandomErasing(0.7)], 0),
-    "policy": ([augment.RandAugment()], 4),
+    "policy": ([augment.RandAugment()], 1),
+    "mix": ([augment.AugMix()], 1),
 }
 
 
@@ -72,6 +78,40 @@ def test_operations_are_those_of_the_reference(squares: Path, name: str) -> None
     with stoker.ImageLoader(squares, batch_size=24, engine="reference", **arguments) as loader:
         expected = next(iter(loader)).image.astype(int)
     assert np.abs(found - expected).mean() <= allowed
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_orientation(pack_images: Callable[..., Path], photographs: list[Path], orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    payloads = []
+    for file in photographs[:4]:
+        stream = io.BytesIO()
+        Image.open(file).convert("RGB").save(stream, "JPEG", quality=95, exif=exif)
+        payloads.append(stream.getvalue())
+    arguments: dict[str, Any] = {"transforms": EVALUATION, "layout": "NHWC", "batch_size": 4}
+    found = torch_batches(pack_images(payloads), **arguments)[0].image.cpu().numpy().astype(int)
+    with stoker.ImageLoader(pack_images(payloads), engine="reference", **arguments) as loader:
+        expected = next(iter(loader)).image.astype(int)
+    assert np.abs(found - expected).mean() < 1.5
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_consumer_on_a_stream_of_its_own(dataset: Path, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    arguments: dict[str, Any] = {"transforms": [*TRAINING, Normalize()], "dtype": dtype}
+    expected = [batch.image.sum(dtype=torch.float64).item() for batch in torch_batches(dataset, **arguments)]
+    found = []
+    settings: dict[str, Any] = {"batch_size": 24, "engine": "dali", "device": "cuda:0", "output": "torch"}
+    with (
+        stoker.ImageLoader(dataset, **settings, **arguments) as loader,
+        torch.cuda.stream(torch.cuda.Stream()),
+    ):
+        for batch in loader:
+            torch.cuda._sleep(1_000_000)  # the consumer is behind: memory must not be used again
+            found.append(batch.image.sum(dtype=torch.float64))
+            del batch
+        assert [value.item() for value in found] == expected
 
 
 def test_images_stay_on_the_gpu(dataset: Path) -> None:
@@ -102,7 +142,8 @@ def test_a_bad_sample_is_skipped_and_its_neighbours_are_whole(
     expected = torch_batches(whole, batch_size=8, transforms=EVALUATION)[0].image
     found = torch_batches(broken, batch_size=8, transforms=EVALUATION, on_error="skip")[0].image
     kept = [i for i in range(8) if i != at]
-    assert bool((found == expected[kept]).all())
+    # Which images go to the hardware decoder, whose rounding is its own, depends on the others.
+    assert float((found.float() - expected[kept].float()).abs().mean()) < 1
 
 
 def test_a_bad_sample_is_named(pack_images: Callable[..., Path], photographs: list[Path]) -> None:
