@@ -190,7 +190,7 @@ class TextPlanner:
         order = self.order.order if isinstance(self.order, Stream) else self.order
         if _takes_all(order, len(self._lengths)):
             return self._lengths
-        drawn = self._drawn.get(0, self._draw) if order is self.order else _rows(order, 0)
+        drawn = self._drawn.get(0, self._draw) if order is self.order else _rows(without_order(order), 0)
         return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
 
 

@@ -421,6 +421,9 @@ def test_states_of_others_are_refused(shards: Path) -> None:
     for bad in ({}, {**good, "history": [[0, 1]]}, {**good, "history": [[1]]}, {**good, "world_size": "2"}):
         with pytest.raises(CheckpointError):
             loader.load_state_dict(bad)
+    loader.load_state_dict({**good, "position": N - 1})
+    with pytest.raises(CheckpointError, match="at step 96, and what is left of its epoch has 1"):
+        iter(loader)
 
 
 def test_a_closed_loader_says_so_and_figures_count(shards: Path) -> None:
