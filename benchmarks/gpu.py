@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+from itertools import repeat
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -18,10 +20,12 @@ import torch
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.gpu_loaders import LOADERS, SIZE
 from stoker.benchmarks.machine import available_cores, describe
+from stoker.benchmarks.sources import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from torch import nn
 
@@ -41,11 +45,11 @@ def _loader(dataset: str, engine: str, batch_size: int) -> stoker.ImageLoader:
         output="torch",
         dtype="bfloat16",
         layout="NHWC",
-        transforms=[RandomResizedCrop(224), RandomHorizontalFlip(), Normalize()],
+        transforms=[RandomResizedCrop(SIZE), RandomHorizontalFlip(), Normalize()],
     )
 
 
-def _endless(loader: Iterable[Any]) -> Iterable[Any]:
+def _endless(loader: Iterable[Any]) -> Iterator[Any]:
     while True:
         yield from loader
 
@@ -84,6 +88,10 @@ def _training_step(num_classes: int) -> Callable[[Any, Any], None]:
     return step
 
 
+def _nothing(images: Any, labels: Any) -> None:
+    """A step that takes no time."""
+
+
 def main() -> None:
     """Measure and print; the loaders in turn, so that they do not share the machine."""
     parser = argparse.ArgumentParser(
@@ -95,16 +103,26 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     step = _training_step(stoker.open(options.dataset).num_classes)
-    one = next(iter(_loader(options.dataset, "native", options.batch_size)))
-    rates = {"step alone": _rate(step, _endless([tuple(one)]), options.batches)}
+    with _loader(options.dataset, "native", options.batch_size) as loader:
+        one = tuple(next(iter(loader)))
+    rates = {"step alone": _rate(step, repeat(one), options.batches)}
     for engine in ("dali", "native"):
         with _loader(options.dataset, engine, options.batch_size) as loader:
-            rates[f"{engine} alone"] = _rate(lambda *_: None, _endless(loader), options.batches)
+            rates[f"{engine} alone"] = _rate(_nothing, _endless(loader), options.batches)
         with _loader(options.dataset, engine, options.batch_size) as loader:
             rates[f"{engine} and step"] = _rate(step, _endless(loader), options.batches)
             print(f"{engine}: {loader.stats().verdict}")
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        source = open_source(options.dataset, Path(scratch))
+        for name, batches in LOADERS.items():
+            fed = batches(source, options.batch_size, torch.device("cuda:0"), len(available_cores()))
+            try:
+                rates[f"{name}, alone"] = _rate(_nothing, fed, options.batches)
+                rates[f"{name}, and step"] = _rate(step, fed, options.batches)
+            except (ImportError, RuntimeError) as error:  # a build without it; the others are measured
+                print(f"{name}: {error}")
     for name, rate in rates.items():
-        print(f"{name:16} {rate:10,.0f} images/s")
+        print(f"{name:36} {rate:10,.0f} images/s")
     if options.json:
         gpu = torch.cuda.get_device_name()
         result = {"machine": {**describe(available_cores()), "gpu": gpu}, "images_per_second": rates}
