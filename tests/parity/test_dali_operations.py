@@ -111,6 +111,17 @@ def test_a_step(dataset: Dataset, name: str) -> None:
     assert not np.array_equal(changed, plain)
 
 
+@pytest.mark.parametrize("side", [1, 2, 3])
+def test_small_images(dataset: Dataset, side: int) -> None:
+    params = draw(dataset, CenterCrop(side))
+    check(dataset, replace(params, steps=(STEPS["sharpen"][0], STEPS["posterize"][0])), 1, 0.1)
+
+
+def test_a_step_for_no_sample_changes_nothing(dataset: Dataset) -> None:
+    chosen = [replace(step, where=np.zeros(N, np.bool_)) for step, _, _ in STEPS.values()]
+    check(dataset, with_steps(dataset, *chosen), 0, 0)
+
+
 def test_steps_come_one_after_the_other(dataset: Dataset) -> None:
     chain = [STEPS[name][0] for name in ("posterize", "autocontrast", "solarize", "affine", "blur")]
     check(dataset, with_steps(dataset, *chain), 2, 0.05)

@@ -153,8 +153,6 @@ def _equalize(kind: Kind, image: Any, source: Source, size: Size, device: str) -
 def _sharpen(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import fn, math, types
 
-    if min(size) < 3:
-        return image
     kernel = types.Constant(value=_SMOOTH, dtype=types.FLOAT, device=device)
     smooth = math.floor((fn.filter(image, kernel, dtype=types.FLOAT) + 6.0) / 13.0)
     change = math.floor(source("smoothing", types.FLOAT, 0) * (smooth - image))
