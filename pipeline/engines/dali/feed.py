@@ -208,10 +208,9 @@ def _least_support(matrix: npt.NDArray[np.float64], size: tuple[int, int]) -> np
     mapped = matrix @ _grid(size, (np.arange(_PROBES) + 0.5) / _PROBES)  # (N, 3, P)
     seen = mapped[:, 2:] > 0
     w = np.where(seen, mapped[:, 2:], 1.0)
-    steps = (matrix[:, :2, None, :2] - (mapped[:, :2] / w)[..., None] * matrix[:, 2:, None, :2]) / w[
-        ..., None
-    ]
-    reach = np.where(seen, np.hypot(steps[..., 0], steps[..., 1]), np.inf)
+    place = (mapped[:, :2] / w)[..., None]
+    steps = matrix[:, :2, None, :2] - place * matrix[:, 2:, None, :2]  # the quotient rule, times w
+    reach = np.where(seen, np.hypot(steps[..., 0], steps[..., 1]) / w, np.inf)
     return np.asarray(np.maximum(reach.min(axis=2), 1.0))
 
 
