@@ -132,7 +132,7 @@ class AutoAugment(Transform):
 
     def __post_init__(self) -> None:
         name = getattr(self.policy, "value", self.policy)
-        self.check("policy", name in _POLICIES, f"one of {', '.join(_POLICIES)}")
+        self.check("policy", isinstance(name, str) and name in _POLICIES, f"one of {', '.join(_POLICIES)}")
         self.set("policy", name)
         if self.fill is not None:
             set_fill(self)

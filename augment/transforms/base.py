@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.frame import Frame
 
-__all__ = ["Description", "Size", "Transform"]
+__all__ = ["Description", "Size", "Transform", "as_tuple", "is_count", "is_finite", "is_whole"]
 
 Size = tuple[int, int]
 """Height and width, pixels."""
@@ -44,11 +44,10 @@ class Description:
 
     def set_size(self, name: str = "size") -> None:
         """Normalise a size argument, n or (height, width), to a pair."""
-        value = getattr(self, name)
-        pair = (value, value) if is_count(value) else value
-        good = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(map(is_count, pair))
+        pair = as_tuple(getattr(self, name), 2)
+        good = len(pair) == 2 and all(map(is_count, pair))
         self.check(name, good, "a positive integer or a pair (height, width) of them, pixels")
-        self.set(name, (int(pair[0]), int(pair[1])))
+        self.set(name, tuple(map(int, pair)))
 
     def set_range(self, name: str, low: float, high: float, rule: str) -> None:
         """Normalise an argument that is a pair of numbers, ascending, within ``low`` to ``high``."""
@@ -98,12 +97,29 @@ class Transform(Description):
 def _plain(value: Any) -> Any:
     if isinstance(value, Description):
         return value.to_dict()
+    if isinstance(value, np.generic):
+        return value.item()
     return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
+def as_tuple(value: object, times: int) -> tuple[Any, ...]:
+    """The items of a sequence or an array; of a single one, alone or in a sequence, ``times`` of it.
+
+    A sequence of one stands for its item in all of torchvision's arguments that may be either.
+    """
+    items = np.asarray(value).tolist() if isinstance(value, np.ndarray) else value
+    items = tuple(items) if isinstance(items, (tuple, list)) else (items,)
+    return items * times if len(items) == 1 else items
+
+
 def is_count(value: object) -> bool:
-    """Whether ``value`` is a positive integer (True is none)."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) > 0
+    """Whether ``value`` is a positive integer (True is none), below 2**31 as all sizes of engines are."""
+    return is_whole(value) and value != 0
+
+
+def is_whole(value: object) -> bool:
+    """Whether ``value`` is an integer from 0, likewise."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= int(value) < 2**31
 
 
 def is_finite(value: object) -> bool:

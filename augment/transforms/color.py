@@ -59,7 +59,7 @@ class ColorJitter(Transform):
         rule = "None, a number within 0 to 0.5 or a pair -0.5 <= low <= high <= 0.5"
         if is_finite(self.hue):
             self.check("hue", 0 <= self.hue <= 0.5, rule)  # type: ignore[operator]  # a number
-            self.set("hue", (-self.hue, self.hue))  # type: ignore[operator]  # likewise
+            self.set("hue", (-float(self.hue), float(self.hue)))  # type: ignore[arg-type]  # likewise
         if self.hue is not None:
             self.set_range("hue", -0.5, 0.5, rule)
 
@@ -84,7 +84,7 @@ class ColorJitter(Transform):
         value = getattr(self, name)
         if is_finite(value):
             self.check(name, value >= 0, rule)
-            self.set(name, (max(0.0, 1 - value), 1 + value))
+            self.set(name, (max(0.0, 1 - float(value)), 1 + float(value)))
         if value is not None:
             self.set_range(name, 0, math.inf, rule)
 

@@ -76,8 +76,8 @@ class RandomResizedCrop(Transform):
 
     def __post_init__(self) -> None:
         self.set_size()
-        for name in ("scale", "ratio"):
-            self.set_range(name, sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
+        self.set_range("scale", 0, math.inf, "a pair of finite numbers, 0 <= low <= high")
+        self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from stoker.augment.transforms.area import ATTEMPTS, first_fit
-from stoker.augment.transforms.base import Transform, is_finite
+from stoker.augment.transforms.base import Transform, as_tuple, is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,10 +52,10 @@ class RandomErasing(Transform):
         self.check_probability()
         self.set_range("scale", 0, 1, "a pair of numbers, 0 <= low <= high <= 1")
         self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
-        value = (self.value,) * 3 if is_finite(self.value) else self.value
-        good = isinstance(value, (tuple, list)) and len(value) == 3 and all(map(is_finite, value))
+        value = as_tuple(self.value, 3)
+        good = len(value) == 3 and all(map(is_finite, value))
         self.check("value", good, "a finite number or three of them (RGB)")
-        self.set("value", tuple(map(float, value)))  # type: ignore[arg-type]  # three numbers
+        self.set("value", tuple(map(float, value)))
 
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""

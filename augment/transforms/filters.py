@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from stoker.augment.steps import Blur, Sharpen
-from stoker.augment.transforms.base import Transform, is_count, is_finite
+from stoker.augment.transforms.base import Transform, as_tuple, is_count, is_finite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,14 +44,11 @@ class GaussianBlur(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        value = self.kernel_size
-        pair: Any = (value, value) if is_count(value) else value
-        good = isinstance(pair, (tuple, list)) and len(pair) == 2 and all(map(is_count, pair))
-        good = good and all(taps % 2 == 1 for taps in pair)
+        pair = as_tuple(self.kernel_size, 2)
+        good = len(pair) == 2 and all(is_count(taps) and taps % 2 == 1 for taps in pair)
         self.check("kernel_size", good, "an odd positive integer or a pair (width, height) of them, pixels")
         self.set("kernel_size", tuple(map(int, pair)))
-        if is_finite(self.sigma):
-            self.set("sigma", (self.sigma, self.sigma))
+        self.set("sigma", as_tuple(self.sigma, 2))
         self.set_range("sigma", sys.float_info.min, math.inf, "a number or a pair, 0 < low <= high, pixels")
 
     def decide(self, frame: Frame, u: Float) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from stoker.augment.transforms.base import Transform, is_finite
+from stoker.augment.transforms.base import Transform, as_tuple, is_finite
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,24 +56,24 @@ class Normalize(OutputTransform):
     """Subtract ``mean`` and divide by ``std``, channel by channel.
 
     Args:
-        mean: Three numbers, RGB, in torchvision's units: of pixels in 0..1, or in 0..255 after
-            ``ToDtype(..., scale=False)``. ImageNet's by default.
+        mean: Three numbers, RGB, or one for all, in torchvision's units: of pixels in 0..1, or in 0..255
+            after ``ToDtype(..., scale=False)``. ImageNet's by default.
         std: Three numbers other than zero, likewise.
 
     Unlike torchvision's it needs no ToDtype before it: pixels that are still uint8 become float32 in
     0..1 first.
     """
 
-    mean: Sequence[float] = (0.485, 0.456, 0.406)
-    std: Sequence[float] = (0.229, 0.224, 0.225)
+    mean: float | Sequence[float] = (0.485, 0.456, 0.406)
+    std: float | Sequence[float] = (0.229, 0.224, 0.225)
 
     def __post_init__(self) -> None:
         for name in ("mean", "std"):
-            value = getattr(self, name)
-            good = isinstance(value, (tuple, list)) and len(value) == 3 and all(map(is_finite, value))
-            self.check(name, good, "three finite numbers, one a channel (RGB)")
+            value = as_tuple(getattr(self, name), 3)
+            good = len(value) == 3 and all(map(is_finite, value))
+            self.check(name, good, "three finite numbers, one a channel (RGB), or one for all")
+            self.check(name, name == "mean" or all(value), "three numbers other than zero")
             self.set(name, tuple(map(float, value)))
-        self.check("std", all(self.std), "three numbers other than zero")
 
     def convert(self, form: Form) -> Form:
         """See :class:`OutputTransform`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stoker.augment.transforms.base import Size, Transform
+from stoker.augment.transforms.base import Size, Transform, as_tuple, is_finite, is_whole
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -110,22 +110,16 @@ def _pad(frame: Frame, padding: Any, fill: Any) -> None:
 
 
 def _set_padding(transform: Transform) -> None:
-    value = transform.padding  # type: ignore[attr-defined]  # both classes here have it
-    sides = (value,) if isinstance(value, (int, np.integer)) else value
-    good = isinstance(sides, (tuple, list)) and len(sides) in (1, 2, 4) and all(map(_is_level, sides))
+    sides = as_tuple(transform.padding, 4)  # type: ignore[attr-defined]  # both classes here have it
+    good = len(sides) in (2, 4) and all(map(is_whole, sides))
     transform.check("padding", good, "one, two or four integers from 0, pixels")
     transform.set("padding", tuple(int(sides[i % len(sides)]) for i in range(4)))
 
 
 def set_fill(transform: Transform) -> None:
     """Normalise the argument ``fill``, a level or three of them, to three."""
-    value = transform.fill  # type: ignore[attr-defined]  # its classes have it
-    levels = (value,) * 3 if isinstance(value, (int, np.integer)) else value
-    good = isinstance(levels, (tuple, list)) and len(levels) == 3
-    good = good and all(_is_level(level) and level <= 255 for level in levels)
-    transform.check("fill", good, "a level 0..255 or three of them (RGB)")
+    levels = as_tuple(transform.fill, 3)  # type: ignore[attr-defined]  # its classes have it
+    good = len(levels) == 3 and all(map(is_finite, levels))
+    good = good and all(0 <= level <= 255 and level == int(level) for level in levels)
+    transform.check("fill", good, "a level 0..255, a whole number, or three of them (RGB)")
     transform.set("fill", tuple(map(int, levels)))
-
-
-def _is_level(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= 0

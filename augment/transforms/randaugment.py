@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from stoker.augment.transforms.base import Transform, is_count
+from stoker.augment.transforms.base import Transform, is_count, is_whole
 from stoker.augment.transforms.operations import Kind, Operations, magnitudes, signs
 from stoker.augment.transforms.pad import set_fill
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RandAugment", "TrivialAugmentWide"]
 
+_MOST_BINS = 10_000
+"""A table of all magnitudes is made of them."""
 _KINDS = tuple(kind for kind in Kind if kind != Kind.Invert)
 
 
@@ -53,8 +55,8 @@ class RandAugment(Transform):
 
     def __post_init__(self) -> None:
         _check_bins(self)
-        self.check("num_ops", self.num_ops == 0 or is_count(self.num_ops), "an integer from 0")
-        good = self.magnitude == 0 or (is_count(self.magnitude) and self.magnitude < self.num_magnitude_bins)
+        self.check("num_ops", is_whole(self.num_ops), "an integer from 0")
+        good = is_whole(self.magnitude) and self.magnitude < self.num_magnitude_bins
         self.check("magnitude", good, "an integer from 0, below num_magnitude_bins")
 
     @property
@@ -104,7 +106,11 @@ class TrivialAugmentWide(Transform):
 
 def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
     bins = transform.num_magnitude_bins
-    transform.check("num_magnitude_bins", is_count(bins) and bins >= 2, "an integer from 2")
+    transform.check(
+        "num_magnitude_bins",
+        is_count(bins) and 2 <= bins <= _MOST_BINS,
+        f"an integer within 2 to {_MOST_BINS}",
+    )
     if transform.fill is not None:
         set_fill(transform)
 

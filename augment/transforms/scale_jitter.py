@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from stoker.augment.transforms.base import Size, Transform, is_count
+from stoker.augment.transforms.base import Size, Transform, as_tuple, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,10 +56,10 @@ class ScaleJitter(_RandomSize):
     scale_range: Sequence[float] = (0.1, 2.0)
 
     def __post_init__(self) -> None:
-        sizes = (self.target_size,) * 2 if is_count(self.target_size) else self.target_size
-        good = isinstance(sizes, (tuple, list)) and len(sizes) == 2 and all(map(is_count, sizes))
+        sizes = as_tuple(self.target_size, 2)
+        good = len(sizes) == 2 and all(map(is_count, sizes))
         self.check("target_size", good, "a positive integer or a pair (width, height) of them, pixels")
-        self.set("target_size", (int(sizes[0]), int(sizes[1])))  # type: ignore[index,arg-type]  # a pair
+        self.set("target_size", tuple(map(int, sizes)))
         self.set_range("scale_range", sys.float_info.min, math.inf, "a pair of numbers, 0 < low <= high")
 
     def new_size(self, size: Int, u: Float) -> Int:
@@ -83,10 +83,13 @@ class RandomShortestSize(_RandomSize):
     max_size: int | None = None
 
     def __post_init__(self) -> None:
-        sizes = (self.min_size,) if is_count(self.min_size) else self.min_size
-        good = isinstance(sizes, (tuple, list)) and len(sizes) > 0 and all(map(is_count, sizes))
-        self.check("min_size", good, "a positive integer or several of them, pixels")
-        self.set("min_size", tuple(int(size) for size in sizes))  # type: ignore[arg-type,union-attr]  # several
+        sizes = as_tuple(self.min_size, 1)
+        self.check(
+            "min_size",
+            len(sizes) > 0 and all(map(is_count, sizes)),
+            "one or several positive integers, pixels",
+        )
+        self.set("min_size", tuple(map(int, sizes)))
         self.check("max_size", self.max_size is None or is_count(self.max_size), "None or a positive integer")
 
     def new_size(self, size: Int, u: Float) -> Int:

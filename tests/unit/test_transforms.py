@@ -7,6 +7,7 @@ Python's own random numbers; distributions are compared by a two-sample Kolmogor
 from __future__ import annotations
 
 import math
+from itertools import product
 import random
 
 import numpy as np
@@ -56,7 +57,9 @@ def assert_same_law(a, b):
         (lambda: Resize(0), "size"),
         (lambda: Resize(True), "size"),
         (lambda: Resize(2.5), "size"),
-        (lambda: Resize((224,)), "size"),
+        (lambda: Resize(()), "size"),
+        (lambda: Resize(None), "max_size"),
+        (lambda: Resize(2**31), "size"),
         (lambda: Resize((224, 0)), "size"),
         (lambda: Resize("224"), "size"),
         (lambda: Resize(256, max_size=256), "max_size"),
@@ -64,14 +67,14 @@ def assert_same_law(a, b):
         (lambda: CenterCrop(-1), "size"),
         (lambda: CenterCrop(None), "size"),
         (lambda: RandomResizedCrop(224, scale=(0.5, 0.1)), "scale"),
-        (lambda: RandomResizedCrop(224, scale=(0, 1)), "scale"),
+        (lambda: RandomResizedCrop(224, scale=(-0.1, 1)), "scale"),
         (lambda: RandomResizedCrop(224, scale=0.5), "scale"),
         (lambda: RandomResizedCrop(224, ratio=(1, float("inf"))), "ratio"),
         (lambda: RandomResizedCrop(224, ratio=(float("nan"), 1)), "ratio"),
         (lambda: RandomHorizontalFlip(1.1), "p"),
         (lambda: RandomHorizontalFlip(float("nan")), "p"),
         (lambda: RandomVerticalFlip("0.5"), "p"),
-        (lambda: Normalize(mean=0.5), "mean"),
+        (lambda: Normalize(mean="0.5"), "mean"),
         (lambda: Normalize(mean=(0.5, 0.5)), "mean"),
         (lambda: Normalize(std=(0.2, 0, 0.2)), "std"),
         (lambda: ToDtype("int8"), "dtype"),
@@ -121,21 +124,28 @@ def test_the_base_class_decides_nothing():
 
 def torchvision_resized(height, width, size, max_size):
     short, long = min(height, width), max(height, width)
-    new_short, new_long = size, int(size * long / short)
-    if max_size is not None and new_long > max_size:
+    if size is None:
+        new_short, new_long = int(max_size * short / long), max_size
+    else:
+        new_short, new_long = size, int(size * long / short)
+    if size and max_size is not None and new_long > max_size:
         new_short, new_long = int(max_size * new_short / new_long), max_size
     new_short = max(new_short, 1)
     return (new_short, new_long) if height <= width else (new_long, new_short)
 
 
-@pytest.mark.parametrize("max_size", [None, 225, 330, 1000])
-@pytest.mark.parametrize("size", [1, 32, 224])
-def test_resize_by_the_shorter_side(size, max_size):
+@pytest.mark.parametrize(
+    ("size", "max_size"),
+    [*product([1, 32, 224], [None, 225, 330, 1000]), (None, 1), (None, 224), (None, 1000)],
+)
+def test_resize_by_the_shorter_side_or_the_longer_one(size, max_size):
     frame = Frame.of(*np.array(SIZES).T)
-    Resize(size, max_size).decide(frame, np.zeros((len(SIZES), 0)))
+    Resize(size, max_size=max_size).decide(frame, np.zeros((len(SIZES), 0)))
     assert frame.size.T.tolist() == [list(torchvision_resized(h, w, size, max_size)) for h, w in SIZES]
     for h, w in SIZES:
-        assert Resize(size, max_size).output_size((h, w)) == torchvision_resized(h, w, size, max_size)
+        assert Resize(size, max_size=max_size).output_size((h, w)) == torchvision_resized(
+            h, w, size, max_size
+        )
 
 
 def test_resize_to_a_size_takes_the_whole_image():
