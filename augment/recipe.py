@@ -62,12 +62,13 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
         )
     try:
         recipe = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise ConfigError(f"not JSON: {error}", path=path) from error
-    try:
         return _from_recipe(recipe)
     except ConfigError as error:
         raise ConfigError(error.message, path=path, hint=error.hint) from None
+    except RecursionError as error:
+        raise ConfigError("nested too deeply for a recipe", path=path) from error
+    except ValueError as error:
+        raise ConfigError(f"not JSON: {error}", path=path) from error
 
 
 def save_recipe(transforms: Sequence[Description], path: str | Path) -> None:
