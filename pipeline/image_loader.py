@@ -143,11 +143,13 @@ class ImageLoader(Loader):
             raise ConfigError(f"read_ahead must be at least 0, found {read_ahead}")
         if num_threads is not None and num_threads < 1:
             raise ConfigError(f"num_threads must be at least 1, found {num_threads}")
+        # NumPy's integers too: a checkpoint knows one kind.
+        seed, batch_size = index(seed), index(batch_size)
+        steps_per_epoch = None if steps_per_epoch is None else index(steps_per_epoch)
         if steps_per_epoch is not None and min(steps_per_epoch, batch_size) < 1:
             raise ConfigError(
                 f"steps_per_epoch and batch_size must be at least 1, found {steps_per_epoch} and {batch_size}"
             )
-        seed = index(seed)  # NumPy's integers too: a checkpoint knows one kind
         self._ranks = find_ranks(rank, world_size)
         self._batch_size = batch_size
         self._read_ahead = read_ahead

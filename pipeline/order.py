@@ -7,6 +7,7 @@ checkpoint is a number, and a reader knows every byte that comes next.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Literal, Protocol
 
 import numpy as np
@@ -93,8 +94,10 @@ class BlockShuffle:
 
     def __post_init__(self) -> None:
         for name in ("block", "window"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)}")
+            value = index(getattr(self, name))
+            if value < 1:
+                raise ConfigError(f"{name} must be at least 1, found {value}")
+            object.__setattr__(self, name, value)  # one kind of integer: a checkpoint holds the repr
 
     def rows(self, epoch: int, positions: Int64) -> Int64:
         """Rows at ``positions`` of ``epoch``, (N,) int64."""

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from dataclasses import dataclass
+from operator import index
 
 from stoker.errors import ConfigError
 
@@ -25,6 +26,7 @@ _ENVIRONMENTS = {
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
 }
 
+_NUMBER = re.compile(r"[0-9]+")
 _PART = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 
@@ -60,7 +62,7 @@ def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
     if rank is not None and world_size is not None:
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank must be in 0..world_size-1, found rank {rank} of {world_size}")
-        return Ranks(rank, world_size, *_on_this_machine(), "given")
+        return Ranks(index(rank), index(world_size), *_on_this_machine(), "given")
     return _from_torch() or _from_jax() or _from_environment() or Ranks()
 
 
@@ -95,8 +97,14 @@ def _from_jax() -> Ranks | None:
 def _from_environment() -> Ranks | None:
     for source, (rank, size, local_rank, local_size) in _ENVIRONMENTS.items():
         if rank in os.environ and size in os.environ:
-            local = _number(local_rank, 0), _number(local_size, 1)
-            return Ranks(_number(rank, 0), _number(size, 1), *local, source)
+            local = _number(local_rank, 0), _number_here(local_size)
+            found = Ranks(_number(rank, 0), _number(size, 1), *local, source)
+            if not found.rank < found.world_size:
+                raise ConfigError(
+                    f"the environment says rank {found.rank} of {found.world_size}: {rank} and {size}",
+                    hint="Unset what another launcher has left there, or give rank and world_size.",
+                )
+            return found
     return None
 
 
@@ -104,7 +112,7 @@ def _on_this_machine() -> tuple[int, int]:
     """Rank on this machine and ranks on it, which only the launcher knows; 0 and 1 without one."""
     for _, _, local_rank, local_size in _ENVIRONMENTS.values():
         if local_rank in os.environ:
-            return _number(local_rank, 0), _number(local_size, 1)
+            return _number(local_rank, 0), _number_here(local_size)
     return 0, 1
 
 
@@ -112,10 +120,20 @@ def _number(name: str, default: int) -> int:
     text = os.environ.get(name)
     if text is None:
         return default
-    # Slurm writes a number for each machine: "4(x2),3" for four tasks on each of two and three on a third.
+    if not _NUMBER.fullmatch(text):
+        raise ConfigError(f"environment variable {name} must be a number, found {text!r}")
+    return int(text)
+
+
+def _number_here(name: str) -> int:
+    """Of ranks on this machine, 1 where nothing says.
+
+    Slurm writes a number for each machine: "4(x2),3" for four tasks on each of two and three on a third.
+    """
+    text = os.environ.get(name, "1")
     parts = [_PART.fullmatch(part) for part in text.split(",")]
     counts = [int(part[1]) for part in parts if part for _ in range(int(part[2] or 1))]
-    if not all(parts) or not counts:
+    if not (all(parts) and counts and all(counts)):
         raise ConfigError(f"environment variable {name} must be a number, found {text!r}")
     machine = _number("SLURM_NODEID", 0) if len(counts) > 1 else 0
     return counts[min(machine, len(counts) - 1)]

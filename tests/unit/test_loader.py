@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from stoker import ImageLoader
-from stoker.augment import CenterCrop, ImagePlan, Normalize, RandomResizedCrop, Resize
+from stoker.augment import CenterCrop, ImagePlan, Normalize, RandomGrayscale, RandomResizedCrop, Resize
 from stoker.errors import CheckpointError, ConfigError, DatasetError, LoaderClosedError
 from stoker.formats import dataset as datasets
 from stoker.pipeline import image_loader
@@ -338,6 +339,27 @@ class TestState:
         assert rows(loader) == []
         assert loader.state_dict()["epoch"] == 1
 
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"batch_size": np.int64(16)},
+            {"rank": np.int64(0), "world_size": np.int64(1)},
+            {"steps_per_epoch": np.int64(3)},
+            {"shuffle": BlockShuffle(block=np.int64(4), window=np.int64(2))},  # type: ignore[arg-type]
+            {"transforms": [*CROP, RandomGrayscale(np.float32(0.5))]},
+        ],
+        ids=lambda options: next(iter(options)),
+    )
+    def test_numbers_of_numpy_are_saved_as_numbers(
+        self, load: Callable[..., ImageLoader], options: dict[str, Any]
+    ) -> None:
+        loader = load(**options)
+        next(iter(loader))
+        state = json.loads(json.dumps(loader.state_dict()))
+        assert state == loader.state_dict()
+        assert state["position"] == 16
+        load(**options).load_state_dict(state)
+
     def test_seeds_of_numpy_are_seeds(self, load: Callable[..., ImageLoader]) -> None:
         state = load(seed=np.int64(3), shuffle=True).state_dict()
         loader = load(seed=3, shuffle=True)
@@ -362,6 +384,8 @@ class TestState:
         ({"output": "pandas"}, "output must be one of numpy, torch, .*, found 'pandas'"),
         ({"layout": "CHW"}, "layout must be one of NCHW, NHWC, NHWC4, found 'CHW'"),
         ({"dtype": "float64"}, "dtype"),
+        ({"columns": "image"}, "columns must be a list of names, found 'image'"),
+        ({"transforms": CenterCrop(8)}, "transforms must be a list, found CenterCrop"),
         ({"transforms": []}, "different sizes"),
         ({"transforms": [Resize(8)]}, "different sizes"),
         ({"rank": 1}, "go together"),

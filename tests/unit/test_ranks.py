@@ -138,13 +138,33 @@ def test_tasks_per_node(
     assert find_ranks().local_world_size == meant
 
 
-@pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x)", "2,", "2(x0)", "٣"])
+@pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣"])
 def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     set_all(monkeypatch, TORCHRUN, {"RANK": text})
     with pytest.raises(
         ConfigError, match=f"environment variable RANK must be a number, found '{re.escape(text)}'"
     ):
         find_ranks()
+
+
+@pytest.mark.parametrize("text", ["many", "", "2(x)", "2,", "2(x0)", "0", "3,0"])
+def test_what_is_no_number_of_ranks_on_a_machine(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": text})
+    with pytest.raises(ConfigError, match="SLURM_STEP_TASKS_PER_NODE must be a number"):
+        find_ranks()
+
+
+@pytest.mark.parametrize(("rank", "size"), [("5", "2"), ("2", "2"), ("0", "0")])
+def test_a_launcher_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch, rank: str, size: str) -> None:
+    set_all(monkeypatch, TORCHRUN, {"RANK": rank, "WORLD_SIZE": size})
+    with pytest.raises(ConfigError, match=f"rank {rank} of {size}: RANK and WORLD_SIZE") as caught:
+        find_ranks()
+    assert "Unset" in str(caught.value)
+
+
+def test_integers_of_numpy() -> None:
+    found = find_ranks(np.int64(1), np.int32(2))  # type: ignore[arg-type]  # as users compute them
+    assert [type(found.rank), type(found.world_size)] == [int, int]
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, SLURM])
