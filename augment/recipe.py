@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from stoker.augment import transforms as available
 from stoker.augment.mix import CutMix, MixUp
 from stoker.augment.mosaic import Mosaic
-from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.base import Description, Transform
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from stoker.augment.batch import BatchTransform
-    from stoker.augment.transforms.base import Description
 
     AnyTransform = Transform | BatchTransform
 
@@ -72,7 +71,14 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
 
 
 def save_recipe(transforms: Sequence[Description], path: str | Path) -> None:
-    """Write ``transforms`` with all their arguments to a JSON file."""
+    """Write ``transforms`` with all their arguments to a JSON file.
+
+    Raises:
+        ConfigError: One is a function, or has an argument that JSON cannot hold.
+    """
+    for transform in transforms:
+        if not isinstance(transform, Description):
+            raise ConfigError(f"a recipe holds transforms, found {transform!r}")
     recipe = {"version": VERSION, "transforms": [transform.to_dict() for transform in transforms]}
     Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
 

@@ -80,6 +80,8 @@ def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], 
     Raises:
         ConfigError: An order that cannot be meant, or what is neither a transform nor a function.
     """
+    if not isinstance(transforms, (list, tuple)):
+        raise ConfigError(f"transforms must be a list, found {transforms!r}", hint="Put it into brackets.")
     ranks = [_rank(transform) for transform in transforms]
     for rank, before, transform, earlier in zip(ranks[1:], ranks, transforms[1:], transforms, strict=False):
         if rank < before:

@@ -148,6 +148,8 @@ def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
 def _columns(
     columns: Sequence[str], dataset: Dataset | Mixture, last_batch: LastBatch, objects: ObjectRules
 ) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise ConfigError(f"columns must be a list of names, found {columns!r}", hint="Put it into brackets.")
     names, annotated = tuple(columns), task_columns(dataset)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")

@@ -99,7 +99,14 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, np.generic):
         return value.item()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if not (value is None or isinstance(value, (str, bool, int, float))):
+        raise ConfigError(
+            f"an argument of a transform must be what JSON can hold, found {type(value).__name__}",
+            hint="Checkpoints and recipes hold it: take numbers, texts or tuples of them.",
+        )
+    return value
 
 
 def as_tuple(value: object, times: int) -> tuple[Any, ...]:

@@ -134,6 +134,22 @@ def test_recipes_know_what_is_registered(tmp_path):
     assert load_recipe(tmp_path / "own.json") == transforms
 
 
+@dataclass(frozen=True)
+class Curve(Transform):
+    levels: np.ndarray | None = None
+
+
+def test_an_argument_that_json_cannot_hold(tmp_path):
+    with pytest.raises(ConfigError, match="must be what JSON can hold, found ndarray"):
+        save_recipe([Curve(np.arange(256))], tmp_path / "own.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_function_is_no_part_of_a_recipe(tmp_path):
+    with pytest.raises(ConfigError, match="a recipe holds transforms, found <function run"):
+        save_recipe([CenterCrop(20), run], tmp_path / "own.json")
+
+
 def test_a_class_may_be_registered_again_but_no_other_of_its_name():
     register(RandomGamma)
     with pytest.raises(ConfigError, match="named RandomGamma is known already"):

@@ -7,8 +7,8 @@ Python's own random numbers; distributions are compared by a two-sample Kolmogor
 from __future__ import annotations
 
 import math
-from itertools import product
 import random
+from itertools import product
 
 import numpy as np
 import pytest
