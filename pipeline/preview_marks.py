@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter, ImageFont
+from PIL import Image, ImageDraw, ImageFilter
+
+from stoker.pipeline.preview_names import NAME_SIZE, Name, font, place_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     Color = tuple[int, int, int]
     Bitmap = npt.NDArray[np.uint8]
 
-__all__ = ["LETTERS", "Legend", "color_of", "draw_marks", "font", "length", "shorten"]
+__all__ = ["Legend", "color_of", "contrast_to", "draw_marks", "named_marks"]
 
 _PALETTE = (
     *("e63946", "1d7fd1", "2a9d5c", "f3a712", "8f4fd6", "f3722c", "00a7c7"),
@@ -27,8 +28,6 @@ _PALETTE = (
 )
 _SUPERSAMPLING = 2
 """Lines and letters are drawn so much larger and then reduced, which smooths them."""
-LETTERS = 4
-"""Lines of text likewise."""
 _TINT = 0.38
 """How much of a mask's colour covers the picture."""
 
@@ -56,30 +55,14 @@ def color_of(number: int) -> Color:
     return int(code[:2], 16), int(code[2:4], 16), int(code[4:], 16)
 
 
-@lru_cache(maxsize=16)
-def font(size: float) -> Any:
-    """Pillow's own font, so that a sheet looks the same everywhere."""
-    return ImageFont.load_default(size)
-
-
-def length(text: str, size: float) -> float:
-    """Width of a line, pixels; of large letters, for the widths of small ones are rounded to pixels."""
-    return float(font(LETTERS * size).getlength(text)) / LETTERS
-
-
-def shorten(text: str, width: float, size: float) -> str:
-    """The text on one line, an ellipsis for its middle where it is wider than ``width`` pixels."""
-    text = " ".join(text.split())
-    if length(text, size) <= width:
-        return text
-    left, right = text[: len(text) // 2], text[len(text) // 2 :]
-    while left + right and length(f"{left}…{right}", size) > width:
-        left, right = (left[:-1], right) if len(left) > len(right) else (left, right[1:])
-    return f"{left}…{right}"
-
-
 def draw_marks(
-    marks: Marks, source: tuple[int, int], shown: tuple[int, int], legend: Legend, density: float = 1.0
+    marks: Marks,
+    source: tuple[int, int],
+    shown: tuple[int, int],
+    legend: Legend,
+    density: float = 1.0,
+    *,
+    named: bool = True,
 ) -> Image.Image:
     """The layer of annotations.
 
@@ -89,15 +72,15 @@ def draw_marks(
         shown: Height and width of the layer, pixels.
         legend: What the marks mean.
         density: Pixels of the layer for one of the page that it is shown on; lines are so much wider.
+        named: Whether names are drawn, too; in Pillow's own font, which has no other letters than Latin ones.
 
     Returns:
         RGBA, transparent where nothing is marked.
     """
     height, width = (side * _SUPERSAMPLING for side in shown)
     layer = Image.new("RGBA", (width, height))
-    # The largest come first, so that small ones stay in sight.
-    order = np.argsort(-np.prod(marks.boxes[:, 2:] - marks.boxes[:, :2], axis=1), kind="stable").tolist()
-    colors = [color_of(k if legend.by_object else int(marks.labels[k])) for k in range(len(marks.labels))]
+    order = _by_size(marks)
+    colors = [_object_color(marks, legend, k) for k in range(len(marks.labels))]
     if marks.segmentation is not None:
         layer.alpha_composite(_classes(marks.segmentation, (width, height), legend))
     if marks.masks is not None:
@@ -111,10 +94,38 @@ def draw_marks(
     if marks.keypoints is not None:
         for k in order:
             pen.keypoints(marks.keypoints[k] * (*scale, 1), colors[k], legend.skeleton)
-    for k in reversed(order):
-        name = legend.class_name(int(marks.labels[k])) + (" (crowd)" if marks.crowd[k] else "")
-        pen.name(boxes[k], name, colors[k])
+    if named:
+        for name, color in named_marks(marks, source, (height, width), legend, density * _SUPERSAMPLING):
+            pen.name(name, color)
     return layer.resize((shown[1], shown[0]), Image.Resampling.LANCZOS)
+
+
+def named_marks(
+    marks: Marks, source: tuple[int, int], shown: tuple[int, int], legend: Legend, density: float
+) -> list[tuple[Name, Color]]:
+    """Names of objects where there is room for them, the smallest objects' first, with their colours.
+
+    Args: As for :func:`draw_marks`.
+    """
+    height, width = shown
+    boxes = marks.boxes * np.tile((width / source[1], height / source[0]), 2)
+    names = [
+        (k, legend.class_name(int(marks.labels[k])) + (" (crowd)" if marks.crowd[k] else ""))
+        for k in reversed(_by_size(marks))
+    ]
+    placed = place_names(names, boxes, (width, height), density)
+    return [(name, _object_color(marks, legend, name.number)) for name in placed]
+
+
+def _by_size(marks: Marks) -> list[int]:
+    """Positions of the objects, the largest first, so that small ones stay in sight."""
+    sides = marks.boxes[:, 2:] - marks.boxes[:, :2]
+    order: list[int] = np.argsort(-np.prod(sides, axis=1), kind="stable").tolist()
+    return order
+
+
+def _object_color(marks: Marks, legend: Legend, number: int) -> Color:
+    return color_of(number if legend.by_object else int(marks.labels[number]))
 
 
 def _classes(mask: Bitmap, size: tuple[int, int], legend: Legend) -> Image.Image:
@@ -150,9 +161,7 @@ class _Pen:
 
     def __init__(self, layer: Image.Image, unit: float) -> None:
         self._drawing = ImageDraw.Draw(layer)
-        self._size = layer.size
         self._unit = unit
-        self._names: list[tuple[float, ...]] = []
 
     def box(self, box: npt.NDArray[np.float64], color: Color, crowd: bool) -> None:
         """An outline; fainter for a crowd."""
@@ -182,38 +191,15 @@ class _Pen:
                 circle = (x - radius, y - radius, x + radius, y + radius)
                 self._drawing.ellipse(circle, fill=fill, outline=rim, width=round(1.2 * self._unit))
 
-    def name(self, box: npt.NDArray[np.float64], name: str, color: Color) -> None:
-        """A name at a corner of its box, or none where other names leave no room."""
-        letters = font(11 * self._unit)
-        pad = 3 * self._unit
-        width, height = letters.getlength(name) + 2 * pad, 15 * self._unit
-        left, top, right, bottom = box.tolist()
-        corners = (
-            (left, top - height),
-            (left, top),
-            (right - width, top),
-            (left, bottom - height),
-            (left, bottom),
-        )
-        for corner in corners:
-            x, y = (
-                min(max(at, 0.0), max(0.0, most - side))
-                for at, most, side in zip(corner, self._size, (width, height), strict=True)
-            )
-            place = (x, y, x + width, y + height)
-            if not any(_overlap(place, other) for other in self._names):
-                self._names.append(place)
-                self._drawing.rounded_rectangle(place, radius=pad, fill=(*color, 235))
-                middle = (x + pad, y + height / 2)
-                self._drawing.text(middle, name, fill=_contrast(color), font=letters, anchor="lm")
-                return
+    def name(self, name: Name, color: Color) -> None:
+        """A name on a plate of its object's colour."""
+        left, top, right, bottom = name.place
+        self._drawing.rounded_rectangle(name.place, radius=3 * self._unit, fill=(*color, 235))
+        letters, middle = font(NAME_SIZE * self._unit), ((left + right) / 2, (top + bottom) / 2)
+        self._drawing.text(middle, name.text, fill=contrast_to(color), font=letters, anchor="mm")
 
 
-def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-def _contrast(color: Color) -> Color:
+def contrast_to(color: Color) -> Color:
     """Black or white, whichever is better read on the colour (ITU-R BT.601 luma)."""
     red, green, blue = color
     return (20, 20, 20) if 0.299 * red + 0.587 * green + 0.114 * blue > 150 else (255, 255, 255)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from stoker.pipeline.preview_marks import draw_marks
+from stoker.pipeline.preview_marks import contrast_to, draw_marks, named_marks
 from stoker.pipeline.preview_sheet import fitted, swatches
 
 if TYPE_CHECKING:
@@ -40,8 +40,10 @@ main { overflow-x: auto; margin-top: 20px; padding-bottom: 8px; }
 .headings { padding: 6px 0; font-weight: 600; border: 0; }
 .cell { flex: none; width: var(--cell); margin: 0; }
 .picture { position: relative; }
-.picture img { display: block; width: 100%; height: 100%; border-radius: 6px; }
-.picture .marks { position: absolute; inset: 0; }
+.picture > img, .marks img { display: block; width: 100%; height: 100%; border-radius: 6px; }
+.marks { position: absolute; inset: 0; overflow: hidden; border-radius: 6px; }
+.name { position: absolute; overflow: hidden; padding: 0 3px; border-radius: 3px; white-space: nowrap;
+  text-overflow: ellipsis; font-size: 11px; line-height: 15px; }
 figcaption { margin-top: 7px; font-size: 12.5px; color: var(--grey); overflow-wrap: anywhere; }
 figcaption div:first-child { color: var(--ink); }
 .swatch { display: inline-block; margin-right: 10px; }
@@ -88,8 +90,7 @@ def _cell(sheet: Sheet, picture: Picture) -> str:
     image = Image.fromarray(picture.pixels).resize(large[::-1], Image.Resampling.LANCZOS)
     layers = [f'<img alt="{escape(" ".join(picture.caption))}" src="{_inline(image, "JPEG")}">']
     if _has_marks(picture):
-        marks = draw_marks(picture.marks, picture.pixels.shape[:2], large, sheet.legend, density)
-        layers.append(f'<img class="marks" alt="" src="{_inline(marks, "PNG")}">')
+        layers.append(_marks(sheet, picture, large, density))
     lines = [f"<div>{escape(line)}</div>" for line in picture.caption]
     spots = [
         f'<span class="swatch"><i style="background:rgb{color}"></i>{escape(name)}</span>'
@@ -101,6 +102,19 @@ def _cell(sheet: Sheet, picture: Picture) -> str:
         f'<figure class="cell"><div class="picture" style="{size}">{"".join(layers)}</div>'
         f"<figcaption>{''.join(lines)}</figcaption></figure>"
     )
+
+
+def _marks(sheet: Sheet, picture: Picture, large: tuple[int, int], density: float) -> str:
+    """The layer of marks; its names are text, which a browser has all letters for."""
+    source = picture.pixels.shape[:2]
+    drawn = draw_marks(picture.marks, source, large, sheet.legend, density, named=False)
+    names = [
+        f'<span class="name" title="{escape(name.text)}" style="left:{name.place[0] / density:.1f}px;'
+        f"top:{name.place[1] / density:.1f}px;max-width:calc(100% - {name.place[0] / density:.1f}px);"
+        f'background:rgb{color};color:rgb{contrast_to(color)}">{escape(name.text)}</span>'
+        for name, color in named_marks(picture.marks, source, large, sheet.legend, density)
+    ]
+    return f'<div class="marks"><img alt="" src="{_inline(drawn, "PNG")}">{"".join(names)}</div>'
 
 
 def _inline(image: Image.Image, kind: str) -> str:

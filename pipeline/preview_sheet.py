@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw
 
-from stoker.pipeline.preview_marks import LETTERS, color_of, draw_marks, font, length, shorten
+from stoker.pipeline.preview_marks import color_of, draw_marks
+from stoker.pipeline.preview_names import LETTERS, font, length, shorten
 
 if TYPE_CHECKING:
     from stoker.pipeline.preview_marks import Legend

@@ -27,8 +27,9 @@ from stoker.augment import (
 from stoker.errors import ConfigError
 from stoker.pipeline.cli import app
 from stoker.pipeline.preview import preview
-from stoker.pipeline.preview_marks import Legend, color_of, draw_marks, shorten
-from stoker.pipeline.preview_pictures import Marks, draw_pictures, original_pictures, read_scene
+from stoker.pipeline.preview_marks import Legend, color_of, draw_marks, named_marks
+from stoker.pipeline.preview_names import shorten
+from stoker.pipeline.preview_pictures import Marks, Scene, draw_pictures, original_pictures, read_scene
 
 HEIGHT, WIDTH = 90, 120
 LEGEND = Legend(lambda label: f"thing {label}", ((0, 1),))
@@ -211,6 +212,27 @@ def test_a_long_name_keeps_its_ends():
     assert re.fullmatch(r"a/very.*….*older\.jpg", short)
     assert shorten("short", 120, 12) == "short"
     assert shorten("two\nlines", 120, 12) == "two lines"
+
+
+def test_names_of_any_length_stay_within_their_picture():
+    marks = Marks(np.array([0, 1]), np.zeros(2, bool), np.array([[5.0, 30, 60, 60], [50, 70, 95, 95]]))
+    legend = Legend(lambda label: f"a name without end {label} " * 500)
+    names = [name for name, _ in named_marks(marks, (100, 100), (200, 300), legend, 1)]
+    assert [name.number for name in names] == [1, 0]
+    for name in names:
+        assert name.text.startswith("a name")
+        assert "…" in name.text
+        assert 0 <= name.place[0] < name.place[2] <= 300
+        assert 0 <= name.place[1] < name.place[3] <= 200
+
+
+def test_names_on_a_page_are_text_in_any_letters(coco, tmp_path, monkeypatch):
+    names = {0: "собака", 1: "<犬>"}
+    monkeypatch.setattr(Scene, "class_name", lambda _, label: names[label])
+    preview(coco, tmp_path / "page.html", samples=2)
+    page = (tmp_path / "page.html").read_text("utf-8")
+    shown = re.findall(r'<span class="name"[^>]*>([^<]*)</span>', page)
+    assert sorted(shown) == ["&lt;犬&gt; (crowd)", "собака"]
 
 
 def test_a_sheet_as_an_image(coco, tmp_path):

@@ -1,0 +1,104 @@
+"""Names of objects on a preview: the font, how wide they are, and where at its box each one stands."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from PIL import ImageFont
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    import numpy.typing as npt
+
+__all__ = ["LETTERS", "NAME_SIZE", "Name", "font", "length", "place_names", "shorten"]
+
+LETTERS = 4
+"""Lines of text are drawn so much larger and then reduced, which smooths them."""
+NAME_SIZE = 11
+"""Of the letters of a name, pixels of the page."""
+_HEIGHT, _PAD = 15, 3
+
+
+@dataclass(frozen=True)
+class Name:
+    """A name that found room.
+
+    Attributes:
+        text: The name, shortened to the width of the picture.
+        number: Position of its object.
+        place: Left, top, right, bottom, pixels of the layer.
+    """
+
+    text: str
+    number: int
+    place: tuple[float, float, float, float]
+
+
+@lru_cache(maxsize=16)
+def font(size: float) -> Any:
+    """Pillow's own font, so that a sheet looks the same everywhere."""
+    return ImageFont.load_default(size)
+
+
+def length(text: str, size: float) -> float:
+    """Width of a line, pixels; of large letters, for the widths of small ones are rounded to pixels."""
+    return float(font(LETTERS * size).getlength(text)) / LETTERS
+
+
+def shorten(text: str, width: float, size: float) -> str:
+    """The text on one line, an ellipsis for its middle where it is wider than ``width`` pixels."""
+    text = " ".join(text.split())
+    if length(text, size) <= width:
+        return text
+
+    def kept(count: int) -> str:
+        return f"{text[: (count + 1) // 2]}…{text[len(text) - count // 2 :]}"
+
+    return kept(
+        max(0, bisect_right(range(len(text)), width, key=lambda count: length(kept(count), size)) - 1)
+    )
+
+
+def place_names(
+    names: Iterable[tuple[int, str]], boxes: npt.NDArray[np.float64], size: tuple[int, int], unit: float
+) -> list[Name]:
+    """A place at a corner of its box for each name, the first ones first; none where others leave no room.
+
+    Args:
+        names: Positions of objects, and what they are called.
+        boxes: (M, 4) XYXY of all objects, pixels of the layer.
+        size: Width and height of the layer.
+        unit: Pixels of the layer for one of the page.
+    """
+    placed: list[Name] = []
+    pad, height = _PAD * unit, _HEIGHT * unit
+    for number, name in names:
+        text = shorten(name, max(0.0, size[0] - 2 * pad), NAME_SIZE * unit)
+        width = length(text, NAME_SIZE * unit) + 2 * pad
+        left, top, right, bottom = boxes[number].tolist()
+        corners = (
+            (left, top - height),
+            (left, top),
+            (right - width, top),
+            (left, bottom - height),
+            (left, bottom),
+        )
+        for corner in corners:
+            x, y = (
+                min(max(at, 0.0), max(0.0, most - side))
+                for at, most, side in zip(corner, size, (width, height), strict=True)
+            )
+            place = (x, y, x + width, y + height)
+            if not any(_overlap(place, other.place) for other in placed):
+                placed.append(Name(text, number, place))
+                break
+    return placed
+
+
+def _overlap(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
