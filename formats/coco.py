@@ -197,11 +197,12 @@ class _Reader:
         row_of = np.full(len(self._numbers) + 1, -1, np.int64)
         row_of[numbers_found] = np.arange(len(found))
         labels, classes = self._categories.labels(self._category_numbers)
-        rows = self._rows(row_of, labels)
+        left_out = self._left_out(labels)
+        rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
         self._table.label = array("q", labels[np.array(self._table.label, np.int64)].tobytes())
         sizes = np.array([self._sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)
         ids = {number: image_id for image_id, number in self._numbers.items()}
-        bad = self._skips()
+        bad = self._skips(none_left=bool(left_out.all()))
         return Listing(
             root=root,
             keys=pa.array([file.key for file in found], pa.large_string()),
@@ -221,11 +222,10 @@ class _Reader:
             info=self._categories.info(self._table.keypoints),
         )
 
-    def _rows(self, row_of: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The row of each object, -1 for one that is left out; why is noted."""
+    def _left_out(self, labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Which objects cannot be used, (M,) bool; why is noted."""
         table = self._table
         image = np.array(table.image, np.int64)
-        rows = row_of[image]
         unknown_image = ~np.isin(image, list(self._sizes))
         unknown_category = ~unknown_image & (labels[np.array(table.label, np.int64)] < 0)
         for at, reason in (
@@ -233,22 +233,22 @@ class _Reader:
             *((at, "object of an unknown category") for at in np.flatnonzero(unknown_category).tolist()),
         ):
             self._issues.note(table.image[at], self._what(table.id[at]), reason)
-        rows[unknown_image | unknown_category] = -1
+        left_out: np.ndarray[Any, Any] = unknown_image | unknown_category
         for at, size in self._run_sizes.items():
             declared = self._sizes.get(table.image[at], (0, 0))
             if all(declared) and declared != size:
                 reason = "run lengths of another size than the image"
                 self._issues.note(table.image[at], self._what(table.id[at]), reason)
-                rows[at] = -1
-        return rows
+                left_out[at] = True
+        return left_out
 
-    def _skips(self) -> list[Skip]:
+    def _skips(self, *, none_left: bool) -> list[Skip]:
         """What was noted of objects; where it is unknown, the file stands for the image."""
         names = [self._file.name] * (len(self._numbers) + 1)
         for name, number in zip(self.names, self._image_of_name, strict=True):
             names[number] = name
         skips = self._issues.skips(names)
-        if skips and not len(self._table):
+        if skips and none_left:
             reasons = ", ".join(sorted({skip.reason for skip in skips}))
             raise SourceError(
                 f"the file has no object: of {self._annotations:,} annotations, {reasons}",

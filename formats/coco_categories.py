@@ -29,10 +29,12 @@ class Categories:
         """Take an element of ``categories``.
 
         Raises:
-            SourceError: It has no id.
+            SourceError: It has no id, or that of another one.
         """
         if not isinstance(value, dict) or not is_id(value.get("id")):
             raise SourceError("a category has no id", path=self._file)
+        if self._by_id.get(value["id"], value) != value:
+            raise SourceError(f"two categories have the id {value['id']}", path=self._file)
         self._by_id[value["id"]] = value
 
     def labels(self, ids: Iterable[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:

@@ -281,6 +281,22 @@ def test_a_panoptic_file_is_refused(folder: Path) -> None:
     assert "--masks" in str(caught.value)
 
 
+def test_a_file_whose_objects_are_all_of_unknown_categories_is_refused(folder: Path) -> None:
+    content = document()
+    del content["categories"]
+    with pytest.raises(SourceError, match=r"no object: of .* annotations, .*object of an unknown category"):
+        list_coco(write(folder, content), folder / "images")
+
+
+def test_an_id_of_two_categories_is_refused(folder: Path) -> None:
+    content = document()
+    content["categories"] = [*CATEGORIES, CATEGORIES[0]]
+    list_coco(write(folder, content), folder / "images")
+    content["categories"].append({"id": CATEGORIES[0]["id"], "name": "another"})
+    with pytest.raises(SourceError, match="two categories have the id"):
+        list_coco(write(folder, content), folder / "images")
+
+
 def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
     content = {"images": document()["images"]}
     dataset = convert(folder, content)
