@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -58,17 +58,29 @@ class State:
         for name in ("epoch", "position"):
             if type(state[name]) is not int or state[name] < 0:
                 raise CheckpointError(f"{name} must be a whole number from 0, found {state[name]!r}")
-        saved = dict(state["identity"])
-        differing = sorted(k for k in {*saved, *identity} if saved.get(k) != identity.get(k))
+        differing = list(_differences("", state["identity"], identity))
         if differing:
-            found = "; ".join(f"{k} was {saved.get(k)!r} and is {identity.get(k)!r}" for k in differing)
             raise CheckpointError(
-                f"the state belongs to another loader: {found}",
+                f"the state belongs to another loader: {'; '.join(differing)}",
                 hint="Make the loader with the arguments it was saved with.",
             )
         if state["position"] > samples:
             raise CheckpointError(f"position is {state['position']}, and an epoch has {samples} samples")
         return cls(state["epoch"], state["position"], identity)
+
+
+def _differences(name: str, saved: Any, found: Any) -> Iterator[str]:
+    """What differs between two values as JSON has them, each leaf by where it is."""
+    if isinstance(saved, Mapping) and isinstance(found, Mapping):
+        for key in sorted({*saved, *found}, key=str):
+            yield from _differences(f"{name}.{key}" if name else str(key), saved.get(key), found.get(key))
+    elif isinstance(saved, list) and isinstance(found, list):
+        for i, (before, now) in enumerate(zip(saved, found, strict=False)):
+            yield from _differences(f"{name}[{i}]", before, now)
+        if len(saved) != len(found):
+            yield f"{name} had {len(saved)} entries and has {len(found)}"
+    elif saved != found:
+        yield f"{name} was {saved!r} and is {found!r}"
 
 
 def in_epochs_of(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:

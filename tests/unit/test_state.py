@@ -67,6 +67,16 @@ def test_another_loader_is_told_what_differs() -> None:
     assert "transforms" not in str(caught.value)
 
 
+def test_a_difference_deep_inside_is_told_alone() -> None:
+    crop, flip = {"name": "CenterCrop", "size": [8, 8]}, {"name": "RandomHorizontalFlip", "p": 0.5}
+    saved = {"plan": {"transforms": [crop, flip], "dtype": "uint8"}}
+    found = {"plan": {"transforms": [crop, {**flip, "p": 0.4}, crop], "dtype": "uint8"}}
+    with pytest.raises(CheckpointError) as caught:
+        State.from_dict(State(0, 0, saved).to_dict(), found, 10)
+    message = "plan.transforms[1].p was 0.5 and is 0.4; plan.transforms had 2 entries and has 3"
+    assert caught.value.message == f"the state belongs to another loader: {message}"
+
+
 STREAM = {**STATE, "samples_per_epoch": 60}
 
 
