@@ -109,11 +109,15 @@ def _from_environment() -> Ranks | None:
 
 
 def _on_this_machine() -> tuple[int, int]:
-    """Rank on this machine and ranks on it, which only the launcher knows; 0 and 1 without one."""
+    """Rank on this machine and ranks on it, which only the launcher knows.
+
+    Without one, as after ``torch.multiprocessing.spawn``, the GPU that the process has chosen, and 1.
+    """
     for _, _, local_rank, local_size in _ENVIRONMENTS.values():
         if local_rank in os.environ:
             return _number(local_rank, 0), _number_here(local_size)
-    return 0, 1
+    cuda = sys.modules.get("torch.cuda")
+    return (int(cuda.current_device()) if cuda is not None and cuda.is_initialized() else 0), 1
 
 
 def _number(name: str, default: int) -> int:

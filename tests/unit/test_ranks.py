@@ -61,6 +61,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
         if name.startswith(("HOROVOD_", "OMPI_", "SLURM_")) or name in TORCHRUN:
             monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
     monkeypatch.delitem(sys.modules, "jax", raising=False)
 
 
@@ -180,6 +181,21 @@ def test_the_launcher_says_which_gpu_whoever_says_the_rank(
     monkeypatch.delitem(sys.modules, "torch.distributed")
     monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
     assert find_ranks() == Ranks(2, 3, *local, "JAX")
+
+
+def test_without_a_launcher_the_gpu_is_the_one_that_the_process_has_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 5)
+    monkeypatch.setitem(sys.modules, "torch.cuda", cuda)
+    assert find_ranks() == Ranks(9, 10, 5, 1, "torch.distributed")
+    assert find_ranks(0, 2) == Ranks(0, 2, 5, 1, "given")
+    set_all(monkeypatch, TORCHRUN)
+    assert find_ranks().local_rank == 1
+    cuda.is_initialized = lambda: False
+    monkeypatch.delenv("LOCAL_RANK")
+    assert find_ranks().local_rank == 0
 
 
 def test_given_goes_before_everything(monkeypatch: pytest.MonkeyPatch) -> None:
