@@ -2,8 +2,8 @@
 
 Every entry has ``path`` and ``label``; whatever else it has becomes a column of the index: integers,
 floats, or text. A label is a number, or a name, and then the sorted names are the classes. Where images
-have several labels or none, JSON has lists of either in ``label``, and CSV has ``labels`` instead of
-``label``, with ``|`` between them.
+have several labels or none, there is ``labels`` instead of ``label``: in JSON a list of either, which
+``label`` may hold, too, in CSV a text with ``|`` between them.
 
 A relative path starts at the folder of the list and stays in it, links included: a list from
 somewhere else must not gather files that nobody meant. An absolute path says what it means and is
@@ -86,7 +86,8 @@ def _fail(file: Path, message: str) -> NoReturn:
         message,
         path=file,
         hint="expected is CSV with a header line, a JSON array of objects, or JSON Lines, each with path "
-        "and label; or a folder of classes, COCO's JSON object, or a folder of Pascal VOC or YOLO",
+        "and label (or labels, several); or a folder of classes, COCO's JSON object, or a folder of Pascal "
+        "VOC or YOLO",
     )
 
 
@@ -162,6 +163,8 @@ def _check(file: Path, number: int, entry: Any) -> None:
     where = f"entry {number + 1}"
     if not isinstance(entry, dict):
         _fail(file, f"{where} is no object")
+    if "label" not in entry and isinstance(entry.get(_SEVERAL), list):
+        entry["label"] = entry.pop(_SEVERAL)
     for name in ("path", "label"):
         if name not in entry:
             _fail(file, f"{where} has no {name}")

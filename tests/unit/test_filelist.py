@@ -73,6 +73,11 @@ def test_several_labels(folder: Path) -> None:
     assert listing.multi_label
     assert listing.classes == ("boat", "sea")
     assert listing.labels.to_pylist() == [[1, 0], [1]]
+    entries[0]["labels"] = entries[0].pop("label")
+    assert listed(folder, json.dumps(entries), ".json").fingerprint() == listing.fingerprint()
+    entries[0]["labels"] = "sea|boat"
+    with pytest.raises(SourceError, match="entry 1 has no label"):
+        listed(folder, json.dumps(entries), ".json")
 
 
 def test_several_labels_in_csv(folder: Path) -> None:
