@@ -55,6 +55,9 @@ def mix(
             classes, other annotations, another tokenizer or other fields, or no samples to draw.
         DatasetError: A path is no dataset that can be read.
     """
+    for pair in datasets_and_weights:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ConfigError(f"a mixture is made of pairs of a dataset and its weight, found {pair!r}")
     opened = [
         dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
         for dataset, _ in datasets_and_weights

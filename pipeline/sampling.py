@@ -168,6 +168,11 @@ def make_draws(
     else:
         order = make_order(len(dataset), shuffle, seed)
     if sampler is not None:
+        if not callable(getattr(sampler, "order", None)):
+            raise ConfigError(
+                f"sampler must have a method order, found {type(sampler).__name__}",
+                hint="stoker.Weighted, stoker.ClassBalanced and stoker.Repeated stand for those of torch.",
+            )
         order = sampler.order(dataset, order, seed)
     return order if samples_per_epoch is None else Stream(order, samples_per_epoch)
 

@@ -211,6 +211,7 @@ class TestStream:
         ({"sampler": ClassBalanced(samples=-1)}, "samples must be at least 1, found -1"),
         ({"sampler": ClassBalanced(np.zeros(7))}, "classes must be one number a sample, 61, not float64"),
         ({"sampler": ClassBalanced(["cat"] * 61)}, "classes must be one number a sample"),
+        ({"sampler": range(61)}, "sampler must have a method order, found range"),
         ({"sampler": Repeated(2, samples=123)}, "samples must be from 1 to 122, found 123"),
     ],
 )
