@@ -59,7 +59,7 @@ class ColorJitter(Transform):
         rule = "None, a number within 0 to 0.5 or a pair -0.5 <= low <= high <= 0.5"
         if is_finite(self.hue):
             self.check("hue", 0 <= self.hue <= 0.5, rule)  # type: ignore[operator]  # a number
-            self.set("hue", (-float(self.hue), float(self.hue)))  # type: ignore[arg-type]  # likewise
+            self.set("hue", (0.0 - float(self.hue), float(self.hue)))  # type: ignore[arg-type]  # likewise
         if self.hue is not None:
             self.set_range("hue", -0.5, 0.5, rule)
 

@@ -219,7 +219,7 @@ def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> N
     value = getattr(transform, name)
     if is_finite(value):
         transform.check(name, value >= 0, rule)
-        transform.set(name, (-float(value), float(value)))
+        transform.set(name, (0.0 - float(value), float(value)))
     transform.set_range(name, -most, most, rule)
 
 

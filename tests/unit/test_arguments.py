@@ -53,6 +53,8 @@ from stoker.errors import ConfigError
         (RandomErasing(value=[1]), RandomErasing(value=1)),
         (ColorJitter(np.uint8(3), hue=np.float32(0.5)), ColorJitter(3, hue=0.5)),
         (RandomRotation(np.uint8(30)), RandomRotation(30)),
+        (RandomRotation(0), RandomRotation((0, 0))),
+        (ColorJitter(hue=0), ColorJitter(hue=(0, 0))),
     ],
     ids=lambda transform: type(transform).__name__,
 )
