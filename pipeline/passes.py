@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -43,7 +44,7 @@ class Progress:
 
 
 class Pass:
-    """One pass over a loader; counts what the consumer has received.
+    """One pass over a loader; counts what the consumer has received. Threads may share it.
 
     Args:
         keep: Takes the prefetcher back at the end of the pass, to go on with the next one; a method of the
@@ -66,11 +67,18 @@ class Pass:
         self._clock = clock
         self._complete = False
         self._ended = False
+        self._turn = threading.Lock()
 
     def __iter__(self) -> Pass:
         return self
 
     def __next__(self) -> Any:
+        self._batches.check_process()  # a fork copies locks as they were
+        # One thread at a time: the batches behind the end are those of the next pass.
+        with self._turn:
+            return self._receive()
+
+    def _receive(self) -> Any:
         if self._ended:
             raise LoaderClosedError(
                 "this pass was ended by close() or by a newer pass",

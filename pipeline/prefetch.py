@@ -109,14 +109,18 @@ class Prefetcher(Generic[T]):
     def __iter__(self) -> Prefetcher[T]:
         return self
 
-    def __next__(self) -> T:
-        if self._closed:
-            raise StopIteration
+    def check_process(self) -> None:
+        """LoaderClosedError in a fork, which has no copy of the thread."""
         if os.getpid() != self._process:
             raise LoaderClosedError(
                 "this loader was started in another process",
                 hint="Make the loader after the fork, one in each process.",
             )
+
+    def __next__(self) -> T:
+        if self._closed:
+            raise StopIteration
+        self.check_process()
         began = perf_counter()
         item = self._line.ready.get()
         self._clock.waited += perf_counter() - began

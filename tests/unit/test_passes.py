@@ -22,6 +22,9 @@ class Batches:
         self.closed = 0
         self.kept = 0
 
+    def check_process(self) -> None:
+        pass
+
     def __next__(self) -> Any:
         size = next(self._sizes)
         return Finished((np.zeros(size),), size)
