@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from stoker.augment.transforms.base import Transform
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
@@ -80,7 +81,7 @@ def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], 
     Raises:
         ConfigError: An order that cannot be meant, or what is neither a transform nor a function.
     """
-    if not isinstance(transforms, (list, tuple)):
+    if not isinstance(transforms, Sequence):
         raise ConfigError(f"transforms must be a list, found {transforms!r}", hint="Put it into brackets.")
     ranks = [_rank(transform) for transform in transforms]
     for rank, before, transform, earlier in zip(ranks[1:], ranks, transforms[1:], transforms, strict=False):

@@ -7,16 +7,17 @@ crop to one size behind, as always; RandomErasing, Normalize and ToDtype stand o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.transforms.base import Description, Transform, is_finite
+from stoker.augment.transforms.base import Description, Transform, as_tuple, is_finite
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     import numpy.typing as npt
 
@@ -35,7 +36,7 @@ class _Nested(Transform):
 
     def __post_init__(self) -> None:
         value = self.transforms
-        good = isinstance(value, (tuple, list)) and all(isinstance(part, Transform) for part in value)
+        good = isinstance(value, Sequence) and all(isinstance(part, Transform) for part in value)
         good = good and len(value) > 0 and not any(part.late for part in value)
         good = good or self.on_batches
         self.check("transforms", good, "a list of transforms other than RandomErasing, Normalize and ToDtype")
@@ -126,8 +127,8 @@ class RandomChoice(_Nested):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        weights = (1.0,) * len(self.transforms) if self.p is None else self.p
-        good = isinstance(weights, (tuple, list)) and len(weights) == len(self.transforms)
+        weights = (1.0,) * len(self.transforms) if self.p is None else as_tuple(self.p, 1)
+        good = len(weights) == len(self.transforms)
         good = good and all(is_finite(weight) and weight >= 0 for weight in weights) and sum(weights) > 0
         self.check("p", good, "None or a weight for each transform, from 0, not all of them 0")
         self.set("p", tuple(map(float, weights)))
@@ -136,7 +137,7 @@ class RandomChoice(_Nested):
     def on_batches(self) -> bool:
         """Whether it chooses among transforms of batches, for a loader to apply, and not of images."""
         value = self.transforms
-        if not isinstance(value, (tuple, list)) or not value:
+        if not isinstance(value, Sequence) or not value:
             return False
         return all(isinstance(part, Description) and not isinstance(part, Transform) for part in value)
 

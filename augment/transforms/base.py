@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -51,8 +52,8 @@ class Description:
 
     def set_range(self, name: str, low: float, high: float, rule: str) -> None:
         """Normalise an argument that is a pair of numbers, ascending, within ``low`` to ``high``."""
-        value = getattr(self, name)
-        good = isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_finite, value))
+        value = as_tuple(getattr(self, name), 1)
+        good = len(value) == 2 and all(map(is_finite, value))
         self.check(name, good and low <= value[0] <= value[1] <= high, rule)
         self.set(name, (float(value[0]), float(value[1])))
 
@@ -115,7 +116,7 @@ def as_tuple(value: object, times: int) -> tuple[Any, ...]:
     A sequence of one stands for its item in all of torchvision's arguments that may be either.
     """
     items = np.asarray(value).tolist() if isinstance(value, np.ndarray) else value
-    items = tuple(items) if isinstance(items, (tuple, list)) else (items,)
+    items = tuple(items) if isinstance(items, Sequence) and not isinstance(items, str) else (items,)
     return items * times if len(items) == 1 else items
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.augment.random import derive_key, uniform
-from stoker.augment.transforms.base import Transform, is_count, is_finite
+from stoker.augment.transforms.base import Transform, as_tuple, is_count, is_finite
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class RandomIoUCrop(Transform):
         rule = "numbers, 0 < min_aspect_ratio <= max_aspect_ratio"
         self.check("min_aspect_ratio", is_finite(low) and low > 0, rule)
         self.check("max_aspect_ratio", is_finite(high) and low <= high, rule)
-        options = self.sampler_options
-        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if options is None else options
-        good = isinstance(options, (tuple, list)) and len(options) > 0 and all(map(is_finite, options))
+        given = self.sampler_options
+        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if given is None else as_tuple(given, 1)
+        good = len(options) > 0 and all(map(is_finite, options))
         self.check("sampler_options", good, "None or numbers, one at least")
         self.set("sampler_options", tuple(map(float, options)))
         self.check("trials", is_count(self.trials), "a positive integer")

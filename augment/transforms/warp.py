@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stoker.augment.transforms.base import Transform, is_finite
+from stoker.augment.transforms.base import Transform, as_tuple, is_finite
 from stoker.augment.transforms.matrices import homography, inverse_affine, inverse_rotation, is_convex
 from stoker.augment.transforms.pad import set_fill
 
@@ -124,8 +124,8 @@ class RandomAffine(WarpTransform):
         _set_symmetric(self, "degrees")
         _set_center(self)
         if self.translate is not None:
-            value = self.translate
-            good = isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_finite, value))
+            value = as_tuple(self.translate, 1)
+            good = len(value) == 2 and all(map(is_finite, value))
             good = good and all(0 <= share <= 1 for share in value)
             self.check("translate", good, "None or two numbers within 0 to 1")
             self.set("translate", tuple(map(float, value)))
@@ -147,12 +147,13 @@ class RandomAffine(WarpTransform):
         return inverse_affine(_center(self, size), _between(self.degrees, u[:, 0]), shift, scale, shears)
 
     def _set_shear(self) -> None:
-        if isinstance(self.shear, (tuple, list)) and len(self.shear) == 4:
-            x, y = self.shear[:2], self.shear[2:]
+        shear = as_tuple(self.shear, 1)
+        if len(shear) == 4:
+            x, y = shear[:2], shear[2:]
             rule = "two ranges, low <= high, within -90 to 90 degrees, as four numbers"
-            good = all(map(is_finite, self.shear)) and -90 < x[0] <= x[1] < 90 and -90 < y[0] <= y[1] < 90
+            good = all(map(is_finite, shear)) and -90 < x[0] <= x[1] < 90 and -90 < y[0] <= y[1] < 90
             self.check("shear", good, rule)
-            self.set("shear", tuple(map(float, self.shear)))
+            self.set("shear", tuple(map(float, shear)))
         else:
             _set_symmetric(self, "shear", most=math.nextafter(90, 0))
             self.set("shear", (*self.shear, 0.0, 0.0))  # type: ignore[misc]  # a pair now
@@ -201,9 +202,9 @@ class RandomPerspective(WarpTransform):
 
 
 def _set_center(transform: RandomRotation | RandomAffine) -> None:
-    value = transform.center
-    if value is not None:
-        good = isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_finite, value))
+    if transform.center is not None:
+        value = as_tuple(transform.center, 1)
+        good = len(value) == 2 and all(map(is_finite, value))
         transform.check("center", good, "None or two numbers (x, y), pixels")
         transform.set("center", tuple(map(float, value)))
 

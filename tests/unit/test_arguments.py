@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import UserList
 from dataclasses import fields
 
 import numpy as np
@@ -17,10 +18,13 @@ from stoker.augment import (
     Normalize,
     Pad,
     RandAugment,
+    RandomAffine,
     RandomApply,
+    RandomChoice,
     RandomCrop,
     RandomErasing,
     RandomGrayscale,
+    RandomInvert,
     RandomIoUCrop,
     RandomPosterize,
     RandomResizedCrop,
@@ -33,6 +37,7 @@ from stoker.augment import (
     save_recipe,
 )
 from stoker.errors import ConfigError
+from stoker.pipeline.batch_transforms import split_transforms
 
 
 @pytest.mark.parametrize(
@@ -61,6 +66,20 @@ from stoker.errors import ConfigError
 def test_a_sequence_of_one_an_array_and_a_number_mean_the_same(given, meant):
     assert given == meant
     assert repr(given) == repr(meant)
+
+
+def test_any_sequence_will_do():
+    def some(*items):
+        return UserList(items)  # as configuration libraries have lists of their own
+
+    assert CenterCrop(some(5, 6)) == CenterCrop((5, 6))
+    assert RandomResizedCrop(8, some(0.2, 1), np.array([1, 2])) == RandomResizedCrop(8, (0.2, 1), (1, 2))
+    given = RandomAffine(some(1, 2), some(0, 1), some(1, 2), some(1, 2, 3, 4), some(1, 2, 3), some(3, 4))
+    assert given == RandomAffine((1, 2), (0, 1), (1, 2), (1, 2, 3, 4), (1, 2, 3), (3, 4))
+    assert RandomIoUCrop(sampler_options=some(0.5)) == RandomIoUCrop(sampler_options=(0.5,))
+    transforms = some(RandomGrayscale(), RandomInvert())
+    assert RandomChoice(transforms, some(1, 2)) == RandomChoice((RandomGrayscale(), RandomInvert()), (1, 2))
+    assert split_transforms(some(CenterCrop(8), MixUp()))[0] == (CenterCrop(8),)
 
 
 @pytest.mark.parametrize(
