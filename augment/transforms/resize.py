@@ -1,4 +1,4 @@
-"""Resize: torchvision.transforms.v2.Resize with antialiased bilinear interpolation."""
+"""Resize: torchvision.transforms.v2.Resize, antialiased."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stoker.augment.transforms.base import Size, Transform, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -26,6 +27,8 @@ class Resize(Transform):
     Args:
         size: (height, width) in pixels, or one number for the shorter side; the longer one then
             follows the aspect ratio, truncated to whole pixels as torchvision does.
+        interpolation: "bilinear", "bicubic", "nearest" or "lanczos", or torchvision's InterpolationMode; see
+            :class:`stoker.augment.interpolation.Interpolation`.
         max_size: Upper bound of the longer side, with a single ``size`` only: where it would be
             passed, the image becomes smaller than ``size``.
 
@@ -34,6 +37,7 @@ class Resize(Transform):
     """
 
     size: int | Sequence[int]
+    interpolation: str | Enum = "bilinear"
     max_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -41,6 +45,7 @@ class Resize(Transform):
             self.set("size", int(self.size))  # type: ignore[arg-type]  # is_count: an integer
         else:
             self.set_size()
+        self.set_interpolation()
         if self.max_size is not None:
             single = isinstance(self.size, int)
             good = single and is_count(self.max_size) and self.max_size > self.size  # type: ignore[operator]  # single
@@ -49,9 +54,9 @@ class Resize(Transform):
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         if isinstance(self.size, int):
-            frame.resize(self._by_shorter_side(frame.size, self.size))
+            frame.resize(self._by_shorter_side(frame.size, self.size), self.interpolation)
         else:
-            frame.resize(np.array(self.size)[:, None])
+            frame.resize(np.array(self.size)[:, None], self.interpolation)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""

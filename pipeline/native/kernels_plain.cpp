@@ -7,6 +7,12 @@ namespace {
 
 constexpr int kHalf = 1 << (kWeightBits - 1);
 
+// Filters with negative weights leave the range of levels.
+std::uint8_t level(std::int32_t sum) {
+    const std::int32_t rounded = sum >> kWeightBits;
+    return static_cast<std::uint8_t>(rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
+}
+
 void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
     const std::int16_t* weights = pass.weights;
     for (int x = 0; x < pass.outputs; ++x, weights += pass.taps) {
@@ -17,9 +23,9 @@ void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_
             g += weights[t] * source[1];
             b += weights[t] * source[2];
         }
-        planes[x] = static_cast<std::uint8_t>(r >> kWeightBits);
-        planes[x + pass.plane] = static_cast<std::uint8_t>(g >> kWeightBits);
-        planes[x + 2 * pass.plane] = static_cast<std::uint8_t>(b >> kWeightBits);
+        planes[x] = level(r);
+        planes[x + pass.plane] = level(g);
+        planes[x + 2 * pass.plane] = level(b);
     }
 }
 
@@ -34,7 +40,7 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
             const std::uint8_t* row = pass.rows[t] + x;
             for (int i = 0; i < block; ++i) sums[i] += weight * row[i];
         }
-        for (int i = 0; i < block; ++i) out[x + i] = static_cast<std::uint8_t>(sums[i] >> kWeightBits);
+        for (int i = 0; i < block; ++i) out[x + i] = level(sums[i]);
     }
 }
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.augment.interpolation import Interpolation
 from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, Payloads
 from stoker.pipeline.engines.dali.steps import inputs_of, kinds_of
@@ -33,6 +34,7 @@ class Graph:
         fill: RGB of what shows nothing of the source.
         vertical: Some sample is mirrored vertically.
         mixing: Some sample's colour matrix mixes channels, or empties one.
+        interpolation: Each sample says by which filter it is resized; else all are bilinear.
         whole: ``region`` is all of ``crop`` for every sample, so that no region need be told.
         scale: Colour of all samples, where it is one that does not mix: three factors; else None.
         shift: Likewise three constants.
@@ -49,6 +51,7 @@ class Graph:
     vertical: bool
     mixing: bool
     whole: bool
+    interpolation: bool = False
     scale: tuple[float, ...] | None = None
     shift: tuple[float, ...] | None = None
     steps: tuple[Kind, ...] = ()
@@ -75,6 +78,7 @@ class Graph:
             vertical=not warp and bool(params.flip[:, 1].any()),
             mixing=params.mean is not None or (not common and _mixes(params.color)),
             whole=bool((params.region == _edges(params.crop)).all()),
+            interpolation=params.interpolation is not None,
             scale=tuple(np.diag(color[:, :3]).tolist()) if common and color is not None else None,
             shift=tuple(color[:, 3].tolist()) if common and color is not None else None,
             steps=kinds_of(params.steps or ()),
@@ -127,6 +131,8 @@ class Batch:
         if not self.graph.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
             feeds["roi_end"] = (params.region[:, 2:] - params.crop[:, :2]).astype(np.float32)
+        if self.graph.interpolation:
+            feeds["interpolation"] = _interpolation(params)
         feeds |= inputs_of(params.steps or (), ~bad)
         feeds |= _colors(params, self.graph)
         for position, erase in enumerate(params.erase or ()):
@@ -165,6 +171,13 @@ def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
         matrix[bad] = ((0, 0, warp.canvas[1] / 2), (0, 0, warp.canvas[0] / 2), (0, 0, 1))
         warp = replace(warp, matrix=matrix)
     return replace(params, crop=crop, region=region, dest=dest, color=color, mean=mean, warp=warp)
+
+
+def _interpolation(params: ImageParams) -> npt.NDArray[np.int32]:
+    """The filter of each sample, (N,): DALI's numbers are ours. What is warped is resized bilinearly."""
+    size, warp = params.size, params.warp
+    warped = np.array([warp is not None and warp.applies(i, size) for i in range(len(params))], np.bool_)
+    return np.where(warped, Interpolation.BILINEAR, params.interpolation).astype(np.int32)
 
 
 def _along_axes(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]]:
