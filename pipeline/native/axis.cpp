@@ -49,16 +49,18 @@ float lanczos(float x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
 // As weigh() does for any filter. Sums are rounded, not weights: many small ones add up.
 template <class Filter>
-void weigh_by(Filter filter, float offset, float slope, int count, std::int16_t* weights) {
+void weigh_by(Filter filter, float offset, float slope, int count, std::vector<float>& heights,
+              std::int16_t* weights) {
     constexpr int one = 1 << kWeightBits;
-    const auto height = [&](int t) { return filter((offset + static_cast<float>(t)) * slope); };
+    heights.resize(static_cast<std::size_t>(count));
     float total = 0;
-    for (int t = 0; t < count; ++t) total += height(t);
+    for (std::size_t t = 0; t < heights.size(); ++t)
+        total += heights[t] = filter((offset + static_cast<float>(t)) * slope);
     const float factor = one / total;
     float sum = 0.5F;
     int before = 0;
     for (int t = 0; t < count; ++t) {
-        sum += height(t) * factor;
+        sum += heights[static_cast<std::size_t>(t)] * factor;
         const int now = t + 1 == count ? one : whole(sum);
         weights[t] = static_cast<std::int16_t>(now - before);
         before = now;
@@ -78,10 +80,11 @@ void weigh_triangle(float offset, float slope, int count, int tallest, std::int1
 
 void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
     const auto by = [&](double radius, auto filter) {
-        set_filter(span, reversed, radius, [filter](float offset, float slope, int count, int, std::int16_t* to) {
-            weigh_by(filter, offset, slope, count, to);
+        set_filter(span, reversed, radius, [&](float offset, float slope, int count, int, std::int16_t* to) {
+            weigh_by(filter, offset, slope, count, heights_, to);
         });
     };
+    lobes = interpolation > Interpolation::bilinear;
     switch (interpolation) {
         case Interpolation::nearest: return set_nearest(span, reversed);
         case Interpolation::bilinear: return set_filter(span, reversed, 1, weigh_triangle);

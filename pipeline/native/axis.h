@@ -17,6 +17,7 @@ enum class Interpolation : std::uint8_t;
 struct Axis {
     int outputs = 0;
     int taps = 0;  // even
+    bool lobes = false;  // some weights are negative
     std::vector<std::int32_t> first;    // outputs, and slack
     std::vector<std::int16_t> weights;  // outputs * taps, and slack
 
@@ -27,7 +28,7 @@ struct Axis {
     void set(const Span& span, bool reversed, Interpolation interpolation);
 
     int begin() const;  // the first source sample of all
-    int end() const;    // past the last one, `high` or one more at most
+    int end() const;    // past the last one, `high` or a few more: the slack of kernels
     void shift(int by);  // to other source coordinates
 
   private:
@@ -35,6 +36,8 @@ struct Axis {
     void set_filter(const Span& span, bool reversed, double radius, Weigh weigh);
     void set_nearest(const Span& span, bool reversed);
     void reserve(int outputs, int taps);
+
+    std::vector<float> heights_;  // of one output's filter
 };
 
 // Weights of `count` samples, the first of which lies `offset` from the centre of a triangle that falls by

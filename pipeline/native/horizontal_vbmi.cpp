@@ -10,11 +10,6 @@ namespace {
 
 constexpr __mmask64 kLowBytes = 0x5555555555555555;
 
-// Levels of sums in dwords; filters with negative weights leave their range.
-__m128i levels(__m512i sum) {
-    return _mm512_cvtusepi32_epi8(_mm512_max_epi32(_mm512_srai_epi32(sum, kWeightBits), _mm512_setzero_si512()));
-}
-
 // Up to four taps: the pixels of sixteen neighbouring outputs fit into two registers, into one if there are
 // two taps, and one channel of them into a third.
 constexpr int kSixteen = 16;
@@ -59,7 +54,8 @@ void run(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* plan
                 const __m512i next = _mm512_add_epi8(place, _mm512_set1_epi8(6));
                 sum = _mm512_add_epi32(sum, _mm512_madd_epi16(pick<pairs>(pixels, next), pair_weights[1]));
             }
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(planes + c * pass.plane + x), levels(sum));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(planes + c * pass.plane + x),
+                             _mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, kWeightBits)));
             place = _mm512_add_epi8(place, _mm512_set1_epi8(1));
         }
     }
@@ -101,7 +97,7 @@ void run_six(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* 
             sum = _mm512_add_epi32(sum, _mm512_madd_epi16(pixels, pair_weights));
             place = _mm512_add_epi8(place, next_pair);
         }
-        const __m128i result = levels(sum);
+        const __m128i result = _mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, kWeightBits));
         // Eight bytes are written and five of them meant: the next group overwrites the rest.
         std::uint8_t* to = planes + x;
         _mm_storel_epi64(reinterpret_cast<__m128i*>(to), result);
@@ -112,7 +108,7 @@ void run_six(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* 
 
 }  // namespace
 
-// For two to six taps.
+// For two to six taps, none of a negative weight.
 void horizontal_vbmi(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
     switch (pass.taps) {
         case 2: return run<1>(pass, rgb, planes);
