@@ -1,7 +1,9 @@
 """Interpolation of what is resized: names as torchvision has them, filters as Pillow has them.
 
 All but nearest antialias: where an image shrinks, the filter is as many times wider, as torchvision's
-``antialias=True`` and Pillow's ``Image.resize`` have it.
+``antialias=True`` and Pillow's ``Image.resize`` have it. Rows are resampled first, then columns, and each
+of the two rounds and clips to uint8. (Since Pillow 13 its own order depends on the sizes, which filters
+with negative weights show by a few levels.)
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ class Interpolation(IntEnum):
     """Filters of a resize, with the numbers that parameters and engines know them by."""
 
     NEAREST = 0
-    """The pixel in which the centre of the output's pixel falls: ``floor(start + (i + 0.5) * scale)``. So it is
-    in Pillow and in torchvision's "nearest-exact"; torchvision's "nearest" is that on Pillow's images, and
-    ``floor(i * scale)`` on tensors."""
+    """The pixel that the centre of the output's pixel falls into, ``floor(start + (i + 0.5) * scale)``: as in
+    Pillow, in torchvision's "nearest" on Pillow's images, and in its "nearest-exact". Its "nearest" on
+    tensors is ``floor(i * scale)``."""
     BILINEAR = 1
     """A triangle."""
     BICUBIC = 2

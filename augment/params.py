@@ -35,9 +35,9 @@ class ImageParams:
     """How N images become N arrays of one size.
 
     For each sample, in this order: ``crop`` is cut out of the oriented source; ``region`` of the
-    source is resampled (Pillow's antialiased bilinear filter, if ``interpolation`` names no other) onto the
-    rectangle ``dest`` of the output, reading no pixel outside ``crop`` and rounding to uint8; what lies outside ``dest`` is
-    ``fill``; the output is mirrored as ``flip`` says; then each pixel becomes
+    source is resampled (Pillow's antialiased bilinear filter, if ``interpolation`` names no other) onto
+    the rectangle ``dest`` of the output, reading no pixel outside ``crop`` and rounding to uint8; what lies
+    outside ``dest`` is ``fill``; the output is mirrored as ``flip`` says; then each pixel becomes
     ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255. Where there is a ``warp``, it says how the
     source is resampled instead.
 

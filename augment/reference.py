@@ -99,7 +99,7 @@ def _resize(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.N
 
 
 def _nearest(start: float, stop: float, count: int, first: int, size: int) -> npt.NDArray[np.intp]:
-    """The pixels, (count,), that the centres fall into; Pillow's sum of steps is off where they meet edges."""
+    """Pixels, (count,), that centres fall into; Pillow adds up steps, which is off where they meet edges."""
     centers = start + (np.arange(count) + 0.5) * ((stop - start) / count)
     return np.asarray(np.floor(centers).clip(first, first + size - 1), np.intp)
 

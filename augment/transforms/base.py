@@ -59,7 +59,7 @@ class Description:
         self.set(name, (float(value[0]), float(value[1])))
 
     def set_interpolation(self, name: str = "interpolation") -> None:
-        """Normalise an argument that names an :class:`Interpolation`, or is torchvision's InterpolationMode."""
+        """Normalise what names an :class:`Interpolation`, or is torchvision's InterpolationMode."""
         try:
             self.set(name, Interpolation.of(getattr(self, name)).name.lower())
         except KeyError:

@@ -33,7 +33,9 @@ _FIELDS: dict[type[kinds.Step], dict[str, type[np.generic]]] = {
 }
 """Fields of each step, with the types that arrays among them have in C++."""
 
-EXECUTES = frozenset({"interpolation", "mean", "warp", "perspective", "erase"} | {kind.__name__ for kind in _FIELDS})
+EXECUTES = frozenset(
+    {"interpolation", "mean", "warp", "perspective", "erase"} | {kind.__name__ for kind in _FIELDS}
+)
 """What the engine executes of :attr:`stoker.augment.params.ImagePlan.needs`."""
 
 

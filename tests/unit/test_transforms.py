@@ -135,7 +135,9 @@ def test_resize_by_the_shorter_side(size, max_size):
     Resize(size, max_size=max_size).decide(frame, np.zeros((len(SIZES), 0)))
     assert frame.size.T.tolist() == [list(torchvision_resized(h, w, size, max_size)) for h, w in SIZES]
     for h, w in SIZES:
-        assert Resize(size, max_size=max_size).output_size((h, w)) == torchvision_resized(h, w, size, max_size)
+        assert Resize(size, max_size=max_size).output_size((h, w)) == torchvision_resized(
+            h, w, size, max_size
+        )
 
 
 def test_resize_to_a_size_takes_the_whole_image():

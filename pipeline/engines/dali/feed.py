@@ -131,8 +131,8 @@ class Batch:
         if not self.graph.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
             feeds["roi_end"] = (params.region[:, 2:] - params.crop[:, :2]).astype(np.float32)
-        if self.graph.interpolation:
-            feeds["interpolation"] = _interpolation(params)
+        if params.interpolation is not None:
+            feeds["interpolation"] = _interpolation(params, params.interpolation)
         feeds |= inputs_of(params.steps or (), ~bad)
         feeds |= _colors(params, self.graph)
         for position, erase in enumerate(params.erase or ()):
@@ -173,11 +173,11 @@ def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
     return replace(params, crop=crop, region=region, dest=dest, color=color, mean=mean, warp=warp)
 
 
-def _interpolation(params: ImageParams) -> npt.NDArray[np.int32]:
+def _interpolation(params: ImageParams, chosen: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
     """The filter of each sample, (N,): DALI's numbers are ours. What is warped is resized bilinearly."""
     size, warp = params.size, params.warp
     warped = np.array([warp is not None and warp.applies(i, size) for i in range(len(params))], np.bool_)
-    return np.where(warped, Interpolation.BILINEAR, params.interpolation).astype(np.int32)
+    return np.where(warped, Interpolation.BILINEAR, chosen).astype(np.int32)
 
 
 def _along_axes(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]]:
