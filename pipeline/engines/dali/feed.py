@@ -175,9 +175,15 @@ def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
 
 def _interpolation(params: ImageParams, chosen: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
     """The filter of each sample, (N,): DALI's numbers are ours. What is warped is resized bilinearly."""
-    size, warp = params.size, params.warp
-    warped = np.array([warp is not None and warp.applies(i, size) for i in range(len(params))], np.bool_)
-    return np.where(warped, Interpolation.BILINEAR, chosen).astype(np.int32)
+    return np.where(_is_warped(params), Interpolation.BILINEAR, chosen).astype(np.int32)
+
+
+def _is_warped(params: ImageParams) -> npt.NDArray[np.bool_]:
+    """Which samples are, (N,)."""
+    if params.warp is None:
+        return np.zeros(len(params), np.bool_)
+    turned = np.any(params.warp.matrix != np.eye(3), axis=(1, 2))
+    return np.asarray(turned | (params.warp.canvas != params.size))
 
 
 def _along_axes(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]]:
@@ -195,11 +201,13 @@ def _warped(params: ImageParams) -> dict[str, npt.NDArray[Any]]:
     """Inputs of a warp: the size to which the region is shrunk first, and the matrix that leads there.
 
     DALI's warp has no antialiasing, so what is to become smaller is resized before as far as all of it
-    does: what only turns or grows is resampled once, and the rest twice.
+    does: what only turns or grows is resampled once, and the rest twice. What is not warped is resized to
+    the end, by its own filter, and no more than moved.
     """
     matrix = params.to_source()
     start, stop = params.region[:, 1::-1], params.region[:, :1:-1]  # x, y
     size = np.maximum(np.rint((stop - start) / _least_support(matrix, params.size)), 1.0)
+    size = np.where(_is_warped(params)[:, None], size, params.dest[:, :1:-1])
     to_resized = np.zeros((len(params), 3, 3))
     scale = size / (stop - start)
     to_resized[:, [0, 1], [0, 1]] = scale
