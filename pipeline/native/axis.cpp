@@ -56,7 +56,7 @@ void weigh_by(Filter filter, float offset, float slope, int count, std::vector<f
     float total = 0;
     for (std::size_t t = 0; t < heights.size(); ++t)
         total += heights[t] = filter((offset + static_cast<float>(t)) * slope);
-    const float factor = one / total;
+    const float factor = one / total;  // not 0, as no centre is farther than the middle lobe from a sample
     float sum = 0.5F;
     int before = 0;
     for (int t = 0; t < count; ++t) {
