@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.augment.interpolation import SUPPORT, Interpolation
 from stoker.augment.painting import UNCHANGED, Painting
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -66,6 +68,7 @@ class Frame(Painting):
         perspective: Whether ``warp`` may be other than affine.
         settled: Whether no crop or resize may follow, for a step refers to the size.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
+        interpolation: (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear.
         fill: (3,) uint8, RGB of what was padded; black unless :meth:`use_fill` said otherwise.
         fill_chosen: Whether it did.
         objects: Where objects lie in the source; None where they are not known.
@@ -82,6 +85,7 @@ class Frame(Painting):
     limit_stop: Float
     flip: npt.NDArray[np.bool_]
     fill: npt.NDArray[np.uint8]
+    interpolation: npt.NDArray[np.uint8] | None = None
     warp: Float | None = None
     canvas: Int | None = None
     perspective: bool = False
@@ -124,6 +128,7 @@ class Frame(Painting):
             self,
             **by_axis,
             color=self.color[rows],
+            interpolation=None if self.interpolation is None else self.interpolation[rows],
             warp=None if self.warp is None else self.warp[rows],
             window=None if self.window is None else (self.window[0][:, rows], self.window[1][:, rows]),
             objects=None if self.objects is None else self.objects.take(rows),
@@ -145,6 +150,9 @@ class Frame(Painting):
             array, part = getattr(self, name), getattr(taken, name)
             if part is not None:
                 setattr(self, name, _filled(array, rows, part))
+        if taken.interpolation is not None:
+            self.interpolation = self._interpolations()
+            self.interpolation[rows] = taken.interpolation
         if taken.window is not None:
             window = self.window or (np.full((2, n), -np.inf), np.full((2, n), np.inf))
             self.window = _filled(window[0], rows, taken.window[0]), _filled(window[1], rows, taken.window[1])
@@ -179,9 +187,16 @@ class Frame(Painting):
             raise ConfigError(f"fill {found} after a fill {before}", hint="Use one fill.")
         self.fill, self.fill_chosen = fill, True
 
-    def resize(self, size: Int) -> None:
-        """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before."""
+    def resize(self, size: Int, interpolation: str | Enum = "bilinear") -> None:
+        """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
+
+        The interpolation of the last resize is that of all: there is but one resampling. What is warped is
+        resampled as :class:`stoker.augment.extras.Warp` says, whatever the interpolation.
+        """
         self._check_settled()
+        number = Interpolation.of(interpolation)
+        if number != Interpolation.BILINEAR or self.interpolation is not None:
+            self.interpolation = np.full_like(self._interpolations(), number)
         if self.warp is not None:
             scale = self.size / size
             self.warp = self.warp @ _affine(scale[1], scale[0], 0, 0)
@@ -190,6 +205,12 @@ class Frame(Painting):
         self.limit_start = np.floor(self.content_start)
         self.limit_stop = np.ceil(self.content_stop)
         self.size = np.broadcast_to(size, self.size.shape)
+
+    def _interpolations(self) -> npt.NDArray[np.uint8]:
+        """A copy of the interpolation of each image, (N,)."""
+        if self.interpolation is None:
+            return np.full(self.size.shape[1], Interpolation.BILINEAR, np.uint8)
+        return np.array(self.interpolation)
 
     def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
         """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
@@ -251,12 +272,13 @@ class Frame(Painting):
         self.color[where, :, :3] = self.color[where, :, 4:] = 0
 
     def reach(self, dest_size: Int) -> tuple[Float, Float]:
-        """The pixels of the source that antialiased bilinear resampling reads: corners, integers.
+        """The pixels of the source that resampling reads: corners, integers.
 
-        The filter is a triangle that reaches one pixel, or one output pixel where that is larger, to
-        both sides (Pillow's ``BILINEAR``).
+        The filter reaches as many pixels, or output pixels where those are larger, to both sides as
+        its ``SUPPORT`` says.
         """
         support = np.maximum((self.content_stop - self.content_start) / dest_size, 1.0)
+        support *= SUPPORT[self._interpolations()]
         start = np.maximum(self.limit_start, np.floor(self.content_start - support))
         stop = np.minimum(self.limit_stop, np.ceil(self.content_stop + support))
         return start, stop

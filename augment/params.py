@@ -35,9 +35,9 @@ class ImageParams:
     """How N images become N arrays of one size.
 
     For each sample, in this order: ``crop`` is cut out of the oriented source; ``region`` of the
-    source is resampled (Pillow's antialiased bilinear filter) onto the rectangle ``dest`` of the
-    output, reading no pixel outside ``crop`` and rounding to uint8; what lies outside ``dest`` is
-    ``fill``; the output is mirrored as ``flip`` says; then each pixel becomes
+    source is resampled (Pillow's antialiased bilinear filter, if ``interpolation`` names no other) onto
+    the rectangle ``dest`` of the output, reading no pixel outside ``crop`` and rounding to uint8; what lies
+    outside ``dest`` is ``fill``; the output is mirrored as ``flip`` says; then each pixel becomes
     ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255. Where there is a ``warp``, it says how the
     source is resampled instead.
 
@@ -53,6 +53,8 @@ class ImageParams:
         flip: (N, 2) bool, horizontally, vertically.
         color: (N, 3, 4) float32; contains dtype scaling and normalisation.
         fill: (3,) uint8, RGB.
+        interpolation: (N,) uint8, :class:`stoker.augment.interpolation.Interpolation`: the filter of samples
+            that are not warped.
         mean: (N, 3, 3) float32. ``mean @ m`` is added to the result, where m is the mean RGB of the
             output before ``color``, fill included.
         steps: Done to the pixels one after the other, before ``color``.
@@ -69,6 +71,7 @@ class ImageParams:
     flip: npt.NDArray[np.bool_]
     color: npt.NDArray[np.float32]
     fill: npt.NDArray[np.uint8]
+    interpolation: npt.NDArray[np.uint8] | None = None
     mean: npt.NDArray[np.float32] | None = None
     steps: tuple[Step, ...] | None = None
     warp: Warp | None = None
@@ -270,6 +273,7 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         flip=np.ascontiguousarray(frame.flip[::-1].T),
         color=color,
         fill=frame.fill,
+        interpolation=frame.interpolation,
         mean=mean,
         steps=tuple(frame.steps) or None,
         warp=None if frame.warp is None else Warp(frame.warp, _fixed(plan.canvas), frame.perspective),

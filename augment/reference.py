@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from PIL import Image, ImageOps
 
+from stoker.augment.interpolation import Interpolation
 from stoker.augment.resample import resample
 
 if TYPE_CHECKING:
@@ -71,17 +72,36 @@ def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.ND
     if params.warp is not None and params.warp.applies(i, params.size):
         fill: tuple[int, int, int] = tuple(params.fill.tolist())
         return resample(pixels, params.to_source()[i], params.size, fill, _window(params.region[i]))
-    top, left, height, width = params.crop[i].tolist()
-    source = Image.fromarray(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
-    y0, x0, y1, x1 = params.region[i].tolist()
-    box = (x0 - left, y0 - top, x1 - left, y1 - top)
     image = np.empty((*params.size, 3), np.uint8)
     image[:] = params.fill
     top, left, height, width = params.dest[i].tolist()
-    resized = source.resize((width, height), Image.Resampling.BILINEAR, box)
-    image[top : top + height, left : left + width] = np.asarray(resized)
+    image[top : top + height, left : left + width] = _resize(params, i, pixels)
     horizontal, vertical = params.flip[i].tolist()
     return image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
+
+
+def _resize(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """What the region becomes: ``dest``'s height and width, 3."""
+    interpolation = Interpolation.BILINEAR
+    if params.interpolation is not None:
+        interpolation = Interpolation(params.interpolation[i])
+    top, left, height, width = params.crop[i].tolist()
+    y0, x0, y1, x1 = params.region[i].tolist()
+    rows, columns = params.dest[i, 2:].tolist()
+    if interpolation == Interpolation.NEAREST:
+        chosen = _nearest(y0, y1, rows, top, height), _nearest(x0, x1, columns, left, width)
+        return pixels[np.ix_(*chosen)]
+    source = Image.fromarray(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
+    how = Image.Resampling[interpolation.name]
+    # One axis at a time: the order of both passes, which round, differs between versions of Pillow.
+    narrow = source.resize((columns, height), how, (x0 - left, 0, x1 - left, height))
+    return np.asarray(narrow.resize((columns, rows), how, (0, y0 - top, columns, y1 - top)))
+
+
+def _nearest(start: float, stop: float, count: int, first: int, size: int) -> npt.NDArray[np.intp]:
+    """Pixels, (count,), that centres fall into; Pillow adds up steps, which is off where they meet edges."""
+    centers = start + (np.arange(count) + 0.5) * ((stop - start) / count)
+    return np.asarray(np.floor(centers).clip(first, first + size - 1), np.intp)
 
 
 def _window(region: npt.NDArray[np.float64]) -> tuple[int, int, int, int]:

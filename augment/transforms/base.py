@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from stoker.augment.interpolation import Interpolation
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ class Description:
         good = len(value) == 2 and all(map(is_finite, value))
         self.check(name, good and low <= value[0] <= value[1] <= high, rule)
         self.set(name, (float(value[0]), float(value[1])))
+
+    def set_interpolation(self, name: str = "interpolation") -> None:
+        """Normalise what names an :class:`Interpolation`, or is torchvision's InterpolationMode."""
+        try:
+            self.set(name, Interpolation.of(getattr(self, name)).name.lower())
+        except KeyError:
+            self.check(name, False, f"one of {', '.join(one.name.lower() for one in Interpolation)}")
 
     def check_probability(self, name: str = "p") -> None:
         """An argument that is a probability."""

@@ -14,6 +14,7 @@ from stoker.augment.transforms.base import Size, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -61,6 +62,7 @@ class RandomResizedCrop(Transform):
         size: (height, width) of the output in pixels, or one number for a square.
         scale: Range of the part's area as a share of the image's, drawn uniformly.
         ratio: Range of its aspect ratio, width over height, drawn uniformly in the logarithm.
+        interpolation: As for :class:`stoker.augment.Resize`.
 
     The law is torchvision's: up to ten attempts of an area and a ratio, the first that fits is
     placed uniformly; if none fits, the largest central part within ``ratio``. The same draws give
@@ -71,11 +73,13 @@ class RandomResizedCrop(Transform):
     size: int | Sequence[int]
     scale: Sequence[float] = (0.08, 1.0)
     ratio: Sequence[float] = (3 / 4, 4 / 3)
+    interpolation: str | Enum = "bilinear"
 
     draws: ClassVar[int] = 2 * ATTEMPTS + 2
 
     def __post_init__(self) -> None:
         self.set_size()
+        self.set_interpolation()
         self.set_range("scale", 0, math.inf, "a pair of finite numbers, 0 <= low <= high")
         self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
 
@@ -90,7 +94,7 @@ class RandomResizedCrop(Transform):
         if missing.size:
             origin[:, missing] = margin[:, missing] // 2
         frame.crop(origin, size)
-        frame.resize(np.array(self.size)[:, None])
+        frame.resize(np.array(self.size)[:, None], self.interpolation)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""

@@ -1,4 +1,4 @@
-"""Resize: torchvision.transforms.v2.Resize with antialiased bilinear interpolation."""
+"""Resize: torchvision.transforms.v2.Resize, antialiased."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stoker.augment.transforms.base import Size, Transform, as_tuple, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -29,6 +30,8 @@ class Resize(Transform):
         size: (height, width) in pixels, or one number for the shorter side; the longer one then
             follows the aspect ratio, truncated to whole pixels as torchvision does. None leaves it to
             ``max_size``.
+        interpolation: "bilinear", "bicubic", "nearest" or "lanczos", or torchvision's InterpolationMode; see
+            :class:`stoker.augment.interpolation.Interpolation`.
         max_size: Upper bound of the longer side, with a single ``size`` only: where it would be
             passed, the image becomes smaller than ``size``. Without a size, its length.
 
@@ -37,6 +40,7 @@ class Resize(Transform):
     """
 
     size: int | Sequence[int] | None
+    interpolation: str | Enum = "bilinear"
     max_size: int | None = None
 
     def __post_init__(self) -> None:
@@ -50,13 +54,14 @@ class Resize(Transform):
             self.set("size", int(sizes[0]))
         else:
             self.set_size()
+        self.set_interpolation()
         if self.size is not None and self.max_size is not None:
             good = isinstance(self.size, int) and is_count(self.max_size) and self.max_size > self.size
             self.check("max_size", good, f"None, or more than a single size (which is {self.size})")
 
     def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        frame.resize(self._new_size(frame.size))
+        frame.resize(self._new_size(frame.size), self.interpolation)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""

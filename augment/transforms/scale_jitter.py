@@ -13,6 +13,7 @@ from stoker.augment.transforms.base import Size, Transform, as_tuple, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -28,10 +29,14 @@ class _RandomSize(Transform):
     """A resize to a size of its own for each sample."""
 
     draws: ClassVar[int] = 1
+    interpolation: str | Enum
+
+    def __post_init__(self) -> None:
+        self.set_interpolation()
 
     def decide(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.resize(np.maximum(self.new_size(frame.size, u[:, 0]), 1))
+        frame.resize(np.maximum(self.new_size(frame.size, u[:, 0]), 1), self.interpolation)
 
     def new_size(self, size: Int, u: Float) -> Int:
         """New heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""
@@ -50,12 +55,15 @@ class ScaleJitter(_RandomSize):
         target_size: (width, height) in pixels, in torchvision's order here, or one number for both. The
             factor is relative to that by which the image comes to fit into it.
         scale_range: Range of the factor, drawn uniformly.
+        interpolation: As for :class:`stoker.augment.Resize`.
     """
 
     target_size: int | Sequence[int]
     scale_range: Sequence[float] = (0.1, 2.0)
+    interpolation: str | Enum = "bilinear"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         sizes = as_tuple(self.target_size, 2)
         good = len(sizes) == 2 and all(map(is_count, sizes))
         self.check("target_size", good, "a positive integer or a pair (width, height) of them, pixels")
@@ -77,12 +85,15 @@ class RandomShortestSize(_RandomSize):
         min_size: Lengths of the shorter side in pixels, one or several, each as likely.
         max_size: Upper bound of the longer side, pixels, or None; where it would be passed, the image
             becomes smaller.
+        interpolation: As for :class:`stoker.augment.Resize`.
     """
 
     min_size: int | Sequence[int]
     max_size: int | None = None
+    interpolation: str | Enum = "bilinear"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         sizes = as_tuple(self.min_size, 1)
         self.check(
             "min_size",
@@ -108,12 +119,15 @@ class RandomResize(_RandomSize):
     Args:
         min_size: Smallest length of the shorter side, pixels.
         max_size: What it stays below, pixels.
+        interpolation: As for :class:`stoker.augment.Resize`.
     """
 
     min_size: int
     max_size: int
+    interpolation: str | Enum = "bilinear"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.check("min_size", is_count(self.min_size), "a positive integer")
         rule = f"an integer more than min_size (which is {self.min_size})"
         self.check("max_size", is_count(self.max_size) and self.max_size > self.min_size, rule)

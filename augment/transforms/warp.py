@@ -5,9 +5,9 @@ the geometry before them made. That image must have one size for all samples: pu
 a fixed size before. All is one resampling of the source with antialiasing, see
 :class:`stoker.augment.extras.Warp`, where torchvision resamples as often as there are transforms.
 
-Two of torchvision's arguments are left out: ``interpolation``, for all resampling is bilinear and
-antialiased (its default is nearest for the first two), and ``expand``, which gives images of different
-sizes.
+Two of torchvision's arguments are left out: ``interpolation``, for what is warped is resampled bilinearly
+and antialiased (its default is nearest for the first two), also where a resize before asks for another
+interpolation; and ``expand``, which gives images of different sizes.
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ _FIELDS: dict[type[kinds.Step], dict[str, type[np.generic]]] = {
 }
 """Fields of each step, with the types that arrays among them have in C++."""
 
-EXECUTES = frozenset({"mean", "warp", "perspective", "erase"} | {kind.__name__ for kind in _FIELDS})
+EXECUTES = frozenset(
+    {"interpolation", "mean", "warp", "perspective", "erase"} | {kind.__name__ for kind in _FIELDS}
+)
 """What the engine executes of :attr:`stoker.augment.params.ImagePlan.needs`."""
 
 
@@ -47,6 +49,8 @@ def extras(params: ImageParams) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if params.steps:
         found["steps"] = _steps(params.steps, len(params))
+    if params.interpolation is not None:
+        found["interpolation"] = column(params.interpolation, np.uint8)
     if params.mean is not None:
         found["mean"] = column(params.mean, np.float32)
     if params.warp is not None:

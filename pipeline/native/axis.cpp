@@ -4,6 +4,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "span.h"
+
 namespace stoker {
 namespace {
 
@@ -31,6 +33,40 @@ void weigh(float offset, float slope, Count count, int tallest, std::int16_t* we
     weights[tallest] = static_cast<std::int16_t>(weights[tallest] + left);
 }
 
+// Keys' cubic convolution with a = -0.5.
+float cubic(float x) {
+    const float d = std::abs(x);
+    if (d < 1) return (1.5F * d - 2.5F) * d * d + 1;
+    return d < 2 ? ((2.5F - 0.5F * d) * d - 4) * d + 2 : 0;
+}
+
+float sinc(float x) {
+    const float angle = 3.14159265358979F * x;
+    return x == 0 ? 1 : std::sin(angle) / angle;
+}
+
+float lanczos(float x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
+
+// As weigh() does for any filter. Sums are rounded, not weights: many small ones add up.
+template <class Filter>
+void weigh_by(Filter filter, float offset, float slope, int count, std::vector<float>& heights,
+              std::int16_t* weights) {
+    constexpr int one = 1 << kWeightBits;
+    heights.resize(static_cast<std::size_t>(count));
+    float total = 0;
+    for (std::size_t t = 0; t < heights.size(); ++t)
+        total += heights[t] = filter((offset + static_cast<float>(t)) * slope);
+    const float factor = one / total;  // not 0, as no centre is farther than the middle lobe from a sample
+    float sum = 0.5F;
+    int before = 0;
+    for (int t = 0; t < count; ++t) {
+        sum += heights[static_cast<std::size_t>(t)] * factor;
+        const int now = t + 1 == count ? one : whole(sum);
+        weights[t] = static_cast<std::int16_t>(now - before);
+        before = now;
+    }
+}
+
 }  // namespace
 
 void weigh_triangle(float offset, float slope, int count, int tallest, std::int16_t* weights) {
@@ -42,26 +78,62 @@ void weigh_triangle(float offset, float slope, int count, int tallest, std::int1
     }
 }
 
-void Axis::set(double begin, double end, int low, int high, int count, bool reversed) {
-    const double scale = (end - begin) / count;
-    const double support = std::max(scale, 1.0);
-    const auto slope = static_cast<float>(1 / support);
-    const int used = std::min(static_cast<int>(std::ceil(2 * support)), high - low);
-    outputs = count;
-    taps = used + (used & 1);
-    first.assign(static_cast<std::size_t>(count) + kAxisSlack, 0);
-    weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(taps) + kAxisSlack, 0);
-    for (int i = 0; i < count; ++i) {
-        const double center = begin + (i + 0.5) * scale;
-        // Where the triangle is cut off at the end, zeros come first, so that kernels read nothing past
+void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
+    const auto by = [&](double radius, auto filter) {
+        set_filter(span, reversed, radius, [&](float offset, float slope, int count, int, std::int16_t* to) {
+            weigh_by(filter, offset, slope, count, heights_, to);
+        });
+    };
+    lobes = interpolation > Interpolation::bilinear;
+    switch (interpolation) {
+        case Interpolation::nearest: return set_nearest(span, reversed);
+        case Interpolation::bilinear: return set_filter(span, reversed, 1, weigh_triangle);
+        case Interpolation::bicubic: return by(2, cubic);
+        case Interpolation::lanczos: return by(3, lanczos);
+    }
+}
+
+template <class Weigh>
+void Axis::set_filter(const Span& span, bool reversed, double radius, Weigh weigh) {
+    const double scale = span.scale();
+    const double shrink = std::max(scale, 1.0);
+    const double support = radius * shrink;
+    const auto slope = static_cast<float>(1 / shrink);
+    const int used = std::min(static_cast<int>(std::ceil(2 * support)), span.high - span.low);
+    reserve(span.outputs, used + (used & 1));
+    for (int i = 0; i < outputs; ++i) {
+        const double center = span.begin + (i + 0.5) * scale;
+        // Where the filter is cut off at the end, zeros come first, so that kernels read nothing past
         // `high` but the one tap that makes their number even.
-        const int start = std::clamp(whole(center - support + 0.5), low, high - used);
+        const int start = std::clamp(whole(center - support + 0.5), span.low, span.high - used);
         const int tallest = std::clamp(whole(center) - start, 0, used - 1);
         const auto offset = static_cast<float>(start + 0.5 - center);
-        const auto output = static_cast<std::size_t>(reversed ? count - 1 - i : i);
+        const auto output = static_cast<std::size_t>(reversed ? outputs - 1 - i : i);
         first[output] = start;
-        weigh_triangle(offset, slope, used, tallest, weights.data() + output * static_cast<std::size_t>(taps));
+        weigh(offset, slope, used, tallest, weights.data() + output * static_cast<std::size_t>(taps));
     }
+}
+
+void Axis::set_nearest(const Span& span, bool reversed) {
+    const double scale = span.scale();
+    // As many taps as the triangle has: by them kernels know how far apart neighbouring outputs lie. Those
+    // for more than six do not care.
+    reserve(span.outputs, 2 * std::clamp(static_cast<int>(std::ceil(scale)), 1, 4));
+    for (int i = 0; i < outputs; ++i) {
+        int nearest = whole(span.begin + (i + 0.5) * scale);
+        if (span.mirrored > 0)  // the right one of two is so in the picture that parameters speak of
+            nearest = span.mirrored - 1 - whole(span.mirrored - span.end + (outputs - i - 0.5) * scale);
+        const auto output = static_cast<std::size_t>(reversed ? outputs - 1 - i : i);
+        first[output] = std::clamp(nearest, span.low, span.high - 1);
+        weights[output * static_cast<std::size_t>(taps)] = 1 << kWeightBits;
+    }
+}
+
+void Axis::reserve(int count, int most) {
+    outputs = count;
+    taps = most;
+    first.assign(static_cast<std::size_t>(count) + kAxisSlack, 0);
+    weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(most) + kAxisSlack, 0);
 }
 
 int Axis::begin() const { return std::min(first[0], first[static_cast<std::size_t>(outputs) - 1]); }

@@ -9,23 +9,35 @@ namespace stoker {
 constexpr int kAxisSlack = 64;   // elements that may be read past the end of either column
 constexpr int kWeightBits = 14;  // 1.0 is 16384, the largest power of two within int16
 
+struct Span;
+enum class Interpolation : std::uint8_t;
+
 // For each output sample the source samples [first, first + taps) and their weights, which sum to
 // 1 << kWeightBits; unused taps at the end have weight 0.
 struct Axis {
     int outputs = 0;
     int taps = 0;  // even
+    bool lobes = false;  // some weights are negative
     std::vector<std::int32_t> first;    // outputs, and slack
     std::vector<std::int16_t> weights;  // outputs * taps, and slack
 
-    // Pillow's antialiased bilinear filter (precompute_coeffs in Resample.c): a triangle as wide as the
-    // scale when shrinking, cut off and renormalised at the borders. [begin, end) of the source becomes
-    // `outputs` samples, backwards if `reversed`; samples outside [low, high) are not used. Needs
-    // low <= begin < end <= high, up to rounding, and low < high.
-    void set(double begin, double end, int low, int high, int outputs, bool reversed);
+    // Pillow's antialiased filters (precompute_coeffs in Resample.c): as much wider as the image shrinks,
+    // cut off and renormalised at the borders. Or the sample that an output's centre falls into, the right
+    // one of two. Outputs go backwards if `reversed`. Needs low <= begin < end <= high, up to rounding, and
+    // low < high.
+    void set(const Span& span, bool reversed, Interpolation interpolation);
 
     int begin() const;  // the first source sample of all
-    int end() const;    // past the last one, `high` or one more at most
+    int end() const;    // past the last one, `high` or a few more: the slack of kernels
     void shift(int by);  // to other source coordinates
+
+  private:
+    template <class Weigh>
+    void set_filter(const Span& span, bool reversed, double radius, Weigh weigh);
+    void set_nearest(const Span& span, bool reversed);
+    void reserve(int outputs, int taps);
+
+    std::vector<float> heights_;  // of one output's filter
 };
 
 // Weights of `count` samples, the first of which lies `offset` from the centre of a triangle that falls by

@@ -56,6 +56,7 @@ void Batch::check() const {
             refuse(i, "region must be (top, left, bottom, right), not empty, and lie within crop");
         if (!within(p.dest[0], p.dest[2], height, 0) || !within(p.dest[1], p.dest[3], width, 0))
             refuse(i, "dest must lie within the output, or the canvas of a warp");
+        if (p.interpolation > Interpolation::lanczos) refuse(i, "interpolation must be from 0 to 3");
         for (const EraseColumn& erase : extras.erase) {
             const Rectangle box = erase.at(i);
             if (!within(box.top, box.height, options.height, 0) || !within(box.left, box.width, options.width, 0))

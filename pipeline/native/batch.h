@@ -45,8 +45,13 @@ struct ParameterColumns {
     const bool* flip;
     const float* color;
     const std::uint8_t* fill;  // one for all
+    const std::uint8_t* interpolation;  // null: bilinear
 
-    Parameters at(std::size_t i) const { return {crop + 4 * i, region + 4 * i, dest + 4 * i, flip + 2 * i}; }
+    Parameters at(std::size_t i) const {
+        const auto filter =
+            interpolation == nullptr ? Interpolation::bilinear : static_cast<Interpolation>(interpolation[i]);
+        return {crop + 4 * i, region + 4 * i, dest + 4 * i, flip + 2 * i, filter};
+    }
 };
 
 // A box of each image that is overwritten; see stoker.augment.extras.Erase.

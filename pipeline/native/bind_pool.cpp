@@ -123,7 +123,7 @@ Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, 
            const Colors& color, const Fill& fill, const Out& out, int layout, const StatusColumn& status,
            std::int64_t max_pixels, bool verify, bool decode_only, BoundSteps* steps,
            const std::optional<Rows<float, 3, 3>>& mean, const std::optional<Warp>& warp,
-           const std::vector<Erase>& erase) {
+           const std::vector<Erase>& erase, const std::optional<Column<std::uint8_t>>& interpolation) {
     auto batch = std::make_shared<Batch>();
     batch->count = shard.shape(0);
     for (const std::size_t rows : {offset.shape(0), length.shape(0), crc.shape(0), codec.shape(0),
@@ -135,7 +135,9 @@ Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, 
     batch->files = shards.files();
     batch->samples = {shard.data(), offset.data(), length.data(), crc.data(),
                       codec.data(), height.data(), width.data(),  orientation.data()};
-    batch->parameters = {crop.data(), region.data(), dest.data(), flip.data(), color.data(), fill.data()};
+    require(!interpolation || interpolation->shape(0) == batch->count, "interpolation must have a row a sample");
+    batch->parameters = {crop.data(),  region.data(), dest.data(), flip.data(),
+                         color.data(), fill.data(),   interpolation ? interpolation->data() : nullptr};
     batch->status = status.data();
     batch->options.max_pixels = max_pixels;
     batch->options.verify = verify;
@@ -143,7 +145,8 @@ Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, 
     set_extras(*batch, steps, mean, warp, erase);
     batch->check();
     nb::object arrays = nb::make_tuple(shard, offset, length, crc, codec, height, width, orientation, decoded,
-                                       crop, region, dest, flip, color, fill, out, status, steps, mean, warp, erase);
+                                       crop, region, dest, flip, color, fill, out, status, steps, mean, warp, erase,
+                                       interpolation);
     pool.submit(batch);
     return Job(std::move(batch), std::move(arrays));
 }
@@ -165,7 +168,7 @@ void bind_pool(nb::module_& m) {
              "width"_a, "orientation"_a, "decoded"_a, "crop"_a, "region"_a, "dest"_a, "flip"_a, "color"_a,
              "fill"_a, "out"_a, "layout"_a, "status"_a, "max_pixels"_a, "verify"_a, "decode_only"_a = false,
              "steps"_a.none() = nb::none(), "mean"_a.none() = nb::none(), "warp"_a.none() = nb::none(),
-             "erase"_a = nb::make_tuple())
+             "erase"_a = nb::make_tuple(), "interpolation"_a.none() = nb::none())
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

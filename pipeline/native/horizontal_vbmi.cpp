@@ -108,7 +108,7 @@ void run_six(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* 
 
 }  // namespace
 
-// For two to six taps.
+// For two to six taps, none of a negative weight.
 void horizontal_vbmi(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
     switch (pass.taps) {
         case 2: return run<1>(pass, rgb, planes);

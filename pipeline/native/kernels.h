@@ -22,6 +22,7 @@ struct HorizontalPass {
     int taps = 0;
     const std::int32_t* first = nullptr;
     const std::int16_t* weights = nullptr;
+    bool lobes = false;  // some weights are negative, so that sums leave the range of levels
     int plane = 0;
 };
 
@@ -29,6 +30,7 @@ struct HorizontalPass {
 struct VerticalPass {
     const std::uint8_t* const* rows = nullptr;  // `taps` of them; those of weight 0 may hold anything
     const std::int16_t* weights = nullptr;
+    bool lobes = false;
     int taps = 0;
     int bytes = 0;
 };

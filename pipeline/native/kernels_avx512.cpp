@@ -45,14 +45,14 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 
 }  // namespace
 
-// Defined in horizontal_vbmi.cpp, for up to six taps.
+// Defined in horizontal_vbmi.cpp, for up to six taps without lobes.
 void horizontal_vbmi(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes);
 
 namespace {
 
 void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
     static const bool vbmi = __builtin_cpu_supports("avx512vbmi");
-    if (vbmi && pass.taps <= 6)
+    if (vbmi && pass.taps <= 6 && !pass.lobes)
         horizontal_vbmi(pass, rgb, planes);
     else
         horizontal_avx2(pass, rgb, planes);

@@ -7,7 +7,14 @@ namespace {
 
 constexpr int kHalf = 1 << (kWeightBits - 1);
 
-void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+template <bool lobes>
+std::uint8_t level(std::int32_t sum) {
+    const std::int32_t rounded = sum >> kWeightBits;
+    return static_cast<std::uint8_t>(!lobes ? rounded : rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
+}
+
+template <bool lobes>
+void run_horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
     const std::int16_t* weights = pass.weights;
     for (int x = 0; x < pass.outputs; ++x, weights += pass.taps) {
         const std::uint8_t* source = rgb + 3 * static_cast<std::ptrdiff_t>(pass.first[x]);
@@ -17,13 +24,14 @@ void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_
             g += weights[t] * source[1];
             b += weights[t] * source[2];
         }
-        planes[x] = static_cast<std::uint8_t>(r >> kWeightBits);
-        planes[x + pass.plane] = static_cast<std::uint8_t>(g >> kWeightBits);
-        planes[x + 2 * pass.plane] = static_cast<std::uint8_t>(b >> kWeightBits);
+        planes[x] = level<lobes>(r);
+        planes[x + pass.plane] = level<lobes>(g);
+        planes[x + 2 * pass.plane] = level<lobes>(b);
     }
 }
 
-void vertical(const VerticalPass& pass, std::uint8_t* out) {
+template <bool lobes>
+void run_vertical(const VerticalPass& pass, std::uint8_t* out) {
     constexpr int block = 64;
     for (int x = 0; x < pass.bytes; x += block) {
         std::int32_t sums[block];
@@ -34,8 +42,16 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
             const std::uint8_t* row = pass.rows[t] + x;
             for (int i = 0; i < block; ++i) sums[i] += weight * row[i];
         }
-        for (int i = 0; i < block; ++i) out[x + i] = static_cast<std::uint8_t>(sums[i] >> kWeightBits);
+        for (int i = 0; i < block; ++i) out[x + i] = level<lobes>(sums[i]);
     }
+}
+
+void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+    (pass.lobes ? run_horizontal<true> : run_horizontal<false>)(pass, rgb, planes);
+}
+
+void vertical(const VerticalPass& pass, std::uint8_t* out) {
+    (pass.lobes ? run_vertical<true> : run_vertical<false>)(pass, out);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@ void Span::mirror(int size) {
     std::tie(begin, end) = std::make_pair(size - end, size - begin);
     std::tie(low, high) = std::make_pair(size - high, size - low);
     reversed = !reversed;
+    mirrored = size;
 }
 
 bool Span::reduce(int numerator) {
@@ -32,6 +33,7 @@ Placement place(const Parameters& parameters, Orientation orientation, int heigh
     placement.x = {region[1], region[3], crop[1], crop[1] + crop[3], dest[3], flip_x};
     placement.y = {region[0], region[2], crop[0], crop[0] + crop[2], dest[2], flip_y};
     placement.transposed = orientation.transposed;
+    placement.interpolation = parameters.interpolation;
     if (orientation.transposed) {
         std::swap(placement.x, placement.y);
         std::swap(height, width);
@@ -42,6 +44,7 @@ Placement place(const Parameters& parameters, Orientation orientation, int heigh
 }
 
 int dct_numerator(const Placement& placement) {
+    if (placement.interpolation == Interpolation::nearest) return 8;
     // 3/8 and the like keep a little more work away from the resampler, but have no SIMD in libjpeg-turbo.
     const double scale = std::min(placement.x.scale(), placement.y.scale());
     return scale >= 8 ? 1 : scale >= 4 ? 2 : scale >= 2 ? 4 : 8;

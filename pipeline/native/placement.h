@@ -6,6 +6,7 @@
 
 #include "image_writer.h"
 #include "orientation.h"
+#include "span.h"
 
 namespace stoker {
 
@@ -15,31 +16,21 @@ struct Parameters {
     const double* region;       // top, left, bottom, right
     const std::int32_t* dest;   // top, left, height, width
     const bool* flip;           // horizontally, vertically
-};
-
-// [begin, end) of a source axis becomes `outputs` samples; nothing outside [low, high) is read.
-struct Span {
-    double begin = 0, end = 0;
-    int low = 0, high = 0;
-    int outputs = 0;
-    bool reversed = false;
-
-    double scale() const { return (end - begin) / outputs; }
-    void mirror(int size);
-    // In an image of numerator/8 the size, leaving out what lies partly outside; false if nothing is left.
-    bool reduce(int numerator);
+    Interpolation interpolation = Interpolation::bilinear;
 };
 
 struct Placement {
     Span x, y;        // of the stored image
     bool transposed;  // the stored y axis runs along the output's rows
     Rectangle dest;   // after mirroring
+    Interpolation interpolation = Interpolation::bilinear;
 };
 
 Placement place(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
                 int out_width);
 
 // The smallest DCT size, in eighths, that keeps the output's resolution in both directions: 1, 2, 4 or 8.
+// All of it where pixels are picked, not averaged.
 int dct_numerator(const Placement& placement);
 
 }  // namespace stoker

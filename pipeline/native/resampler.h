@@ -12,8 +12,8 @@
 
 namespace stoker {
 
-// Horizontal first, rounded to uint8, then vertical: Pillow's order. Only the rows that one output row
-// needs are kept.
+// Horizontal first, rounded and clipped to uint8, then vertical, in the picture as it is seen: where it is
+// stored on its side it is the other way round. Only the rows that one output row needs are kept.
 class Resampler {
   public:
     // Before begin(). Returns the window of the source that is wanted, row by row.
@@ -31,6 +31,8 @@ class Resampler {
     const Kernels& kernels_ = kernels();
     Axis x_, y_;  // in coordinates of the window
     RowSink* sink_ = nullptr;
+    bool vertical_first_ = false;
+    int source_bytes_ = 0;  // of a row
     HorizontalPass horizontal_;
     int plane_ = 0;
     int slot_bytes_ = 0;
@@ -39,7 +41,7 @@ class Resampler {
     int next_row_ = 0;
     int next_output_ = 0;
     std::vector<std::uint8_t> ring_;
-    std::vector<std::uint8_t> output_;
+    std::vector<std::uint8_t> output_, planes_;  // of the vertical pass, and of a horizontal one behind it
     std::vector<const std::uint8_t*> rows_;
 };
 

@@ -134,6 +134,7 @@ class Pool:
         mean: npt.NDArray[np.float32] | None = None,
         warp: tuple[npt.NDArray[np.float64], int, int] | None = None,
         erase: Sequence[tuple[npt.NDArray[np.int32], float, float, float]] = (),
+        interpolation: npt.NDArray[np.uint8] | None = None,
     ) -> Job:
         """Start a batch. All arrays are kept alive until the job is done.
 
@@ -142,7 +143,7 @@ class Pool:
         benchmark compares with. ``decoded`` holds (H, W, 3) uint8 oriented pixels for samples of codecs that
         are not decoded here.
         ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
-        or uint16 for bfloat16. The last four are the optional fields of ``ImageParams``: ``warp`` is its
+        or uint16 for bfloat16. The last five are the optional fields of ``ImageParams``: ``warp`` is its
         matrix and the canvas' height and width, ``erase`` has boxes and their RGB.
         """
     def close(self) -> None:

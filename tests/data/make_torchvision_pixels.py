@@ -3,8 +3,9 @@
     python tests/data/make_torchvision_pixels.py tests/data/torchvision-pixels.npz
 
 Needs torch and torchvision. Names are "operation magnitude" as RandAugment has them, or "sharpness
-factor", "blur width height sigma", "rotation degrees x y red green blue" or "affine degrees scale shear
-shear x y red green blue".
+factor", "blur width height sigma", "resize interpolation height width", "rotation degrees x y red green
+blue" or "affine degrees scale shear shear x y red green blue". Nearest and lanczos are those of Pillow's
+images, the others those of tensors.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import sys
 
 import numpy as np
 import torch
+from PIL import Image
 from torchvision.transforms.v2 import InterpolationMode, RandAugment, functional
 
 HEIGHT, WIDTH = 24, 28
+SIZES = ((16, 40), (40, 16), (8, 8))  # no centre of a pixel falls on an edge between two
 OPERATIONS = (
     *(("ShearX", m) for m in (-0.3, 0.1)),
     *(("ShearY", m) for m in (-0.05, 0.3)),
@@ -48,6 +51,14 @@ def main() -> None:
     for width, height, sigma in ((5, 5, 1.2), (23, 23, 2.0), (3, 7, 0.4)):
         output = functional.gaussian_blur(image, [width, height], [sigma, sigma])
         kept[f"blur {width} {height} {sigma}"] = output.permute(1, 2, 0).numpy()
+    for mode in (InterpolationMode.NEAREST_EXACT, bilinear, InterpolationMode.BICUBIC):
+        for size in SIZES:
+            output = functional.resize(image, size, mode)
+            kept[f"resize {mode.value} {size[0]} {size[1]}"] = output.permute(1, 2, 0).numpy()
+    for mode in (InterpolationMode.NEAREST, InterpolationMode.LANCZOS):
+        for size in SIZES:
+            output = functional.resize(Image.fromarray(pixels), size, mode)
+            kept[f"resize {mode.value} {size[0]} {size[1]}"] = np.asarray(output)
     for numbers in ((25.0, 9.0, 12.5, 200, 30, 90), (-140.0, -4.0, 30.0, 255, 255, 255)):
         degrees, center, fill = numbers[0], list(numbers[1:3]), list(numbers[3:])
         output = functional.rotate(image, degrees, bilinear, center=center, fill=fill)

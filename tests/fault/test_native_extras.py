@@ -69,6 +69,8 @@ def warp_of(matrix: Any, height: int = SIZE[0], width: int = SIZE[1]) -> tuple[A
     ("extras", "message"),
     [
         ({"mean": np.zeros((2, 3, 3), np.float32)}, "mean must have a row a sample"),
+        ({"interpolation": np.ones(N - 1, np.uint8)}, "interpolation must have a row a sample"),
+        ({"interpolation": np.full(N, 4, np.uint8)}, "interpolation must be from 0 to 3"),
         ({"warp": (np.zeros((2, 3, 3)), *SIZE)}, "matrix of a warp must have a row a sample"),
         ({"warp": warp_of(np.eye(3), 0)}, "canvas of a warp"),
         ({"warp": warp_of(np.eye(3), 20, 40000)}, "canvas of a warp"),

@@ -18,6 +18,7 @@ from stoker.augment import (
     Normalize,
     Pad,
     RandomAffine,
+    RandomApply,
     RandomErasing,
     RandomHorizontalFlip,
     RandomPerspective,
@@ -170,6 +171,23 @@ def test_behind_the_horizon_there_is_fill(dataset: Dataset) -> None:
     corners = np.array(((0, 0, 1), (SIDE, 0, 1), (0, SIDE, 1), (SIDE, SIDE, 1)))
     assert (params.to_source()[:, 2] @ corners.T <= 0).any(axis=1).sum() > 3
     check(dataset, params, 150, 1.2)
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
+@pytest.mark.parametrize("size", [(40, 50), (96, 90)])
+def test_what_is_not_warped_beside_others_that_are(
+    dataset: Dataset, size: tuple[int, int], interpolation: str
+) -> None:
+    turns = RandomApply([RandomRotation(30, fill=(200, 30, 90))], 0.5)
+    params = draw(dataset, Pad(3, fill=(200, 30, 90)), Resize(size, interpolation), turns)
+    assert params.warp is not None
+    still = [i for i in range(N) if not params.warp.applies(i, size)]
+    assert 2 < len(still) < N - 2
+    found, true = both(dataset, params)
+    difference = np.abs(found - true)
+    assert difference[still].mean() < 0.25
+    assert difference[still].max() <= 12
+    assert difference.mean() < 2
 
 
 def test_mixed_chains(dataset: Dataset) -> None:

@@ -45,6 +45,8 @@ ROUNDED = (1, 0.01)
 # One level, but for one value in a million: each of the two passes rounds, and both may round otherwise.
 RESIZED = (2, 0.05)
 DALI_RESIZED = (6, 0.25)
+# Where a centre falls between two pixels, DALI takes either.
+DALI_NEAREST = (255, 1)
 # A level's difference before an operation with a threshold.
 AMPLIFIED = (255, 0.5)
 WARPED = (2, 0.1)
@@ -56,6 +58,9 @@ CASES = [
     Case(augment.CenterCrop(48), EXACT, EXACT),
     Case(augment.RandomCrop(48, padding=8), EXACT, EXACT),
     Case(augment.RandomResizedCrop(40), RESIZED, DALI_RESIZED),
+    Case(augment.RandomResizedCrop(40, interpolation="bicubic"), RESIZED, DALI_RESIZED),
+    Case(augment.RandomResizedCrop(40, interpolation="lanczos"), RESIZED, DALI_RESIZED),
+    Case(augment.RandomResizedCrop(40, interpolation="nearest"), EXACT, DALI_NEAREST),
     Case(augment.Pad(6, fill=(9, 80, 200)), EXACT, EXACT),
     Case(augment.RandomHorizontalFlip(), EXACT, EXACT),
     Case(augment.RandomVerticalFlip(), EXACT, EXACT),

@@ -26,6 +26,7 @@ from stoker import _native
 from stoker.augment import ImageParams, reference
 from stoker.augment import steps as kinds
 from stoker.augment.extras import Erase, Warp
+from stoker.augment.interpolation import Interpolation
 from stoker.formats.samples import Codec, Samples
 from stoker.pipeline.engines.base import Output, Work
 from stoker.pipeline.engines.native import NativeEngine
@@ -242,16 +243,21 @@ def test_warps(matrix: Callable[[Any], Any], source: tuple[int, int], tmp_path: 
     assert (found > 0).mean() < (0.3 if matrix(size)[0, 1] == 0 else 0.05 if min(source) > 1 else 0.15)
 
 
-def test_a_sample_whose_matrix_is_the_identity_is_not_warped(tmp_path: Path) -> None:
+@pytest.mark.parametrize("interpolation", Interpolation)
+def test_a_sample_whose_matrix_is_the_identity_is_not_warped(
+    interpolation: Interpolation, tmp_path: Path
+) -> None:
     size = (37, 31)
     images = [photograph(131, 97, seed) for seed in range(N)]
-    whole = parameters(size, (131, 97))
+    whole = parameters(size, (131, 97), interpolation=np.full(N, interpolation, np.uint8))
     whole.flip[:] = True
     samples = samples_of([image.tobytes() for image in images], 131, 97, Codec.RAW, tmp_path / "shard")
     plain = execute(samples, whole, tmp_path / "shard")
     matrix = np.stack([np.eye(3), turn(0.2, 1, size), np.eye(3)])
     warped = replace(whole, warp=Warp(matrix, size))
     got = execute(samples, warped, tmp_path / "shard")
+    bilinear = execute(samples, replace(warped, interpolation=None), tmp_path / "shard")
+    np.testing.assert_array_equal(got[1], bilinear[1])
     assert [(got[i] == plain[i]).all() for i in range(N)] == [True, False, True]
     for i in (0, 2):
         expected = reference.execute(whole, i, images[i])
@@ -296,7 +302,7 @@ def test_a_warp_of_a_reduced_jpeg(
 
 
 def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
-    """The same bytes of all steps and of warps from every level that this machine has."""
+    """The same bytes of all steps, of warps and of resizes from every level that this machine has."""
     size, path, digests = (51, 77), tmp_path / "shard", set()
     samples = samples_of([photograph(61, 77, seed).tobytes() for seed in range(N)], 61, 77, Codec.RAW, path)
     steps = (*EXACT.values(), *WITHIN_A_LEVEL.values())
@@ -304,6 +310,11 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     works = [replace(whole, steps=(step,)) for step in steps]
     works += [replace(whole, warp=Warp(rows(turn(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)]
     works += [replace(whole, warp=Warp(rows(wild(seed), np.float64), size, True)) for seed in range(4)]
+    works += [
+        parameters(resized, (61, 77), interpolation=np.full(N, interpolation, np.uint8))
+        for resized in ((150, 41), (20, 19), (40, 100))
+        for interpolation in Interpolation
+    ]
     script = tmp_path / "run.py"
     script.write_text(
         "import hashlib, pickle, sys\n"

@@ -1,6 +1,6 @@
 """The reference against torchvision's own pixels, operation by operation.
 
-They are in tests/data/torchvision-pixels.npz, made by the script beside it, with bilinear interpolation.
+They are in tests/data/torchvision-pixels.npz, made by the script beside it; what is warped, bilinearly.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from stoker.augment import (
     RandomAdjustSharpness,
     RandomAffine,
     RandomRotation,
+    Resize,
     compile_image,
 )
 from stoker.augment.reference import execute
@@ -42,6 +43,8 @@ class One(RandAugment):
 
 def transform(name):
     kind, *numbers = name.split()
+    if kind == "resize":
+        return Resize((int(numbers[1]), int(numbers[2])), numbers[0])
     values = list(map(float, numbers))
     if kind == "sharpness":
         return RandomAdjustSharpness(values[0], 1)
@@ -60,6 +63,8 @@ def tolerance(name):
     """Levels: torchvision truncates where colours are rounded here, and does not widen a shear's filter."""
     if name.startswith("Shear"):
         return 2 if abs(float(name.split()[1])) <= 0.1 else 9
+    if name.startswith("resize nearest"):
+        return 0
     return 0 if name.split()[0] in ("Posterize", "Solarize", "Equalize", "Invert", "TranslateX") else 1
 
 

@@ -45,11 +45,12 @@ from stoker.augment.steps import Step
 
 LENGTHS = st.integers(1, 40)
 SIZES = st.one_of(LENGTHS, st.tuples(LENGTHS, LENGTHS))
+INTERPOLATIONS = st.sampled_from(["nearest", "bilinear", "bicubic", "lanczos"])
 GEOMETRY = st.one_of(
-    st.builds(Resize, SIZES),
-    LENGTHS.flatmap(lambda n: st.builds(Resize, st.just(n), st.integers(n + 1, n + 50))),
+    st.builds(Resize, SIZES, INTERPOLATIONS),
+    LENGTHS.flatmap(lambda n: st.builds(Resize, st.just(n), max_size=st.integers(n + 1, n + 50))),
     st.builds(CenterCrop, SIZES),
-    st.builds(RandomResizedCrop, SIZES),
+    st.builds(RandomResizedCrop, SIZES, interpolation=INTERPOLATIONS),
     st.builds(Pad, st.integers(0, 9)),
     st.builds(RandomCrop, SIZES, st.integers(0, 9), st.just(True)),
     st.just(RandomHorizontalFlip()),

@@ -149,12 +149,14 @@ def execute(
 
 
 def extras(n: int, size: list[int], rng: np.random.Generator) -> dict[str, Any]:
-    """Steps, a warp, a mean and boxes to erase, each in some of the batches."""
+    """Steps, a warp, interpolations, a mean and boxes to erase, each in some of the batches."""
     found: dict[str, Any] = {}
     if rng.integers(0, 2):
         found["steps"] = steps(n, rng)
     if rng.integers(0, 2):
         found["warp"] = (matrices(n, rng), *size)
+    if rng.integers(0, 2):
+        found["interpolation"] = rng.integers(0, 4, n).astype(np.uint8)
     if rng.integers(0, 4) == 0:
         found["mean"] = rng.normal(size=(n, 3, 3)).astype(np.float32)
     if rng.integers(0, 4) == 0:

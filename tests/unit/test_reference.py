@@ -44,9 +44,9 @@ BILINEAR = Image.Resampling.BILINEAR
 
 def test_resize_is_pillows():
     pixels = noise(90, 70)
-    np.testing.assert_array_equal(
-        run([Resize((33, 44))], pixels), np.array(pillow(pixels).resize((44, 33), BILINEAR))
-    )
+    # Versions of Pillow differ in the order of the passes, each of which rounds.
+    expected = pillow(pixels).resize((44, 90), BILINEAR).resize((44, 33), BILINEAR)
+    np.testing.assert_array_equal(run([Resize((33, 44))], pixels), np.array(expected))
 
 
 @pytest.mark.parametrize(("height", "width"), [(90, 70), (70, 90), (600, 401), (33, 200)])

@@ -53,7 +53,7 @@ class DaliEngine:
     """
 
     name = "dali"
-    executes = frozenset({"mean", "warp", "perspective", "erase"}) | STEPS
+    executes = frozenset({"interpolation", "mean", "warp", "perspective", "erase"}) | STEPS
 
     def __init__(
         self,

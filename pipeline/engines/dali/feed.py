@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.augment.interpolation import Interpolation
 from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, Payloads
 from stoker.pipeline.engines.dali.steps import inputs_of, kinds_of
@@ -33,6 +34,7 @@ class Graph:
         fill: RGB of what shows nothing of the source.
         vertical: Some sample is mirrored vertically.
         mixing: Some sample's colour matrix mixes channels, or empties one.
+        interpolation: Each sample says by which filter it is resized; else all are bilinear.
         whole: ``region`` is all of ``crop`` for every sample, so that no region need be told.
         scale: Colour of all samples, where it is one that does not mix: three factors; else None.
         shift: Likewise three constants.
@@ -49,6 +51,7 @@ class Graph:
     vertical: bool
     mixing: bool
     whole: bool
+    interpolation: bool = False
     scale: tuple[float, ...] | None = None
     shift: tuple[float, ...] | None = None
     steps: tuple[Kind, ...] = ()
@@ -75,6 +78,7 @@ class Graph:
             vertical=not warp and bool(params.flip[:, 1].any()),
             mixing=params.mean is not None or (not common and _mixes(params.color)),
             whole=bool((params.region == _edges(params.crop)).all()),
+            interpolation=params.interpolation is not None,
             scale=tuple(np.diag(color[:, :3]).tolist()) if common and color is not None else None,
             shift=tuple(color[:, 3].tolist()) if common and color is not None else None,
             steps=kinds_of(params.steps or ()),
@@ -127,6 +131,8 @@ class Batch:
         if not self.graph.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
             feeds["roi_end"] = (params.region[:, 2:] - params.crop[:, :2]).astype(np.float32)
+        if params.interpolation is not None:
+            feeds["interpolation"] = _interpolation(params, params.interpolation)
         feeds |= inputs_of(params.steps or (), ~bad)
         feeds |= _colors(params, self.graph)
         for position, erase in enumerate(params.erase or ()):
@@ -167,6 +173,19 @@ def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
     return replace(params, crop=crop, region=region, dest=dest, color=color, mean=mean, warp=warp)
 
 
+def _interpolation(params: ImageParams, chosen: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
+    """The filter of each sample, (N,): DALI's numbers are ours. What is warped is resized bilinearly."""
+    return np.where(_is_warped(params), Interpolation.BILINEAR, chosen).astype(np.int32)
+
+
+def _is_warped(params: ImageParams) -> npt.NDArray[np.bool_]:
+    """Which samples are, (N,)."""
+    if params.warp is None:
+        return np.zeros(len(params), np.bool_)
+    turned = np.any(params.warp.matrix != np.eye(3), axis=(1, 2))
+    return np.asarray(turned | (params.warp.canvas != params.size))
+
+
 def _along_axes(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]]:
     """Inputs of geometry along the axes."""
     feeds: dict[str, npt.NDArray[Any]] = {"horizontal": params.flip[:, 0].astype(np.int32)}
@@ -182,11 +201,13 @@ def _warped(params: ImageParams) -> dict[str, npt.NDArray[Any]]:
     """Inputs of a warp: the size to which the region is shrunk first, and the matrix that leads there.
 
     DALI's warp has no antialiasing, so what is to become smaller is resized before as far as all of it
-    does: what only turns or grows is resampled once, and the rest twice.
+    does: what only turns or grows is resampled once, and the rest twice. What is not warped is resized to
+    the end, by its own filter, and no more than moved.
     """
     matrix = params.to_source()
     start, stop = params.region[:, 1::-1], params.region[:, :1:-1]  # x, y
     size = np.maximum(np.rint((stop - start) / _least_support(matrix, params.size)), 1.0)
+    size = np.where(_is_warped(params)[:, None], size, params.dest[:, :1:-1])
     to_resized = np.zeros((len(params), 3, 3))
     scale = size / (stop - start)
     to_resized[:, [0, 1], [0, 1]] = scale

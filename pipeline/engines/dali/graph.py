@@ -83,7 +83,7 @@ def _resampled(image: Any, graph: Graph, device: str) -> Any:
         image,
         size=_source("dest_size", types.FLOAT, 1) if own_size else list(graph.size),
         **region,
-        interp_type=types.INTERP_LINEAR,
+        interp_type=_interpolation() if graph.interpolation else types.INTERP_LINEAR,
         antialias=True,
     )
     if graph.warp:
@@ -101,6 +101,12 @@ def _resampled(image: Any, graph: Graph, device: str) -> Any:
     if graph.vertical:
         image = fn.flip(image, horizontal=0, vertical=_source("vertical", types.INT32, 0))
     return image
+
+
+def _interpolation() -> Any:
+    from nvidia.dali import fn, types
+
+    return fn.reinterpret(_source("interpolation", types.INT32, 0), dtype=types.INTERP_TYPE)
 
 
 def _before_horizon(image: Any, graph: Graph, device: str) -> Any:
