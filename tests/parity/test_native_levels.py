@@ -4,16 +4,21 @@ import os
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.samples import Codec, Samples
-from stoker.pipeline.engines.base import DType, Layout
+from stoker.pipeline.engines.base import DType, Layout, Output, Work
+from stoker.pipeline.engines.native import NativeEngine
+
+T = TypeVar("T", Samples, ImageParams)
 
 HEIGHT, WIDTH = 24, 300
 N = 8
@@ -85,6 +90,33 @@ def works() -> list[tuple[DType, Layout, ImageParams]]:
     for params in (normalised, mixed, resize(256, 201), resize(20, 208)):
         found += [("float32", "NCHW", params), ("float32", "NHWC", params), ("float16", "NCHW", params)]
     return found
+
+
+def only(i: int, of: T) -> T:
+    """One sample of all."""
+    columns = {field.name: getattr(of, field.name) for field in fields(of)}
+    return replace(of, **{k: v[i : i + 1] for k, v in columns.items() if np.ndim(v) and len(v) == N})
+
+
+def execute(path: Path, found: Samples, params: ImageParams, output: Output) -> npt.NDArray[Any]:
+    engine = NativeEngine(
+        [str(path)], [path.stat().st_size], output, num_threads=1, depth=1, max_pixels=10**6, verify=True
+    )
+    engine.submit(Work(found, params))
+    images: npt.NDArray[Any] = engine.collect().images
+    engine.close()
+    return images
+
+
+@pytest.mark.parametrize("work", works()[-12:])
+def test_large_batches_are_small_ones(work: tuple[DType, Layout, ImageParams], tmp_path: Path) -> None:
+    """Those go past the caches, and these do not."""
+    path, (dtype, layout, params) = tmp_path / "shard", work
+    found = samples(path)
+    images = execute(path, found, params, Output(dtype, layout))
+    for i in range(N):
+        alone = execute(path, only(i, found), only(i, params), Output(dtype, layout))
+        np.testing.assert_array_equal(images[i], alone[0])
 
 
 @pytest.mark.parametrize("level", ["avx2", "avx512"])
