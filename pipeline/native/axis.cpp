@@ -116,8 +116,8 @@ void Axis::set_filter(const Span& span, bool reversed, double radius, Weigh weig
 
 void Axis::set_nearest(const Span& span, bool reversed) {
     const double scale = span.scale();
-    // As many taps as the triangle has: by them kernels know how far apart neighbouring outputs lie. Those
-    // for more than six do not care.
+    // As many taps as the triangle has, up to eight: the more, the fewer outputs does a kernel take at once,
+    // and neighbours here lie as far apart.
     reserve(span.outputs, 2 * std::clamp(static_cast<int>(std::ceil(scale)), 1, 4));
     for (int i = 0; i < outputs; ++i) {
         int nearest = whole(span.begin + (i + 0.5) * scale);

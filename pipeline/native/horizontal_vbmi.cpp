@@ -1,4 +1,5 @@
-// The horizontal pass with AVX-512 VBMI: byte permutes bring the taps of many outputs into place at once.
+// The horizontal pass with AVX-512 VBMI and VNNI: byte permutes bring the taps of many outputs into place at
+// once. Where they come from is worked out once for all rows.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -8,113 +9,146 @@
 namespace stoker {
 namespace {
 
-constexpr __mmask64 kLowBytes = 0x5555555555555555;
-
-// Up to four taps: the pixels of sixteen neighbouring outputs fit into two registers, into one if there are
-// two taps, and one channel of them into a third.
-constexpr int kSixteen = 16;
-
-struct Pixels {
-    __m512i low, high;
+// Outputs whose taps, of one channel, fill a register: 32 of two taps each, 16 of four, 8 of eight.
+struct Group {
+    __m512i place;         // where the bytes of the first channel come from, among 128 behind `begin`
+    __m512i weights[2];
+    std::ptrdiff_t begin;  // in a row of the source
 };
+static_assert(sizeof(Group) == kGroupBytes);
 
-// Two taps of each output, as 16-bit numbers; `place` has their bytes.
-template <int pairs>
-__m512i pick(const Pixels& pixels, __m512i place) {
-    if (pairs == 1) return _mm512_maskz_permutexvar_epi8(kLowBytes, place, pixels.low);
-    return _mm512_maskz_permutex2var_epi8(kLowBytes, pixels.low, place, pixels.high);
+// Sixteen pixels' first bytes.
+__m512i first_bytes(const std::int32_t* first, int low) {
+    const __m512i pixel = _mm512_sub_epi32(_mm512_loadu_si512(first), _mm512_set1_epi32(low));
+    return _mm512_add_epi32(_mm512_add_epi32(pixel, pixel), pixel);
 }
 
-template <int pairs>
-void run(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
-    const __m512i half = _mm512_set1_epi32(1 << (kWeightBits - 1));
-    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
-    const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-    for (int x = 0; x < pass.outputs; x += kSixteen) {
-        const int last = x + kSixteen <= pass.outputs ? x + kSixteen - 1 : pass.outputs - 1;
-        const int low = pass.first[x] < pass.first[last] ? pass.first[x] : pass.first[last];
-        const std::uint8_t* from = rgb + 3 * static_cast<std::ptrdiff_t>(low);
-        Pixels pixels{_mm512_loadu_si512(from), __m512i()};
-        const std::int16_t* weights = pass.weights + static_cast<std::ptrdiff_t>(x) * 2 * pairs;
-        __m512i pair_weights[2] = {_mm512_loadu_si512(weights)};
-        if (pairs == 2) {
-            pixels.high = _mm512_loadu_si512(from + 64);
-            const __m512i behind = _mm512_loadu_si512(weights + 32);
-            const __m512i before = pair_weights[0];
-            pair_weights[0] = _mm512_permutex2var_epi32(before, even, behind);
-            pair_weights[1] = _mm512_permutex2var_epi32(before, odd, behind);
-        }
-        const __m512i pixel = _mm512_sub_epi32(_mm512_loadu_si512(pass.first + x), _mm512_set1_epi32(low));
-        const __m512i byte = _mm512_add_epi32(_mm512_add_epi32(pixel, pixel), pixel);
-        __m512i place = _mm512_add_epi32(_mm512_or_si512(byte, _mm512_slli_epi32(byte, 16)),
-                                         _mm512_set1_epi32(3 << 16));
+__m512i words(__m512i low, __m512i high) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi32_epi16(low)), _mm512_cvtepi32_epi16(high), 1);
+}
+
+__m512i bytes(__m512i low, __m512i high) {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(low)), _mm512_cvtepi16_epi8(high), 1);
+}
+
+// Weights are two signed bytes each, as the instruction takes: 256 times one and the other.
+void split(__m512i low, __m512i high, __m512i weights[2]) {
+    const auto coarse = [](__m512i w) { return _mm512_srai_epi16(_mm512_add_epi16(w, _mm512_set1_epi16(128)), 8); };
+    weights[0] = bytes(coarse(low), coarse(high));
+    weights[1] = bytes(low, high);
+}
+
+// False where a weight is not between 0 and 1.
+bool prepare_two(const HorizontalPass& pass, int x, int low, Group& group) {
+    const __m512i place = words(first_bytes(pass.first + x, low), first_bytes(pass.first + x + 16, low));
+    group.place = _mm512_add_epi8(_mm512_or_si512(place, _mm512_slli_epi16(place, 8)), _mm512_set1_epi16(3 << 8));
+    const std::int16_t* weights = pass.weights + 2 * static_cast<std::ptrdiff_t>(x);
+    const __m512i first = words(_mm512_loadu_si512(weights), _mm512_loadu_si512(weights + 32));
+    group.weights[0] = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_add_epi16(first, first));
+    return _mm512_cmpgt_epu16_mask(first, _mm512_set1_epi16(1 << kWeightBits)) == 0;
+}
+
+bool prepare_four(const HorizontalPass& pass, int x, int low, Group& group) {
+    const __m512i place = _mm512_mullo_epi32(first_bytes(pass.first + x, low), _mm512_set1_epi32(0x01010101));
+    group.place = _mm512_add_epi8(place, _mm512_set1_epi32(0x09060300));
+    const std::int16_t* weights = pass.weights + 4 * static_cast<std::ptrdiff_t>(x);
+    split(_mm512_loadu_si512(weights), _mm512_loadu_si512(weights + 32), group.weights);
+    return true;
+}
+
+// The first four taps of all outputs, then the others.
+bool prepare_eight(const HorizontalPass& pass, int x, int low, Group& group) {
+    const __m512i place = _mm512_mullo_epi32(first_bytes(pass.first + x, low), _mm512_set1_epi32(0x01010101));
+    const __m512i taps = _mm512_add_epi8(_mm512_shuffle_i64x2(place, place, 0x44), _mm512_set1_epi32(0x09060300));
+    group.place = _mm512_add_epi8(taps, _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi8(12), 1));
+    alignas(64) std::int16_t weights[2][8][4] = {};
+    for (int i = 0; i < 8; ++i)
+        for (int t = 0; t < pass.taps; ++t)
+            weights[t / 4][i][t % 4] = pass.weights[static_cast<std::ptrdiff_t>(x + i) * pass.taps + t];
+    split(_mm512_load_si512(weights[0]), _mm512_load_si512(weights[1]), group.weights);
+    return true;
+}
+
+// False where taps are too far apart, too.
+template <int step>
+bool prepare(HorizontalPass& pass, bool (*prepare_group)(const HorizontalPass&, int, int, Group&)) {
+    auto* group = static_cast<Group*>(pass.table);
+    for (int x = 0; x < pass.outputs; x += step, ++group) {
+        const int last = (x + step < pass.outputs ? x + step : pass.outputs) - 1;
+        const bool forwards = pass.first[x] < pass.first[last];
+        const int low = pass.first[forwards ? x : last], high = pass.first[forwards ? last : x];
+        group->begin = 3 * static_cast<std::ptrdiff_t>(low);
+        if (3 * (high - low + pass.taps) > 128 || !prepare_group(pass, x, low, *group)) return false;
+    }
+    return true;
+}
+
+// `levels` makes bytes of a group's taps of one channel, and stores them.
+template <int step, class Levels>
+void run(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes, Levels levels) {
+    const int outputs = pass.outputs, plane = pass.plane;
+    const auto* group = static_cast<const Group*>(pass.table);
+    for (int x = 0; x < outputs; x += step, ++group) {
+        const std::uint8_t* from = rgb + group->begin;
+        const __m512i low = _mm512_loadu_si512(from), high = _mm512_loadu_si512(from + 64);
+        const __m512i weights[2] = {group->weights[0], group->weights[1]};
+        __m512i place = group->place;
         for (int c = 0; c < 3; ++c) {
-            __m512i sum = _mm512_add_epi32(half, _mm512_madd_epi16(pick<pairs>(pixels, place), pair_weights[0]));
-            if (pairs == 2) {
-                const __m512i next = _mm512_add_epi8(place, _mm512_set1_epi8(6));
-                sum = _mm512_add_epi32(sum, _mm512_madd_epi16(pick<pairs>(pixels, next), pair_weights[1]));
-            }
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(planes + c * pass.plane + x),
-                             _mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, kWeightBits)));
+            levels(_mm512_permutex2var_epi8(low, place, high), weights, planes + c * plane + x);
             place = _mm512_add_epi8(place, _mm512_set1_epi8(1));
         }
     }
 }
 
-// Six taps: the pixels of five outputs fit into a register, and so do all three channels of them, in dwords:
-// five red, five green, five blue.
-constexpr int kFive = 5;
+// The weights being w and 1 - w, the sum is b + (b - a) * -w, and the instruction rounds as all others do.
+void run_two(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+    run<32>(pass, rgb, planes, [](__m512i taps, const __m512i* weights, std::uint8_t* out) {
+        const __m512i a = _mm512_and_si512(taps, _mm512_set1_epi16(0xFF)), b = _mm512_srli_epi16(taps, 8);
+        const __m512i sum = _mm512_add_epi16(b, _mm512_mulhrs_epi16(_mm512_sub_epi16(b, a), weights[0]));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), _mm512_cvtepi16_epi8(sum));
+    });
+}
 
-void run_six(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
-    constexpr int pairs = 3;
-    const __m512i half = _mm512_set1_epi32(1 << (kWeightBits - 1));
-    const __m512i next_pair = _mm512_set1_epi8(6);
-    // Output and channel of each dword.
-    const __m512i output = _mm512_setr_epi32(0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0);
-    const __m512i channel = _mm512_setr_epi32(0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 0);
-    // A dword holds two taps, three bytes apart, as 16-bit numbers.
-    const __m512i both_taps = _mm512_set1_epi32(0x00010001);
-    const __m512i place_in_pixel = _mm512_add_epi32(_mm512_mullo_epi32(channel, both_taps), _mm512_set1_epi32(3 << 16));
-    const __m512i place_of_pixel = _mm512_set1_epi32(3 * 0x00010001);
-    const __m512i first_pair = _mm512_mullo_epi32(output, _mm512_set1_epi32(pairs));
-    const int outputs = pass.outputs, plane = pass.plane;
-    const std::int32_t* first = pass.first;
-    const std::int16_t* weights = pass.weights;
-    for (int x = 0; x < outputs; x += kFive) {
-        const int last = x + kFive <= outputs ? x + kFive - 1 : outputs - 1;
-        const int low = first[x] < first[last] ? first[x] : first[last];
-        const __m512i source = _mm512_loadu_si512(rgb + 3 * static_cast<std::ptrdiff_t>(low));
-        const __m512i firsts = _mm512_permutexvar_epi32(output, _mm512_castsi256_si512(_mm256_loadu_si256(
-                                                                    reinterpret_cast<const __m256i*>(first + x))));
-        __m512i place = _mm512_add_epi32(
-            _mm512_mullo_epi32(_mm512_sub_epi32(firsts, _mm512_set1_epi32(low)), place_of_pixel), place_in_pixel);
-        const __m512i group_weights = _mm512_loadu_si512(weights + static_cast<std::ptrdiff_t>(x) * 2 * pairs);
-        __m512i sum = half;
-        for (int pair = 0; pair < pairs; ++pair) {
-            const __m512i pixels = _mm512_maskz_permutexvar_epi8(kLowBytes, place, source);
-            const __m512i pair_weights =
-                _mm512_permutexvar_epi32(_mm512_add_epi32(first_pair, _mm512_set1_epi32(pair)), group_weights);
-            sum = _mm512_add_epi32(sum, _mm512_madd_epi16(pixels, pair_weights));
-            place = _mm512_add_epi8(place, next_pair);
-        }
-        const __m128i result = _mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, kWeightBits));
-        // Eight bytes are written and five of them meant: the next group overwrites the rest.
-        std::uint8_t* to = planes + x;
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(to), result);
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(to + plane), _mm_srli_si128(result, kFive));
-        _mm_storel_epi64(reinterpret_cast<__m128i*>(to + 2 * plane), _mm_srli_si128(result, 2 * kFive));
-    }
+// Sums of four taps, and of what is to be added, in 1/256.
+__m512i sum_four(__m512i taps, const __m512i* weights, int first) {
+    const __m512i coarse = _mm512_dpbusd_epi32(_mm512_set1_epi32(first), taps, weights[0]);
+    return _mm512_dpbusd_epi32(_mm512_slli_epi32(coarse, 8), taps, weights[1]);
+}
+
+constexpr int kHalf = 1 << (kWeightBits - 1 - 8);
+
+// Lobes lead out of the range of levels; to clip always costs next to nothing.
+__m128i levels(__m512i sum) {
+    return _mm512_cvtusepi32_epi8(_mm512_max_epi32(_mm512_srai_epi32(sum, kWeightBits), _mm512_setzero_si512()));
+}
+
+__m128i levels(__m256i sum) {
+    return _mm256_cvtusepi32_epi8(_mm256_max_epi32(_mm256_srai_epi32(sum, kWeightBits), _mm256_setzero_si256()));
+}
+
+void run_four(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+    run<16>(pass, rgb, planes, [](__m512i taps, const __m512i* weights, std::uint8_t* out) {
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out), levels(sum_four(taps, weights, kHalf)));
+    });
+}
+
+void run_eight(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
+    run<8>(pass, rgb, planes, [](__m512i taps, const __m512i* weights, std::uint8_t* out) {
+        const __m512i sums = sum_four(taps, weights, kHalf / 2);
+        const __m256i sum = _mm256_add_epi32(_mm512_castsi512_si256(sums), _mm512_extracti64x4_epi64(sums, 1));
+        _mm_storel_epi64(reinterpret_cast<__m128i*>(out), levels(sum));
+    });
 }
 
 }  // namespace
 
-// For two to six taps, none of a negative weight.
-void horizontal_vbmi(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
-    switch (pass.taps) {
-        case 2: return run<1>(pass, rgb, planes);
-        case 4: return run<2>(pass, rgb, planes);
-        default: return run_six(pass, rgb, planes);
+bool prepare_vbmi(HorizontalPass& pass) {
+    if (pass.taps == 2) {
+        pass.run = run_two;
+        return prepare<32>(pass, prepare_two);
     }
+    pass.run = pass.taps == 4 ? run_four : run_eight;
+    return pass.taps <= 8 && (pass.taps == 4 ? prepare<16>(pass, prepare_four) : prepare<8>(pass, prepare_eight));
 }
 
 }  // namespace stoker

@@ -12,6 +12,9 @@ namespace stoker {
 namespace {
 
 constexpr int kRows = 2;  // libjpeg hands out at most a row group at a time
+// Rows that are aligned to vectors libjpeg-turbo writes past the caches (movntdq in jdcolext-*.asm), and to
+// fetch them back from memory takes longer than resizing them.
+constexpr std::size_t kMisaligned = 8;
 // A progressive image may repeat scans without end; encoders write about ten.
 constexpr int kMostScans = 500;
 
@@ -133,16 +136,17 @@ bool JpegDecoder::start(const Window& window, int numerator) {
     if (columns < decoder_.output_width) jpeg_crop_scanline(&decoder_, &left, &columns);
     origin_ = static_cast<int>(left);
     pixels_ = static_cast<int>(decoder_.output_width);
-    row_bytes_ = static_cast<std::size_t>(pixels_) * (cmyk ? 4 : 3) + kSlack;
+    row_bytes_ = (static_cast<std::size_t>(pixels_) * (cmyk ? 4 : 3) + kSlack + 15) / 16 * 16;
     if (!set_columns()) return false;
     if (window.top > 0) jpeg_skip_scanlines(&decoder_, static_cast<JDIMENSION>(window.top));
     return true;
 }
 
 bool JpegDecoder::set_columns() {
-    if (rows_.size() >= kRows * row_bytes_) return true;
+    const std::size_t bytes = kMisaligned + kRows * row_bytes_;
+    if (rows_.size() >= bytes) return true;
     try {
-        rows_.resize(kRows * row_bytes_);
+        rows_.resize(bytes);
     } catch (const std::exception&) {
         status_ = Status::not_decodable;
         std::snprintf(message_, sizeof message_, "no memory for a row of pixels");
@@ -153,7 +157,7 @@ bool JpegDecoder::set_columns() {
 
 int JpegDecoder::read(const std::uint8_t* rows[2]) {
     if (setjmp(jump_)) return 0;
-    JSAMPROW scanlines[kRows] = {rows_.data(), rows_.data() + row_bytes_};
+    JSAMPROW scanlines[kRows] = {rows_.data() + kMisaligned, rows_.data() + kMisaligned + row_bytes_};
     const int left = window_.bottom - static_cast<int>(decoder_.output_scanline);
     const int count =
         static_cast<int>(jpeg_read_scanlines(&decoder_, scanlines, static_cast<JDIMENSION>(std::min(left, kRows))));

@@ -15,6 +15,10 @@ constexpr int kSlack = 128;
 // Pixels of a row and a plane's distance in bytes: rows are three planes of `plane` bytes, red first.
 constexpr int plane_stride(int width) { return (width + 16 + 63) / 64 * 64; }
 
+// What the table of a horizontal pass takes, with eight outputs in a group.
+constexpr std::size_t kGroupBytes = 256;
+constexpr std::size_t table_bytes(int outputs) { return static_cast<std::size_t>((outputs + 7) / 8) * kGroupBytes; }
+
 // One row of interleaved RGB to one row of three planes, each output a weighted sum of `taps` pixels.
 // `first` and `weights` are an Axis', with its slack.
 struct HorizontalPass {
@@ -24,6 +28,8 @@ struct HorizontalPass {
     const std::int16_t* weights = nullptr;
     bool lobes = false;  // some weights are negative, so that sums leave the range of levels
     int plane = 0;
+    void* table = nullptr;  // room for what `run` needs to know, of table_bytes(outputs), aligned to 64
+    void (*run)(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) = nullptr;
 };
 
 // Rows of planes to one row, byte by byte.
@@ -47,7 +53,8 @@ struct StorePass {
 };
 
 struct Kernels {
-    void (*horizontal)(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes);
+    // Chooses what runs a pass, and fills the table: once for all rows.
+    void (*prepare)(HorizontalPass& pass);
     void (*vertical)(const VerticalPass& pass, std::uint8_t* out);
     void (*store)(const StorePass& pass, DType dtype, Layout layout, bool diagonal);
 };

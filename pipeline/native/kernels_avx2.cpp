@@ -31,7 +31,24 @@ struct Sums {
 
 __m256i load(const std::uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
 
+// Two rows whose weights are w and 1 - w: b + (b - a) * -w, and the instruction rounds as sums do.
+void vertical_two(const VerticalPass& pass, std::uint8_t* out) {
+    const __m256i zero = _mm256_setzero_si256();
+    const __m256i minus = _mm256_set1_epi16(static_cast<short>(-2 * pass.weights[0]));
+    const auto between = [&](__m256i a, __m256i b) {
+        return _mm256_add_epi16(b, _mm256_mulhrs_epi16(_mm256_sub_epi16(b, a), minus));
+    };
+    const std::uint8_t *first = pass.rows[0], *second = pass.rows[1];
+    for (int x = 0; x < pass.bytes; x += 32) {
+        const __m256i a = load(first + x), b = load(second + x);
+        const __m256i low = between(_mm256_unpacklo_epi8(a, zero), _mm256_unpacklo_epi8(b, zero));
+        const __m256i high = between(_mm256_unpackhi_epi8(a, zero), _mm256_unpackhi_epi8(b, zero));
+        _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + x), _mm256_packus_epi16(low, high));
+    }
+}
+
 void vertical(const VerticalPass& pass, std::uint8_t* out) {
+    if (is_between(pass)) return vertical_two(pass, out);
     const __m256i half = _mm256_set1_epi32(1 << (kWeightBits - 1));
     for (int x = 0; x < pass.bytes; x += 32) {
         Sums sums{{half, half, half, half}};
@@ -44,10 +61,12 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
     }
 }
 
+void prepare(HorizontalPass& pass) { pass.run = horizontal_avx2; }
+
 }  // namespace
 
 extern const Kernels avx2_kernels;
-const Kernels avx2_kernels = {horizontal_avx2, vertical, store_row};
+const Kernels avx2_kernels = {prepare, vertical, store_row};
 
 }  // namespace stoker
 #endif

@@ -11,6 +11,11 @@
 namespace stoker {
 namespace {
 
+// Whether there are two rows, and an output lies between them.
+inline bool is_between(const VerticalPass& pass) {
+    return pass.taps == 2 && pass.weights[0] >= 0 && pass.weights[1] >= 0;
+}
+
 // Sum of one output pixel: dwords r, g, b, unused in each half, to be added.
 inline __m256i pixel_sum(const std::uint8_t* source, const std::int16_t* weights, int taps) {
     // Pixels 0 and 1 side by side for each channel in the low half, 2 and 3 in the high half.

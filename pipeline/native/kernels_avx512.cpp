@@ -28,7 +28,24 @@ struct Sums {
     }
 };
 
+// Two rows whose weights are w and 1 - w: b + (b - a) * -w, and the instruction rounds as sums do.
+void vertical_two(const VerticalPass& pass, std::uint8_t* out) {
+    const __m512i zero = _mm512_setzero_si512();
+    const __m512i minus = _mm512_set1_epi16(static_cast<short>(-2 * pass.weights[0]));
+    const auto between = [&](__m512i a, __m512i b) {
+        return _mm512_add_epi16(b, _mm512_mulhrs_epi16(_mm512_sub_epi16(b, a), minus));
+    };
+    const std::uint8_t *first = pass.rows[0], *second = pass.rows[1];
+    for (int x = 0; x < pass.bytes; x += 64) {
+        const __m512i a = _mm512_loadu_si512(first + x), b = _mm512_loadu_si512(second + x);
+        const __m512i low = between(_mm512_unpacklo_epi8(a, zero), _mm512_unpacklo_epi8(b, zero));
+        const __m512i high = between(_mm512_unpackhi_epi8(a, zero), _mm512_unpackhi_epi8(b, zero));
+        _mm512_storeu_si512(out + x, _mm512_packus_epi16(low, high));
+    }
+}
+
 void vertical(const VerticalPass& pass, std::uint8_t* out) {
+    if (is_between(pass)) return vertical_two(pass, out);
     const __m512i half = _mm512_set1_epi32(1 << (kWeightBits - 1));
     for (int x = 0; x < pass.bytes; x += 64) {
         Sums sums{{half, half, half, half}};
@@ -45,23 +62,20 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 
 }  // namespace
 
-// Defined in horizontal_vbmi.cpp, for up to six taps without lobes.
-void horizontal_vbmi(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes);
+// Defined in horizontal_vbmi.cpp; false for what it does not do.
+bool prepare_vbmi(HorizontalPass& pass);
 
 namespace {
 
-void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
-    static const bool vbmi = __builtin_cpu_supports("avx512vbmi");
-    if (vbmi && pass.taps <= 6 && !pass.lobes)
-        horizontal_vbmi(pass, rgb, planes);
-    else
-        horizontal_avx2(pass, rgb, planes);
+void prepare(HorizontalPass& pass) {
+    static const bool able = __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vnni");
+    if (!able || !prepare_vbmi(pass)) pass.run = horizontal_avx2;
 }
 
 }  // namespace
 
 extern const Kernels avx512_kernels;
-const Kernels avx512_kernels = {horizontal, vertical, store_row};
+const Kernels avx512_kernels = {prepare, vertical, store_row};
 
 }  // namespace stoker
 #endif

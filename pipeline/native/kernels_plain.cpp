@@ -46,9 +46,7 @@ void run_vertical(const VerticalPass& pass, std::uint8_t* out) {
     }
 }
 
-void horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
-    (pass.lobes ? run_horizontal<true> : run_horizontal<false>)(pass, rgb, planes);
-}
+void prepare(HorizontalPass& pass) { pass.run = pass.lobes ? run_horizontal<true> : run_horizontal<false>; }
 
 void vertical(const VerticalPass& pass, std::uint8_t* out) {
     (pass.lobes ? run_vertical<true> : run_vertical<false>)(pass, out);
@@ -57,6 +55,6 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 }  // namespace
 
 extern const Kernels plain_kernels;
-const Kernels plain_kernels = {horizontal, vertical, store_row};
+const Kernels plain_kernels = {prepare, vertical, store_row};
 
 }  // namespace stoker

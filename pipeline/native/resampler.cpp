@@ -4,13 +4,6 @@
 #include <cstring>
 
 namespace stoker {
-namespace {
-
-void grow(std::vector<std::uint8_t>& buffer, std::size_t bytes) {
-    if (buffer.size() < bytes) buffer.resize(bytes);
-}
-
-}  // namespace
 
 Window Resampler::set(const Placement& placement) {
     const Span &x = placement.x, &y = placement.y;
@@ -35,9 +28,9 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     int slots = 2;  // a power of two, which makes the ring's index a mask
     while (slots < y_.taps) slots *= 2;
     ring_mask_ = slots - 1;
-    grow(ring_, static_cast<std::size_t>(slot_bytes_) * static_cast<std::size_t>(slots));
-    grow(output_, static_cast<std::size_t>(slot_bytes_));
-    if (vertical_first_) grow(planes_, 3 * static_cast<std::size_t>(plane_) + kSlack);
+    ring_.grow(static_cast<std::size_t>(slot_bytes_) * static_cast<std::size_t>(slots));
+    output_.grow(static_cast<std::size_t>(slot_bytes_));
+    if (vertical_first_) planes_.grow(3 * static_cast<std::size_t>(plane_) + kSlack);
     rows_.resize(static_cast<std::size_t>(y_.taps));
     horizontal_.outputs = x_.outputs;
     horizontal_.taps = x_.taps;
@@ -45,6 +38,9 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     horizontal_.weights = x_.weights.data();
     horizontal_.lobes = x_.lobes;
     horizontal_.plane = plane_;
+    table_.grow(table_bytes(x_.outputs));
+    horizontal_.table = table_.data();
+    kernels_.prepare(horizontal_);
 }
 
 void Resampler::push(const std::uint8_t* rgb) {
@@ -53,7 +49,7 @@ void Resampler::push(const std::uint8_t* rgb) {
     if (vertical_first_)
         std::memcpy(slot(row), rgb, static_cast<std::size_t>(source_bytes_));
     else
-        kernels_.horizontal(horizontal_, rgb, slot(row));
+        horizontal_.run(horizontal_, rgb, slot(row));
     while (!finished() && next_row_ >= rows_wanted()) emit();
 }
 
@@ -71,7 +67,7 @@ void Resampler::emit() {
     pass.taps = y_.taps;
     pass.bytes = vertical_first_ ? source_bytes_ : 3 * plane_;
     kernels_.vertical(pass, output_.data());
-    if (vertical_first_) kernels_.horizontal(horizontal_, output_.data(), planes_.data());
+    if (vertical_first_) horizontal_.run(horizontal_, output_.data(), planes_.data());
     sink_->row(next_output_++, vertical_first_ ? planes_.data() : output_.data(), plane_);
 }
 

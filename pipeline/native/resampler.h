@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "aligned_bytes.h"
 #include "axis.h"
 #include "jpeg_decoder.h"
 #include "kernels.h"
@@ -40,8 +41,9 @@ class Resampler {
     int source_rows_ = 0;
     int next_row_ = 0;
     int next_output_ = 0;
-    std::vector<std::uint8_t> ring_;
-    std::vector<std::uint8_t> output_, planes_;  // of the vertical pass, and of a horizontal one behind it
+    AlignedBytes table_;
+    AlignedBytes ring_;
+    AlignedBytes output_, planes_;  // of the vertical pass, and of a horizontal one behind it
     std::vector<const std::uint8_t*> rows_;
 };
 

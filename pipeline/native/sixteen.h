@@ -16,6 +16,7 @@ namespace {
 struct Sixteen {
     __m512 numbers = _mm512_setzero_ps();
 
+    static Sixteen all(float number) { return {_mm512_set1_ps(number)}; }
     static Sixteen of(const float* from) { return {_mm512_loadu_ps(from)}; }
     static Sixteen of(const std::uint8_t* from) {
         return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))))};
@@ -24,11 +25,13 @@ struct Sixteen {
         numbers = _mm512_add_ps(numbers, _mm512_mul_ps(_mm512_set1_ps(weight), other.numbers));
     }
     void store(float* to) const { _mm512_storeu_ps(to, numbers); }
+    void stream(float* to) const { _mm512_stream_ps(to, numbers); }  // past the caches; aligned to 64
 };
 #elif defined(__AVX2__)
 struct Sixteen {
     __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps();
 
+    static Sixteen all(float number) { return {_mm256_set1_ps(number), _mm256_set1_ps(number)}; }
     static Sixteen of(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
     static Sixteen of(const std::uint8_t* from) {
         const auto eight = [&](int at) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadu_si64(from + at))); };
@@ -42,11 +45,20 @@ struct Sixteen {
         _mm256_storeu_ps(to, low);
         _mm256_storeu_ps(to + 8, high);
     }
+    void stream(float* to) const {
+        _mm256_stream_ps(to, low);
+        _mm256_stream_ps(to + 8, high);
+    }
 };
 #else
 struct Sixteen {
     float numbers[16] = {};
 
+    static Sixteen all(float number) {
+        Sixteen same;
+        for (float& value : same.numbers) value = number;
+        return same;
+    }
     template <class Number>
     static Sixteen of(const Number* from) {
         Sixteen loaded;
@@ -57,6 +69,7 @@ struct Sixteen {
         for (int i = 0; i < 16; ++i) numbers[i] += weight * other.numbers[i];
     }
     void store(float* to) const { std::memcpy(to, numbers, sizeof numbers); }
+    void stream(float* to) const { store(to); }
 };
 #endif
 

@@ -13,6 +13,7 @@
 
 #include "kernels.h"
 #include "level.h"
+#include "sixteen.h"
 
 namespace stoker {
 namespace {
@@ -113,9 +114,14 @@ inline void stream_line(const std::uint8_t* from, std::uint8_t* to) {
 #endif
 }
 
+// Whether these bytes go past the caches: whole lines only.
+inline bool streams(const StorePass& pass, const void* out, std::size_t bytes) {
+    return pass.stream && (reinterpret_cast<std::uintptr_t>(out) | bytes) % 64 == 0;
+}
+
 // A block that lies in the first cache, to the batch.
 inline void copy_out(const StorePass& pass, const void* block, void* out, std::size_t bytes) {
-    if (!pass.stream || (reinterpret_cast<std::uintptr_t>(out) | bytes) % 64 != 0) {
+    if (!streams(pass, out, bytes)) {
         std::memcpy(out, block, bytes);
         return;
     }
@@ -124,13 +130,37 @@ inline void copy_out(const StorePass& pass, const void* block, void* out, std::s
     for (std::size_t i = 0; i < bytes; i += 64) stream_line(from + i, to + i);
 }
 
+// One channel of a whole row; numbers go from registers past the caches. False where that is not possible.
+template <class Out>
+bool stream_channel(const StorePass&, int, bool, Out*) {
+    return false;
+}
+
+inline bool stream_channel(const StorePass& pass, int c, bool diagonal, float* out) {
+    if (!diagonal || !streams(pass, out, static_cast<std::size_t>(pass.width) * sizeof(float))) return false;
+    const std::uint8_t* in = pass.planes + c * pass.plane;
+    const float scale = pass.color[5 * c], shift = pass.color[4 * c + 3];
+    const int width = pass.width;
+    for (int x = 0; x < width; x += 16) {
+        Sixteen values = Sixteen::all(shift);
+        values.add(scale, Sixteen::of(in + x));
+        values.stream(out + x);
+    }
+    return true;
+}
+
 template <class Out>
 void store_planes(const StorePass& pass, bool diagonal) {
     alignas(64) Out block[kStoreBlock];
     for (int c = 0; c < 3; ++c) {
         auto* out = static_cast<Out*>(pass.out) + static_cast<std::size_t>(c) * pass.out_plane;
+        if (stream_channel(pass, c, diagonal, out)) continue;
         for (int x = 0; x < pass.width; x += kStoreBlock) {
             const int width = pass.width - x < kStoreBlock ? pass.width - x : kStoreBlock;
+            if (!pass.stream && width == kStoreBlock) {
+                channel(pass, c, x, diagonal, out + x);
+                continue;
+            }
             channel(pass, c, x, diagonal, block);
             copy_out(pass, block, out + x, static_cast<std::size_t>(width) * sizeof(Out));
         }

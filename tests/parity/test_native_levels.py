@@ -1,0 +1,138 @@
+"""Every instruction set gives the same bytes: each number of taps, both directions, stores of each kind."""
+
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from stoker import _native
+from stoker.augment import ImageParams
+from stoker.formats.samples import Codec, Samples
+from stoker.pipeline.engines.base import DType, Layout, Output, Work
+from stoker.pipeline.engines.native import NativeEngine
+
+T = TypeVar("T", Samples, ImageParams)
+
+HEIGHT, WIDTH = 24, 300
+N = 8
+RUN = """
+import hashlib, pickle, sys
+from stoker.pipeline.engines.base import Output, Work
+from stoker.pipeline.engines.native import NativeEngine
+path, bytes, samples, works = pickle.load(sys.stdin.buffer)
+for dtype, layout, params in works:
+    engine = NativeEngine([path], [bytes], Output(dtype, layout), num_threads=1, depth=1, max_pixels=10**6,
+                          verify=True)
+    engine.submit(Work(samples, params))
+    result = engine.collect()
+    assert not result.status.any(), result.reason
+    print(hashlib.sha256(result.images).hexdigest())
+    engine.close()
+"""
+
+
+def samples(path: Path) -> Samples:
+    """Raw pixels, as far apart as they can be in some places."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(0, 256, (N, HEIGHT, WIDTH, 3), np.uint8)
+    pixels[::2, ::2] = np.where(pixels[::2, ::2] < 128, 0, 255)
+    path.write_bytes(pixels.tobytes())
+    length = HEIGHT * WIDTH * 3
+    return Samples(
+        row=np.arange(N),
+        shard=np.zeros(N, np.int32),
+        record=np.arange(N),
+        offset=np.arange(N) * length,
+        length=np.full(N, length),
+        crc=np.array([_native.crc32c(image) for image in pixels], np.uint32),
+        codec=np.full(N, Codec.RAW, np.uint8),
+        height=np.full(N, HEIGHT, np.int32),
+        width=np.full(N, WIDTH, np.int32),
+        orientation=np.ones(N, np.uint8),
+    )
+
+
+def resize(height: int, width: int) -> ImageParams:
+    """Of all but a few columns, mirrored for some; the last image is a part that is wider than high."""
+    color = np.zeros((N, 3, 4), np.float32)
+    color[:, range(3), range(3)] = 1 / 57, 1 / 58, 1 / 59
+    color[..., 3] = -2.1, -2.0, -1.8
+    region = np.tile([0, 1.25, HEIGHT, WIDTH - 0.75], (N, 1))
+    region[-1] = 3.5, 20.25, 9.75, 290.5
+    return ImageParams(
+        size=(height, width),
+        crop=np.tile([0, 0, HEIGHT, WIDTH], (N, 1)).astype(np.int32),
+        region=region,
+        dest=np.tile([0, 0, height, width], (N, 1)).astype(np.int32),
+        flip=np.array([(i & 2, i & 1) for i in range(N)], bool),
+        color=color,
+        fill=np.zeros(3, np.uint8),
+    )
+
+
+def works() -> list[tuple[DType, Layout, ImageParams]]:
+    # From two taps to twelve along a row, from two to six along a column.
+    found: list[tuple[DType, Layout, ImageParams]] = []
+    for width in (700, 333, 299, 257, 160, 151, 110, 97, 80, 75, 61, 52, 17, 1):
+        params = resize(10 if width % 2 else 30, width)
+        levels = replace(params, color=np.tile(np.eye(3, 4, dtype=np.float32), (N, 1, 1)))
+        found.append(("uint8", "NCHW", levels))
+    # Batches that are too large for the caches, and one that is not.
+    normalised = resize(256, 208)
+    mixed = replace(normalised, color=normalised.color + np.float32(0.001))
+    for params in (normalised, mixed, resize(256, 201), resize(20, 208)):
+        found += [("float32", "NCHW", params), ("float32", "NHWC", params), ("float16", "NCHW", params)]
+    return found
+
+
+def only(i: int, of: T) -> T:
+    """One sample of all."""
+    columns = {field.name: getattr(of, field.name) for field in fields(of)}
+    return replace(of, **{k: v[i : i + 1] for k, v in columns.items() if np.ndim(v) and len(v) == N})
+
+
+def execute(path: Path, found: Samples, params: ImageParams, output: Output) -> npt.NDArray[Any]:
+    engine = NativeEngine(
+        [str(path)], [path.stat().st_size], output, num_threads=1, depth=1, max_pixels=10**6, verify=True
+    )
+    engine.submit(Work(found, params))
+    images: npt.NDArray[Any] = engine.collect().images
+    engine.close()
+    return images
+
+
+@pytest.mark.parametrize("work", works()[-12:])
+def test_large_batches_are_small_ones(work: tuple[DType, Layout, ImageParams], tmp_path: Path) -> None:
+    """Those go past the caches, and these do not."""
+    path, (dtype, layout, params) = tmp_path / "shard", work
+    found = samples(path)
+    images = execute(path, found, params, Output(dtype, layout))
+    for i in range(N):
+        alone = execute(path, only(i, found), only(i, params), Output(dtype, layout))
+        np.testing.assert_array_equal(images[i], alone[0])
+
+
+@pytest.mark.parametrize("level", ["avx2", "avx512"])
+def test_levels_agree(level: str, tmp_path: Path) -> None:
+    path = tmp_path / "shard"
+    found = samples(path)
+    work = pickle.dumps((str(path), path.stat().st_size, found, works()))
+    plain, other = (
+        subprocess.run(
+            [sys.executable, "-c", RUN],
+            input=work,
+            env={**os.environ, "STOKER_CPU_LEVEL": name},
+            capture_output=True,
+            check=True,
+        ).stdout.split()
+        for name in ("plain", level)
+    )
+    assert len(plain) == len(works())
+    assert [i for i, (a, b) in enumerate(zip(plain, other, strict=True)) if a != b] == []
