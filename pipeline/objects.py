@@ -9,9 +9,9 @@ import numpy as np
 
 from stoker.augment.boxes import BoxFormat, box_areas, convert_boxes
 from stoker.augment.geometry import area_scale, transform_boxes, transform_keypoints
-from stoker.augment.segments import transform_segments
 from stoker.errors import ConfigError
 from stoker.formats.ragged import places_of
+from stoker.pipeline.mask_drawing import draw_segments
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -154,7 +154,7 @@ def transform_objects(
     if kept.keypoints is not None and "keypoints" in rules.columns:
         columns["keypoints"] = transform_keypoints(params, kept.keypoints, kept.owner, rules.swap or None)
     if "masks" in rules.columns:
-        columns["masks"] = transform_segments(
+        columns["masks"] = draw_segments(
             params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs
         )
     wanted = rules.columns | {"boxes"}

@@ -19,6 +19,57 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
     reason for a damaged header. Codec numbers are those of ``stoker.formats.samples.Codec``.
     """
 
+def fill_polygons(
+    out: npt.NDArray[np.uint8],
+    owner: npt.NDArray[np.int64],
+    matrix: npt.NDArray[np.float64],
+    region: npt.NDArray[np.float64],
+    shown: npt.NDArray[np.bool_],
+    points: npt.NDArray[np.float64],
+    sizes: npt.NDArray[np.int64],
+    polygons: npt.NDArray[np.int64],
+) -> None:
+    """Set pixels of masks, ``out`` (M, H, W), to 1 whose centres lie in polygons. GIL released.
+
+    ``owner`` (M,) names the image of each object, out of N; ``matrix`` (N, 3, 3) leads from the source to the
+    output, ``region`` (N, 4) is top, left, bottom, right of what is seen, ``shown`` (N,) whether anything is.
+    ``polygons`` (M,) says how many of the ``sizes`` (P,) each object has, those how many of the ``points``
+    (V, 2). Raises ValueError for numbers that do not fit together or are not finite.
+    """
+
+def fill_runs(
+    out: npt.NDArray[np.uint8],
+    owner: npt.NDArray[np.int64],
+    matrix: npt.NDArray[np.float64],
+    region: npt.NDArray[np.float64],
+    shown: npt.NDArray[np.bool_],
+    height: npt.NDArray[np.int32],
+    width: npt.NDArray[np.int32],
+    runs: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.int64],
+) -> None:
+    """The same from run lengths down the columns of sources of ``height`` and ``width`` (N,).
+
+    ``matrix`` leads from the output to the source here. ``counts`` (M,) says how many of the ``runs`` (R,) each
+    object has.
+    """
+
+def class_masks(
+    out: npt.NDArray[np.uint8],
+    data: list[Any],
+    matrix: npt.NDArray[np.float64],
+    region: npt.NDArray[np.float64],
+    shown: npt.NDArray[np.bool_],
+    height: npt.NDArray[np.int32],
+    width: npt.NDArray[np.int32],
+    nothing: int,
+) -> list[int]:
+    """Write masks of classes, N files of PNG, into ``out`` (N, H, W); ``nothing`` where no source is seen.
+
+    Other arguments as in ``fill_runs``. Returns the positions of the files that are no intact PNG of one channel
+    of 8 bits and of their source's size; their masks are left as they are. GIL released.
+    """
+
 class Arena:
     """Memory for batches, aligned to 64 bytes, used again once the last array over it is gone.
 
