@@ -82,14 +82,13 @@ def take_lists(columns: Mapping[str, Ragged], rows: npt.ArrayLike) -> dict[str, 
     """
     at = np.asarray(rows, np.int64)
     bounds = np.stack((at, at + 1))
-    known: list[_Places] = []
+    known: dict[bytes, _Places] = {}
     taken = {}
     for name, column in columns.items():
         found = column.starts[bounds]
-        places = next((one for one in known if np.array_equal(one.bounds, found)), None)
+        places = known.get(found.tobytes())
         if places is None:
-            places = _Places.of(found)
-            known.append(places)
+            places = known[found.tobytes()] = _Places.of(found)
         if places.end > len(column.values):
             raise ValueError("lists that reach out of their column")
         taken[name] = Ragged(places.starts, column.values[places.at])
@@ -100,25 +99,25 @@ class _Places(NamedTuple):
     """Where lists lie in the values of a column, and where they will lie by themselves.
 
     Attributes:
-        bounds: (2, M) where each of them begins and ends.
         starts: (M + 1,) as those of :class:`Ragged`.
         at: Places of all their values.
         end: One more than the last of them.
     """
 
-    bounds: Ints
     starts: Ints
     at: Ints
     end: int
 
     @classmethod
     def of(cls, bounds: Ints) -> _Places:
+        """Places of the lists that begin and end at ``bounds``, (2, M), in their column."""
         start, stop = bounds
-        if start.min(initial=0) < 0 or (stop < start).any():
+        counts = stop - start
+        if bounds.min(initial=0) < 0 or counts.min(initial=0) < 0:
             raise ValueError("lists that reach out of their column")
         starts = np.zeros(len(start) + 1, np.int64)
-        np.cumsum(stop - start, out=starts[1:])
-        return cls(bounds, starts, places_of(start, stop), int(stop.max(initial=0)))
+        np.cumsum(counts, out=starts[1:])
+        return cls(starts, places_of(start, stop), int(bounds.max(initial=0)))
 
 
 def places_of(start: Ints, stop: Ints) -> Ints:

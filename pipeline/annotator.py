@@ -12,7 +12,7 @@ from PIL import Image
 
 from stoker.augment.geometry import transform_mask
 from stoker.errors import DecodeError, SampleError
-from stoker.pipeline.mask_drawing import bad_polygons, bad_runs, draw_class_masks
+from stoker.pipeline.mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from stoker.pipeline.objects import EXTRA, BatchObjects, ObjectRules, transform_objects
 
 if TYPE_CHECKING:
@@ -92,6 +92,7 @@ class Annotator:
         self._reads = needs_boxes or objects is not None
         self._parts = frozenset() if objects is None else _parts(objects)
         self._has_masks = masks is not None or (objects is not None and "masks" in objects.columns)
+        self._memory = MaskMemory()
         self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
 
     def read(self, positions: Int64) -> Annotations | None:
@@ -136,7 +137,8 @@ class Annotator:
                 errors = self._damaged(positions, samples, annotations)
                 if errors:
                     annotations = annotations.take(~np.isin(annotations.owner, list(errors)))
-            objects = transform_objects(annotations, params, samples.height, samples.width, self._objects)
+            size = samples.height, samples.width
+            objects = transform_objects(annotations, params, *size, self._objects, memory=self._memory)
         if self._masks is not None:
             masks = self._draw_masks(self._masks, positions, samples, params, errors)
         return Annotated(objects, masks, errors)
@@ -176,7 +178,7 @@ class Annotator:
             (_BAD_RUNS, bad_runs(annotations.runs or (), pixels[annotations.owner])),
             (_BAD_POLYGON, bad_polygons(annotations.polygons or ())),
         ):
-            for i in np.unique(annotations.owner[bad]).tolist():
+            for i in annotations.owner[bad].tolist():
                 errors[i] = self._dataset.error(int(positions[i]), message)
         return errors
 

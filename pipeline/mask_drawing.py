@@ -24,7 +24,22 @@ if TYPE_CHECKING:
     Ints = npt.NDArray[np.integer[Any]]
     Mask = npt.NDArray[np.uint8]
 
-__all__ = ["bad_polygons", "bad_runs", "draw_class_masks", "draw_segments"]
+__all__ = ["MaskMemory", "bad_polygons", "bad_runs", "draw_class_masks", "draw_segments"]
+
+_OBJECTS = 64  # numbers of objects are rounded up to so many, for few sizes of memory
+_BATCHES = 4
+
+
+class MaskMemory:
+    """Memory for masks of objects, used again once nobody holds them: new pages cost more than drawing."""
+
+    def __init__(self) -> None:
+        self._arena = _native.Arena(_BATCHES)
+
+    def empty(self, count: int, size: tuple[int, int]) -> Mask:
+        """(count, H, W) uint8, of undefined contents, for images of ``size``."""
+        rounded = -(-count // _OBJECTS) * _OBJECTS
+        return self._arena.array((rounded, *size), "uint8")[:count]
 
 
 def draw_segments(
@@ -35,27 +50,36 @@ def draw_segments(
     *,
     polygons: Sequence[Sequence[npt.NDArray[np.floating[Any]]]] | None = None,
     runs: Sequence[Ints] | None = None,
+    memory: MaskMemory | None = None,
 ) -> Mask:
     """Masks of objects: see :func:`stoker.augment.segments.transform_segments`.
+
+    Args:
+        params: As there.
+        owner: As there.
+        height: As there.
+        width: As there.
+        polygons: As there.
+        runs: As there.
+        memory: Where the masks come to lie.
 
     Raises:
         ValueError: Run lengths that are not those of a mask as large as the source, or a vertex of a polygon
             that is not finite.
     """
-    masks = np.zeros((len(owner), *params.size), np.uint8)
+    masks = (memory or MaskMemory()).empty(len(owner), params.size)
     owners, region, visible = np.asarray(owner, np.int64), params.region, shown(params)
     flat = list(chain.from_iterable(polygons or ()))
-    if polygons and flat:
-        _native.fill_polygons(
-            masks,
-            owners,
-            forward_matrix(params),
-            region,
-            visible,
-            np.concatenate(flat, dtype=np.float64),
-            _counts(flat),
-            _counts(polygons),
-        )
+    _native.fill_polygons(  # which writes the masks, be there polygons or not
+        masks,
+        owners,
+        forward_matrix(params),
+        region,
+        visible,
+        np.concatenate(flat, dtype=np.float64) if flat else np.zeros((0, 2)),
+        _counts(flat),
+        _counts(polygons) if polygons else np.zeros(len(owners), np.int64),
+    )
     if runs:
         _native.fill_runs(
             masks,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stoker.augment.batch import BatchParams
     from stoker.augment.params import ImageParams
     from stoker.formats.annotations import Annotations
+    from stoker.pipeline.mask_drawing import MaskMemory
 
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
@@ -126,6 +127,8 @@ def transform_objects(
     height: npt.NDArray[np.integer[Any]],
     width: npt.NDArray[np.integer[Any]],
     rules: ObjectRules,
+    *,
+    memory: MaskMemory | None = None,
 ) -> BatchObjects:
     """The objects that the images of a batch show.
 
@@ -135,6 +138,7 @@ def transform_objects(
         height: (N,) integers, of the sources, pixels.
         width: (N,) likewise.
         rules: Which columns are wanted; an object that is dropped is in none of them.
+        memory: Where masks come to lie.
     """
     boxes, keep = transform_boxes(
         params, annotations.boxes, annotations.owner, min_visible=rules.min_visible, min_size=rules.min_size
@@ -155,7 +159,7 @@ def transform_objects(
         columns["keypoints"] = transform_keypoints(params, kept.keypoints, kept.owner, rules.swap or None)
     if "masks" in rules.columns:
         columns["masks"] = draw_segments(
-            params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs
+            params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory
         )
     wanted = rules.columns | {"boxes"}
     return BatchObjects(kept.owner, {name: columns[name] for name in columns.keys() & wanted})

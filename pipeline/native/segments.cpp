@@ -60,6 +60,7 @@ void fill_outlines(const ObjectMasks& masks, const ImageColumns& images, const P
     PolygonFill fill(masks.height, masks.width);
     for (std::size_t k = 0; k < masks.count; ++k) {
         const std::size_t i = static_cast<std::size_t>(masks.owner[k]);
+        std::memset(masks.at(k), 0, masks.pixels());  // right before it is drawn in: it stays in the cache
         for (std::int64_t end = polygons[k]; end > 0; --end, points += *sizes++)
             if (images.shown[i])
                 fill.add(points, static_cast<std::size_t>(*sizes), images.region + 4 * i, images.matrix + 9 * i,

@@ -16,7 +16,7 @@ struct ImageColumns {
     const bool* shown;
 };
 
-// M masks to draw into, (height, width) each and zero.
+// M masks, (height, width) each.
 struct ObjectMasks {
     std::size_t count;
     int height, width;
@@ -27,11 +27,11 @@ struct ObjectMasks {
     std::uint8_t* at(std::size_t i) const { return out + i * pixels(); }
 };
 
-// `polygons` says how many each object has, `sizes` how many of the `points` each of those has.
+// Writes the masks. `polygons` says how many each object has, `sizes` how many of the `points` each of those has.
 void fill_outlines(const ObjectMasks& masks, const ImageColumns& images, const Point* points,
                    const std::int64_t* sizes, const std::int64_t* polygons);
 
-// `counts` says how many of the `runs` each object has: lengths of zeros and ones in turn, down the columns of a
+// Draws into masks that were written. `counts` says how many of the `runs` each object has: lengths of zeros and ones in turn, down the columns of a
 // source of these sizes, whose pixels they must sum to.
 void fill_runs(const ObjectMasks& masks, const ImageColumns& images, const std::int32_t* heights,
                const std::int32_t* widths, const std::uint32_t* runs, const std::int64_t* counts);

@@ -29,7 +29,7 @@ def fill_polygons(
     sizes: npt.NDArray[np.int64],
     polygons: npt.NDArray[np.int64],
 ) -> None:
-    """Set pixels of masks, ``out`` (M, H, W), to 1 whose centres lie in polygons. GIL released.
+    """Write masks, ``out`` (M, H, W): 1 for pixels whose centres lie in polygons, else 0. GIL released.
 
     ``owner`` (M,) names the image of each object, out of N; ``matrix`` (N, 3, 3) leads from the source to the
     output, ``region`` (N, 4) is top, left, bottom, right of what is seen, ``shown`` (N,) whether anything is.
@@ -48,9 +48,9 @@ def fill_runs(
     runs: npt.NDArray[np.uint32],
     counts: npt.NDArray[np.int64],
 ) -> None:
-    """The same from run lengths down the columns of sources of ``height`` and ``width`` (N,).
+    """Draw run lengths, down the columns of sources of ``height`` and ``width`` (N,), into masks.
 
-    ``matrix`` leads from the output to the source here. ``counts`` (M,) says how many of the ``runs`` (R,) each
+    Other arguments as in ``fill_polygons``; ``out`` was written by it. ``matrix`` leads from the output to the source here. ``counts`` (M,) says how many of the ``runs`` (R,) each
     object has.
     """
 
