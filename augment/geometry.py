@@ -62,9 +62,8 @@ def _upright_map(params: ImageParams) -> tuple[Float, Float]:
     region, dest = params.region, params.dest.astype(np.float64)
     scale = dest[:, 2:] / (region[:, 2:] - region[:, :2])
     shift = dest[:, :2] - region[:, :2] * scale
-    flip = params.flip[:, ::-1]
-    np.subtract(params.warp.canvas if params.warp else params.size, shift, out=shift, where=flip)
-    np.negative(scale, out=scale, where=flip)
+    size = params.warp.canvas if params.warp else params.size
+    scale, shift = np.where(params.flip[:, ::-1], (-scale, size - shift), (scale, shift))
     return scale[:, ::-1], shift[:, ::-1]
 
 
@@ -120,13 +119,11 @@ def transform_boxes(
     Returns:
         (M, 4) float64 boxes in ``box_format``, zeros where nothing is seen, and (M,) bool.
     """
-    # Column by column in memory: NumPy is slow along an axis of two or four.
-    boxes = np.asfortranarray(convert_boxes(boxes, box_format, "XYXY").reshape(-1, 4))
-    limits = _of_owners(params.region, owner)
-    cut = np.empty_like(boxes)
-    low, high = cut[:, :2], cut[:, 2:]
-    np.minimum(np.maximum(boxes[:, :2], limits[:, 1::-1]), limits[:, :1:-1], out=low)
-    np.maximum(np.minimum(boxes[:, 2:], limits[:, :1:-1]), low, out=high)
+    boxes = convert_boxes(boxes, box_format, "XYXY").reshape(-1, 4)
+    limits = params.region[:, [1, 0, 3, 2]][owner]
+    low = np.minimum(np.maximum(boxes[:, :2], limits[:, :2]), limits[:, 2:])
+    high = np.maximum(np.minimum(boxes[:, 2:], limits[:, 2:]), low)
+    cut = np.concatenate((low, high), axis=1)
     if params.warp is None:
         seen, share = clip_boxes(_move_upright(params, cut, owner), params.size)
     else:
@@ -138,23 +135,15 @@ def transform_boxes(
     if params.window is not None:
         center, window = (boxes[:, :2] + boxes[:, 2:]) / 2, params.window[owner]
         keep &= np.all((window[:, 1::-1] < center) & (center < window[:, :1:-1]), axis=1)
-    return np.ascontiguousarray(convert_boxes(seen, "XYXY", box_format)), keep
+    return convert_boxes(seen, "XYXY", box_format), keep
 
 
 def _move_upright(params: ImageParams, boxes: Float, owner: Owner) -> Float:
     """Boxes, (M, 4) XYXY, in the output, where nothing is warped and they stay upright."""
-    scale, shift = (_of_owners(part, owner) for part in _upright_map(params))
-    first, second = boxes[:, :2] * scale + shift, boxes[:, 2:] * scale + shift
-    moved = np.empty_like(boxes)
-    np.minimum(first, second, out=moved[:, :2])
-    np.maximum(first, second, out=moved[:, 2:])
-    return moved
-
-
-def _of_owners(values: Float, owner: Owner) -> Float:
-    """``values[owner]``, (M, K), column by column in memory."""
-    taken: Float = values.T.take(owner, axis=1).T
-    return taken
+    scale, shift = (np.concatenate((part, part), axis=1)[owner] for part in _upright_map(params))
+    moved = boxes * scale + shift
+    first, second = moved[:, :2], moved[:, 2:]
+    return np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
 
 
 def transform_keypoints(
@@ -175,31 +164,19 @@ def transform_keypoints(
     Returns:
         (M, K, 3) float64; a point that is not seen in the output is (0, 0, 0).
     """
-    points = np.asarray(keypoints, np.float64)
-    # Column by column, as boxes.
-    x, y, visibility = (np.ascontiguousarray(points[..., i]) for i in range(3))
-    top, left, bottom, right = _of_owners(params.region, owner).T[..., None]
-    seen = (visibility > 0) & shown(params)[owner, None]
-    seen &= (x >= left) & (x <= right) & (y >= top) & (y <= bottom)
-    x, y = _move_points(params, x, y, owner)
+    points = np.array(keypoints, np.float64)
+    xy, visibility = points[..., :2], points[..., 2]
+    region = params.region[owner][:, None]
+    inside = np.all((xy >= region[..., 1::-1]) & (xy <= region[..., :1:-1]), axis=-1)
+    moved = apply_matrix(forward_matrix(params)[owner], xy)
     height, width = params.size
-    seen &= (x >= 0) & (x <= width) & (y >= 0) & (y <= height)
-    moved = np.zeros(points.shape)
-    for axis, values in enumerate((x, y, visibility)):
-        np.copyto(moved[..., axis], values, where=seen)
+    inside &= shown(params)[owner, None]
+    seen = (visibility > 0) & inside & np.all((moved >= 0) & (moved <= (width, height)), axis=-1)
+    points = np.where(seen[..., None], np.concatenate((moved, visibility[..., None]), axis=-1), 0)
     if swap is None:
-        return moved
+        return points
     turned = mirrored(params)[owner][:, None, None]
-    return np.where(turned, moved[:, np.asarray(swap)], moved)
-
-
-def _move_points(params: ImageParams, x: Float, y: Float, owner: Owner) -> tuple[Float, Float]:
-    """Coordinates of points, (M, K) each, in the output: those of :func:`apply_matrix`."""
-    if params.warp is not None:
-        moved = apply_matrix(forward_matrix(params)[owner], np.stack((x, y), axis=-1))
-        return moved[..., 0], moved[..., 1]
-    scale, shift = (_of_owners(part, owner).T[..., None] for part in _upright_map(params))
-    return x * scale[0] + shift[0], y * scale[1] + shift[1]
+    return np.where(turned, points[:, np.asarray(swap)], points)
 
 
 def transform_mask(

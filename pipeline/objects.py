@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from stoker.augment.boxes import BoxFormat, box_areas, convert_boxes
-from stoker.augment.geometry import area_scale, transform_boxes, transform_keypoints
+from stoker.augment.geometry import area_scale
 from stoker.errors import ConfigError
 from stoker.formats.ragged import places_of
 from stoker.pipeline.mask_drawing import draw_segments
+from stoker.pipeline.object_placing import place_boxes, place_keypoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -140,7 +141,7 @@ def transform_objects(
         rules: Which columns are wanted; an object that is dropped is in none of them.
         memory: Where masks come to lie.
     """
-    boxes, keep = transform_boxes(
+    boxes, keep = place_boxes(
         params, annotations.boxes, annotations.owner, min_visible=rules.min_visible, min_size=rules.min_size
     )
     kept = annotations
@@ -156,7 +157,7 @@ def transform_objects(
     if "area" in rules.columns:
         columns["area"] = kept.area * _area_scale(kept, params, boxes)
     if kept.keypoints is not None and "keypoints" in rules.columns:
-        columns["keypoints"] = transform_keypoints(params, kept.keypoints, kept.owner, rules.swap or None)
+        columns["keypoints"] = place_keypoints(params, kept.keypoints, kept.owner, rules.swap)
     if "masks" in rules.columns:
         columns["masks"] = draw_segments(
             params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory

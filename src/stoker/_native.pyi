@@ -19,6 +19,15 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
     reason for a damaged header. Codec numbers are those of ``stoker.formats.samples.Codec``.
     """
 
+def take_lists(
+    columns: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]], rows: npt.NDArray[np.int64]
+) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
+    """The lists at ``rows`` of columns, each (starts, values) as in ``stoker.formats.ragged.Ragged``, likewise.
+
+    Where lists lie alike in two columns, both results have the same ``starts``. Raises IndexError for a row that
+    is not there, ValueError for starts that are no places in the values.
+    """
+
 def fill_polygons(
     out: npt.NDArray[np.uint8],
     owner: npt.NDArray[np.int64],
@@ -69,6 +78,36 @@ def class_masks(
     Other arguments as in ``fill_runs``. Returns the positions of the files that are no intact PNG of one channel
     of 8 bits and of their source's size; their masks are left as they are. GIL released.
     """
+
+def place_boxes(
+    boxes: npt.NDArray[np.float32],
+    owner: npt.NDArray[np.int64],
+    size: tuple[int, int],
+    region: npt.NDArray[np.float64],
+    dest: npt.NDArray[np.int32],
+    flip: npt.NDArray[np.bool_],
+    shown: npt.NDArray[np.bool_],
+    window: npt.NDArray[np.float64] | None,
+    min_visible: float,
+    min_size: float,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Boxes (M, 4) XYXY in an output of ``size`` that is not warped, and which to keep, (M,).
+
+    ``owner`` (M,) names the image of each; the other arrays are those of ``ImageParams``, but for ``shown`` (N,):
+    whether anything of an image is. Raises ValueError for arrays that do not fit together.
+    """
+
+def place_keypoints(
+    keypoints: npt.NDArray[np.float32],
+    owner: npt.NDArray[np.int64],
+    size: tuple[int, int],
+    region: npt.NDArray[np.float64],
+    dest: npt.NDArray[np.int32],
+    flip: npt.NDArray[np.bool_],
+    shown: npt.NDArray[np.bool_],
+    swap: npt.NDArray[np.int64] | None,
+) -> npt.NDArray[np.float64]:
+    """Keypoints (M, K, 3) likewise; ``swap`` (K,) says what each was in a mirrored image."""
 
 class Arena:
     """Memory for batches, aligned to 64 bytes, used again once the last array over it is gone.
