@@ -22,10 +22,10 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
 def take_lists(
     columns: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]], rows: npt.NDArray[np.int64]
 ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
-    """The lists at ``rows`` of columns, each (starts, values) as in ``stoker.formats.ragged.Ragged``, likewise.
+    """The lists at ``rows`` of columns, each (starts, values) as ``stoker.formats.ragged.Ragged`` has them.
 
-    Where lists lie alike in two columns, both results have the same ``starts``. Raises IndexError for a row that
-    is not there, ValueError for starts that are no places in the values.
+    Where lists lie alike in two columns, both results have the same ``starts``. Raises IndexError for a row
+    that is not there, ValueError for starts that are no places in the values.
     """
 
 def fill_polygons(
@@ -59,8 +59,8 @@ def fill_runs(
 ) -> None:
     """Draw run lengths, down the columns of sources of ``height`` and ``width`` (N,), into masks.
 
-    Other arguments as in ``fill_polygons``; ``out`` was written by it. ``matrix`` leads from the output to the source here. ``counts`` (M,) says how many of the ``runs`` (R,) each
-    object has.
+    Other arguments as in ``fill_polygons``; ``out`` was written by it. ``matrix`` leads from the output to the
+    source here. ``counts`` (M,) says how many of the ``runs`` (R,) each object has.
     """
 
 def class_masks(
@@ -75,8 +75,8 @@ def class_masks(
 ) -> list[int]:
     """Write masks of classes, N files of PNG, into ``out`` (N, H, W); ``nothing`` where no source is seen.
 
-    Other arguments as in ``fill_runs``. Returns the positions of the files that are no intact PNG of one channel
-    of 8 bits and of their source's size; their masks are left as they are. GIL released.
+    Other arguments as in ``fill_runs``. Returns the positions of the files that are no intact PNG of one
+    channel of 8 bits and of their source's size; their masks are left as they are. GIL released.
     """
 
 def place_boxes(
@@ -93,8 +93,8 @@ def place_boxes(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """Boxes (M, 4) XYXY in an output of ``size`` that is not warped, and which to keep, (M,).
 
-    ``owner`` (M,) names the image of each; the other arrays are those of ``ImageParams``, but for ``shown`` (N,):
-    whether anything of an image is. Raises ValueError for arrays that do not fit together.
+    ``owner`` (M,) names the image of each; the other arrays are those of ``ImageParams``, but for ``shown``
+    (N,): whether anything of an image is. Raises ValueError for arrays that do not fit together.
     """
 
 def place_keypoints(
