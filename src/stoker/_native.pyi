@@ -59,8 +59,8 @@ def fill_runs(
 ) -> None:
     """Draw run lengths, down the columns of sources of ``height`` and ``width`` (N,), into masks.
 
-    Other arguments as in ``fill_polygons``; ``out`` was written by it. ``matrix`` leads from the output to the
-    source here. ``counts`` (M,) says how many of the ``runs`` (R,) each object has.
+    Other arguments as in ``fill_polygons``; ``out`` was written by it. ``matrix`` leads from the output to
+    the source here. ``counts`` (M,) says how many of the ``runs`` (R,) each object has.
     """
 
 def class_masks(
