@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MaskMemory", "bad_polygons", "bad_runs", "draw_class_masks", "draw_segments"]
 
 _OBJECTS = 64  # numbers of objects are rounded up to so many, for few sizes of memory
-_BATCHES = 4
+_BATCHES = 8  # whose memory waits to be used again: with fewer, sizes that alternate drive each other out
 
 
 class MaskMemory:
