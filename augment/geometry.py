@@ -248,7 +248,14 @@ def shown(params: ImageParams) -> npt.NDArray[np.bool_]:
 
 
 def apply_matrix(matrix: Float, points: Float) -> Float:
-    """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite."""
-    mapped = points @ matrix[:, :2, :2].transpose(0, 2, 1) + matrix[:, None, :2, 2]
-    w = points @ matrix[:, 2, :2, None] + matrix[:, 2:, 2:]
-    return np.where(w > 0, mapped / np.where(w > 0, w, 1.0), np.inf)
+    """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite.
+
+    By sums and products in this order, as C++ repeats them: a library's product of matrices fuses some where
+    the processor can, and then differs in the last digit.
+    """
+    x, y = points[..., 0], points[..., 1]
+    rows = matrix[..., None]  # (M, 3, 3, 1): a coefficient for all points of its matrix
+    moved_x, moved_y, w = (x * rows[:, i, 0] + y * rows[:, i, 1] + rows[:, i, 2] for i in range(3))
+    seen = w > 0
+    divisor = np.where(seen, w, 1.0)
+    return np.stack([np.where(seen, moved / divisor, np.inf) for moved in (moved_x, moved_y)], axis=-1)

@@ -2,9 +2,10 @@
 
 A pixel belongs to a polygon if its centre lies within, by the even-odd rule, and to an object if it
 belongs to any of its polygons. Vertices are mapped, not pixels, so the outline is as exact in the output
-as it was in the source. (pycocotools rounds to fifths of a pixel on the way: of masks of random polygons
-one pixel for 20 pixels of outline differed from its.) Run lengths are a mask, of which each pixel of the
-output takes the nearest pixel's value.
+as it was in the source; nothing is seen of a polygon that reaches the horizon of a perspective.
+(pycocotools rounds to fifths of a pixel on the way: of masks of random polygons one pixel for 20 pixels of
+outline differed from its.) Run lengths are a mask, of which each pixel of the output takes the nearest
+pixel's value. Loaders have the same from C++: :mod:`stoker.pipeline.mask_drawing`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     Runs = npt.NDArray[np.integer[Any]]
 
 __all__ = ["decode_runs", "encode_runs", "fill_polygons", "mask_boxes", "transform_segments"]
+
+# So far from any image that the arithmetic of edges may overflow.
+_HORIZON = 1e100
 
 
 def transform_segments(
@@ -53,16 +57,18 @@ def transform_segments(
         (M, H, W) uint8, 1 where the object is seen, else 0.
 
     Raises:
-        ConfigError: Run lengths that are not those of a mask as large as the source.
+        ConfigError: Run lengths that are not those of a mask as large as the source, or a vertex of a polygon
+            that is not finite.
     """
     masks = np.zeros((len(owner), *params.size), np.uint8)
     forward, visible = forward_matrix(params), shown(params)
     pixels: dict[int, Any] = {}
     for mask, k, i in zip(masks, range(len(owner)), np.asarray(owner).tolist(), strict=True):
         if polygons and visible[i]:
-            cut = [_clip(np.asarray(polygon, np.float64), params.region[i]) for polygon in polygons[k]]
+            cut = [_clip(_finite(polygon), params.region[i]) for polygon in polygons[k]]
             moved = [apply_matrix(forward[i : i + 1], polygon[None])[0] for polygon in cut if len(polygon)]
-            mask |= fill_polygons(moved, params.size)  # noqa: PLW2901 - a view of ``masks``
+            near = [polygon for polygon in moved if (np.abs(polygon) < _HORIZON).all()]
+            mask |= fill_polygons(near, params.size)  # noqa: PLW2901 - a view of ``masks``
         if runs and len(runs[k]):
             if i not in pixels:
                 pixels[i] = source_pixels(params, i)
@@ -132,6 +138,13 @@ def mask_boxes(masks: npt.NDArray[Any]) -> Float:
         boxes[found, low] = seen.argmax(axis=1)
         boxes[found, low + 2] = seen.shape[1] - seen[:, ::-1].argmax(axis=1)
     return boxes
+
+
+def _finite(polygon: npt.NDArray[np.floating[Any]]) -> Float:
+    points = np.asarray(polygon, np.float64)
+    if not np.isfinite(points).all():
+        raise ConfigError("the vertices of polygons must be finite")
+    return points
 
 
 def _fill(mask: Mask, polygon: Float) -> None:

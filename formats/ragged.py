@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+
+from stoker import _native
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,48 +79,12 @@ class Ragged:
 def take_lists(columns: Mapping[str, Ragged], rows: npt.ArrayLike) -> dict[str, Ragged]:
     """The lists at ``rows`` of several columns, each as :meth:`Ragged.take` gives them.
 
-    Where lists lie alike in two columns, what was found out of the first serves the second, and both results
-    have the same ``starts``: this is the work of a batch.
+    Where lists lie alike in two columns, both results have the same ``starts``. In C++: this is the work of a
+    batch, and NumPy's calls are what it would cost.
     """
-    at = np.asarray(rows, np.int64)
-    bounds = np.stack((at, at + 1))
-    known: list[_Places] = []
-    taken = {}
-    for name, column in columns.items():
-        found = column.starts[bounds]
-        places = next((one for one in known if np.array_equal(one.bounds, found)), None)
-        if places is None:
-            places = _Places.of(found)
-            known.append(places)
-        if places.end > len(column.values):
-            raise ValueError("lists that reach out of their column")
-        taken[name] = Ragged(places.starts, column.values[places.at])
-    return taken
-
-
-class _Places(NamedTuple):
-    """Where lists lie in the values of a column, and where they will lie by themselves.
-
-    Attributes:
-        bounds: (2, M) where each of them begins and ends.
-        starts: (M + 1,) as those of :class:`Ragged`.
-        at: Places of all their values.
-        end: One more than the last of them.
-    """
-
-    bounds: Ints
-    starts: Ints
-    at: Ints
-    end: int
-
-    @classmethod
-    def of(cls, bounds: Ints) -> _Places:
-        start, stop = bounds
-        if start.min(initial=0) < 0 or (stop < start).any():
-            raise ValueError("lists that reach out of their column")
-        starts = np.zeros(len(start) + 1, np.int64)
-        np.cumsum(stop - start, out=starts[1:])
-        return cls(bounds, starts, places_of(start, stop), int(stop.max(initial=0)))
+    given = [(column.starts, column.values) for column in columns.values()]
+    taken = _native.take_lists(given, np.ascontiguousarray(rows, np.int64))
+    return {name: Ragged(*lists) for name, lists in zip(columns, taken, strict=True)}
 
 
 def places_of(start: Ints, stop: Ints) -> Ints:

@@ -12,10 +12,11 @@ from PIL import Image
 
 from stoker.augment.geometry import transform_mask
 from stoker.errors import DecodeError, SampleError
+from stoker.pipeline.mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from stoker.pipeline.objects import EXTRA, BatchObjects, ObjectRules, transform_objects
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
@@ -32,6 +33,9 @@ __all__ = ["Annotated", "Annotator", "MaskRules"]
 
 # Pillow's modes whose values are classes: those of a palette are its entries' numbers.
 _MODES = {"uint8": ("1", "L", "P"), "int64": ("1", "L", "P", "I;16", "I")}
+
+_BAD_RUNS = "the run lengths of a mask are not those of its image"
+_BAD_POLYGON = "a polygon has a vertex that is no place"
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,8 @@ class Annotator:
         self._masks = masks
         self._reads = needs_boxes or objects is not None
         self._parts = frozenset() if objects is None else _parts(objects)
-        self._draws_masks = masks is not None or (objects is not None and "masks" in objects.columns)
+        self._has_masks = masks is not None or (objects is not None and "masks" in objects.columns)
+        self._memory = MaskMemory()
         self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
 
     def read(self, positions: Int64) -> Annotations | None:
@@ -112,7 +117,7 @@ class Annotator:
         Returns:
             What waits for them.
         """
-        if not self._draws_masks:
+        if not self._has_masks:
             # Some hundred numbers: another thread would need longer to get the interpreter.
             annotated = self._annotate(positions, samples, params, annotations)
             return lambda: annotated
@@ -129,44 +134,71 @@ class Annotator:
         objects = masks = None
         if self._objects is not None and annotations is not None:
             if "masks" in self._objects.columns:
-                errors = self._damaged_runs(positions, samples, annotations)
+                errors = self._damaged(positions, samples, annotations)
                 if errors:
                     annotations = annotations.take(~np.isin(annotations.owner, list(errors)))
-            objects = transform_objects(annotations, params, samples.height, samples.width, self._objects)
+            size = samples.height, samples.width
+            objects = transform_objects(annotations, params, *size, self._objects, memory=self._memory)
         if self._masks is not None:
-            masks = np.zeros((len(positions), *params.size), self._masks.dtype)
-            for i, position in enumerate(positions.tolist()):
-                mask = self._read_mask(position, (int(samples.height[i]), int(samples.width[i])))
-                if isinstance(mask, SampleError):
-                    errors[i] = mask
-                else:
-                    masks[i] = transform_mask(params, i, mask, self._masks.ignore)
+            masks = self._draw_masks(self._masks, positions, samples, params, errors)
         return Annotated(objects, masks, errors)
 
-    def _damaged_runs(
+    def _draw_masks(
+        self,
+        rules: MaskRules,
+        positions: Int64,
+        samples: Samples,
+        params: ImageParams,
+        errors: dict[int, SampleError],
+    ) -> Mask:
+        """(N, H, W); what is wrong with some of them goes to ``errors``."""
+        masks = np.zeros((len(positions), *params.size), rules.dtype)
+        files = [self._read_mask(position) for position in positions.tolist()]
+        others: Iterable[int] = range(len(files))
+        if masks.dtype == np.uint8:  # as nearly all are
+            data = [b"" if isinstance(file, SampleError) else file for file in files]
+            size = samples.height, samples.width
+            others = draw_class_masks(params, data, *size, ignore=rules.ignore, out=masks)
+        for i in others:
+            height, width = int(samples.height[i]), int(samples.width[i])
+            mask = self._decode_mask(int(positions[i]), files[i], (height, width), rules.dtype)
+            if isinstance(mask, SampleError):
+                errors[i] = mask
+            else:
+                masks[i] = transform_mask(params, i, mask, rules.ignore)
+        return masks
+
+    def _damaged(
         self, positions: Int64, samples: Samples, annotations: Annotations
     ) -> dict[int, SampleError]:
-        """Errors of the samples with an object whose run lengths are not those of a mask of its image."""
+        """Errors of the samples with an object whose outline or run lengths cannot be those of a mask."""
         errors: dict[int, SampleError] = {}
         pixels = samples.height.astype(np.int64) * samples.width
-        for i, runs in zip(annotations.owner.tolist(), annotations.runs or (), strict=False):
-            if len(runs) and runs.sum(dtype=np.int64) != pixels[i]:
-                errors[i] = self._dataset.error(
-                    int(positions[i]), "the run lengths of a mask are not those of its image"
-                )
+        for message, bad in (
+            (_BAD_RUNS, bad_runs(annotations.runs or (), pixels[annotations.owner])),
+            (_BAD_POLYGON, bad_polygons(annotations.polygons or ())),
+        ):
+            for i in annotations.owner[bad].tolist():
+                errors[i] = self._dataset.error(int(positions[i]), message)
         return errors
 
-    def _read_mask(self, position: int, size: tuple[int, int]) -> Mask | SampleError:
-        """The mask of one sample, (H, W), which must be as large as the source; or what is wrong with it."""
-        assert self._masks is not None, "there are masks"
+    def _read_mask(self, position: int) -> bytes | SampleError:
+        """The file of one sample's mask, or what is wrong with it."""
         try:
-            data = self._dataset.mask(position)
+            return self._dataset.mask(position)
         except SampleError as error:
             return error
         except OSError as error:
             return self._dataset.error(position, f"the mask cannot be read: {error}")
+
+    def _decode_mask(
+        self, position: int, file: bytes | SampleError, size: tuple[int, int], dtype: str
+    ) -> Mask | SampleError:
+        """A mask, (H, W), which must be as large as the source; or what is wrong with it."""
+        if isinstance(file, SampleError):
+            return file
         try:
-            return _decode(data, size, self._masks.dtype)
+            return _decode(file, size, dtype)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             return self._dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError)
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import numpy as np
 
 from stoker.augment.boxes import BoxFormat, box_areas, convert_boxes
-from stoker.augment.geometry import area_scale, transform_boxes, transform_keypoints
-from stoker.augment.segments import transform_segments
+from stoker.augment.geometry import area_scale
 from stoker.errors import ConfigError
 from stoker.formats.ragged import places_of
+from stoker.pipeline.mask_drawing import draw_segments
+from stoker.pipeline.object_placing import place_boxes, place_keypoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from stoker.augment.batch import BatchParams
     from stoker.augment.params import ImageParams
     from stoker.formats.annotations import Annotations
+    from stoker.pipeline.mask_drawing import MaskMemory
 
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
@@ -126,6 +128,8 @@ def transform_objects(
     height: npt.NDArray[np.integer[Any]],
     width: npt.NDArray[np.integer[Any]],
     rules: ObjectRules,
+    *,
+    memory: MaskMemory | None = None,
 ) -> BatchObjects:
     """The objects that the images of a batch show.
 
@@ -135,8 +139,9 @@ def transform_objects(
         height: (N,) integers, of the sources, pixels.
         width: (N,) likewise.
         rules: Which columns are wanted; an object that is dropped is in none of them.
+        memory: Where masks come to lie.
     """
-    boxes, keep = transform_boxes(
+    boxes, keep = place_boxes(
         params, annotations.boxes, annotations.owner, min_visible=rules.min_visible, min_size=rules.min_size
     )
     kept = annotations
@@ -152,10 +157,10 @@ def transform_objects(
     if "area" in rules.columns:
         columns["area"] = kept.area * _area_scale(kept, params, boxes)
     if kept.keypoints is not None and "keypoints" in rules.columns:
-        columns["keypoints"] = transform_keypoints(params, kept.keypoints, kept.owner, rules.swap or None)
+        columns["keypoints"] = place_keypoints(params, kept.keypoints, kept.owner, rules.swap)
     if "masks" in rules.columns:
-        columns["masks"] = transform_segments(
-            params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs
+        columns["masks"] = draw_segments(
+            params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory
         )
     wanted = rules.columns | {"boxes"}
     return BatchObjects(kept.owner, {name: columns[name] for name in columns.keys() & wanted})

@@ -42,6 +42,9 @@ class Buffer {
 };
 
 void bind_arena(nb::module_& m);
+void bind_lists(nb::module_& m);
+void bind_masks(nb::module_& m);
+void bind_objects(nb::module_& m);
 void bind_shards(nb::module_& m);
 void bind_steps(nb::module_& m);
 void bind_payloads(nb::module_& m);

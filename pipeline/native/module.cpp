@@ -46,6 +46,9 @@ NB_MODULE(_native, m) {
     m.def("cpu_level", [] { return name(cpu_level()); });
     m.def("probe", probe_of, "data"_a);
     bind_arena(m);
+    bind_lists(m);
+    bind_masks(m);
+    bind_objects(m);
     bind_shards(m);
     bind_payloads(m);
     bind_steps(m);

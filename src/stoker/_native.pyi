@@ -19,6 +19,96 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
     reason for a damaged header. Codec numbers are those of ``stoker.formats.samples.Codec``.
     """
 
+def take_lists(
+    columns: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]], rows: npt.NDArray[np.int64]
+) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
+    """The lists at ``rows`` of columns, each (starts, values) as ``stoker.formats.ragged.Ragged`` has them.
+
+    Where lists lie alike in two columns, both results have the same ``starts``. Raises IndexError for a row
+    that is not there, ValueError for starts that are no places in the values.
+    """
+
+def fill_polygons(
+    out: npt.NDArray[np.uint8],
+    owner: npt.NDArray[np.int64],
+    matrix: npt.NDArray[np.float64],
+    region: npt.NDArray[np.float64],
+    shown: npt.NDArray[np.bool_],
+    points: npt.NDArray[np.float64],
+    sizes: npt.NDArray[np.int64],
+    polygons: npt.NDArray[np.int64],
+) -> None:
+    """Write masks, ``out`` (M, H, W): 1 for pixels whose centres lie in polygons, else 0. GIL released.
+
+    ``owner`` (M,) names the image of each object, out of N; ``matrix`` (N, 3, 3) leads from the source to the
+    output, ``region`` (N, 4) is top, left, bottom, right of what is seen, ``shown`` (N,) whether anything is.
+    ``polygons`` (M,) says how many of the ``sizes`` (P,) each object has, those how many of the ``points``
+    (V, 2). Raises ValueError for numbers that do not fit together or are not finite.
+    """
+
+def fill_runs(
+    out: npt.NDArray[np.uint8],
+    owner: npt.NDArray[np.int64],
+    matrix: npt.NDArray[np.float64],
+    region: npt.NDArray[np.float64],
+    shown: npt.NDArray[np.bool_],
+    height: npt.NDArray[np.int32],
+    width: npt.NDArray[np.int32],
+    runs: npt.NDArray[np.uint32],
+    counts: npt.NDArray[np.int64],
+) -> None:
+    """Draw run lengths, down the columns of sources of ``height`` and ``width`` (N,), into masks.
+
+    Other arguments as in ``fill_polygons``; ``out`` was written by it. ``matrix`` leads from the output to
+    the source here. ``counts`` (M,) says how many of the ``runs`` (R,) each object has.
+    """
+
+def class_masks(
+    out: npt.NDArray[np.uint8],
+    data: list[Any],
+    matrix: npt.NDArray[np.float64],
+    region: npt.NDArray[np.float64],
+    shown: npt.NDArray[np.bool_],
+    height: npt.NDArray[np.int32],
+    width: npt.NDArray[np.int32],
+    nothing: int,
+) -> list[int]:
+    """Write masks of classes, N files of PNG, into ``out`` (N, H, W); ``nothing`` where no source is seen.
+
+    Other arguments as in ``fill_runs``. Returns the positions of the files that are no intact PNG of one
+    channel of 8 bits and of their source's size; their masks are left as they are. GIL released.
+    """
+
+def place_boxes(
+    boxes: npt.NDArray[np.float32],
+    owner: npt.NDArray[np.int64],
+    size: tuple[int, int],
+    region: npt.NDArray[np.float64],
+    dest: npt.NDArray[np.int32],
+    flip: npt.NDArray[np.bool_],
+    shown: npt.NDArray[np.bool_],
+    window: npt.NDArray[np.float64] | None,
+    min_visible: float,
+    min_size: float,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """Boxes (M, 4) XYXY in an output of ``size`` that is not warped, and which to keep, (M,).
+
+    ``owner`` (M,) names the image of each; the other arrays are those of ``ImageParams``, but for ``shown``
+    (N,): whether anything of an image is. Raises ValueError for arrays that do not fit together.
+    """
+
+def place_keypoints(
+    keypoints: npt.NDArray[np.float32],
+    owner: npt.NDArray[np.int64],
+    size: tuple[int, int],
+    region: npt.NDArray[np.float64],
+    dest: npt.NDArray[np.int32],
+    flip: npt.NDArray[np.bool_],
+    shown: npt.NDArray[np.bool_],
+    swap: npt.NDArray[np.int64] | None,
+) -> npt.NDArray[np.float64]:
+    """Keypoints (M, K, 3) likewise; ``swap`` (K,) says what each was in a mirrored image."""
+
 class Arena:
     """Memory for batches, aligned to 64 bytes, used again once the last array over it is gone.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from fuzz_annotations import attack_annotations
 from PIL import Image
 
 from stoker import _native
@@ -231,6 +232,7 @@ def main() -> None:
     while time.monotonic() < until:
         data = mutate(corpus[int(rng.integers(0, len(corpus)))], rng)
         attack(data, pool, rng, last)
+        attack_annotations(mutate, matrices, rng)
         inputs += 1
     print(f"{inputs} inputs, seed {arguments.seed}: nothing found")
 

@@ -319,6 +319,35 @@ class TestBadAnnotations:
         assert batch.row.tolist() == [0, 1, 2, 3, 5, 6]
         assert all((masks == 1).all() for masks in batch.masks)
 
+    def test_a_polygon_without_a_place(self, make: Callable[..., Path]) -> None:
+        parts = [annotations(i, scene) for i, scene in enumerate(scenes())]
+        polygons = parts[2].polygons
+        assert polygons is not None
+        polygons[1][0][2, 1] = np.nan
+        folder = make(**to_columns(parts))
+        with (
+            load(folder) as loader,
+            pytest.raises(CorruptRecordError, match="a vertex that is no place") as caught,
+        ):
+            next(iter(loader))
+        assert caught.value.key == "k2"
+        with load(folder, on_error="skip", columns=("row", "masks")) as loader:
+            assert next(iter(loader)).row.tolist() == [0, 1, 3, 4, 5, 6]
+
+    @pytest.mark.parametrize("options", [{"compress_level": 0}, {"optimize": True}])
+    def test_other_masks_go_to_pillow(self, make: Callable[..., Path], options: dict[str, Any]) -> None:
+        """A palette, and one bit a pixel, beside a mask that is decoded in C++."""
+        masks = [Image.fromarray(scene.mask()) for scene in scenes()]
+        masks[1] = Image.fromarray(scenes()[1].mask() > 0)
+        masks[2] = masks[2].convert("P")
+        files = []
+        for mask in masks:
+            stream = io.BytesIO()
+            mask.save(stream, "PNG", **options)
+            files.append(stream.getvalue())
+        assert {file[24:26] for file in files} >= {b"\x08\x00", b"\x01\x00"}
+        assert np.array_equal(first(make(files)).segmentation, first(make()).segmentation)
+
 
 class TestMixing:
     def test_mosaic_carries_all_along(self, annotated: Path) -> None:

@@ -1,0 +1,270 @@
+"""Masks of classes decoded and drawn in C++: against Pillow and the slow truth, and bytes of no mask."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from stoker import _native
+from stoker.augment import (
+    CenterCrop,
+    ImageParams,
+    RandomAffine,
+    RandomHorizontalFlip,
+    RandomPerspective,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomVerticalFlip,
+    Resize,
+    compile_image,
+)
+from stoker.augment.geometry import shown, transform_mask
+from stoker.pipeline.mask_drawing import draw_class_masks
+
+Mask = npt.NDArray[np.uint8]
+HEIGHT, WIDTH = 40, 70
+ONE = np.zeros(1, np.int64)
+
+CHAINS = {
+    "as it is": [Resize((HEIGHT, WIDTH))],
+    "smaller, one column": [Resize((17, 1))],
+    "larger, flipped": [Resize((90, 129)), RandomHorizontalFlip(1.0), RandomVerticalFlip(1.0)],
+    "crop, flip": [RandomResizedCrop((33, 64), scale=(0.05, 0.9)), RandomHorizontalFlip()],
+    "padding": [CenterCrop((60, 65))],
+    "crop, padding": [CenterCrop(20), CenterCrop((31, 128))],
+    "quarter turn": [Resize((50, 50)), RandomRotation((90, 90))],
+    "affine": [Resize((40, 50)), RandomAffine(180, (0.3, 0.3), (0.3, 2), 30)],
+    "crop, perspective": [CenterCrop(30), RandomPerspective(0.6, 1)],
+    "wild perspective": [Resize((30, 30)), RandomPerspective(1.0, 1)],
+}
+chains = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+
+
+def draw(chain: list[Any], n: int = 1, seed: int = 0) -> ImageParams:
+    sizes = np.full(n, HEIGHT), np.full(n, WIDTH)
+    return compile_image(chain).draw(*sizes, np.arange(n), seed, 0)
+
+
+def chunk(name: bytes, body: bytes) -> bytes:
+    return len(body).to_bytes(4, "big") + name + body + zlib.crc32(name + body).to_bytes(4, "big")
+
+
+GREY = (8, 0, 0, 0, 0)
+
+
+def png(
+    mask: Mask,
+    stream: bytes,
+    *,
+    pieces: int = 1,
+    before: bytes = b"",
+    form: tuple[int, ...] = GREY,
+) -> bytes:
+    """A PNG of a mask from its compressed rows."""
+    height, width = mask.shape
+    header = width.to_bytes(4, "big") + height.to_bytes(4, "big") + bytes(form)
+    parts = [stream[len(stream) * k // pieces : len(stream) * (k + 1) // pieces] for k in range(pieces)]
+    data = b"".join(chunk(b"IDAT", part) for part in parts)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + before + data + chunk(b"IEND", b"")
+
+
+def filtered(mask: Mask, filters: npt.NDArray[np.int64]) -> bytes:
+    """Rows as PNG has them before compression, each with its filter (PNG specification, 9.2)."""
+    rows = []
+    above = np.zeros(mask.shape[1], np.int64)
+    for kind, row in zip(filters.tolist(), mask.astype(np.int64), strict=True):
+        left, corner = (np.concatenate(([0], values[:-1])) for values in (row, above))
+        guess = left + above - corner
+        distance = [np.abs(guess - values) for values in (left, above, corner)]
+        paeth = np.choose(np.argmin(distance, axis=0), (left, above, corner))
+        predicted = (0 * row, left, above, (left + above) // 2, paeth)[kind]
+        rows.append(bytes([kind]) + ((row - predicted) & 255).astype(np.uint8).tobytes())
+        above = row
+    return b"".join(rows)
+
+
+def compressed(data: bytes, level: int, strategy: int) -> bytes:
+    made = zlib.compressobj(level, zlib.DEFLATED, 15, 9, strategy)
+    return made.compress(data) + made.flush()
+
+
+def blobs(seed: int, height: int = HEIGHT, width: int = WIDTH) -> Mask:
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (height // 5 + 1, width // 9 + 1), np.uint8)
+    mask = np.kron(coarse, np.ones((5, 9), np.uint8))[:height, :width]
+    return np.where(rng.random(mask.shape) < 0.02, rng.integers(0, 256, mask.shape), mask).astype(np.uint8)
+
+
+def plain(height: int, width: int) -> ImageParams:
+    """One image as it is."""
+    return compile_image([Resize((height, width))]).draw(np.array([height]), np.array([width]), ONE, 0, 0)
+
+
+def drawn(
+    params: ImageParams, files: list[bytes], height: int = HEIGHT, width: int = WIDTH
+) -> tuple[Mask, list[int]]:
+    out = np.full((len(files), *params.size), 99, np.uint8)
+    sizes = np.full(len(files), height), np.full(len(files), width)
+    left = draw_class_masks(params, files, *sizes, ignore=200, out=out)
+    return out, left
+
+
+@chains
+def test_masks_of_classes(chain: list[Any]) -> None:
+    masks = [blobs(seed) for seed in range(8)]
+    params = draw(chain, 8)
+    streams = [io.BytesIO() for _ in masks]
+    for mask, stream in zip(masks, streams, strict=True):
+        Image.fromarray(mask).save(stream, "PNG")
+    out, left = drawn(params, [stream.getvalue() for stream in streams])
+    assert left == []
+    for i, mask in enumerate(masks):
+        np.testing.assert_array_equal(out[i], transform_mask(params, i, mask, 200))
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3, 4, None])
+@pytest.mark.parametrize("strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY])
+@pytest.mark.parametrize("level", [0, 1, 9])
+def test_every_filter_and_kind_of_block(kind: int | None, strategy: int, level: int) -> None:
+    height, width = 130, 260
+    params = plain(height, width)
+    mask = blobs(1, height, width)
+    filters = np.arange(height) % 5 if kind is None else np.full(height, kind)
+    stream = compressed(filtered(mask, filters), level, strategy)
+    for pieces in (1, 3, 50):
+        file = png(mask, stream, pieces=pieces, before=chunk(b"tEXt", b"Title\0a mask"))
+        np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(file))), mask)
+        out, left = drawn(params, [file], height, width)
+        assert left == []
+        np.testing.assert_array_equal(out[0], mask)
+
+
+def test_noise_of_all_sizes() -> None:
+    rng = np.random.default_rng(2)
+    for height, width in ((1, 1), (1, 300), (300, 1), (64, 64), (65, 127)):
+        mask = rng.integers(0, 256, (height, width), np.uint8)
+        stream = io.BytesIO()
+        Image.fromarray(mask).save(stream, "PNG")
+        params = compile_image([Resize((height, width))]).draw(
+            np.array([height]), np.array([width]), ONE, 0, 0
+        )
+        out, left = drawn(params, [stream.getvalue()], height, width)
+        assert left == []
+        np.testing.assert_array_equal(out[0], mask)
+
+
+def test_other_files_are_left_alone() -> None:
+    mask = blobs(0)
+    stream = compressed(filtered(mask, np.zeros(HEIGHT, np.int64)), 6, zlib.Z_DEFAULT_STRATEGY)
+    good = png(mask, stream)
+    others = {
+        "nothing": b"",
+        "a JPEG": b"\xff\xd8\xff\xe0" + good,
+        "another size": png(mask[1:], stream),
+        "16 bits": png(mask, stream, form=(16, 0, 0, 0, 0)),
+        "a palette": png(mask, stream, form=(8, 3, 0, 0, 0)),
+        "interlaced": png(mask, stream, form=(8, 0, 0, 0, 1)),
+        "an animation": png(mask, stream, before=chunk(b"acTL", bytes(8))),
+        "no pixels": png(mask, b""),
+        "few pixels": png(mask, stream[: len(stream) // 2]),
+        "no filter": png(mask, compressed(b"\x05" * HEIGHT * (WIDTH + 1), 6, 0)),
+        "a dictionary": png(mask, b"\x78\xbb" + stream[2:]),
+        "a long chunk": good[:33] + b"\xff\xff\xff\xff" + good[37:],
+        "no end": good[:-12],
+    }
+    params = draw([Resize((HEIGHT, WIDTH))], len(others) + 1)
+    out, left = drawn(params, [*others.values(), good])
+    assert left == list(range(len(others)))
+    assert (out[:-1] == 99).all()
+    np.testing.assert_array_equal(out[-1], mask)
+
+
+def test_every_flipped_byte_is_found() -> None:
+    mask = blobs(0)
+    good = png(mask, compressed(filtered(mask, np.arange(HEIGHT) % 5), 6, 0))
+    files = []
+    for at in range(len(good)):
+        file = bytearray(good)
+        file[at] ^= 1 + at % 255
+        files.append(bytes(file))
+    _, left = drawn(draw([Resize((HEIGHT, WIDTH))], len(files)), files)
+    assert left == list(range(len(files)))
+
+
+@settings(max_examples=300)
+@given(data=st.data())
+def test_damaged_streams_end_as_in_zlib(data: st.DataObject) -> None:
+    mask = blobs(data.draw(st.integers(0, 3)))
+    rows = filtered(mask, np.full(HEIGHT, data.draw(st.integers(0, 4))))
+    stream = bytearray(compressed(rows, data.draw(st.integers(0, 9)), data.draw(st.integers(0, 4))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        stream[data.draw(st.integers(0, len(stream) - 1))] = data.draw(st.integers(0, 255))
+    params = draw([Resize((HEIGHT, WIDTH))])
+    out, left = drawn(params, [png(mask, bytes(stream))])
+    if left:
+        return
+    # Without the checksum at the end, which is not looked at: that of the chunk says the same.
+    found = zlib.decompressobj(-15).decompress(bytes(stream[2:]), len(rows))
+    assert len(found) == len(rows)
+    expected = np.asarray(Image.open(io.BytesIO(png(mask, zlib.compress(found)))))
+    np.testing.assert_array_equal(out[0], expected)
+
+
+def test_rows_that_no_pixel_takes_are_not_decoded() -> None:
+    mask = blobs(0)
+    rows = filtered(mask, np.full(HEIGHT, 2))
+    half = png(mask, compressed(rows[: (WIDTH + 1) * 20], 6, 0))
+    params = draw([CenterCrop((10, 10))])  # rows 15 to 24
+    for stop, wanted in ((20.0, []), (21.0, [0])):
+        region = np.array([[10.0, 0, stop, 10]])
+        out, left = drawn(replace(params, region=region), [half])
+        assert left == wanted
+        if not left:
+            np.testing.assert_array_equal(out[0], mask[10:20, :10])
+
+
+def test_an_image_of_padding_alone_shows_nothing() -> None:
+    params = draw([Resize((5, 6))])
+    params.color[...] = 0
+    assert not shown(params).any()
+    mask = np.zeros((HEIGHT, WIDTH), np.uint8)
+    out, left = drawn(params, [png(mask, compressed(filtered(mask, np.zeros(HEIGHT, np.int64)), 6, 0))])
+    assert left == []
+    assert (out == 200).all()
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"data": []},
+        {"out": np.zeros((2, 5, 5), np.uint8)},
+        {"out": np.zeros((1, 5, 0), np.uint8)},
+        {"region": np.zeros((2, 4))},
+        {"region": np.array([[0.0, 0, 5, 4]])},
+        {"matrix": np.full((1, 3, 3), np.nan)},
+        {"height": np.array([0], np.int32)},
+    ],
+)
+def test_arguments_that_do_not_fit(changed: dict[str, Any]) -> None:
+    given = {
+        "out": np.zeros((1, 5, 5), np.uint8),
+        "data": [b""],
+        "matrix": np.eye(3)[None],
+        "region": np.array([[0.0, 0, 4, 4]]),
+        "shown": np.ones(1, bool),
+        "height": np.array([4], np.int32),
+        "width": np.array([4], np.int32),
+        "nothing": 0,
+    }
+    assert _native.class_masks(**given) == [0]
+    with pytest.raises(ValueError, match="must"):
+        _native.class_masks(**{**given, **changed})

@@ -1,0 +1,234 @@
+"""Masks of objects drawn in C++ against the slow truth of ``stoker.augment``, pixel for pixel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stoker import _native
+from stoker.augment import (
+    CenterCrop,
+    ImageParams,
+    RandomAffine,
+    RandomHorizontalFlip,
+    RandomPerspective,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomVerticalFlip,
+    Resize,
+    compile_image,
+)
+from stoker.augment.extras import Warp
+from stoker.augment.segments import encode_runs, transform_segments
+from stoker.errors import ConfigError
+from stoker.pipeline.mask_drawing import (
+    MaskMemory,
+    bad_polygons,
+    bad_runs,
+    draw_segments,
+)
+
+Mask = npt.NDArray[np.uint8]
+HEIGHT, WIDTH = 40, 70
+ONE = np.zeros(1, np.int64)
+NO_RUNS = np.zeros(0, np.uint32)
+SIZE = np.array([HEIGHT]), np.array([WIDTH])
+WHITE = np.zeros((HEIGHT, WIDTH), np.uint8)
+
+CHAINS = {
+    "as it is": [Resize((HEIGHT, WIDTH))],
+    "smaller, one column": [Resize((17, 1))],
+    "larger, flipped": [Resize((90, 129)), RandomHorizontalFlip(1.0), RandomVerticalFlip(1.0)],
+    "crop, flip": [RandomResizedCrop((33, 64), scale=(0.05, 0.9)), RandomHorizontalFlip()],
+    "padding": [CenterCrop((60, 65))],
+    "crop, padding": [CenterCrop(20), CenterCrop((31, 128))],
+    "quarter turn": [Resize((50, 50)), RandomRotation((90, 90))],
+    "affine": [Resize((40, 50)), RandomAffine(180, (0.3, 0.3), (0.3, 2), 30)],
+    "crop, perspective": [CenterCrop(30), RandomPerspective(0.6, 1)],
+    "wild perspective": [Resize((30, 30)), RandomPerspective(1.0, 1)],
+}
+chains = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+
+
+def draw(chain: list[Any], n: int = 1, seed: int = 0) -> ImageParams:
+    sizes = np.full(n, HEIGHT), np.full(n, WIDTH)
+    return compile_image(chain).draw(*sizes, np.arange(n), seed, 0)
+
+
+def both(params: ImageParams, owner: npt.NDArray[np.int64], **objects: Any) -> Mask:
+    """The masks, which must be the same from both."""
+    sizes = np.full(len(params), HEIGHT), np.full(len(params), WIDTH)
+    drawn = draw_segments(params, owner, *sizes, **objects)
+    np.testing.assert_array_equal(drawn, transform_segments(params, owner, *sizes, **objects))
+    return drawn
+
+
+# Corners of pixels, centres of pixels, borders and places far outside are where rounding and clipping decide.
+coordinate = st.one_of(
+    st.integers(-10, 90).map(lambda x: x / 2),
+    st.floats(-100, 200, width=32),
+    st.sampled_from([0.0, HEIGHT, WIDTH, 1e-30, -1e30, 3e38]),
+)
+polygon = st.lists(st.tuples(coordinate, coordinate), min_size=1, max_size=9).map(
+    lambda points: np.array(points, np.float32)
+)
+
+
+@chains
+@settings(max_examples=40)
+@given(objects=st.lists(st.lists(polygon, max_size=3), min_size=1, max_size=4), seed=st.integers(0, 99))
+def test_polygons(chain: list[Any], objects: list[Any], seed: int) -> None:
+    both(draw(chain, 2, seed), np.sort(np.arange(len(objects)) % 2), polygons=objects)
+
+
+def star(points: int, radius: float, center: Any) -> npt.NDArray[np.float32]:
+    """A polygon that crosses itself where ``points`` is odd and above 3."""
+    angle = 2 * np.pi * np.arange(points) * (points // 2) / points
+    return (np.stack((np.cos(angle), np.sin(angle)), axis=1) * radius + center).astype(np.float32)
+
+
+@chains
+def test_many_objects_of_many_images(chain: list[Any]) -> None:
+    rng = np.random.default_rng(0)
+    owner = np.sort(rng.integers(0, 6, 60))
+    sizes, radii, centers = rng.integers(3, 40, 60), rng.uniform(1, 50, 60), rng.uniform(0, 60, (60, 2))
+    stars = [star(*one) for one in zip(sizes.tolist(), radii, centers, strict=True)]
+    objects = [stars[k : k + k % 3] for k in range(60)]
+    params = draw(chain, 6)
+    assert both(params, owner, polygons=objects).any()
+    runs = [encode_runs(rng.random((HEIGHT, WIDTH)) < rng.random()) if k % 3 else NO_RUNS for k in range(60)]
+    both(params, owner, runs=runs)
+    both(params, owner, runs=runs, polygons=objects)
+    assert not both(params, owner).any()
+
+
+@chains
+@settings(max_examples=15)
+@given(data=st.data())
+def test_run_lengths(chain: list[Any], data: st.DataObject) -> None:
+    cuts = data.draw(st.lists(st.integers(0, HEIGHT * WIDTH), max_size=20).map(sorted))
+    runs = np.diff([0, *cuts, HEIGHT * WIDTH]).astype(np.uint32)  # some of length 0
+    both(draw(chain, 1, data.draw(st.integers(0, 99))), ONE, runs=[runs])
+
+
+def test_nothing_is_seen_of_a_polygon_that_reaches_the_horizon() -> None:
+    plain = draw([Resize((HEIGHT, WIDTH))])
+    square = np.array([(0, 0), (WIDTH, 0), (WIDTH, HEIGHT), (0, HEIGHT)], np.float32)
+    for slope, seen in ((0.0, True), (0.01, True), (1 / WIDTH, False), (0.1, False)):
+        # What divides is 1 - slope x in the source, and so 0 or less at its right side.
+        inverse = np.eye(3)
+        inverse[2, 0] = -slope
+        matrix = np.linalg.inv(inverse)[None]
+        params = replace(plain, warp=Warp(matrix, plain.size, perspective=True))
+        assert both(params, ONE, polygons=[[square]]).any() == seen
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_what_is_no_place_is_refused(value: float) -> None:
+    params, polygon = draw([Resize((9, 9))]), np.array([(1, 1), (5, 1), (value, 9)], np.float32)
+    with pytest.raises(ValueError, match="finite"):
+        draw_segments(params, ONE, *SIZE, polygons=[[polygon]])
+    with pytest.raises(ConfigError, match="finite"):
+        transform_segments(params, ONE, *SIZE, polygons=[[polygon]])
+    good = np.ones((3, 2), np.float32)
+    assert bad_polygons([[good], [], [good, polygon], [polygon]]).tolist() == [2, 3]
+    assert not len(bad_polygons([[good], []]))
+
+
+def test_run_lengths_of_another_size() -> None:
+    runs = [np.array([1, 2], np.uint32), NO_RUNS, np.array([4], np.uint32)]
+    assert bad_runs(runs, np.array([3, 9, 9])).tolist() == [2]
+    assert not len(bad_runs(runs[1:2], np.array([5])))
+    assert not len(bad_runs([], np.array([5])))
+    for one in (runs[0], np.array([2**32 - 1] * 3, np.uint32)):
+        with pytest.raises(ValueError, match="must sum to the pixels"):
+            draw_segments(draw([Resize((9, 9))]), ONE, *SIZE, runs=[one])
+
+
+def test_memory_is_used_again_and_cleared() -> None:
+    memory, params = MaskMemory(), draw([Resize((9, 300))])
+    everything = np.array([(0, 0), (WIDTH, 0), (WIDTH, HEIGHT), (0, HEIGHT)], np.float32)
+    full = draw_segments(params, ONE, *SIZE, polygons=[[everything]], memory=memory)
+    assert full.all()
+    address = full.ctypes.data
+    del full
+    again = draw_segments(params, np.zeros(2, np.int64), *SIZE, memory=memory)
+    assert again.ctypes.data == address
+    assert not again.any()
+    assert memory.empty(0, (9, 300)).shape == (0, 9, 300)
+
+
+def test_an_image_of_padding_alone_shows_nothing() -> None:
+    params = draw([Resize((5, 6))])
+    params.color[...] = 0
+    full = [encode_runs(np.ones((HEIGHT, WIDTH)))]
+    assert not both(params, ONE, runs=full, polygons=[[star(5, 30, (20, 20))]]).any()
+
+
+def arguments(**changed: Any) -> dict[str, Any]:
+    return {
+        "out": np.zeros((2, 5, 5), np.uint8),
+        "owner": np.zeros(2, np.int64),
+        "matrix": np.eye(3)[None],
+        "region": np.array([[0.0, 0, 4, 4]]),
+        "shown": np.ones(1, bool),
+        **changed,
+    }
+
+
+class TestArgumentsThatDoNotFit:
+    POLYGONS = {"points": np.ones((3, 2)), "sizes": np.array([3]), "polygons": np.array([1, 0])}  # noqa: RUF012 - a table
+    RUNS = {  # noqa: RUF012 - likewise
+        "height": np.array([4], np.int32),
+        "width": np.array([4], np.int32),
+        "runs": np.array([16], np.uint32),
+        "counts": np.array([1, 0]),
+    }
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"owner": np.zeros(3, np.int64)},
+            {"owner": np.array([0, 1])},
+            {"owner": np.array([0, -1])},
+            {"region": np.zeros((2, 4))},
+            {"region": np.full((1, 4), np.nan)},
+            {"matrix": np.full((1, 3, 3), np.inf)},
+            {"shown": np.ones(2, bool)},
+            {"out": np.zeros((2, 0, 5), np.uint8)},
+            {"polygons": np.array([1])},
+            {"polygons": np.array([2, -1])},
+            {"polygons": np.array([1, 1])},
+            {"sizes": np.array([4])},
+            {"sizes": np.array([2**62])},
+            {"points": np.full((3, 2), np.nan)},
+        ],
+    )
+    def test_polygons(self, changed: dict[str, Any]) -> None:
+        _native.fill_polygons(**arguments(**self.POLYGONS))
+        with pytest.raises(ValueError, match="must"):
+            _native.fill_polygons(**arguments(**{**self.POLYGONS, **changed}))
+
+    @pytest.mark.parametrize(
+        "changed",
+        [
+            {"height": np.array([5], np.int32)},
+            {"height": np.array([4, 4], np.int32)},
+            {"width": np.array([0], np.int32)},
+            {"region": np.array([[0.0, 0, 4.1, 4]])},
+            {"region": np.array([[0.0, -0.1, 4, 4]])},
+            {"counts": np.array([1, 1])},
+            {"counts": np.array([2**62, 0])},
+            {"runs": np.array([15], np.uint32)},
+        ],
+    )
+    def test_runs(self, changed: dict[str, Any]) -> None:
+        _native.fill_runs(**arguments(**self.RUNS))
+        with pytest.raises(ValueError, match="must"):
+            _native.fill_runs(**arguments(**{**self.RUNS, **changed}))

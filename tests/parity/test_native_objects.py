@@ -1,0 +1,182 @@
+"""Boxes, keypoints and lists of a batch in C++ against NumPy, digit for digit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stoker import _native
+from stoker.augment import (
+    CenterCrop,
+    ImageParams,
+    RandomAffine,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    RandomZoomOut,
+    Resize,
+    compile_image,
+)
+from stoker.augment.boxes import Objects
+from stoker.augment.geometry import transform_boxes, transform_keypoints
+from stoker.formats.ragged import Ragged, take_lists
+from stoker.pipeline.object_placing import place_boxes, place_keypoints
+
+N = 12
+SWAP = (0, 2, 1, 4, 3)
+CHAINS = {
+    "flips": [RandomHorizontalFlip(), RandomVerticalFlip(), Resize((64, 90))],
+    "crop": [RandomResizedCrop((70, 80), scale=(0.05, 0.9)), RandomHorizontalFlip()],
+    "padding": [CenterCrop((130, 500))],
+    "boxes decide": [RandomZoomOut(), RandomIoUCrop(), RandomHorizontalFlip(), Resize((50, 50))],
+    "nothing is left": [CenterCrop(40), RandomResizedCrop(10, scale=(0.01, 0.01))],
+    "warped": [Resize((90, 120)), RandomAffine(50, (0.2, 0.2))],
+}
+
+
+def scene(chain: list[Any], seed: int) -> tuple[ImageParams, npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    """Boxes within and beyond their images, some of no area, and what was drawn for them."""
+    rng = np.random.default_rng(seed)
+    height, width = rng.integers(40, 300, (2, N))
+    owner = np.sort(rng.integers(0, N, 80))
+    low = rng.uniform(-20, 250, (80, 2))
+    boxes = np.concatenate((low, low + rng.uniform(-5, 200, (80, 2))), axis=1).astype(np.float32)
+    boxes[::9] = np.rint(boxes[::9])
+    boxes[::17] = 0
+    objects = Objects(boxes.astype(np.float64), owner)
+    return compile_image(chain).draw(height, width, np.arange(N), seed, 0, objects=objects), boxes, owner
+
+
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize(
+    "rules", [{}, {"min_visible": 0.3}, {"min_size": 4.5}, {"min_visible": 1.0, "min_size": 1}]
+)
+def test_boxes(chain: list[Any], rules: dict[str, float]) -> None:
+    for seed in range(5):
+        params, boxes, owner = scene(chain, seed)
+        found, kept = place_boxes(params, boxes, owner, **rules)
+        expected, keep = transform_boxes(params, boxes, owner, **rules)
+        np.testing.assert_array_equal(found, expected)
+        np.testing.assert_array_equal(kept, keep)
+        assert (found.dtype, kept.dtype) == (np.float64, np.bool_)
+
+
+@pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+@pytest.mark.parametrize("swap", [(), SWAP])
+def test_keypoints(chain: list[Any], swap: tuple[int, ...]) -> None:
+    for seed in range(5):
+        params, _, owner = scene(chain, seed)
+        rng = np.random.default_rng(seed)
+        points = np.concatenate(
+            (rng.integers(-20, 600, (80, 5, 2)) / 2, rng.integers(0, 3, (80, 5, 1))), axis=2
+        ).astype(np.float32)
+        found = place_keypoints(params, points, owner, swap)
+        np.testing.assert_array_equal(found, transform_keypoints(params, points, owner, swap or None))
+        assert found.dtype == np.float64
+
+
+def test_an_image_of_padding_alone_shows_nothing() -> None:
+    params, boxes, owner = scene(CHAINS["flips"], 0)
+    params.color[::2] = 0
+    _, kept = place_boxes(params, boxes, owner)
+    np.testing.assert_array_equal(kept, transform_boxes(params, boxes, owner)[1])
+    assert not kept[owner % 2 == 0].any()
+    assert kept.any()
+    points = np.full((len(owner), 1, 3), 2, np.float32)
+    found = place_keypoints(params, points, owner, ())
+    np.testing.assert_array_equal(found, transform_keypoints(params, points, owner))
+    assert found.any(axis=(1, 2)).tolist() == (owner % 2 == 1).tolist()
+
+
+def test_no_objects() -> None:
+    params, boxes, owner = scene(CHAINS["flips"], 0)
+    found, kept = place_boxes(params, boxes[:0], owner[:0])
+    assert (found.shape, kept.shape) == ((0, 4), (0,))
+    assert place_keypoints(params, np.zeros((0, 5, 3), np.float32), owner[:0], SWAP).shape == (0, 5, 3)
+
+
+def given_to_native(**changed: Any) -> dict[str, Any]:
+    return {
+        "owner": np.array([0, 1]),
+        "size": (9, 9),
+        "region": np.tile([0.0, 0, 9, 9], (2, 1)),
+        "dest": np.tile([0, 0, 9, 9], (2, 1)).astype(np.int32),
+        "flip": np.zeros((2, 2), bool),
+        "shown": np.ones(2, bool),
+        **changed,
+    }
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"owner": np.array([0, 2])},
+        {"owner": np.array([-1, 0])},
+        {"owner": np.zeros(3, np.int64)},
+        {"region": np.zeros((1, 4))},
+        {"dest": np.zeros((3, 4), np.int32)},
+        {"flip": np.zeros((1, 2), bool)},
+        {"shown": np.ones(1, bool)},
+    ],
+)
+def test_arguments_that_do_not_fit(changed: dict[str, Any]) -> None:
+    boxes = {"boxes": np.zeros((2, 4), np.float32), "window": None, "min_visible": 0.0, "min_size": 0.0}
+    points = {"keypoints": np.zeros((2, 5, 3), np.float32), "swap": np.array(SWAP)}
+    _native.place_boxes(**given_to_native(**boxes))
+    _native.place_keypoints(**given_to_native(**points))
+    with pytest.raises(ValueError, match="must"):
+        _native.place_boxes(**given_to_native(**boxes, **changed))
+    with pytest.raises(ValueError, match="must"):
+        _native.place_keypoints(**given_to_native(**points, **changed))
+
+
+def test_windows_and_swaps_that_do_not_fit() -> None:
+    boxes = {"boxes": np.zeros((2, 4), np.float32), "min_visible": 0.0, "min_size": 0.0}
+    with pytest.raises(ValueError, match="window"):
+        _native.place_boxes(**given_to_native(**boxes, window=np.zeros((3, 4))))
+    points = np.zeros((2, 5, 3), np.float32)
+    for swap in ([0, 1], [0, 1, 2, 3, 5], [0, 1, 2, 3, -1]):
+        with pytest.raises(ValueError, match="swap"):
+            _native.place_keypoints(**given_to_native(keypoints=points, swap=np.array(swap)))
+
+
+@given(data=st.data())
+def test_lists(data: st.DataObject) -> None:
+    counts = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=6))
+    rows = data.draw(st.lists(st.integers(0, len(counts) - 1), max_size=8))
+    columns = {}
+    for name, each, dtype in (("a", 1, "int64"), ("b", 1, "uint8"), ("c", 4, "float32"), ("d", 3, "float16")):
+        values = np.arange(each * sum(counts)).astype(dtype)
+        values.flags.writeable = False  # as those of an index
+        columns[name] = Ragged.of_counts(each * np.array(counts), values)
+    taken = take_lists(columns, np.array(rows, np.int64))
+    for name, column in columns.items():
+        lists = [column.values[column.starts[row] : column.starts[row + 1]] for row in rows]
+        assert taken[name].values.tolist() == [value for one in lists for value in one.tolist()]
+        assert taken[name].counts.tolist() == [len(one) for one in lists]
+        assert (taken[name].values.dtype, taken[name].starts.dtype) == (column.values.dtype, np.int64)
+        assert taken[name].values.flags.writeable
+    assert taken["a"].starts is taken["b"].starts
+
+
+@pytest.mark.parametrize(
+    "starts", [[0, 2, 6], [0, -1, 5], [2, 1, 5], [-1, 2, 5], [0, 2**62, 5], [-(2**63), 2**63 - 1, 5]]
+)
+def test_lists_that_reach_out_of_their_column(starts: list[int]) -> None:
+    with pytest.raises(ValueError, match="reach out of their column"):
+        Ragged(np.array(starts), np.arange(5)).take([0, 1])
+
+
+@pytest.mark.parametrize("row", [2, -1, -(2**63), 2**63 - 1])
+def test_rows_that_a_column_does_not_have(row: int) -> None:
+    column = Ragged(np.array([0, 2, 5]), np.arange(5))
+    with pytest.raises(IndexError, match="row"):
+        column.take([row])
+    with pytest.raises(IndexError, match="row"):
+        Ragged(np.zeros(0, np.int64), np.arange(5)).take([0])
