@@ -5,24 +5,21 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from stoker import _native
+from stoker.formats.decode import decode_other
 from stoker.formats.example import Feature, encode_datum, encode_example, encode_image_example
-from stoker.formats.header import open_image
 from stoker.formats.intake import SkippedError, check_image
 from stoker.formats.object_features import object_features
 from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from stoker.formats.annotations import Annotations
     from stoker.formats.header import Header
     from stoker.formats.options import ConvertOptions
 
-__all__ = ["EncodedImage", "Sample", "around", "decode_rgb", "encode_image"]
+__all__ = ["EncodedImage", "Sample", "around", "encode_image"]
 
 
 class EncodedImage(NamedTuple):
@@ -99,18 +96,12 @@ def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptio
     if header.codec == Codec.JPEG:
         payload, height, width = _native.transcode(data, *rules)
     else:
-        payload, height, width = _native.transcode_pixels(decode_rgb(data), *rules)
+        payload, height, width = _native.transcode_pixels(decode_other(data), *rules)
     if target == Codec.PNG:
         stream = io.BytesIO()
         Image.frombytes("RGB", (width, height), payload).save(stream, "PNG")
         payload = stream.getvalue()
     return EncodedImage(payload, target, height, width, 1, (header.height, header.width))
-
-
-def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
-    """Decode an image with Pillow: (H, W, 3) uint8 RGB, its EXIF orientation applied."""
-    with open_image(data) as image:
-        return np.array(ImageOps.exif_transpose(image).convert("RGB"))
 
 
 def around(

@@ -14,10 +14,9 @@ import numpy as np
 from PIL import Image
 
 from stoker import _native
-from stoker.errors import ConfigError, DatasetError, DecodeError, SampleError
+from stoker.errors import ConfigError, DatasetError, DecodeError
 from stoker.formats.ahead import in_order
-from stoker.formats.encode import decode_rgb
-from stoker.formats.header import MAX_PIXELS
+from stoker.formats.decode import decode_rgb
 from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
@@ -157,9 +156,7 @@ def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int]) -> _S
     for i, position in enumerate(positions):
         data = dataset.read(position)
         try:
-            rgb = _decode(data, Codec(samples.codec[i]), int(samples.height[i]), int(samples.width[i]))
-        except SampleError:
-            raise
+            rgb = decode_rgb(data, Codec(samples.codec[i]), int(samples.height[i]), int(samples.width[i]))
         # Pillow's decoders raise nearly anything on a damaged image.
         except Exception as error:
             raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
@@ -180,11 +177,3 @@ def _channel_sums(rgb: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
         # Not a product of matrices, for which BLAS would start threads of its own in each of ours.
         sums[1] += np.einsum("ij,ij->i", block, block)
     return [(int(value), int(square)) for value, square in sums.T]
-
-
-def _decode(data: bytes, codec: Codec, height: int, width: int) -> npt.NDArray[np.uint8]:
-    if codec == Codec.JPEG:
-        data, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", MAX_PIXELS)
-    elif codec != Codec.RAW:
-        return decode_rgb(data)
-    return np.frombuffer(data, np.uint8).reshape(height, width, 3)
