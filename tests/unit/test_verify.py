@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import stoker
+from stoker.augment import CenterCrop
 from stoker.errors import DatasetError
 from stoker.formats.containers import CONTAINERS
 from stoker.formats.index import Index, write_index
@@ -172,3 +173,16 @@ def test_a_shard_that_is_a_fifo_does_not_block(make_dataset: Make) -> None:
     file.unlink()
     os.mkfifo(file)
     assert any("not a regular file" in problem.message for problem in stoker.verify(folder).problems)
+
+
+def test_decoding_finds_what_a_loader_refuses(pack_images: Make, make_jpeg: Callable[..., bytes]) -> None:
+    """A JPEG whose data end early shows grey in Pillow, where its end marker is in place."""
+    whole = make_jpeg(0, height=64, width=64)
+    folder = pack_images([whole, whole[: len(whole) // 2] + b"\xff\xd9"])
+    report = stoker.verify(folder, decode=True)
+    assert [problem.key for problem in report.problems] == ["k1"]
+    with stoker.ImageLoader(
+        folder, batch_size=2, transforms=[CenterCrop(64)], engine="native", on_error="skip"
+    ) as loader:
+        list(loader)
+        assert loader.stats().bad_keys == ("k1",)
