@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset import Dataset
 
-__all__ = ["PixelStatistics", "pixel_statistics", "save_mean_image"]
+__all__ = ["PixelStatistics", "check_mean_image", "pixel_statistics", "save_mean_image"]
 
 _CHUNK = 16
 # Sums of squares of bytes stay exact in float64 up to 2^53 / 255^2 pixels; this is about the cache.
@@ -93,6 +93,19 @@ def pixel_statistics(
     )
 
 
+def check_mean_image(path: str | os.PathLike[str]) -> None:
+    """See that :func:`save_mean_image` can write there, before all images are decoded for it.
+
+    Raises:
+        ConfigError: The suffix is neither ``.png`` nor ``.npy``, or the folder does not exist.
+    """
+    file = Path(path)
+    if file.suffix.lower() not in (".png", ".npy"):
+        raise ConfigError(f"a mean image is written as .png or .npy, not {file.suffix!r}", path=path)
+    if not file.parent.is_dir():
+        raise ConfigError("the folder of the mean image does not exist", path=file.parent)
+
+
 def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.float32]) -> None:
     """Write a mean image: ``.npy`` as it is, ``.png`` rounded to bytes.
 
@@ -101,15 +114,14 @@ def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.flo
         mean_image: (H, W, 3) float32 RGB from 0 to 255.
 
     Raises:
-        ConfigError: The suffix is another one.
+        ConfigError: As :func:`check_mean_image`.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix == ".npy":
-        np.save(path, mean_image)
-    elif suffix == ".png":
-        Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
+    check_mean_image(path)
+    if Path(path).suffix.lower() == ".npy":
+        with Path(path).open("wb") as file:  # by its name alone, NumPy would add a suffix to .NPY
+            np.save(file, mean_image)
     else:
-        raise ConfigError(f"a mean image is written as .png or .npy, not {suffix!r}", path=path)
+        Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
 
 
 @dataclass(frozen=True)

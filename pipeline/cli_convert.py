@@ -103,7 +103,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         "shard_records": shard_records,
         "shards": shards,
     }
-    with progress("converting", "images") as show:
+    with progress("converting", "images", resumes=True) as show:
         summary = run(
             source,
             target,
