@@ -253,6 +253,9 @@ def test_max_pixels_is_the_limit(thumbnails: Path, engine: str) -> None:
         rows = [int(row) for batch in loader for row in batch.row]
     assert rows == np.flatnonzero(pixels <= limit).tolist()
     assert 0 < len(rows) < 61
+    with load(thumbnails, engine, max_pixels=limit) as loader, pytest.raises(ImageTooLargeError) as caught:
+        list(loader)
+    assert "A larger max_pixels takes it" in str(caught.value)
 
 
 STAGES = ["draw", "submit", "collect", "images", "column", "samples"]
