@@ -168,7 +168,7 @@ def test_raise_names_the_sample(damaged: Path, engine: str, fault: Fault) -> Non
             assert type(caught.value) is fault.error
             assert (caught.value.key, caught.value.record) == (f"k{row}", row)
             assert caught.value.shard in ("shard-00000-of-00001.tfrecord", "number 3")
-            assert "stoker verify" in str(caught.value)
+            assert "on_error='skip'" in str(caught.value)
 
 
 def test_skip_leaves_neighbours_as_they_are(
