@@ -42,7 +42,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         str, typer.Option(help="JPEG chroma subsampling likewise: 444, 422 or 420.")
     ] = "420",
     shard_size: Annotated[
-        str | None, typer.Option(help="Most bytes a shard, such as 256MB (the default).")
+        str | None, typer.Option(help="Bytes of a shard, about, such as 256MB (the default).")
     ] = None,
     shard_records: Annotated[int | None, typer.Option(help="Most samples a shard, instead.")] = None,
     shards: Annotated[int | None, typer.Option(help="Number of shards, instead.")] = None,

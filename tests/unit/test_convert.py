@@ -75,6 +75,30 @@ def test_the_bytes_are_kept(photos: Path, tmp_path: Path, container: Any) -> Non
     assert names(tmp_path) == ["out", "photos"]
 
 
+@pytest.mark.parametrize(
+    ("resize", "encoding", "megabytes"),
+    [
+        (None, "keep", 0.5),
+        (None, "raw", 5),
+        (None, "png", 2),
+        ("shorter=100", "raw", 0.5),
+        ("longer=100", "keep", 0.03),
+    ],
+)
+def test_shards_are_about_as_large_as_asked_for(
+    tmp_path: Path, photographs: list[Path], resize: str | None, encoding: Any, megabytes: float
+) -> None:
+    for number, file in enumerate(photographs[::5]):
+        target = tmp_path / "photos" / "some" / f"{number}.jpg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read_bytes())
+    size = int(megabytes * 1e6)
+    stoker.convert(tmp_path / "photos", tmp_path / "out", resize=resize, encoding=encoding, shard_size=size)
+    sizes = stoker.open(tmp_path / "out").data_sizes
+    assert len(sizes) > 1
+    assert size / 3 < np.mean(sizes) < 1.5 * size
+
+
 def test_without_a_seed_the_order_is_sorted(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out")
     keys = stoker.open(tmp_path / "out").keys(range(30))
