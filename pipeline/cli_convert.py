@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from stoker.formats.remote.store import is_url
 from stoker.pipeline.console import count, out, print_skipped, print_summary, progress
 
 __all__ = ["convert", "index", "register"]
+
+_SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
 
 
 def register(app: typer.Typer) -> None:
@@ -124,6 +127,19 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
             **options,
         )
     print_summary(summary, "image")
+    _say_of_splits(next(iter(summary.datasets.values())))
+
+
+def _say_of_splits(dataset: Path | str) -> None:
+    """Say so where the folders of splits have become part of the names of classes."""
+    from stoker.formats.manifest import Manifest
+
+    if is_url(dataset):
+        return
+    folders = {name.split("/")[0] for name in Manifest.load(dataset).classes}
+    if len(folders) > 1 and folders <= _SPLITS:
+        several = " and ".join(sorted(folders))
+        out.print(f"{several} are in the names of the classes: convert each by itself", style="yellow")
 
 
 def index(  # noqa: PLR0917 - likewise

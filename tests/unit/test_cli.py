@@ -1,5 +1,6 @@
 """The commands for images, as a user calls them."""
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,14 @@ def test_convert_verify_info(run: Run, photos: Path, tmp_path: Path) -> None:
 def test_convert_into_splits(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards", "--val", "34%")
     assert [len(stoker.open(tmp_path / "shards" / split)) for split in ("train", "val")] == [4, 2]
+
+
+def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "all" / "train")
+    shutil.copytree(photos, tmp_path / "all" / "val")
+    said = run("convert", tmp_path / "all", tmp_path / "shards")
+    assert "train and val are in the names of the classes" in said
+    assert "names of the classes" not in run("convert", photos, tmp_path / "other")
 
 
 def test_what_a_conversion_refuses_is_one_line_and_a_hint(run: Run, photos: Path, tmp_path: Path) -> None:
