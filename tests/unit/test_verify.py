@@ -11,6 +11,7 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import DatasetError
+from stoker.formats import foreign
 from stoker.formats.containers import CONTAINERS
 from stoker.formats.index import Index, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME
@@ -186,3 +187,18 @@ def test_decoding_finds_what_a_loader_refuses(pack_images: Make, make_jpeg: Call
     ) as loader:
         list(loader)
         assert loader.stats().bad_keys == ("k1",)
+
+
+def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    (tmp_path / "photos" / "a" / "0.jpg").write_bytes(make_jpeg(0))
+    stoker.convert(tmp_path / "photos", tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    foreign.index([shard], tmp_path / "foreign")
+    for folder, name in (("shards", "shard-00000-of-00001.idx"), ("foreign", f"{shard.name}.idx")):
+        assert stoker.verify(tmp_path / folder).ok
+        index = tmp_path / folder / name
+        index.write_text(index.read_text().replace("0 ", "1 ", 1))
+        assert [".idx" in problem.message for problem in stoker.verify(tmp_path / folder).problems] == [True]
+        index.unlink()
+        assert stoker.verify(tmp_path / folder).ok, "without DALI's reader nobody misses it"
