@@ -120,6 +120,9 @@ def test_bench(run: Run, photos: Path, tmp_path: Path) -> None:
     target = tmp_path / "nowhere" / "result.json"
     said = run("bench", tmp_path / "shards", "--against", "", "--json", target, status=1)
     assert "does not exist" in said
+    (tmp_path / "text").write_text("a few words\n")
+    run("convert-text", tmp_path / "text", tmp_path / "words")
+    assert "images that have one label each" in run("bench", tmp_path / "words", status=1)
 
 
 def test_doctor(run: Run) -> None:
