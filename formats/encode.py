@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EncodedImage", "Sample", "around", "encode_image"]
 
+# Of these check_image() sees without decoding them that they are whole.
+_TELL_DAMAGE = (Codec.JPEG, Codec.PNG, Codec.WEBP)
+
 
 class EncodedImage(NamedTuple):
     """An image as it is stored.
@@ -66,10 +69,12 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     """
     header = check_image(data, options.max_pixels)
     target = _target(header.codec, options)
-    if options.keeps_bytes or (options.mode == "none" and target == header.codec):
-        size = (header.height, header.width)
-        return EncodedImage(data, header.codec, *size, header.orientation, size)
     try:
+        if options.keeps_bytes or (options.mode == "none" and target == header.codec):
+            if header.codec not in _TELL_DAMAGE:
+                decode_other(data)
+            size = (header.height, header.width)
+            return EncodedImage(data, header.codec, *size, header.orientation, size)
         return _transcode(data, header, target, options)
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
