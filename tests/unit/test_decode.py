@@ -31,7 +31,8 @@ def three(grey: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM", "JPEG2000"])
 def test_of_sixteen_bits_the_higher_eight_are_taken(kind: str) -> None:
-    data = encoded(Image.fromarray(GREYS), kind)
+    values = GREYS.astype(np.int32) if kind == "PPM" else GREYS  # as older Pillow writes that
+    data = encoded(Image.fromarray(values), kind)
     expected = three((GREYS >> 8).astype(np.uint8))
     np.testing.assert_array_equal(decode_other(data), expected)
     np.testing.assert_array_equal(reference_decode(data), expected)
