@@ -26,10 +26,14 @@ Layout = Literal["NCHW", "NHWC", "NHWC4"]
 def decode(data: bytes) -> npt.NDArray[np.uint8]:
     """Decode an image of any codec that Pillow knows: (H, W, 3) uint8 RGB, EXIF orientation applied.
 
+    Of 16-bit grey the higher 8 bits are taken; Pillow's own conversion would make nearly all of it white.
     Raises what Pillow raises (OSError, ValueError, SyntaxError) for what is no image or is cut off.
     """
     with Image.open(io.BytesIO(data)) as image:
-        return np.array(ImageOps.exif_transpose(image).convert("RGB"))
+        turned = ImageOps.exif_transpose(image)
+        if turned.mode.startswith("I"):
+            turned = Image.fromarray((np.asarray(turned).astype(np.uint16) >> 8).astype(np.uint8))
+        return np.array(turned.convert("RGB"))
 
 
 def execute(

@@ -11,6 +11,7 @@ from stoker.benchmarks.peers.base import Settings
 from stoker.benchmarks.results import Comparison, write_json
 from stoker.benchmarks.runner import Plan, compare
 from stoker.benchmarks.sources import open_source
+from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import os
@@ -55,9 +56,11 @@ def run_bench(
         report: Called with a line of text before each step.
 
     Raises:
-        ConfigError: A name or a number cannot be meant as given, or the samples are of mixed codecs.
+        ConfigError: A name, a number or a file cannot be meant as given, or samples are of mixed codecs.
         DatasetError: The path is no dataset.
     """
+    if json_out is not None and not Path(json_out).parent.is_dir():
+        raise ConfigError("the folder of the JSON file does not exist", path=Path(json_out).parent)
     cores = available_cores()
     threads = len(cores) if num_threads is None else num_threads
     plan = Plan(

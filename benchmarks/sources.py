@@ -26,10 +26,13 @@ def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> Source:
         scratch: An empty folder; the caller removes it.
 
     Raises:
-        ConfigError: The samples are neither all JPEG nor all raw pixels, which not every peer reads.
+        ConfigError: The samples are not images with one label each, or neither all JPEG nor all raw pixels,
+            which not every peer reads.
         DatasetError: The path is no dataset.
     """
     dataset = stoker.open(dataset_path)
+    if dataset.manifest.kind != "image" or "label" not in dataset.tasks:
+        raise ConfigError("a comparison needs images that have one label each", path=dataset.path)
     samples = dataset.samples(np.arange(len(dataset)))
     codecs = {Codec(int(value)) for value in np.unique(samples.codec)}
     if codecs not in ({Codec.JPEG}, {Codec.RAW}):

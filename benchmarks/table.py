@@ -55,7 +55,11 @@ def render(comparison: Comparison, width: int = _WIDE) -> Group:
         for peer in comparison.peers
         if peer.missing
     ]
-    return Group(table, Text(machine_line(comparison), "dim"), *footnotes, *absent)
+    legend = (
+        f"times: how many times as fast {TITLES[comparison.peers[0].name]} is; "
+        "CPU s: processor seconds for 1,000 images"
+    )
+    return Group(table, Text(legend, "dim"), Text(machine_line(comparison), "dim"), *footnotes, *absent)
 
 
 def _cells(peer: PeerResult, own: float | None) -> list[str]:

@@ -20,7 +20,7 @@ from stoker.errors import DatasetError, SourceError
 from stoker.formats.containers import container
 from stoker.formats.files import file_digest
 from stoker.formats.index import Index, concat_indexes, write_index
-from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, STATE_NAME, IndexFile, Manifest, Shard
 from stoker.formats.publish import move_durably, remove, sync, sync_folder, write_durably
 from stoker.formats.shards import ShardResult, finished_shard, shard_files
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SKIPPED_NAME", "STATE_NAME", "TOKENIZER_NAME", "ConversionState"]
 
-STATE_NAME = ".stoker-convert"
 SKIPPED_NAME = "skipped.jsonl"
 TOKENIZER_NAME = "tokenizer.json"
 

@@ -5,24 +5,24 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from stoker import _native
+from stoker.formats.decode import decode_other
 from stoker.formats.example import Feature, encode_datum, encode_example, encode_image_example
-from stoker.formats.header import open_image
 from stoker.formats.intake import SkippedError, check_image
 from stoker.formats.object_features import object_features
 from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from stoker.formats.annotations import Annotations
     from stoker.formats.header import Header
     from stoker.formats.options import ConvertOptions
 
-__all__ = ["EncodedImage", "Sample", "around", "decode_rgb", "encode_image"]
+__all__ = ["EncodedImage", "Sample", "around", "encode_image"]
+
+# Of these check_image() sees without decoding them that they are whole.
+_TELL_DAMAGE = (Codec.JPEG, Codec.PNG, Codec.WEBP)
 
 
 class EncodedImage(NamedTuple):
@@ -69,10 +69,12 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     """
     header = check_image(data, options.max_pixels)
     target = _target(header.codec, options)
-    if options.keeps_bytes or (options.mode == "none" and target == header.codec):
-        size = (header.height, header.width)
-        return EncodedImage(data, header.codec, *size, header.orientation, size)
     try:
+        if options.keeps_bytes or (options.mode == "none" and target == header.codec):
+            if header.codec not in _TELL_DAMAGE:
+                decode_other(data)
+            size = (header.height, header.width)
+            return EncodedImage(data, header.codec, *size, header.orientation, size)
         return _transcode(data, header, target, options)
     # Pillow's decoders raise nearly anything on a damaged image.
     except Exception as error:
@@ -99,18 +101,12 @@ def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptio
     if header.codec == Codec.JPEG:
         payload, height, width = _native.transcode(data, *rules)
     else:
-        payload, height, width = _native.transcode_pixels(decode_rgb(data), *rules)
+        payload, height, width = _native.transcode_pixels(decode_other(data), *rules)
     if target == Codec.PNG:
         stream = io.BytesIO()
         Image.frombytes("RGB", (width, height), payload).save(stream, "PNG")
         payload = stream.getvalue()
     return EncodedImage(payload, target, height, width, 1, (header.height, header.width))
-
-
-def decode_rgb(data: bytes) -> npt.NDArray[np.uint8]:
-    """Decode an image with Pillow: (H, W, 3) uint8 RGB, its EXIF orientation applied."""
-    with open_image(data) as image:
-        return np.array(ImageOps.exif_transpose(image).convert("RGB"))
 
 
 def around(

@@ -101,6 +101,8 @@ def _read(file: Path) -> list[Entry]:
             return reader(file, stream.read().decode("utf-8-sig"))
     except OSError as error:
         raise SourceError(f"the list cannot be read: {error.strerror or error}", path=file) from error
+    except SourceError:
+        raise
     except (ValueError, RecursionError, csv.Error) as error:
         _fail(file, f"the list cannot be parsed: {error}")
 
@@ -138,6 +140,8 @@ def _split_labels(entries: list[Entry]) -> None:
 
 def _convert_column(entries: list[Entry], name: str) -> None:
     """Make numbers of a column of text in which there is nothing else."""
+    if any("_" in entry[name] for entry in entries):
+        return  # which Python takes for digits set apart, and nobody else does
     for kind in (int, float):
         try:
             values = [kind(entry[name]) for entry in entries]
@@ -174,6 +178,8 @@ def _check(file: Path, number: int, entry: Any) -> None:
     for label in labels:
         if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
             _fail(file, f"{where} has a label that is neither number nor name: {label!r}")
+        if label == "":
+            _fail(file, f"{where} has an empty label; what may have none is a list of labels")
     if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
         _fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
 

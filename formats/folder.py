@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ import pyarrow as pa
 from stoker.errors import SourceError
 from stoker.formats.intake import looks_like_image
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["File", "find_images", "list_folder"]
 
@@ -60,37 +63,47 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
     """
     walk = _Walk(os.path.realpath(root))
     walk.run()
-    by_class: dict[str, list[File]] = {}
-    for file in walk.files:
-        folders = file.key.split("/")[:-1]
-        by_class.setdefault("/".join(folders[:class_depth]), []).append(file)
-    classes = sorted(name for name, files in by_class.items() if name and walk.has_image(files))
+    walk.files.sort()
+
+    def class_of(file: File) -> str:
+        return "/".join(file.key.split("/")[:-1][:class_depth])
+
+    classes = _classes(walk, class_of)
     label_of = {name: label for label, name in enumerate(classes)}
-    rows = []
-    for name, files in by_class.items():
-        if name in label_of:
-            rows += [(*file, label_of[name]) for file in files]
+    files = []
+    for file in walk.files:
+        if (name := class_of(file)) in label_of:
+            files.append(file)
         else:
-            reason = "not an image" if name else "not in a class folder"
-            walk.skipped += [Skip(file.key, reason) for file in files]
-    if not rows:
+            walk.skipped.append(Skip(file.key, "not an image" if name else "not in a class folder"))
+    if not files:
         raise SourceError(
             "the folder holds no image in a class folder",
             path=root,
             hint="expected is one folder a class: SOURCE/CLASS/IMAGE.jpg; for other forms give a CSV or "
             "JSON list of path and label",
         )
-    rows.sort()
-    keys, sizes, modified, labels = zip(*rows, strict=True)
+    labels = np.fromiter((label_of[class_of(file)] for file in files), np.int64, len(files))
     return Listing(
         root=Path(walk.root),
-        keys=pa.array(keys, pa.large_string()),
-        sizes=np.array(sizes, np.int64),
-        modified=np.array(modified, np.int64),
-        labels=pa.array(labels, pa.int64()),
+        # Column by column from the one list: of millions of files a second copy is gigabytes.
+        keys=pa.array((file.key for file in files), pa.large_string(), size=len(files)),
+        sizes=np.fromiter((file.size for file in files), np.int64, len(files)),
+        modified=np.fromiter((file.modified for file in files), np.int64, len(files)),
+        labels=pa.array(labels),
         classes=tuple(classes),
         skipped=tuple(sorted(walk.skipped)),
     )
+
+
+def _classes(walk: _Walk, class_of: Callable[[File], str]) -> list[str]:
+    """Names of the classes in which one file at least is an image, by its first bytes."""
+    found: set[str] = set()
+    for file in walk.files:
+        name = class_of(file)
+        if name and name not in found and looks_like_image(walk.root, file.key):
+            found.add(name)
+    return sorted(found)
 
 
 @dataclass
@@ -141,17 +154,10 @@ class _Walk:
         if not is_regular(status):
             reason = "link to a folder" if entry.is_dir() else "not a regular file"
             self.skipped.append(Skip(key, reason))
-        elif not _has_image_suffix(entry.name) and not self._is_image(key):
+        elif not _has_image_suffix(entry.name) and not looks_like_image(self.root, key):
             self.skipped.append(Skip(key, "not an image"))
         else:
             self.files.append(File(key, status.st_size, status.st_mtime_ns))
-
-    def has_image(self, files: list[File]) -> bool:
-        """Whether one of the files at least is an image, by its first bytes."""
-        return any(self._is_image(file.key) for file in files)
-
-    def _is_image(self, key: str) -> bool:
-        return looks_like_image(self.root, key)
 
 
 def _has_image_suffix(name: str) -> bool:

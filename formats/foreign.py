@@ -63,7 +63,8 @@ def index(
         The manifest, as it was written.
 
     Raises:
-        SourceError: A record holds no encoded image where one is expected, or its label is of no use.
+        SourceError: A path is no shard, or named twice; a record holds no encoded image where one is
+            expected, or its label is of no use.
         CorruptRecordError: A shard is damaged.
         DatasetError: There is a dataset in ``into`` already.
         LockedError: Another process is writing into ``into``.
@@ -80,10 +81,9 @@ def index(
     sources = [Path(path).resolve() for path in paths]
     if not sources:
         raise ConfigError("there are no shards to index")
+    kind = _detect(sources[0]) if container == "auto" else container
+    _check_sources(sources, kind)
     folder = Path(into)
-    for source in sources:
-        if not source.exists():
-            raise SourceError("there is no such shard", path=source)
     folder.mkdir(parents=True, exist_ok=True)
     with folder_lock(folder):
         if (folder / MANIFEST_NAME).exists():
@@ -92,7 +92,6 @@ def index(
             )
         for left in folder.glob(f"{_TEMPORARY}*"):
             remove(left)
-        kind = _detect(sources[0]) if container == "auto" else container
         indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
         with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
             return indexer.run(sources, folder, Path(temporary))
@@ -100,10 +99,23 @@ def index(
 
 def _detect(path: Path) -> str:
     """LMDB is a folder, or a file that has its magic number in the first meta page."""
-    if path.is_dir():
+    if not path.is_file():
         return "lmdb"
     with open_regular(path) as (descriptor, _):
         return "lmdb" if read_at(descriptor, 16, 4) == b"\xde\xc0\xef\xbe" else "tfrecord"
+
+
+def _check_sources(sources: list[Path], kind: str) -> None:
+    """See that each shard is there, once, and may be of this kind, before the first is read."""
+    data_file = containers.container(kind).data_file
+    for source, times in Counter(sources).items():
+        if not source.exists():
+            raise SourceError("there is no such shard", path=source)
+        if times > 1:
+            raise SourceError("the shard is named more than once", path=source)
+        if not data_file(source).is_file():
+            hint = "name the shards themselves, of one kind: TFRecord files, or folders of LMDB"
+            raise SourceError(f"this is no shard of {kind}", path=source, hint=hint)
 
 
 class _Indexer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import zlib
 from functools import lru_cache
 
 from stoker.errors import DecodeError, ImageTooLargeError
@@ -21,6 +22,7 @@ _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXE
 # A protocol buffer message is shorter than 2 GiB.
 _LONGEST = (1 << 31) - (1 << 16)
 _HEAD = 32
+_CUT_OFF = "the file ends before the image does"
 _MAGIC = (
     b"\xff\xd8\xff",
     b"\x89PNG\r\n\x1a\n",
@@ -137,7 +139,9 @@ def _store(url: str) -> Store:
 
 
 def check_image(data: bytes, max_pixels: int) -> Header:
-    """Read the header of an image and see that the file goes to its end; no pixel is decoded.
+    """Read the header of an image and see that the file is whole, as far as its codec lets that be told.
+
+    No pixel is decoded: JPEG and WebP must go to their end, and the chunks of PNG match their checksums.
 
     Raises:
         SkippedError: The image is broken, cut off or too large.
@@ -150,20 +154,34 @@ def check_image(data: bytes, max_pixels: int) -> Header:
         raise SkippedError("broken image", error.message) from error
     if header.height * header.width > max_pixels:
         raise SkippedError("too many pixels", f"{header.width} x {header.height}, more than {max_pixels}")
-    if not _is_whole(data, header.codec):
-        raise SkippedError("broken image", "the file ends before the image does")
+    if damage := _damage(data, header.codec):
+        raise SkippedError("broken image", damage)
     return header
 
 
-def _is_whole(data: bytes, codec: Codec) -> bool:
+def _damage(data: bytes, codec: Codec) -> str:
+    whole = True
     if codec == Codec.JPEG:
         # Cameras append things of their own after the end marker.
-        return data.endswith(b"\xff\xd9") or data.find(b"\xff\xd9", _start_of_scan(data)) >= 0
-    if codec == Codec.PNG:
-        return b"IEND" in data[-12:] or data.rfind(b"IEND") >= 0
-    if codec == Codec.WEBP:
-        return int.from_bytes(data[4:8], "little") + 8 <= len(data)
-    return True
+        whole = data.endswith(b"\xff\xd9") or data.find(b"\xff\xd9", _start_of_scan(data)) >= 0
+    elif codec == Codec.WEBP:
+        whole = int.from_bytes(data[4:8], "little") + 8 <= len(data)
+    elif codec == Codec.PNG:
+        return _damage_of_png(data)
+    return "" if whole else _CUT_OFF
+
+
+def _damage_of_png(data: bytes) -> str:
+    at, kind = 8, b""
+    while kind != b"IEND":
+        length, kind = int.from_bytes(data[at : at + 4], "big"), data[at + 4 : at + 8]
+        end = at + 8 + length
+        if end + 4 > len(data):
+            return _CUT_OFF
+        if zlib.crc32(memoryview(data)[at + 4 : end]) != int.from_bytes(data[end : end + 4], "big"):
+            return f"the checksum of its chunk {kind.decode('ascii', 'replace')} does not match"
+        at = end + 4
+    return ""
 
 
 def _start_of_scan(data: bytes) -> int:

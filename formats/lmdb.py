@@ -6,8 +6,9 @@ Shards are written with py-lmdb and read as flat files: see :mod:`stoker.formats
 from __future__ import annotations
 
 import os
+import shutil
 from contextlib import contextmanager
-from errno import errorcode
+from errno import EIO, ENOSPC, errorcode
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ _DATA_FILE = "data.mdb"
 _LONGEST_KEY = 511
 _TRANSACTION = 2 << 20
 _LEAST_MAP = 64 << 20
+_LEAST_FREE = 1 << 20  # bytes; with fewer a disk is full
 
 
 def data_file(path: Path) -> Path:
@@ -147,4 +149,7 @@ def _os_errors(path: Path) -> Iterator[None]:
         code = next((number for number in errorcode if os.strerror(number) == words), None)
         if code is None:
             raise
-        raise OSError(code, words, os.fspath(path)) from error
+        # LMDB has no other word for a write of which the disk took a part (mdb_page_flush in mdb.c).
+        if code == EIO and shutil.disk_usage(path).free < _LEAST_FREE:
+            code = ENOSPC
+        raise OSError(code, os.strerror(code), os.fspath(path)) from error

@@ -23,10 +23,11 @@ from stoker.formats.files import open_regular, read_at
 if TYPE_CHECKING:
     import os
 
-__all__ = ["INDEX_NAME", "MANIFEST_NAME", "VERSION", "IndexFile", "Manifest", "Shard"]
+__all__ = ["INDEX_NAME", "MANIFEST_NAME", "STATE_NAME", "VERSION", "IndexFile", "Manifest", "Shard"]
 
 MANIFEST_NAME = "dataset.json"
 INDEX_NAME = "index.arrow"
+STATE_NAME = ".stoker-convert"  # of a conversion that has not ended
 VERSION = 1
 
 Option = str | int | float | bool | None
@@ -192,15 +193,22 @@ class Manifest:
         except OSError as error:
             reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
             raise DatasetError(
-                f"not a dataset: {MANIFEST_NAME} {reason}",
-                path=folder,
-                hint="make one with: stoker convert SOURCE DATASET, or for shards that exist: "
-                "stoker index SHARDS --into DATASET",
+                f"not a dataset: {MANIFEST_NAME} {reason}", path=folder, hint=_hint(Path(folder))
             ) from error
         except UnicodeDecodeError as error:
             raise DatasetError("the manifest is not UTF-8", path=path) from error
         except DatasetError as error:
             raise DatasetError(error.message, path=path, hint=error.hint) from error
+
+
+def _hint(folder: Path) -> str:
+    """What to do about a folder without a manifest; with splits, the unfinished work is in the one above."""
+    if any((place / STATE_NAME).is_dir() for place in (folder, folder.parent)):
+        return "its conversion has not ended: give the same command once more, and it goes on"
+    return (
+        "make one with: stoker convert SOURCE DATASET, or for shards that exist: "
+        "stoker index SHARDS --into DATASET"
+    )
 
 
 @cache

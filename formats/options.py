@@ -37,6 +37,9 @@ _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "
 _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
 # What a record has beside its payload, about: framing, the names of the features, the key.
 _RECORD_OVERHEAD = 300
+# Of photographs: what a pixel takes, JPEG where the encoding is kept, and the longer side by the shorter.
+_BYTES_A_PIXEL = {"keep": 0.3, "jpeg": 0.3, "png": 1.2, "raw": 3.0}
+_ASPECT = 4 / 3
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class ShardOptions:
     Attributes:
         container: tfrecord or lmdb.
         seed: Seed of the global shuffle, from 0; None keeps the order of the source.
-        shard_bytes: Bytes that a shard has at most, unless a sample alone has more; 0 if not by size.
+        shard_bytes: Bytes that a shard has at most, about, unless a sample alone has more; 0 if not by size.
         shard_records: Records that a shard has at most; 0 if not by records.
         shards: Number of shards; 0 if not by number.
         val: Share of each class that goes to ``val``, 0 to 1.
@@ -139,9 +142,16 @@ class ConvertOptions(ShardOptions):
         return self.mode == "none" and self.encoding == "keep"
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """See :meth:`ShardOptions.record_bytes`; exact payloads where raw pixels of one size are written."""
-        if self.encoding == "raw" and self.mode in ("squash", "crop", "fill"):
-            sizes = np.full(len(sizes), self.height * self.width * 3, np.int64)
+        """See :meth:`ShardOptions.record_bytes`; exact where bytes are kept or raw pixels have one size.
+
+        Else by what photographs take, for no file is looked at before the conversion is planned.
+        """
+        if not self.keeps_bytes:
+            pixels = sizes / _BYTES_A_PIXEL["keep"]
+            if self.mode != "none":
+                pixels = np.full(len(sizes), float(self.height * self.width))
+                pixels *= {"shorter": _ASPECT, "longer": 1 / _ASPECT}.get(self.mode, 1)
+            sizes = (pixels * _BYTES_A_PIXEL[self.encoding]).astype(np.int64)
         return super().record_bytes(sizes)
 
 

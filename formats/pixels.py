@@ -14,10 +14,9 @@ import numpy as np
 from PIL import Image
 
 from stoker import _native
-from stoker.errors import ConfigError, DatasetError, DecodeError, SampleError
+from stoker.errors import ConfigError, DatasetError, DecodeError
 from stoker.formats.ahead import in_order
-from stoker.formats.encode import decode_rgb
-from stoker.formats.header import MAX_PIXELS
+from stoker.formats.decode import decode_rgb
 from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset import Dataset
 
-__all__ = ["PixelStatistics", "pixel_statistics", "save_mean_image"]
+__all__ = ["PixelStatistics", "check_mean_image", "pixel_statistics", "save_mean_image"]
 
 _CHUNK = 16
 # Sums of squares of bytes stay exact in float64 up to 2^53 / 255^2 pixels; this is about the cache.
@@ -94,6 +93,19 @@ def pixel_statistics(
     )
 
 
+def check_mean_image(path: str | os.PathLike[str]) -> None:
+    """See that :func:`save_mean_image` can write there, before all images are decoded for it.
+
+    Raises:
+        ConfigError: The suffix is neither ``.png`` nor ``.npy``, or the folder does not exist.
+    """
+    file = Path(path)
+    if file.suffix.lower() not in (".png", ".npy"):
+        raise ConfigError(f"a mean image is written as .png or .npy, not {file.suffix!r}", path=path)
+    if not file.parent.is_dir():
+        raise ConfigError("the folder of the mean image does not exist", path=file.parent)
+
+
 def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.float32]) -> None:
     """Write a mean image: ``.npy`` as it is, ``.png`` rounded to bytes.
 
@@ -102,15 +114,14 @@ def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.flo
         mean_image: (H, W, 3) float32 RGB from 0 to 255.
 
     Raises:
-        ConfigError: The suffix is another one.
+        ConfigError: As :func:`check_mean_image`.
     """
-    suffix = Path(path).suffix.lower()
-    if suffix == ".npy":
-        np.save(path, mean_image)
-    elif suffix == ".png":
-        Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
+    check_mean_image(path)
+    if Path(path).suffix.lower() == ".npy":
+        with Path(path).open("wb") as file:  # by its name alone, NumPy would add a suffix to .NPY
+            np.save(file, mean_image)
     else:
-        raise ConfigError(f"a mean image is written as .png or .npy, not {suffix!r}", path=path)
+        Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
 
 
 @dataclass(frozen=True)
@@ -157,9 +168,7 @@ def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int]) -> _S
     for i, position in enumerate(positions):
         data = dataset.read(position)
         try:
-            rgb = _decode(data, Codec(samples.codec[i]), int(samples.height[i]), int(samples.width[i]))
-        except SampleError:
-            raise
+            rgb = decode_rgb(data, Codec(samples.codec[i]), int(samples.height[i]), int(samples.width[i]))
         # Pillow's decoders raise nearly anything on a damaged image.
         except Exception as error:
             raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
@@ -180,11 +189,3 @@ def _channel_sums(rgb: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
         # Not a product of matrices, for which BLAS would start threads of its own in each of ours.
         sums[1] += np.einsum("ij,ij->i", block, block)
     return [(int(value), int(square)) for value, square in sums.T]
-
-
-def _decode(data: bytes, codec: Codec, height: int, width: int) -> npt.NDArray[np.uint8]:
-    if codec == Codec.JPEG:
-        data, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", MAX_PIXELS)
-    elif codec != Codec.RAW:
-        return decode_rgb(data)
-    return np.frombuffer(data, np.uint8).reshape(height, width, 3)

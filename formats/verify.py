@@ -12,22 +12,24 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import CorruptRecordError, DatasetError
 from stoker.formats.ahead import in_order
 from stoker.formats.consistency import local_folder, open_index
 from stoker.formats.containers import container
-from stoker.formats.files import file_digest, open_regular
+from stoker.formats.files import file_digest, open_regular, read_at
 from stoker.formats.manifest import INDEX_NAME, Manifest
+from stoker.formats.tfrecord import text_index_line
 from stoker.formats.verify_annotations import object_problems
 from stoker.formats.verify_payloads import payload_problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from stoker.formats.index import Index
+    from stoker.formats.manifest import Shard
 
     _Check = tuple[int, Callable[[], list["Problem"]]]
 
@@ -115,7 +117,7 @@ def verify(
         num_threads or len(os.sched_getaffinity(0)), thread_name_prefix="stoker-verify"
     ) as pool:
         # A few at a time: an interrupt waits for no more than those.
-        for checked, some in in_order(pool, _checks(manifest, files, index, decode), _AHEAD):
+        for checked, some in in_order(pool, _checks(folder, manifest, files, index, decode), _AHEAD):
             found += len(some)
             problems += some[: _MOST_PROBLEMS - len(problems)]
             done += checked
@@ -135,9 +137,13 @@ def _place(problem: Problem) -> tuple[str, int, str]:
     return problem.shard or "", -1 if problem.record is None else problem.record, problem.key or ""
 
 
-def _checks(manifest: Manifest, files: list[Path], index: Index | None, decode: bool) -> Iterator[_Check]:
+def _checks(
+    folder: Path, manifest: Manifest, files: list[Path], index: Index | None, decode: bool
+) -> Iterator[_Check]:
     """Rows and what checks them; files stand among them, so that a bar that counts rows moves evenly."""
-    of_files = ((i / len(files), (0, partial(_verify_file, manifest, files, i))) for i in range(len(files)))
+    of_files = (
+        (i / len(files), (0, partial(_verify_file, folder, manifest, files[i], i))) for i in range(len(files))
+    )
     of_rows = iter(()) if index is None else _row_checks(manifest, files, index, decode)
     placed: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
     return (check for _, check in placed)
@@ -163,25 +169,43 @@ def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[
         return None, [Problem(error.message)]
 
 
-def _verify_file(manifest: Manifest, files: list[Path], number: int) -> list[Problem]:
-    """Size, digest and framing of a data file."""
+def _verify_file(folder: Path, manifest: Manifest, file: Path, number: int) -> list[Problem]:
+    """Size, digest and framing of a data file, and DALI's index of it."""
     shard = manifest.shards[number]
     problems = []
     try:
-        with open_regular(files[number]) as (_, size):
+        with open_regular(file) as (_, size):
             pass
         if size != shard.bytes:
             return [Problem(f"the file has {size} bytes where the manifest says {shard.bytes}", shard.name)]
-        if file_digest(files[number]) != shard.digest:
+        if file_digest(file) != shard.digest:
             problems.append(Problem("the file is not as it was written: its digest differs", shard.name))
-        records = sum(1 for _ in container(manifest.container).scan(files[number]))
-        if records != shard.records:
-            problems.append(Problem(f"{records} records where the manifest says {shard.records}", shard.name))
+        lines = [
+            text_index_line(record.offset, record.length)
+            for record in container(manifest.container).scan(file)
+        ]
+        if len(lines) != shard.records:
+            problems.append(
+                Problem(f"{len(lines)} records where the manifest says {shard.records}", shard.name)
+            )
+        if manifest.container == "tfrecord" and not _is_text_index(folder, shard, "".join(lines).encode()):
+            problems.append(Problem("the .idx file, which DALI reads, is not that of the shard", shard.name))
     except CorruptRecordError as error:
         problems.append(Problem(error.message, shard.name, error.record))
     except OSError as error:
         problems.append(Problem(f"the file cannot be read: {error}", shard.name))
     return problems
+
+
+def _is_text_index(folder: Path, shard: Shard, expected: bytes) -> bool:
+    """Whether a shard's ``.idx`` file is as expected, or there is none, which nothing but DALI misses."""
+    # Beside shards of others, whose names may have no suffix to replace.
+    name = Path(shard.name).with_suffix(".idx") if shard.path is None else f"{shard.name}.idx"
+    try:
+        with open_regular(folder / name) as (descriptor, size):
+            return size == len(expected) and read_at(descriptor, 0, size) == expected
+    except FileNotFoundError:
+        return True
 
 
 def _verify_rows(

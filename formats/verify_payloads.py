@@ -10,8 +10,9 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import DecodeError
 from stoker.formats.annotation_columns import MASK_COLUMNS
+from stoker.formats.decode import decode_rgb
 from stoker.formats.files import open_regular, read_at
-from stoker.formats.header import open_image, read_header
+from stoker.formats.header import read_header
 from stoker.formats.samples import Codec
 from stoker.formats.verify_annotations import mask_problem
 
@@ -106,8 +107,7 @@ def _decode(data: bytes, images: Samples, i: int) -> str | None:
         )
     try:
         header = read_header(data)
-        with open_image(data) as image:
-            image.load()
+        decode_rgb(data, header.codec, height, width)
     except DecodeError as error:
         return f"not decodable: {error.message}"
     # Pillow's decoders raise nearly anything on a damaged image.

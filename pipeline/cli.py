@@ -45,10 +45,10 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the result to t
 
 
 def main() -> None:
-    """Run the command line; an error of ours ends it with its message and exit status 1."""
+    """Run the command line; an error of ours or of the operating system ends it with exit status 1."""
     try:
         app()
-    except StokerError as error:
+    except (StokerError, OSError) as error:
         print_error(error)
         sys.exit(1)
 
@@ -106,7 +106,8 @@ def info(
         bool, typer.Option("--pixels", help="Decode all images: channel means, deviations.")
     ] = False,
     mean_image: Annotated[
-        Path | None, typer.Option(help="With --pixels: write the mean image here, as .png or .npy.")
+        Path | None,
+        typer.Option(help="Write the mean image, 256x256, to this .png or .npy; --pixels is implied."),
     ] = None,
     threads: Threads = None,
 ) -> None:
@@ -121,7 +122,7 @@ def info(
     print_rows(facts(opened))
     if opened.num_classes:
         out.print(class_table(opened))
-    if pixels:
+    if pixels or mean_image is not None:
         _print_pixels(opened, mean_image, threads)
 
 
@@ -172,8 +173,10 @@ def doctor() -> None:
 
 
 def _print_pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> None:
-    from stoker.formats.pixels import pixel_statistics, save_mean_image
+    from stoker.formats.pixels import check_mean_image, pixel_statistics, save_mean_image
 
+    if mean_image is not None:
+        check_mean_image(mean_image)
     with progress("decoding", "images") as show:
         found = pixel_statistics(opened, num_threads=threads, progress=show)
     mean, std = (tuple(round(value, 4) for value in values) for values in (found.mean, found.std))

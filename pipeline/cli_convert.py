@@ -7,9 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from stoker.formats.remote.store import is_url
 from stoker.pipeline.console import count, out, print_skipped, print_summary, progress
 
 __all__ = ["convert", "index", "register"]
+
+_SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
 
 
 def register(app: typer.Typer) -> None:
@@ -42,7 +45,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         str, typer.Option(help="JPEG chroma subsampling likewise: 444, 422 or 420.")
     ] = "420",
     shard_size: Annotated[
-        str | None, typer.Option(help="Most bytes a shard, such as 256MB (the default).")
+        str | None, typer.Option(help="Bytes of a shard, about, such as 256MB (the default).")
     ] = None,
     shard_records: Annotated[int | None, typer.Option(help="Most samples a shard, instead.")] = None,
     shards: Annotated[int | None, typer.Option(help="Number of shards, instead.")] = None,
@@ -103,7 +106,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         "shard_records": shard_records,
         "shards": shards,
     }
-    with progress("converting", "images") as show:
+    with progress("converting", "images", resumes=True) as show:
         summary = run(
             source,
             target,
@@ -124,6 +127,19 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
             **options,
         )
     print_summary(summary, "image")
+    _say_of_splits(next(iter(summary.datasets.values())))
+
+
+def _say_of_splits(dataset: Path | str) -> None:
+    """Say so where the folders of splits have become part of the names of classes."""
+    from stoker.formats.manifest import Manifest
+
+    if is_url(dataset):
+        return
+    folders = {name.split("/")[0] for name in Manifest.load(dataset).classes}
+    if len(folders) > 1 and folders <= _SPLITS:
+        several = " and ".join(sorted(folders))
+        out.print(f"{several} are in the names of the classes: convert each by itself", style="yellow")
 
 
 def index(  # noqa: PLR0917 - likewise

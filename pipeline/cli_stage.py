@@ -33,7 +33,7 @@ def stage(
     """
     from stoker.formats.remote.stage import stage as run
 
-    with progress("staging", "bytes") as show:
+    with progress("staging", "bytes", resumes=True) as show:
         summary = run(source, target, limit=limit, connections=connections, progress=show)
     if summary.repeated:
         out.print(f"fetched again because of a wrong digest: {summary.repeated}", style="yellow")

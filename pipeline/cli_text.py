@@ -89,7 +89,7 @@ def convert_text(  # noqa: PLR0917 - Typer makes an option of each argument
         "shard_records": shard_records,
         "shards": shards,
     }
-    with progress("converting", "samples") as show:
+    with progress("converting", "samples", resumes=True) as show:
         summary = run(
             sources[0] if len(sources) == 1 else sources,
             target,

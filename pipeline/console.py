@@ -21,6 +21,8 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
+from stoker.errors import StokerError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -48,8 +50,14 @@ out = Console(highlight=False, soft_wrap=True, markup=False, width=_WIDTH)
 
 def print_error(error: Exception) -> None:
     """Say on standard error what went wrong."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
-    console.print(Text("error: ", style="bold red").append(str(error), style="not bold default"))
+    said = str(error)
+    if isinstance(error, OSError) and not isinstance(error, StokerError) and error.strerror:
+        said = error.strerror + (f" (path {error.filename!r})" if error.filename else "")
+    _errors().print(Text("error: ", style="bold red").append(said, style="not bold default"))
+
+
+def _errors() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
 
 
 def table(*titles: str) -> Table:
@@ -75,11 +83,26 @@ def human_bytes(size: float) -> str:
 
 
 @contextmanager
-def progress(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
+def progress(title: str, unit: str, *, resumes: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Yield a function of (done, total) that shows how far a long piece of work is.
 
     On a terminal a bar with rate and remaining time, on standard error; elsewhere a line every ten seconds.
+
+    Args:
+        title: What is done.
+        unit: What is counted.
+        resumes: Whether the work goes on where it was stopped; who stops it by Ctrl-C is told so.
     """
+    try:
+        with _shown(title, unit) as show:
+            yield show
+    except KeyboardInterrupt:
+        _errors().print("stopped" + ("; the same command goes on from here" if resumes else ""))
+        raise
+
+
+@contextmanager
+def _shown(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
     if sys.stderr.isatty():
         with Progress(
             SpinnerColumn(),
@@ -93,15 +116,35 @@ def progress(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
             transient=True,
         ) as bar:
             task = bar.add_task(title, total=None, rate="")
-            yield lambda done, total: bar.update(
-                task, completed=done, total=total, rate=_rate(done, bar.tasks[task].elapsed, unit)
-            )
+            pace = _Pace()
+
+            def show(done: int, total: int) -> None:
+                rate = _rate(pace.per_second(done, total), unit)
+                bar.update(task, completed=done, total=total or None, rate=rate)
+
+            yield show
     else:
         yield _Lines(title, unit)
 
 
-def _rate(done: int, seconds: float | None, unit: str) -> str:
-    return f"{done / seconds:,.0f} {unit}/s" if done and seconds else ""
+class _Pace:
+    """How fast work is; what was done before it began, by a run that was stopped, does not count."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+
+    def per_second(self, done: int, total: int) -> float:
+        """Units a second up to now, of which ``done`` of ``total`` are done; 0 while nothing is known."""
+        now = monotonic()
+        if self._first is None:
+            self._first = (done, now) if total else None
+            return 0.0
+        before, began = self._first
+        return (done - before) / (now - began) if now > began else 0.0
+
+
+def _rate(per_second: float, unit: str) -> str:
+    return f"{per_second:,.0f} {unit}/s" if per_second else ""
 
 
 class _Lines:
@@ -110,21 +153,19 @@ class _Lines:
     def __init__(self, title: str, unit: str) -> None:
         self._title = title
         self._unit = unit
-        self._began = self._said = monotonic()
+        self._pace = _Pace()
+        self._said = monotonic()
 
     def __call__(self, done: int, total: int) -> None:
+        pace = self._pace.per_second(done, total)
         now = monotonic()
         if now - self._said < _SECONDS_BETWEEN_LINES:
             return
         self._said = now
-        seconds = now - self._began
-        left = seconds * (total - done) / done if done else float("inf")
-        rate = _rate(done, seconds, self._unit)
-        print(
-            f"{self._title}: {done:,} of {total:,} ({done / max(total, 1):.0%}), {rate}, {left:,.0f} s left",
-            file=sys.stderr,
-            flush=True,
-        )
+        parts = [f"{done:,} of {total:,} ({done / max(total, 1):.0%})"]
+        if pace:
+            parts += [_rate(pace, self._unit), f"{(total - done) / pace:,.0f} s left"]
+        print(f"{self._title}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
 
 def print_rows(rows: list[tuple[str, Any]]) -> None:

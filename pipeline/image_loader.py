@@ -5,8 +5,8 @@ from __future__ import annotations
 from operator import index
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import ConfigError
 from stoker.pipeline import adapters, devices
+from stoker.pipeline.arguments import check_number
 from stoker.pipeline.engines.make import check_needs, depth, executes, make_engine
 from stoker.pipeline.image_recipe import OnError, make_recipe
 from stoker.pipeline.images import ImageStage
@@ -139,17 +139,18 @@ class ImageLoader(Loader):
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
     ) -> None:
-        if read_ahead < 0:
-            raise ConfigError(f"read_ahead must be at least 0, found {read_ahead}")
-        if num_threads is not None and num_threads < 1:
-            raise ConfigError(f"num_threads must be at least 1, found {num_threads}")
+        for name, value, least in (
+            ("batch_size", batch_size, 1),
+            ("steps_per_epoch", steps_per_epoch, 1),
+            ("num_threads", num_threads, 1),
+            ("prefetch", prefetch, 1),
+            ("read_ahead", read_ahead, 0),
+            ("max_pixels", max_pixels, 1),
+        ):
+            check_number(name, value, least)
         # NumPy's integers too: a checkpoint knows one kind.
         seed, batch_size = index(seed), index(batch_size)
         steps_per_epoch = None if steps_per_epoch is None else index(steps_per_epoch)
-        if steps_per_epoch is not None and min(steps_per_epoch, batch_size) < 1:
-            raise ConfigError(
-                f"steps_per_epoch and batch_size must be at least 1, found {steps_per_epoch} and {batch_size}"
-            )
         self._ranks = find_ranks(rank, world_size)
         self._batch_size = batch_size
         self._read_ahead = read_ahead

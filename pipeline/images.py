@@ -36,13 +36,18 @@ __all__ = ["ImageStage", "Planned"]
 # Positions whose order is worked out at once: its cost is that of a NumPy call, not of a position.
 _ORDER_CHUNK = 4096
 
+_LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
+_DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
+_LARGE = "A larger max_pixels takes it; on_error='skip' or 'replace' goes on without such samples."
+
+# The error, what is wrong, and what to do about it.
 _MEANING = {
-    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read"),
-    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum"),
-    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index"),
-    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded"),
-    Status.TRUNCATED: (DecodeError, "the image is truncated"),
-    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels"),
+    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
+    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum", _DAMAGED),
+    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index", _BROKEN),
+    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded", _BROKEN),
+    Status.TRUNCATED: (DecodeError, "the image is truncated", _BROKEN),
+    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels", _LARGE),
 }
 
 
@@ -179,13 +184,13 @@ class ImageStage:
         return chosen
 
     def _error(self, planned: Planned, result: Result, i: int) -> SampleError:
-        kind, meaning = _MEANING[Status(int(result.status[i]))]
+        kind, meaning, hint = _MEANING[Status(int(result.status[i]))]
         said = result.reason.get(i, "")
         return self._recipe.dataset.error(
             int(planned.positions[i]),
             f"{meaning}: {said}" if said else meaning,
             kind,
-            "on_error='skip' or 'replace' goes on without such samples; stoker verify lists them all.",
+            hint,
         )
 
 

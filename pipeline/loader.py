@@ -7,7 +7,7 @@ import weakref
 from abc import ABC, abstractmethod
 from itertools import chain
 from operator import index
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.pipeline import adapters
@@ -121,6 +121,12 @@ class Loader(ABC):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise LoaderClosedError(
+            "a loader has threads and open files, which do not go to another process",
+            hint="Make the loader in the process that iterates over it.",
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass runs this epoch, from its beginning."""

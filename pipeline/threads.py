@@ -37,6 +37,9 @@ class Worker:
     def start(self) -> None:
         """Start the thread."""
         _running[self._thread] = self  # before it runs: the interpreter may end right then
+        # What is registered last is called first: before libraries that the worker uses, such as DALI, go.
+        atexit.unregister(_end_all)
+        atexit.register(_end_all)
         self._thread.start()
 
     def end(self, seconds: float | None = None) -> None:
@@ -63,7 +66,6 @@ class Worker:
 _running: dict[threading.Thread, Worker] = {}
 
 
-@atexit.register
 def _end_all() -> None:
     for worker in list(_running.values()):
         worker.end()

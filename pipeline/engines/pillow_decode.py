@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
+from stoker.formats.decode import to_rgb
 from stoker.formats.header import open_image
 from stoker.pipeline.engines.base import Status
 
 if TYPE_CHECKING:
+    import numpy as np
     import numpy.typing as npt
 
 __all__ = ["PillowDecodeError", "decode"]
@@ -38,7 +39,7 @@ def decode(data: Any, *, max_pixels: int) -> npt.NDArray[np.uint8]:
         with open_image(data) as image:
             if image.width * image.height > max_pixels:
                 raise PillowDecodeError(Status.TOO_LARGE, f"{image.height}x{image.width} pixels")
-            return np.array(ImageOps.exif_transpose(image).convert("RGB"))
+            return to_rgb(image)
     except PillowDecodeError:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:

@@ -34,3 +34,22 @@ def test_a_thread_at_work_has_ended_before(seconds: float) -> None:
             check=False,
         )
         assert (ended.returncode, ended.stderr) == (0, "")
+
+
+LIBRARY = """
+import atexit, threading, time
+from stoker.pipeline.threads import Worker
+
+atexit.register(lambda: print("a library goes;", "busy" if thread.is_alive() else "its worker has ended"))
+stopped = threading.Event()
+worker = Worker(stopped.wait, stopped.set, "busy")
+thread = worker._thread
+worker.start()
+"""
+
+
+def test_workers_end_before_the_libraries_that_they_use() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", LIBRARY], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stdout) == (0, "a library goes; its worker has ended\n"), ended.stderr

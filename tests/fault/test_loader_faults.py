@@ -168,7 +168,7 @@ def test_raise_names_the_sample(damaged: Path, engine: str, fault: Fault) -> Non
             assert type(caught.value) is fault.error
             assert (caught.value.key, caught.value.record) == (f"k{row}", row)
             assert caught.value.shard in ("shard-00000-of-00001.tfrecord", "number 3")
-            assert "stoker verify" in str(caught.value)
+            assert "on_error='skip'" in str(caught.value)
 
 
 def test_skip_leaves_neighbours_as_they_are(
@@ -253,6 +253,9 @@ def test_max_pixels_is_the_limit(thumbnails: Path, engine: str) -> None:
         rows = [int(row) for batch in loader for row in batch.row]
     assert rows == np.flatnonzero(pixels <= limit).tolist()
     assert 0 < len(rows) < 61
+    with load(thumbnails, engine, max_pixels=limit) as loader, pytest.raises(ImageTooLargeError) as caught:
+        list(loader)
+    assert "A larger max_pixels takes it" in str(caught.value)
 
 
 STAGES = ["draw", "submit", "collect", "images", "column", "samples"]

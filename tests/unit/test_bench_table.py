@@ -57,6 +57,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_all_rows():
 def test_notes_versions_and_reasons_stand_below():
     printed = text(FOUND)
     assert "nvidia-dali 2: a shuffle buffer" in printed
+    assert "times: how many times as fast Stoker, native engine is" in printed
     assert "FFCV: not measured, No module named 'ffcv'" in printed
 
 

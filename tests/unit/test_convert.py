@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError
@@ -73,6 +73,58 @@ def test_the_bytes_are_kept(photos: Path, tmp_path: Path, container: Any) -> Non
     assert set(zip(samples.height.tolist(), samples.width.tolist(), strict=True)) == {(24, 32)}
     assert stoker.verify(tmp_path / "out", decode=True).ok
     assert names(tmp_path) == ["out", "photos"]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM"])
+def test_an_image_that_is_cut_off_is_skipped_where_bytes_are_kept(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    whole = encode(picture(1), kind)
+    (tmp_path / "photos" / "a" / "whole").write_bytes(whole)
+    (tmp_path / "photos" / "a" / "cut").write_bytes(whole[: len(whole) * 3 // 4])
+    summary = stoker.convert(tmp_path / "photos", tmp_path / "out")
+    assert (summary.written, summary.skipped) == (1, {"broken image": 1})
+
+
+def test_a_png_with_a_damaged_chunk_is_skipped(tmp_path: Path) -> None:
+    """Pillow refuses such a chunk of any kind, also of those that say nothing of the pixels."""
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    whole = encode(picture(1), "PNG")
+    damaged = bytearray(whole)
+    damaged[damaged.index(b"IDAT") + 10] ^= 1
+    remark = whole[:33] + b"\0\0\0\1tEXtx----" + whole[33:]
+    for name, data in {"whole": whole, "damaged": damaged, "remark": remark}.items():
+        (tmp_path / "photos" / "a" / name).write_bytes(data)
+    stoker.convert(tmp_path / "photos", tmp_path / "out")
+    assert stoker.open(tmp_path / "out").keys([0]) == ["a/whole"]
+    said = (tmp_path / "out" / "skipped.jsonl").read_text()
+    assert "IDAT does not match" in said
+    assert "tEXt does not match" in said
+    with pytest.raises(UnidentifiedImageError):
+        Image.open(io.BytesIO(remark))
+
+
+@pytest.mark.parametrize(
+    ("resize", "encoding", "megabytes"),
+    [
+        (None, "keep", 0.5),
+        (None, "raw", 5),
+        (None, "png", 2),
+        ("shorter=100", "raw", 0.5),
+        ("longer=100", "keep", 0.03),
+    ],
+)
+def test_shards_are_about_as_large_as_asked_for(
+    tmp_path: Path, photographs: list[Path], resize: str | None, encoding: Any, megabytes: float
+) -> None:
+    for number, file in enumerate(photographs[::5]):
+        target = tmp_path / "photos" / "some" / f"{number}.jpg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read_bytes())
+    size = int(megabytes * 1e6)
+    stoker.convert(tmp_path / "photos", tmp_path / "out", resize=resize, encoding=encoding, shard_size=size)
+    sizes = stoker.open(tmp_path / "out").data_sizes
+    assert len(sizes) > 1
+    assert size / 3 < np.mean(sizes) < 1.5 * size
 
 
 def test_without_a_seed_the_order_is_sorted(photos: Path, tmp_path: Path) -> None:

@@ -107,6 +107,13 @@ def test_a_folder_that_is_no_dataset(tmp_path: Path) -> None:
         assert "stoker convert" in str(caught.value)
 
 
+def test_a_conversion_that_has_not_ended(tmp_path: Path) -> None:
+    (tmp_path / ".stoker-convert").mkdir()
+    for path in (tmp_path, tmp_path / "train"):
+        with pytest.raises(DatasetError, match="the same command once more"):
+            stoker.open(path)
+
+
 @pytest.mark.parametrize("kind", CONTAINERS)
 def test_a_missing_shard(make_dataset: Make, kind: str) -> None:
     folder = make_dataset(kind)

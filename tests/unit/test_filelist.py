@@ -41,6 +41,11 @@ def test_csv_with_numbers_keeps_them(folder: Path) -> None:
     assert listing.labels.to_pylist() == [-3, 7]
 
 
+def test_names_that_only_python_takes_for_numbers(folder: Path) -> None:
+    listing = listed(folder, "path,label\nimages/0.jpg,1_0\nimages/1.jpg,1_1\n")
+    assert listing.classes == ("1_0", "1_1")
+
+
 def test_csv_of_a_spreadsheet(folder: Path) -> None:
     listing = listed(folder, '\ufeffpath,label\r\n"images/1.jpg","a, ""b"""\r\n\r\n')
     assert listing.classes == ('a, "b"',)
@@ -133,6 +138,7 @@ def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
         (".csv", "path,label\nimages/0.jpg\n", "line 2 has 1 fields"),
         (".csv", "path,label,label\n", "same name"),
         (".csv", 'path,label\n"images/0.jpg,a\n', "cannot be parsed"),
+        (".csv", "path,label\nimages/0.jpg,a\nimages/1.jpg,\n", "entry 2 has an empty label"),
         (".csv", "path,label,crc\nimages/0.jpg,a,1\n", "crc"),
         (".csv", "path,label,object_boxes\nimages/0.jpg,a,1\n", "object_boxes"),
         (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "both a column label and"),
@@ -150,8 +156,9 @@ def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
     ],
 )
 def test_a_bad_list_is_refused_with_the_reason(folder: Path, suffix: str, text: str, says: str) -> None:
-    with pytest.raises(SourceError, match=says):
+    with pytest.raises(SourceError, match=says) as caught:
         listed(folder, text, suffix)
+    assert str(caught.value).count("expected is CSV") == (says != "names no image")
 
 
 def test_a_list_that_is_not_text(folder: Path) -> None:

@@ -256,9 +256,24 @@ def test_what_cannot_be_meant(tmp_path: Path, make_jpeg: Jpeg) -> None:
     with pytest.raises(SourceError, match="no image in these shards"):
         foreign.index([write_tfrecord(tmp_path / "x", [])], tmp_path / "into")
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
+    with pytest.raises(SourceError, match="more than once"):
+        foreign.index([path, tmp_path / "into" / ".." / "y"], tmp_path / "into")
     foreign.index([path], tmp_path / "into")
     with pytest.raises(DatasetError, match="a dataset already"):
         foreign.index([path], tmp_path / "into")
+
+
+def test_what_is_no_shard(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
+    os.mkfifo(tmp_path / "fifo")
+    for sources, kind in (
+        ([tmp_path], "lmdb"),
+        ([tmp_path / "fifo"], "lmdb"),
+        ([path, tmp_path], "tfrecord"),
+    ):
+        with pytest.raises(SourceError, match=f"no shard of {kind}"):
+            foreign.index(sources, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
 
 
 def test_two_at_once_into_one_folder(tmp_path: Path, make_jpeg: Jpeg) -> None:

@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 from pathlib import Path
+from types import SimpleNamespace
 
 import lmdb as py_lmdb
 import numpy as np
@@ -168,3 +169,21 @@ def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(tmp_path: Path) -> N
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno in (errno.EFBIG, errno.EIO)
     assert len(list(descriptors.iterdir())) == before
+
+
+@pytest.mark.parametrize(("free", "code"), [(4096, errno.ENOSPC), (1 << 30, errno.EIO)])
+def test_a_short_write_is_a_full_disk_where_nothing_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, code: int
+) -> None:
+    """LMDB says EIO of both."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise py_lmdb.Error("mdb_txn_commit: Input/output error")
+
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+        writer.write(b"", b"", b"x", b"")
+        monkeypatch.setattr(writer, "_env", SimpleNamespace(begin=fail, close=writer._env.close))
+        with pytest.raises(OSError, match=r"s\.lmdb") as caught:
+            writer.finish()
+    assert caught.value.errno == code

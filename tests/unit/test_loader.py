@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import pickle
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -388,6 +389,10 @@ class TestState:
         ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
         ({"prefetch": 0}, "prefetch must be at least 1, found 0"),
         ({"num_threads": 0}, "num_threads must be at least 1, found 0"),
+        ({"read_ahead": -1}, "read_ahead must be at least 0, found -1"),
+        ({"max_pixels": 0}, "max_pixels must be at least 1, found 0"),
+        ({"batch_size": 1.5}, "batch_size must be an integer, found 1.5"),
+        ({"batch_size": "8"}, "batch_size must be an integer, found '8'"),
         ({"on_error": "ignore"}, "on_error must be 'raise', 'skip' or 'replace', found 'ignore'"),
         ({"last_batch": "keep"}, "last_batch must be"),
         ({"shuffle": 3}, "shuffle must be True, False or a BlockShuffle, found 3"),
@@ -469,3 +474,8 @@ def test_numpy_batches_come_from_the_cpu_on_a_machine_with_gpus(
 ) -> None:
     monkeypatch.setattr(image_loader.devices, "gpu_count", lambda: 1)
     assert load(engine="auto", batch_size=4).device == "cpu"
+
+
+def test_a_loader_is_not_pickled(load: Callable[..., ImageLoader]) -> None:
+    with pytest.raises(LoaderClosedError, match="Make the loader in the process"):
+        pickle.dumps(load())

@@ -190,7 +190,7 @@ class TestStream:
 
     @pytest.mark.parametrize("steps", [0, -3])
     def test_has_a_length(self, load: Callable[..., stoker.ImageLoader], steps: int) -> None:
-        with pytest.raises(ConfigError, match="steps_per_epoch and batch_size must be at least 1"):
+        with pytest.raises(ConfigError, match="steps_per_epoch must be at least 1"):
             load(steps_per_epoch=steps)
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import stoker
+from stoker.augment import CenterCrop
 from stoker.errors import DatasetError
+from stoker.formats import foreign
 from stoker.formats.containers import CONTAINERS
 from stoker.formats.index import Index, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME
@@ -172,3 +174,31 @@ def test_a_shard_that_is_a_fifo_does_not_block(make_dataset: Make) -> None:
     file.unlink()
     os.mkfifo(file)
     assert any("not a regular file" in problem.message for problem in stoker.verify(folder).problems)
+
+
+def test_decoding_finds_what_a_loader_refuses(pack_images: Make, make_jpeg: Callable[..., bytes]) -> None:
+    """A JPEG whose data end early shows grey in Pillow, where its end marker is in place."""
+    whole = make_jpeg(0, height=64, width=64)
+    folder = pack_images([whole, whole[: len(whole) // 2] + b"\xff\xd9"])
+    report = stoker.verify(folder, decode=True)
+    assert [problem.key for problem in report.problems] == ["k1"]
+    with stoker.ImageLoader(
+        folder, batch_size=2, transforms=[CenterCrop(64)], engine="native", on_error="skip"
+    ) as loader:
+        list(loader)
+        assert loader.stats().bad_keys == ("k1",)
+
+
+def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    (tmp_path / "photos" / "a" / "0.jpg").write_bytes(make_jpeg(0))
+    stoker.convert(tmp_path / "photos", tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    foreign.index([shard], tmp_path / "foreign")
+    for folder, name in (("shards", "shard-00000-of-00001.idx"), ("foreign", f"{shard.name}.idx")):
+        assert stoker.verify(tmp_path / folder).ok
+        index = tmp_path / folder / name
+        index.write_text(index.read_text().replace("0 ", "1 ", 1))
+        assert [".idx" in problem.message for problem in stoker.verify(tmp_path / folder).problems] == [True]
+        index.unlink()
+        assert stoker.verify(tmp_path / folder).ok, "without DALI's reader nobody misses it"

@@ -1,0 +1,135 @@
+"""The commands for images, as a user calls them."""
+
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.pipeline.cli import main
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """``run(*arguments, status=0)`` calls the command line and gives what it printed."""
+
+    def call(*arguments: object, status: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["stoker", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capfd.readouterr()
+        assert (ended.value.code or 0) == status, said
+        return said.err if status else said.out
+
+    return call
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_jpeg: Callable[..., bytes], without_waiting_for_the_disk: None) -> Path:
+    for number in range(6):
+        file = tmp_path / "photos" / "ab"[number % 2] / f"{number}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(make_jpeg(number))
+    (tmp_path / "photos" / "a" / "notes.txt").write_text("no image")
+    return tmp_path / "photos"
+
+
+def test_convert_verify_info(run: Run, photos: Path, tmp_path: Path) -> None:
+    said = run("convert", photos, tmp_path / "shards", "--format", "lmdb", "--seed", 3)
+    assert "skipped 1: not an image" in said
+    assert "6 images" in said
+    assert str(tmp_path / "shards") in said
+    assert "good: 6 samples" in run("verify", tmp_path / "shards", "--decode")
+    said = run("info", tmp_path / "shards")
+    assert "lmdb" in said
+    assert "seed=3" in said
+    assert "Normalize" not in said
+
+
+def test_convert_into_splits(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards", "--val", "34%")
+    assert [len(stoker.open(tmp_path / "shards" / split)) for split in ("train", "val")] == [4, 2]
+
+
+def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "all" / "train")
+    shutil.copytree(photos, tmp_path / "all" / "val")
+    said = run("convert", tmp_path / "all", tmp_path / "shards")
+    assert "train and val are in the names of the classes" in said
+    assert "names of the classes" not in run("convert", photos, tmp_path / "other")
+
+
+def test_what_a_conversion_refuses_is_one_line_and_a_hint(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    again = run("convert", photos, tmp_path / "shards", status=1)
+    assert again.splitlines() == [
+        f"error: there is a dataset in the folder already (path '{tmp_path / 'shards'}')",
+        "name another folder, or replace it with overwrite=True (--overwrite)",
+    ]
+
+
+def test_verify_ends_with_1_where_something_is_wrong(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    data_file = stoker.open(tmp_path / "shards").data_files[0]
+    data = bytearray(data_file.read_bytes())
+    data[len(data) // 2] ^= 1
+    data_file.write_bytes(data)
+    run("verify", tmp_path / "shards", status=1)
+
+
+def test_info_of_pixels(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    assert "Normalize(mean=(" in run("info", tmp_path / "shards", "--pixels")
+    said = run("info", tmp_path / "shards", "--mean-image", tmp_path / "mean.NPY")
+    assert "Normalize(mean=(" in said
+    assert np.load(tmp_path / "mean.NPY").shape == (256, 256, 3)
+    run("info", tmp_path / "shards", "--mean-image", tmp_path / "mean.png")
+    with Image.open(tmp_path / "mean.png") as image:
+        assert image.size == (256, 256)
+
+
+@pytest.mark.parametrize("name", ["mean.jpg", "nowhere/mean.png"])
+def test_a_mean_image_that_cannot_be_written(run: Run, photos: Path, tmp_path: Path, name: str) -> None:
+    run("convert", photos, tmp_path / "shards")
+    assert "mean image" in run("info", tmp_path / "shards", "--mean-image", tmp_path / name, status=1)
+
+
+def test_index(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    assert "6 samples of 1 shard" in run("index", shard, "--into", tmp_path / "foreign")
+    assert stoker.open(tmp_path / "foreign").classes == ("a", "b")
+
+
+def test_errors_of_the_operating_system_are_words(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    (tmp_path / "file").touch()
+    said = run("index", shard, "--into", tmp_path / "file", status=1)
+    assert said == f"error: File exists (path '{tmp_path / 'file'}')\n"
+
+
+def test_bench(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    target = tmp_path / "nowhere" / "result.json"
+    said = run("bench", tmp_path / "shards", "--against", "", "--json", target, status=1)
+    assert "does not exist" in said
+    (tmp_path / "text").write_text("a few words\n")
+    run("convert-text", tmp_path / "text", tmp_path / "words")
+    assert "images that have one label each" in run("bench", tmp_path / "words", status=1)
+
+
+def test_doctor(run: Run) -> None:
+    said = run("doctor")
+    assert "native engine" in said
+    assert "engine='auto'" in said
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").strip() == stoker.__version__

@@ -1,0 +1,52 @@
+"""What the command line prints while it works, and when it is stopped."""
+
+import pytest
+
+from stoker.errors import DatasetError
+from stoker.pipeline import console
+from stoker.pipeline.console import print_error, progress
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr(console, "monotonic", lambda: now[0])
+    return now
+
+
+def test_lines_count_what_this_run_has_done(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("converting", "images") as show:
+        show(0, 0)  # the source is being listed
+        clock[0] += 60
+        show(9000, 10_000)  # of which a run that was stopped had done 9,000
+        clock[0] += 10
+        show(9100, 10_000)
+        clock[0] += 5
+        show(9200, 10_000)
+    assert capsys.readouterr().err.splitlines() == [
+        "converting: 9,000 of 10,000 (90%)",
+        "converting: 9,100 of 10,000 (91%), 10 images/s, 90 s left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("resumes", "said"), [(True, "stopped; the same command goes on from here\n"), (False, "stopped\n")]
+)
+def test_an_interrupt_is_answered(resumes: bool, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(KeyboardInterrupt), progress("converting", "images", resumes=resumes):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FileNotFoundError(2, "No such file or directory", "x"), "No such file or directory (path 'x')"),
+        (OSError(28, "No space left on device"), "No space left on device"),
+        (OSError("no number"), "no number"),
+        (DatasetError("not a dataset", path="x", hint="make one"), "not a dataset (path 'x')\nmake one"),
+    ],
+)
+def test_errors_are_words(error: Exception, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    print_error(error)
+    assert capsys.readouterr().err == f"error: {said}\n"
