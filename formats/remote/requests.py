@@ -94,3 +94,4 @@ class Requests:
                 future.set_result(fetched)
             elif is_wanted:
                 future.set_exception(error)
+            del job, future, error  # the error's traceback holds who waited, for as long as this thread idles

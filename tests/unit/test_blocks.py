@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import time
+import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -157,7 +160,7 @@ def test_requests_ask_once(tmp_path: Path, contents: list[bytes]) -> None:
     requests.close()
 
 
-def test_a_request_that_fails_can_be_repeated(tmp_path: Path, contents: list[bytes]) -> None:
+def test_a_request_that_failed_is_made_again(tmp_path: Path, contents: list[bytes]) -> None:
     files = make(tmp_path)
     reader, fails = Reader(contents), [True]
 
@@ -171,6 +174,26 @@ def test_a_request_that_fails_can_be_repeated(tmp_path: Path, contents: list[byt
     with pytest.raises(OSError, match="gone"):
         requests.request(array(0))[0].result()
     assert requests.request(array(0))[0].result() == BLOCK
-    requests.repeat(array(0, 1))
-    assert reader.asked == [(0, 0, 4096), (0, 0, 8192)]
+    assert reader.asked == [(0, 0, 4096)]
+    requests.close()
+
+
+def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[bytes]) -> None:
+    class HeldError(OSError):
+        """Can be referred to weakly."""
+
+    def fail(file: int, start: int, stop: int) -> bytes:
+        raise HeldError("gone")
+
+    requests = Requests(make(tmp_path), fail, 1)
+    with pytest.raises(HeldError) as caught:
+        requests.request(array(0))[0].result()
+    held = weakref.ref(caught.value)
+    del caught
+    gc.collect()
+    deadline = time.monotonic() + 30
+    while held() is not None and time.monotonic() < deadline:
+        time.sleep(0.001)
+        gc.collect()
+    assert held() is None
     requests.close()
