@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, ClassVar
 
 import stoker
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["StokerNative", "StokerWithoutReadAhead"]
 
+_PREFETCH = 4  # the default
+
 
 class StokerNative:
     """``stoker.ImageLoader`` as a user writes it."""
 
     packages: tuple[str, ...] = ("stoker", "numpy")
-    lead = 1  # which leaves that pass: what was made ahead while another loader ran is thrown away
+    lead = _PREFETCH + 1
     engine = "native"
     read_ahead = 8
     colors: ClassVar[Sequence[Transform]] = ()
@@ -46,13 +49,16 @@ class StokerNative:
             last_batch="drop",
             engine=self.engine,
             num_threads=settings.num_threads,
+            prefetch=_PREFETCH,
             read_ahead=self.read_ahead,
         )
+        # A turn may begin in the middle of a pass: the loader works on across the end of one.
+        self._batches = chain.from_iterable(repeat(self._loader))
         return ()
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """One pass over the loader."""
-        for images, _ in self._loader:
+        """As many batches as a pass has, from pass after pass."""
+        for images, _ in islice(self._batches, len(self._loader)):
             yield images
 
     def close(self) -> None:
