@@ -127,7 +127,8 @@ class PeerProcess:
         self._kill()
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):  # a command that the process did not live to read
+                    stream.close()
 
     def _signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
