@@ -171,7 +171,7 @@ class ImagePlan:
         for position, transform in enumerate(self.transforms):
             if not isinstance(transform, OutputTransform):
                 u = uniform(derive_key(seed, epoch, position), samples, transform.draws)
-                transform.decide(frame, u)
+                transform.params(frame, u)
         frame.paint(self.form.matrix)
         return _params(frame, self)
 

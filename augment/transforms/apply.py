@@ -96,12 +96,12 @@ class RandomApply(_Nested):
         super().__post_init__()
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         rows = np.flatnonzero(u[:, 0] < self.p)
         taken = frame.take(rows)
         for part, numbers in zip(self.transforms, self._numbers(u[rows]), strict=True):
-            part.decide(taken, numbers)
+            part.params(taken, numbers)
         frame.put(rows, taken)
 
     def output_size(self, size: Size | None) -> Size | None:
@@ -141,7 +141,7 @@ class RandomChoice(_Nested):
             return False
         return all(isinstance(part, Description) and not isinstance(part, Transform) for part in value)
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
         choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
@@ -150,7 +150,7 @@ class RandomChoice(_Nested):
         taken = [frame.take(rows) for rows in groups]
         parts: Sequence[Any] = self.transforms  # those of batches are never asked
         for part, rows, frames, numbers in zip(parts, groups, taken, self._numbers(u), strict=True):
-            part.decide(frames, numbers[rows])
+            part.params(frames, numbers[rows])
             frame.put(rows, frames)
 
     def output_size(self, size: Size | None) -> Size | None:

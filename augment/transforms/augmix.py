@@ -79,7 +79,7 @@ class AugMix(Transform):
         """See :class:`Transform`: weights, depths, and of each operation its kind, bin and sign."""
         return (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest)
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         if self.fill is not None:
             frame.use_fill(self.fill)

@@ -137,7 +137,7 @@ class AutoAugment(Transform):
         if self.fill is not None:
             set_fill(self)
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         if self.fill is not None:
             frame.use_fill(self.fill)

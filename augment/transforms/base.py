@@ -75,7 +75,7 @@ class Description:
 class Transform(Description):
     """Base of all transforms.
 
-    What it does to a batch is decided by :meth:`decide`, from random numbers that are handed to it,
+    What it does to a batch is decided by :meth:`params`, from random numbers that are handed to it,
     and executed by an engine.
 
     Attributes:
@@ -94,7 +94,7 @@ class Transform(Description):
         """Whether it decides by where the objects lie."""
         return False
 
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """Compose this transform onto ``frame``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
         raise NotImplementedError
 

@@ -63,7 +63,7 @@ class ColorJitter(Transform):
         if self.hue is not None:
             self.set_range("hue", -0.5, 0.5, rule)
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         factors = [
@@ -118,7 +118,7 @@ class RandomPhotometricDistort(Transform):
         self.set_range("hue", -0.5, 0.5, "a pair -0.5 <= low <= high <= 0.5")
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         applied = u[:, :5] < self.p
@@ -147,7 +147,7 @@ class RandomGrayscale(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         frame.blend(color.grayscale(u[:, 0] < self.p))
 
@@ -163,7 +163,7 @@ class RandomInvert(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         frame.paint(np.where(u < self.p, 1.0, 0.0)[:, :, None] * (_INVERT - np.eye(3, 4)) + np.eye(3, 4))
 

@@ -42,7 +42,7 @@ class CenterCrop(Transform):
     def __post_init__(self) -> None:
         self.set_size()
 
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
         margin = frame.size - size
@@ -83,7 +83,7 @@ class RandomResizedCrop(Transform):
         self.set_range("scale", 0, math.inf, "a pair of finite numbers, 0 <= low <= high")
         self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         size, fits = first_fit(frame.size, (1, frame.size), self.scale, self.ratio, u[:, : 2 * ATTEMPTS])
         missing = np.flatnonzero(~fits)

@@ -57,7 +57,7 @@ class RandomErasing(Transform):
         self.check("value", good, "a finite number or three of them (RGB)")
         self.set("value", tuple(map(float, value)))
 
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         # Width over height is as uniform in the logarithm as height over width.
         ratio = (1 / self.ratio[1], 1 / self.ratio[0])

@@ -51,7 +51,7 @@ class GaussianBlur(Transform):
         self.set("sigma", as_tuple(self.sigma, 2))
         self.set_range("sigma", sys.float_info.min, math.inf, "a number or a pair, 0 < low <= high, pixels")
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         low, high = self.sigma  # type: ignore[misc]  # a pair since __post_init__
         width, height = self.kernel_size  # type: ignore[misc]  # likewise
@@ -78,6 +78,6 @@ class RandomAdjustSharpness(Transform):
         self.check("sharpness_factor", is_finite(value) and value >= 0, "a finite number from 0")
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         frame.add_steps(Sharpen(u[:, 0] < self.p, np.full(len(u), self.sharpness_factor, np.float32)))

@@ -26,7 +26,7 @@ class _RandomFlip(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         frame.mirror(u[:, 0] < self.p, self.axis)
 

@@ -80,7 +80,7 @@ class RandomIoUCrop(Transform):
         """See :class:`Transform`."""
         return True
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         if frame.warp is not None:
             raise ConfigError("RandomIoUCrop stands after a warp", hint="Move it before the warp.")

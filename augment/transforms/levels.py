@@ -38,7 +38,7 @@ class RandomPosterize(Transform):
         self.check("bits", is_count(self.bits) and self.bits <= 8, "an integer within 1 to 8")
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         frame.add_steps(Posterize(u[:, 0] < self.p, np.full(len(u), self.bits, np.uint8)))
 
@@ -56,7 +56,7 @@ class RandomSolarize(Transform):
         self.check("threshold", is_finite(self.threshold), "a finite number, in levels of 0..255")
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         threshold = min(max(math.ceil(self.threshold), 0), 256)
         frame.add_steps(Solarize(u[:, 0] < self.p, np.full(len(u), threshold, np.int16)))
@@ -73,7 +73,7 @@ class RandomAutocontrast(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         frame.add_steps(Autocontrast(u[:, 0] < self.p))
 
@@ -89,6 +89,6 @@ class RandomEqualize(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         frame.add_steps(Equalize(u[:, 0] < self.p))

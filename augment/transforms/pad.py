@@ -40,7 +40,7 @@ class Pad(Transform):
         _set_padding(self)
         set_fill(self)
 
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         _pad(frame, self.padding, self.fill)
 
@@ -78,7 +78,7 @@ class RandomCrop(Transform):
         self.check("pad_if_needed", isinstance(self.pad_if_needed, bool), "True or False")
         set_fill(self)
 
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
         if self.padding is not None:

@@ -64,7 +64,7 @@ class RandAugment(Transform):
         """See :class:`Transform`: of each operation its kind and sign."""
         return 2 * self.num_ops
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         if self.num_ops == 0:
             return
@@ -95,7 +95,7 @@ class TrivialAugmentWide(Transform):
     def __post_init__(self) -> None:
         _check_bins(self)
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         _use_fill(self, frame)
         table = magnitudes(self.num_magnitude_bins, shear=0.99, shift=32, turn=135, factor=0.99, bits=(8, 6))

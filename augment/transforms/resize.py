@@ -59,7 +59,7 @@ class Resize(Transform):
             good = isinstance(self.size, int) and is_count(self.max_size) and self.max_size > self.size
             self.check("max_size", good, f"None, or more than a single size (which is {self.size})")
 
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         frame.resize(self._new_size(frame.size), self.interpolation)
 

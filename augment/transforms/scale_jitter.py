@@ -34,7 +34,7 @@ class _RandomSize(Transform):
     def __post_init__(self) -> None:
         self.set_interpolation()
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         frame.resize(np.maximum(self.new_size(frame.size, u[:, 0]), 1), self.interpolation)
 

@@ -55,7 +55,7 @@ class WarpTransform(Transform):
         if self.fill is not None:
             set_fill(self)
 
-    def decide(self, frame: Frame, u: Float) -> None:
+    def params(self, frame: Frame, u: Float) -> None:
         """See :class:`Transform`."""
         if self.fill is not None:
             frame.use_fill(self.fill)

@@ -42,7 +42,7 @@ class RandomZoomOut(Transform):
         self.set_range("side_range", 1, math.inf, "a pair of finite numbers, 1 <= low <= high")
         self.check_probability()
 
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         frame.use_fill(self.fill)
         low, high = self.side_range

@@ -36,7 +36,7 @@ class One(RandAugment):
         super().__init__(1)
         object.__setattr__(self, "operation", (kind, magnitude))
 
-    def decide(self, frame, u):
+    def params(self, frame, u):
         kind, magnitude = (np.array([[one]]) for one in self.operation)
         Operations(kind, magnitude, False, (tuple(Kind),)).compose(frame)
 

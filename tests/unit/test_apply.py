@@ -131,7 +131,7 @@ def test_objects_follow_their_images():
     boxes = Objects(np.tile([10.0, 10, 30, 30], (N, 1)), np.arange(N))
     frame = Frame.of(height, width, boxes)
     u = np.random.default_rng(0).random((N, transform.draws))
-    transform.decide(frame, u)
+    transform.params(frame, u)
     cut = (frame.size != [[50], [60]]).any(axis=0)
     assert cut.any()
     assert not cut[u[:, 0] >= 0.5].any()

@@ -60,7 +60,7 @@ def decide(transform, u):
     """The composed map of one transform given its random numbers, applied to PIXELS."""
     n = len(u)
     frame = Frame.of(np.full(n, 6), np.full(n, 7))
-    transform.decide(frame, np.asarray(u, float))
+    transform.params(frame, np.asarray(u, float))
     mean = PIXELS.mean(axis=(0, 1))
     return [PIXELS @ m[:, :3].T + m[:, 3] + m[:, 4:] @ mean for m in frame.color]
 
@@ -155,7 +155,7 @@ def test_all_orders_of_color_jitter_are_equally_likely():
     u = np.random.default_rng(0).random((24_000, 8))
     u[:, 4:] = [0.9, 0.2, 0.7, 0.8]
     frame = Frame.of(np.full(24_000, 6), np.full(24_000, 7))
-    ColorJitter(0.4, 0.5, 0.6, 0.1).decide(frame, u)
+    ColorJitter(0.4, 0.5, 0.6, 0.1).params(frame, u)
     maps, counts = np.unique(frame.color.reshape(24_000, -1).round(9), axis=0, return_counts=True)
     # All but hue commute: only whether contrast and saturation come before it makes a difference.
     assert len(maps) == 4
@@ -193,7 +193,7 @@ def test_the_mean_is_that_of_the_output():
 def test_an_image_of_which_nothing_is_left_is_coloured_like_padding():
     frame = Frame.of(np.array([6]), np.array([7]))
     frame.fill = np.array([40, 80, 120], np.uint8)
-    ColorJitter(contrast=(0.5, 0.5)).decide(frame, np.zeros((1, 8)))
+    ColorJitter(contrast=(0.5, 0.5)).params(frame, np.zeros((1, 8)))
     frame.blank(np.array([True]))
     expected = adjust_contrast(np.array([[40.0, 80, 120]]), 0.5)[0]
     np.testing.assert_allclose(frame.color[0], np.insert(np.zeros((3, 6)), 3, expected, axis=1))

@@ -188,7 +188,7 @@ def test_random_apply_and_random_choice():
     assert_kinds_agree("apply", flip.astype(int).tolist())
     frame = Frame.of(np.full(N, 8), np.full(N, 8))
     transform = RandomChoice([Pad(1), Pad(2), Pad(3)], [1, 2, 5])
-    transform.decide(frame, np.random.default_rng(0).random((N, transform.draws)))
+    transform.params(frame, np.random.default_rng(0).random((N, transform.draws)))
     assert_kinds_agree("choice", ((frame.size[0] - 8) // 2 - 1).tolist())
 
 

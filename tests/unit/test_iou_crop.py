@@ -57,7 +57,7 @@ def frame_of(n, boxes=BOXES, height=HEIGHT, width=WIDTH):
 
 
 def decide(transform, frame, seed=0):
-    transform.decide(frame, np.random.default_rng(seed).random((frame.size.shape[1], transform.draws)))
+    transform.params(frame, np.random.default_rng(seed).random((frame.size.shape[1], transform.draws)))
 
 
 def test_parts_are_distributed_as_torchvisions_own():

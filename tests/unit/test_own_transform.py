@@ -48,7 +48,7 @@ class RandomVignette(Transform):
         self.set_range("strength", 0, 1, "a pair, 0 <= low <= high <= 1")
         self.check_probability()
 
-    def decide(self, frame, u):
+    def params(self, frame, u):
         low, high = self.strength
         frame.add_steps(Vignette(u[:, 0] < self.p, low + (high - low) * u[:, 1]))
 
@@ -60,7 +60,7 @@ class RandomGamma(Transform):
 
     draws: ClassVar[int] = 1
 
-    def decide(self, frame, u):
+    def params(self, frame, u):
         gamma = self.largest ** (2 * u - 1)
         levels = np.rint(255 * (np.arange(256) / 255) ** gamma).astype(np.uint8)
         frame.add_steps(Table(np.ones(len(u), bool), np.repeat(levels[:, None], 3, axis=1)))
@@ -73,7 +73,7 @@ class Transpose(Transform):
 
     warps: ClassVar[bool] = True
 
-    def decide(self, frame, u):
+    def params(self, frame, u):
         frame.distort(np.tile(np.eye(3)[[1, 0, 2]], (len(u), 1, 1)))
 
 

@@ -49,7 +49,7 @@ class Fixed(RandAugment):
         super().__init__(len(operations))
         object.__setattr__(self, "operations", operations)
 
-    def decide(self, frame, u):
+    def params(self, frame, u):
         kind, magnitude = (np.array([one] * len(u)) for one in zip(*self.operations, strict=True))
         kinds = (tuple(Kind),) * len(self.operations)
         Operations(kind, magnitude.astype(float), True, kinds).compose(frame)

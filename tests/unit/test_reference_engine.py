@@ -37,7 +37,7 @@ class Solid(Step):
 
 
 class MakeSolid(Transform):
-    def decide(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         frame.add_steps(Solid(np.ones(len(u), np.bool_)))
 
 

@@ -116,7 +116,7 @@ def test_element_types_by_name_and_by_type(dtype, name):
 
 def test_the_base_class_decides_nothing():
     with pytest.raises(NotImplementedError):
-        Transform().decide(Frame.of(np.array([1]), np.array([1])), np.zeros((1, 0)))
+        Transform().params(Frame.of(np.array([1]), np.array([1])), np.zeros((1, 0)))
 
 
 # Resize
@@ -140,7 +140,7 @@ def torchvision_resized(height, width, size, max_size):
 )
 def test_resize_by_the_shorter_side_or_the_longer_one(size, max_size):
     frame = Frame.of(*np.array(SIZES).T)
-    Resize(size, max_size=max_size).decide(frame, np.zeros((len(SIZES), 0)))
+    Resize(size, max_size=max_size).params(frame, np.zeros((len(SIZES), 0)))
     assert frame.size.T.tolist() == [list(torchvision_resized(h, w, size, max_size)) for h, w in SIZES]
     for h, w in SIZES:
         assert Resize(size, max_size=max_size).output_size((h, w)) == torchvision_resized(
@@ -252,7 +252,7 @@ def test_random_resized_crop_uses_the_first_attempt_that_fits():
     u[0, :10] = 1 - 1e-9  # area: all of the image, which does not fit at this ratio ...
     u[0, 2] = 0.0  # ... but at the third attempt
     u[0, 20:] = 0.0  # top left
-    RandomResizedCrop(7).decide(frame, u)
+    RandomResizedCrop(7).params(frame, u)
     width = round(math.sqrt(800 * math.exp(math.log(3 / 4) + 0.999 * math.log(16 / 9))))
     height = round(math.sqrt(800 / math.exp(math.log(3 / 4) + 0.999 * math.log(16 / 9))))
     assert frame.content_start.ravel().tolist() == [0, 0]
