@@ -31,7 +31,7 @@ types: setup    ## Types, strictly
 	@$(PY) -m mypy
 
 sanitize: setup ## The C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
-	@tests/sanitize/run.sh $(VENV)
+	@PYTHON=$(abspath $(PY)) tests/sanitize/run.sh
 
 bench:          ## Everything against every native loader, in an environment of its own
 	@benchmarks/setup.sh .venv-bench
