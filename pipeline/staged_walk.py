@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.formats.remote.cache import CachedDataset, CachedFiles, Ranges
-    from stoker.formats.remote.requests import Requests
+    from stoker.pipeline.requests import Requests
 
     Int64 = npt.NDArray[np.int64]
 

@@ -12,9 +12,9 @@ import numpy as np
 from stoker.errors import ConfigError
 from stoker.formats.dataset import open as open_dataset
 from stoker.formats.remote.cache import CachedDataset
-from stoker.formats.remote.requests import Requests
 from stoker.formats.remote.store import is_url
 from stoker.pipeline.mixture import Mixture
+from stoker.pipeline.requests import Requests
 from stoker.pipeline.staged_walk import Source, StagedWalk
 from stoker.pipeline.threads import Worker
 
@@ -79,15 +79,11 @@ class Staging:
         self._ends = np.cumsum([len(one.index) for one in datasets])
         cached = {number: one for number, one in enumerate(datasets) if isinstance(one, CachedDataset)}
         self._ahead = ahead // len(cached)
-        self._stop = threading.Event()
         self._sources = {
-            number: _source(one, max(1, connections // len(cached)), self._stop)
-            for number, one in cached.items()
+            number: _source(one, max(1, connections // len(cached))) for number, one in cached.items()
         }
         # A loader that is dropped without being closed leaves no threads and no descriptors.
-        self._release = weakref.finalize(
-            self, _release, os.getpid(), self._stop, list(self._sources.values())
-        )
+        self._release = weakref.finalize(self, _release, os.getpid(), list(self._sources.values()))
         self._passes: weakref.WeakSet[StagedPass] = weakref.WeakSet()
 
     def begin(self, batches: Callable[[], Iterable[Int64]]) -> StagedPass:
@@ -113,10 +109,11 @@ class Staging:
         self._release()
 
 
-def _source(dataset: CachedDataset, connections: int, stop: threading.Event) -> Source:
+def _source(dataset: CachedDataset, connections: int) -> Source:
+    stop = threading.Event()
     files = dataset.open_files(stop)
     last_use = np.zeros(int(files.blocks.first[-1]), np.int64)
-    return Source(dataset, files, Requests(files.blocks, files.fetch, connections), last_use)
+    return Source(dataset, files, Requests(files.blocks, files.fetch, connections, stop), last_use)
 
 
 def _rows_of(batches: Iterable[Int64], number: int, ends: Int64) -> Iterator[Int64]:
@@ -126,10 +123,9 @@ def _rows_of(batches: Iterable[Int64], number: int, ends: Int64) -> Iterator[Int
         yield rows[(rows >= start) & (rows < ends[number])] - start
 
 
-def _release(process: int, stop: threading.Event, sources: Sequence[Source]) -> None:
+def _release(process: int, sources: Sequence[Source]) -> None:
     if os.getpid() != process:
         return  # a fork copies no threads, and locks as they were
-    stop.set()
     for source in sources:
         source.requests.close()
         source.files.blocks.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -26,9 +27,13 @@ class Worker:
         run: What it does. It must not hold a reference to whoever is to end it by being dropped.
         stop: Has ``run`` return soon; called in any thread, any number of times.
         name: Of the thread, after ``stoker-``.
+        patience: Seconds that the interpreter's end waits for it; None for as long as it takes.
     """
 
-    def __init__(self, run: Callable[[], None], stop: Callable[[], None], name: str) -> None:
+    def __init__(
+        self, run: Callable[[], None], stop: Callable[[], None], name: str, patience: float | None = None
+    ) -> None:
+        self.patience = patience
         self._stop = stop
         self._process = os.getpid()
         self._stopping = threading.Event()
@@ -67,8 +72,13 @@ _running: dict[threading.Thread, Worker] = {}
 
 
 def _end_all() -> None:
-    for worker in list(_running.values()):
-        worker.end()
+    workers = list(_running.values())
+    for worker in workers:
+        worker.end(0)  # all are told before any is waited for
+    began = time.monotonic()
+    for worker in workers:
+        waited = time.monotonic() - began
+        worker.end(None if worker.patience is None else max(0.0, worker.patience - waited))
 
 
 os.register_at_fork(after_in_child=_running.clear)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+from concurrent.futures import wait
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -25,6 +26,7 @@ T = TypeVar("T")
 
 _TRIES = 6
 _FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, give or take a half
+_POLL = 0.2  # seconds between two looks at whether a read is still wanted
 _CONNECT_SECONDS = 15.0
 _SILENT_SECONDS = 30.0
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
@@ -108,7 +110,7 @@ class Store:
         """
         limits = {} if most is None else {"start": 0, "end": most}
         try:
-            return self._try(name, "read", lambda: bytes(self._fs.cat_file(self._path(name), **limits)))
+            return self._try(name, "read", lambda: self._cat(name, **limits))
         except FileNotFoundError:
             return None
 
@@ -131,7 +133,7 @@ class Store:
         """
 
         def read() -> bytes:
-            data = bytes(self._fs.cat_file(self._path(name), start=start, end=stop))
+            data = self._cat(name, start=start, end=stop)
             if len(data) > stop - start:
                 raise NotImplementedError("the server does not answer range requests")
             if len(data) < stop - start:
@@ -142,6 +144,19 @@ class Store:
             return self._try(name, f"read (bytes {start} to {stop})", read)
         except FileNotFoundError as error:
             raise self._missing(name) from error
+
+    def _cat(self, name: str, **limits: int) -> bytes:
+        """Bytes of a file; where the storage is asynchronous, a stop closes the connection."""
+        if not self._fs.async_impl:
+            return bytes(self._fs.cat_file(self._path(name), **limits))
+        from asyncio import run_coroutine_threadsafe  # slow to import, and here it has been
+
+        reading = run_coroutine_threadsafe(self._fs._cat_file(self._path(name), **limits), self._fs.loop)
+        while not wait([reading], timeout=_POLL).done:
+            if self._stop.is_set():
+                reading.cancel()
+                raise StoppedError
+        return bytes(reading.result())
 
     def files(self) -> list[StoredFile]:
         """All files in the folder and in folders in it, sorted by name."""
@@ -242,7 +257,7 @@ class Store:
                 raise StoppedError
             try:
                 return action()
-            except FileNotFoundError:
+            except (FileNotFoundError, StoppedError):
                 raise
             except Exception as error:  # every storage has errors of its own
                 if not left or not _may_pass(error):

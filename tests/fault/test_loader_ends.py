@@ -18,9 +18,9 @@ from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import EngineError, SampleError
 from stoker.formats.remote.blocks import BlockFiles
-from stoker.formats.remote.requests import Requests
 from stoker.pipeline import prefetch
 from stoker.pipeline.images import ImageStage
+from stoker.pipeline.requests import Requests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -215,7 +215,7 @@ def test_a_forked_child_waits_for_no_lock_of_its_parents_threads(squares: Path) 
 
 def test_garbage_of_a_cache_is_collected_where_its_locks_are_held(tmp_path: Path) -> None:
     files = BlockFiles(tmp_path, ["data"], [1 << 20])
-    requests = Requests(files, lambda file, begin, end: bytes(end - begin), 2)
+    requests = Requests(files, lambda file, begin, end: bytes(end - begin), 2, threading.Event())
     blocks = np.arange(2)
     files.pin(blocks)
 

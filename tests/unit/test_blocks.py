@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from stoker.formats.remote.blocks import BlockFiles
-from stoker.formats.remote.requests import Requests
+from stoker.pipeline.requests import Requests
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,7 +148,7 @@ def test_requests_ask_once(tmp_path: Path, contents: list[bytes]) -> None:
         may_answer.wait()
         return reader(file, start, stop)
 
-    requests = Requests(files, read, 2)
+    requests = Requests(files, read, 2, threading.Event())
     first = requests.request(array(0, 1))
     second = requests.request(np.arange(6))
     assert second[0] is first[0] is second[1]
@@ -170,7 +170,7 @@ def test_a_request_that_failed_is_made_again(tmp_path: Path, contents: list[byte
             raise OSError("gone")
         return reader(file, start, stop)
 
-    requests = Requests(files, read, 1)
+    requests = Requests(files, read, 1, threading.Event())
     with pytest.raises(OSError, match="gone"):
         requests.request(array(0))[0].result()
     assert requests.request(array(0))[0].result() == BLOCK
@@ -185,7 +185,7 @@ def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[byt
     def fail(file: int, start: int, stop: int) -> bytes:
         raise HeldError("gone")
 
-    requests = Requests(make(tmp_path), fail, 1)
+    requests = Requests(make(tmp_path), fail, 1, threading.Event())
     with pytest.raises(HeldError) as caught:
         requests.request(array(0))[0].result()
     held = weakref.ref(caught.value)

@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from stoker.pipeline.threads import Worker
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["Requests"]
 
 _REQUEST_BYTES = 8 << 20
+# Seconds that the interpreter's end waits for threads. What they read by fsspec's asynchronous storages ends
+# at once when it is told to; others answer, or have the process end while they wait.
+_PATIENCE = 2.0
 
 _Job = tuple[Future[int], int, int]
 
@@ -22,18 +27,24 @@ _Job = tuple[Future[int], int, int]
 class Requests:
     """Fetches blocks on threads of its own.
 
-    They are daemons, unlike those of an executor: an interpreter that ends does not wait for a network.
-
     Args:
         files: What the blocks belong to.
         read: Of file, first byte and last byte + 1: those bytes.
         connections: Requests at the same time.
+        stop: Set to have ``read`` return soon.
     """
 
-    def __init__(self, files: BlockFiles, read: Callable[[int, int, int], bytes], connections: int) -> None:
+    def __init__(
+        self,
+        files: BlockFiles,
+        read: Callable[[int, int, int], bytes],
+        connections: int,
+        stop: threading.Event,
+    ) -> None:
         self._files = files
         self._read = read
         self._connections = connections
+        self._stop = stop
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._running: dict[int, Future[int]] = {}
         self._guard = threading.RLock()  # who holds it may collect the garbage whose end closes this
@@ -64,7 +75,8 @@ class Requests:
             return {block: self._running[block] for block in missing.tolist() if block in self._running}
 
     def close(self) -> None:
-        """Start no more requests."""
+        """Start no more requests, and give up those that are under way."""
+        self._stop.set()
         with self._guard:
             for future in set(self._running.values()):
                 future.cancel()
@@ -75,7 +87,7 @@ class Requests:
         if not self._started:
             self._started = True
             for _ in range(self._connections):
-                threading.Thread(target=self._work, name="stoker-fetch", daemon=True).start()
+                Worker(self._work, self.close, "fetch", patience=_PATIENCE).start()
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
