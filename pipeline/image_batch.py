@@ -137,9 +137,12 @@ class BatchMaker:
             return self._object_column(name, objects, len(chosen))
         if name == "key":
             return self._adapter.column(self._recipe.dataset.keys(planned.positions[chosen]))
-        known = {"mask": planned.mask, "row": planned.samples.row}
-        values = known[name][chosen] if name in known else None
-        if values is None:
+        values: Array
+        if name == "mask":  # of the place in the batch: padding stays padding, whatever replaces it
+            values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
+        elif name == "row":
+            values = planned.samples.row[chosen]
+        else:
             values = self._recipe.dataset.values(name, planned.positions[chosen])
         return self._adapter.column(values)
 

@@ -64,6 +64,26 @@ def test_an_epoch_holds_every_sample_once_and_the_next_one_follows(
     assert loader.stats().samples == 4 * 61
 
 
+@pytest.mark.parametrize("bad", [0, 10])
+def test_padding_stays_padding_where_a_good_sample_replaces_it(
+    load: Callable[..., ImageLoader],
+    pack_images: Callable[..., Path],
+    make_jpeg: Callable[..., bytes],
+    bad: int,
+) -> None:
+    payloads = [make_jpeg(i) for i in range(11)]
+    crc = datasets.open(pack_images(payloads)).index.column("crc").copy()
+    crc[bad] ^= 1
+    broken = pack_images(payloads, crc=crc)
+    options = {"dataset": broken, "batch_size": 4, "columns": ("row", "mask"), "last_batch": "pad"}
+    replaced = list(load(on_error="replace", **options))[-1]  # rows 8, 9, 10, and row 0 behind them
+    assert replaced.row.tolist() == ([8, 9, 10, 8] if bad == 0 else [8, 9, 0, 0])
+    assert replaced.mask.tolist() == [True, True, True, False]
+    skipped = list(load(on_error="skip", **options))[-1]
+    assert skipped.row.tolist() == ([8, 9, 10] if bad == 0 else [8, 9, 0])
+    assert skipped.mask.tolist() == [True, True, bad == 0]
+
+
 def test_samples_change_with_the_epoch_and_not_with_their_batch(load: Callable[..., ImageLoader]) -> None:
     def images(batch_size: int, epoch: int) -> Any:
         loader = load(columns=("image", "row"), batch_size=batch_size)
