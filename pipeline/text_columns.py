@@ -72,9 +72,20 @@ def probe(
 
 
 def column_names(
-    columns: Sequence[str] | None, made: Mapping[str, Any], dataset: Dataset | Mixture, rules: TextRules
+    columns: Sequence[str] | None,
+    made: Mapping[str, Any],
+    dataset: Dataset | Mixture,
+    rules: TextRules,
+    fields: Sequence[str],
 ) -> tuple[str, ...]:
     """What a batch holds: the names asked for, or all that is made.
+
+    Args:
+        columns: The names asked for; None for all that is made.
+        made: By the batchify function.
+        dataset: Whose columns of numbers may be named, too.
+        rules: Of the loader.
+        fields: Those that it reads.
 
     Raises:
         ConfigError: There is no such column.
@@ -87,10 +98,10 @@ def column_names(
         known |= {"row", "key", *(name for name, kind in dataset.types.items() if kind in NUMBERS)}
     for name in names:
         if name not in known:
+            outputs = {prefix + output for prefix in _prefixes(fields) for output in _OUTPUTS}
             raise ConfigError(
-                f"columns: there is no {name!r}",
-                hint=f"There are {', '.join(sorted(known | set(_OUTPUTS)))}; with several fields, "
-                "<field>_input_ids and so on.",
+                f"columns: there is no {name!r} of the fields {', '.join(fields)}",
+                hint=f"There are {', '.join(sorted(known | outputs))}; fields= says which fields are read.",
             )
     if not names:
         raise ConfigError("columns must name at least one column")

@@ -164,7 +164,7 @@ class TextLoader(Loader):
         planner = TextPlanner(rules, reader.lengths, order, self._ranks.world_size)
         made_by = batchify or default_batchify(planner, reader, columns)
         spec = probe(made_by, planner, reader)
-        names = column_names(columns, spec, opened, rules)
+        names = column_names(columns, spec, opened, rules, reader.fields)
         self._spec = spec
         self._recipe = TextRecipe(opened, reader, planner, made_by, names, batch_type(names))
         self._history: tuple[int, History] = (0, ())

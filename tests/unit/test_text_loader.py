@@ -408,6 +408,14 @@ def test_what_cannot_be_meant_is_refused(shards: Path, options: dict[str, Any], 
         make(shards, **options)
 
 
+def test_a_column_that_is_not_there_is_told_with_those_that_are(shards: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no 'input_ids' of the fields q, a") as caught:
+        make(shards, fields=None, columns=("input_ids",))
+    names = str(caught.value).partition("There are ")[2].partition(";")[0].split(", ")
+    assert {"q_input_ids", "a_labels", "row"} <= {*names}
+    assert "input_ids" not in names
+
+
 def test_a_dataset_of_images_is_refused(make_dataset: Callable[..., Path]) -> None:
     with pytest.raises(ConfigError, match="TextLoader reads text, and this dataset holds image"):
         stoker.TextLoader(make_dataset(), batch_size=2)
