@@ -54,21 +54,21 @@ def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | Non
         if name in reader.handlers:
             reader.handlers[name](value)
     if not reader.names:
-        found = ", ".join(sorted(members)[:10]) or "nothing"
+        there = ", ".join(sorted(members)[:10]) or "nothing"
         raise SourceError(
-            f"the JSON object names no images: it has {found}",
+            f"the JSON object names no images: it has {there}",
             path=file,
             hint="expected is COCO's: images, annotations and categories; or an array of path and label",
         )
     root = resolve(file.parent if images is None else images)
-    found_files, skipped = find_files(root, reader.names)
-    if not found_files:
+    found, skipped = find_files(root, reader.names)
+    if not len(found.files):
         raise SourceError(
             f"not one of {len(reader.names):,} images is in {root}: {reader.names[0]}",
             path=file,
             hint="name the folder of the images: --images DIR",
         )
-    return reader.listing(root, found_files, skipped)
+    return reader.listing(found, skipped)
 
 
 class _Reader:
@@ -191,11 +191,11 @@ class _Reader:
         points[1::3] = [y + more for y, more in zip(value[1::3], shift, strict=True)]
         return points
 
-    def listing(self, root: str, found: list[Found], skipped: list[Skip]) -> Listing:
+    def listing(self, found: Found, skipped: list[Skip]) -> Listing:
         """All of it, sorted by the names of the images that were found."""
-        numbers_found = [self._image_of_name[file.entry] for file in found]
+        numbers_found = [self._image_of_name[entry] for entry in found.entries.tolist()]
         row_of = np.full(len(self._numbers) + 1, -1, np.int64)
-        row_of[numbers_found] = np.arange(len(found))
+        row_of[numbers_found] = np.arange(len(found.files))
         labels, classes = self._categories.labels(self._category_numbers)
         left_out = self._left_out(labels)
         rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
@@ -204,16 +204,13 @@ class _Reader:
         ids = {number: image_id for image_id, number in self._numbers.items()}
         bad = self._skips(none_left=bool(left_out.all()))
         return Listing(
-            root=root,
-            keys=pa.array([file.key for file in found], pa.large_string()),
-            sizes=np.array([file.size for file in found], np.int64),
-            modified=np.array([file.modified for file in found], np.int64),
+            **vars(found.files),
             labels=None,
             classes=classes,
             columns={"image_id": _id_column([ids[number] for number in numbers_found])},
             skipped=tuple(sorted([*skipped, *self._bad_images, *bad])),
             objects=ListedObjects(
-                columns=self._table.columns(rows, len(found)),
+                columns=self._table.columns(rows, len(found.files)),
                 relative=False,
                 heights=sizes[:, 0].copy(),
                 widths=sizes[:, 1].copy(),

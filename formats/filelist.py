@@ -17,18 +17,23 @@ import json
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from stoker.errors import SourceError
 from stoker.formats.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
+from stoker.formats.file_table import FileTable
 from stoker.formats.files import open_regular
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
-from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
+from stoker.formats.listing import ListedFiles, Listing, Skip, inside, is_regular, printable
 from stoker.formats.remote.store import Store, is_url
 
 __all__ = ["Found", "find_files", "list_file", "resolve"]
@@ -41,12 +46,10 @@ Entry = Mapping[str, Any]
 
 
 class Found(NamedTuple):
-    """A file that a list names: its key, its place in the list, bytes, time in nanoseconds since 1970."""
+    """Files that a list names, sorted by key; ``entries`` is the place of each in the list, (N,) int64."""
 
-    key: str
-    entry: int
-    size: int
-    modified: int
+    files: ListedFiles
+    entries: npt.NDArray[np.int64]
 
 
 def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> Listing:
@@ -65,15 +68,12 @@ def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None 
         _check(file, number, entry)
     folder = resolve(file.parent if root is None else root)
     found, skipped = find_files(folder, [entry["path"] for entry in entries])
-    if not found:
+    if not len(found.files):
         raise SourceError("the list names no image that can be read", path=file)
-    kept = [entries[item.entry] for item in found]
+    kept = [entries[number] for number in found.entries.tolist()]
     labels, classes = _labels(file, [entry["label"] for entry in kept])
     return Listing(
-        root=folder,
-        keys=pa.array([item.key for item in found], pa.large_string()),
-        sizes=np.array([item.size for item in found], np.int64),
-        modified=np.array([item.modified for item in found], np.int64),
+        **vars(found.files),
         labels=labels,
         classes=classes,
         columns=_columns(kept),
@@ -189,58 +189,64 @@ def resolve(folder: str | os.PathLike[str]) -> str:
     return os.fspath(folder).rstrip("/") if is_url(folder) else os.path.realpath(folder)
 
 
-def find_files(root: str, paths: Iterable[str]) -> tuple[list[Found], list[Skip]]:
-    """The files that a list names, sorted by key, and why the others are not taken.
+def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
+    """The files that a list names, each once, and why the others are not taken.
 
     Args:
         root: Folder where relative paths start, and in which they stay; as :func:`resolve` has it.
         paths: As the list has them.
     """
-    if is_url(root):
-        return _find_stored(Store(root), paths)
-    found: dict[str, Found] = {}
+    look = _in_store(Store(root)) if is_url(root) else partial(_look_at, root)
+    table, entries = FileTable(), array("q")
     skipped: list[Skip] = []
     for number, path in enumerate(paths):
-        key = os.path.normpath(path)
-        reason, detail = "", ""
-        try:
-            key.encode()
-            target = os.path.realpath(os.path.join(root, key))  # noqa: PTH118 - a path object a file costs more
-            if not key.startswith("/") and not inside(target, root):
-                reason = "path that leaves the source"
-            elif key in found:
-                reason = "listed twice"
-            elif not is_regular(status := os.stat(target)):  # noqa: PTH116 - likewise
-                reason = "not a regular file"
-            else:
-                found[key] = Found(key, number, status.st_size, status.st_mtime_ns)
-        except UnicodeEncodeError:
-            reason = "name is not UTF-8"
-        except (OSError, ValueError) as error:
-            reason, detail = "unreadable", getattr(error, "strerror", None) or str(error)
-        if reason:
-            skipped.append(Skip(printable(key), reason, detail))
-    return sorted(found.values()), skipped
+        looked = look(path)
+        if isinstance(looked, Skip):
+            skipped.append(looked)
+        else:
+            table.add(*looked)
+            entries.append(number)
+    files, order = table.sorted(root)
+    again = np.zeros(len(files), bool)
+    again[1:] = pc.equal(files.keys[1:], files.keys[:-1]).to_numpy(zero_copy_only=False)
+    skipped += [Skip(key, "listed twice") for key in files.keys.filter(again).to_pylist()]
+    once = np.flatnonzero(~again)
+    return Found(files.take(once), np.frombuffer(entries, np.int64)[order][once]), skipped
 
 
-def _find_stored(store: Store, paths: Iterable[str]) -> tuple[list[Found], list[Skip]]:
-    """What :func:`find_files` does, at a URL, all of whose files are listed once."""
+def _look_at(root: str, path: str) -> tuple[str, int, int] | Skip:
+    """Key, bytes and time of a file, or why it is not taken."""
+    key = os.path.normpath(path)
+    try:
+        key.encode()
+        target = os.path.realpath(os.path.join(root, key))  # noqa: PTH118 - a path object a file costs more
+        if not key.startswith("/") and not inside(target, root):
+            return Skip(printable(key), "path that leaves the source")
+        status = os.stat(target)  # noqa: PTH116 - likewise
+    except UnicodeEncodeError:
+        return Skip(printable(key), "name is not UTF-8")
+    except (OSError, ValueError) as error:
+        return Skip(printable(key), "unreadable", getattr(error, "strerror", None) or str(error))
+    if not is_regular(status):
+        return Skip(printable(key), "not a regular file")
+    return key, status.st_size, status.st_mtime_ns
+
+
+def _in_store(store: Store) -> Callable[[str], tuple[str, int, int] | Skip]:
+    """What :func:`_look_at` does, at a URL, all of whose files are listed once."""
     there = {file.name: file for file in store.files()}
-    found: dict[str, Found] = {}
-    skipped: list[Skip] = []
-    for number, path in enumerate(paths):
+
+    def look_at(path: str) -> tuple[str, int, int] | Skip:
         relative = path.removeprefix(f"{store.url}/")
         key = posixpath.normpath(relative)
-        file = there.get(key)
         if key.startswith(("/", "../")) or "://" in relative:
-            skipped.append(Skip(printable(relative), "path that leaves the source"))
-        elif file is None:
-            skipped.append(Skip(printable(key), "unreadable", "No such file or directory"))
-        elif key in found:
-            skipped.append(Skip(key, "listed twice"))
-        else:
-            found[key] = Found(key, number, file.size, file.modified)
-    return sorted(found.values()), skipped
+            return Skip(printable(relative), "path that leaves the source")
+        file = there.get(key)
+        if file is None:
+            return Skip(printable(key), "unreadable", "No such file or directory")
+        return key, file.size, file.modified
+
+    return look_at
 
 
 def _labels(file: Path, labels: list[Any]) -> tuple[pa.Array, tuple[str, ...]]:

@@ -9,7 +9,7 @@ neither leaves the source nor loops; what has a name that starts with a dot is h
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,36 +17,39 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
+from stoker.formats.file_table import FileTable
 from stoker.formats.intake import looks_like_image
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-__all__ = ["File", "find_images", "list_folder"]
+    import numpy.typing as npt
+
+    from stoker.formats.listing import ListedFiles
+
+__all__ = ["find_images", "list_folder"]
 
 # Only a hint: it spares the walk a look into files that are most likely images. Whether they are is
 # decided by their content when they are converted.
 _IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 
 
-class File(NamedTuple):
-    """A file: its path in the source, bytes, and time in nanoseconds since 1970."""
-
-    key: str
-    size: int
-    modified: int
-
-
-def find_images(root: str | os.PathLike[str]) -> tuple[list[File], list[Skip]]:
+def find_images(root: str | os.PathLike[str]) -> tuple[ListedFiles, list[Skip]]:
     """Files in a folder and the folders in it that look like images, sorted, and what else is there.
 
     Raises:
         SourceError: The folder cannot be read.
     """
-    walk = _Walk(os.path.realpath(root))
-    walk.run()
-    return sorted(walk.files), sorted(walk.skipped)
+    folder = os.path.realpath(root)
+    table = FileTable()
+    skipped = []
+    for found in _walk(folder):
+        if isinstance(found, Skip):
+            skipped.append(found)
+        else:
+            table.add(*found)
+    return table.sorted(Path(folder))[0], sorted(skipped)
 
 
 def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None) -> Listing:
@@ -61,103 +64,110 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
     Raises:
         SourceError: The folder cannot be read, or holds no image in a class.
     """
-    walk = _Walk(os.path.realpath(root))
-    walk.run()
-    walk.files.sort()
-
-    def class_of(file: File) -> str:
-        return "/".join(file.key.split("/")[:-1][:class_depth])
-
-    classes = _classes(walk, class_of)
-    label_of = {name: label for label, name in enumerate(classes)}
-    files = []
-    for file in walk.files:
-        if (name := class_of(file)) in label_of:
-            files.append(file)
+    folder = os.path.realpath(root)
+    table, classes = FileTable(), _Classes(folder, class_depth)
+    skipped = []
+    for found in _walk(folder):
+        if isinstance(found, Skip):
+            skipped.append(found)
         else:
-            walk.skipped.append(Skip(file.key, "not an image" if name else "not in a class folder"))
-    if not files:
+            table.add(*found)
+            classes.add(found.key)
+    files, order = table.sorted(Path(folder))
+    labels = classes.labels()[order]
+    taken = labels >= 0
+    if not taken.any():
         raise SourceError(
             "the folder holds no image in a class folder",
             path=root,
             hint="expected is one folder a class: SOURCE/CLASS/IMAGE.jpg; for other forms give a CSV or "
             "JSON list of path and label",
         )
-    labels = np.fromiter((label_of[class_of(file)] for file in files), np.int64, len(files))
+    skipped += [
+        Skip(key, "not an image" if "/" in key else "not in a class folder")
+        for key in files.keys.filter(~taken).to_pylist()
+    ]
+    files = files if taken.all() else files.take(np.flatnonzero(taken))
     return Listing(
-        root=Path(walk.root),
-        # Column by column from the one list: of millions of files a second copy is gigabytes.
-        keys=pa.array((file.key for file in files), pa.large_string(), size=len(files)),
-        sizes=np.fromiter((file.size for file in files), np.int64, len(files)),
-        modified=np.fromiter((file.modified for file in files), np.int64, len(files)),
-        labels=pa.array(labels),
-        classes=tuple(classes),
-        skipped=tuple(sorted(walk.skipped)),
+        **vars(files),
+        labels=pa.array(labels[taken]),
+        classes=classes.names(),
+        skipped=tuple(sorted(skipped)),
     )
 
 
-def _classes(walk: _Walk, class_of: Callable[[File], str]) -> list[str]:
-    """Names of the classes in which one file at least is an image, by its first bytes."""
-    found: set[str] = set()
-    for file in walk.files:
-        name = class_of(file)
-        if name and name not in found and looks_like_image(walk.root, file.key):
-            found.add(name)
-    return sorted(found)
+class _Classes:
+    """The class of each file, which the folder that holds it names."""
+
+    def __init__(self, root: str, depth: int | None) -> None:
+        self._root = root
+        self._depth = depth
+        self._numbers: dict[str, int] = {}
+        self._number_of_file = array("q")
+        self._with_image: set[str] = set()
+
+    def add(self, key: str) -> None:
+        """Add a file; whether it is an image is only asked until one of its class is."""
+        name = "/".join(key.split("/")[:-1][: self._depth])
+        self._number_of_file.append(self._numbers.setdefault(name, len(self._numbers)))
+        if name and name not in self._with_image and looks_like_image(self._root, key):
+            self._with_image.add(name)
+
+    def names(self) -> tuple[str, ...]:
+        """The folders that are classes, in sorted order."""
+        return tuple(sorted(self._with_image))
+
+    def labels(self) -> npt.NDArray[np.int64]:
+        """(N,) label of each file, in the order in which they were added; -1 for what is in no class."""
+        names = self.names()
+        label_of = np.full(len(self._numbers), -1, np.int64)
+        label_of[[self._numbers[name] for name in names]] = np.arange(len(names))
+        return label_of[np.frombuffer(self._number_of_file, np.int64)]
 
 
-@dataclass
-class _Walk:
-    """A walk through the folders under ``root``, which is resolved."""
+class _File(NamedTuple):
+    """A file: its path in the source, bytes, and time in nanoseconds since 1970."""
 
-    root: str
-    files: list[File] = field(default_factory=list)
-    skipped: list[Skip] = field(default_factory=list)
+    key: str
+    size: int
+    modified: int
 
-    def run(self) -> None:
-        """Fill ``files`` and ``skipped``."""
-        folders = [""]
-        while folders:
-            prefix = folders.pop()
-            try:
-                with os.scandir(os.path.join(self.root, prefix)) as entries:  # noqa: PTH118 - a path object a file costs more than reading it
-                    for entry in entries:
-                        self._visit(entry, prefix, folders)
-            except OSError as error:
-                if not prefix:
-                    raise SourceError(
-                        f"the folder cannot be read: {error.strerror}", path=self.root
-                    ) from error
-                self.skipped.append(Skip(prefix, "unreadable", error.strerror or ""))
 
-    def _visit(self, entry: os.DirEntry[str], prefix: str, folders: list[str]) -> None:
-        name = entry.name
-        key = f"{prefix}/{name}" if prefix else name
-        if not _is_utf8(name):
-            self.skipped.append(Skip(printable(key), "name is not UTF-8"))
-        elif name.startswith("."):
-            self.skipped.append(Skip(key, "hidden"))
-        elif entry.is_dir(follow_symlinks=False):
-            folders.append(key)
-        else:
-            self._visit_file(entry, key)
-
-    def _visit_file(self, entry: os.DirEntry[str], key: str) -> None:
+def _walk(root: str) -> Iterator[_File | Skip]:
+    """What is in the folders under ``root``, which is resolved: files that look like images, and all else."""
+    folders = [""]
+    while folders:
+        prefix = folders.pop()
         try:
-            if entry.is_symlink() and not inside(os.path.realpath(entry.path), self.root):
-                self.skipped.append(Skip(key, "link that leaves the source"))
-                return
-            status = entry.stat()
+            with os.scandir(os.path.join(root, prefix)) as entries:  # noqa: PTH118 - a path object a file costs more than reading it
+                for entry in entries:
+                    key = f"{prefix}/{entry.name}" if prefix else entry.name
+                    if not _is_utf8(entry.name):
+                        yield Skip(printable(key), "name is not UTF-8")
+                    elif entry.name.startswith("."):
+                        yield Skip(key, "hidden")
+                    elif entry.is_dir(follow_symlinks=False):
+                        folders.append(key)
+                    else:
+                        yield _look_at(entry, key, root)
         except OSError as error:
-            self.skipped.append(Skip(key, "unreadable", error.strerror or ""))
-            return
-        if not is_regular(status):
-            reason = "link to a folder" if entry.is_dir() else "not a regular file"
-            self.skipped.append(Skip(key, reason))
-        elif not _has_image_suffix(entry.name) and not looks_like_image(self.root, key):
-            self.skipped.append(Skip(key, "not an image"))
-        else:
-            self.files.append(File(key, status.st_size, status.st_mtime_ns))
+            if not prefix:
+                raise SourceError(f"the folder cannot be read: {error.strerror}", path=root) from error
+            yield Skip(prefix, "unreadable", error.strerror or "")
+
+
+def _look_at(entry: os.DirEntry[str], key: str, root: str) -> _File | Skip:
+    try:
+        if entry.is_symlink() and not inside(os.path.realpath(entry.path), root):
+            return Skip(key, "link that leaves the source")
+        status = entry.stat()
+    except OSError as error:
+        return Skip(key, "unreadable", error.strerror or "")
+    if not is_regular(status):
+        return Skip(key, "link to a folder" if entry.is_dir() else "not a regular file")
+    if not _has_image_suffix(entry.name) and not looks_like_image(root, key):
+        return Skip(key, "not an image")
+    return _File(key, status.st_size, status.st_mtime_ns)
 
 
 def _has_image_suffix(name: str) -> bool:

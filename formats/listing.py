@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
@@ -13,14 +13,14 @@ from stoker.formats.annotations import AnnotationInfo
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import numpy as np
     import numpy.typing as npt
 
 __all__ = [
-    "ListedMasks",
+    "ListedFiles",
     "ListedObjects",
     "Listing",
     "Skip",
@@ -28,6 +28,8 @@ __all__ = [
     "is_regular",
     "printable",
 ]
+
+_NAMES_AT_ONCE = 1 << 10
 
 
 class Skip(NamedTuple):
@@ -42,6 +44,38 @@ class Skip(NamedTuple):
     key: str
     reason: str
     detail: str = ""
+
+
+@dataclass(frozen=True)
+class ListedFiles:
+    """Files, as columns: they take little more memory than their names.
+
+    Attributes:
+        root: Folder that keys are relative to, or its URL.
+        keys: (N,) large_string: path relative to ``root`` with ``/``; absolute where a list says so.
+        sizes: (N,) int64, bytes.
+        modified: (N,) int64, nanoseconds since 1970; tells a changed source from the same one.
+    """
+
+    root: Path | str
+    keys: pa.Array
+    sizes: npt.NDArray[np.int64]
+    modified: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def take(self, rows: npt.NDArray[np.int64]) -> ListedFiles:
+        """The files at ``rows``, (M,) int64."""
+        taken = self.keys.take(rows)
+        # Arrow adds a bitmap of what is null, though nothing is.
+        keys = pa.Array.from_buffers(taken.type, len(taken), [None, *taken.buffers()[1:]])
+        return ListedFiles(self.root, keys, self.sizes[rows], self.modified[rows])
+
+    def names(self) -> Iterator[str]:
+        """The keys one after the other; of all at once Python would make three times the memory."""
+        for start in range(0, len(self.keys), _NAMES_AT_ONCE):
+            yield from self.keys.slice(start, _NAMES_AT_ONCE).to_pylist()
 
 
 @dataclass(frozen=True)
@@ -64,57 +98,49 @@ class ListedObjects:
     widths: npt.NDArray[np.int32]
     name: str
 
-
-@dataclass(frozen=True)
-class ListedMasks:
-    """The masks of the images of a source, one each.
-
-    Attributes:
-        root: Folder that keys are relative to, or its URL.
-        keys: (N,) large_string.
-        sizes: (N,) int64, bytes.
-        modified: (N,) int64, nanoseconds since 1970.
-    """
-
-    root: Path | str
-    keys: pa.Array
-    sizes: npt.NDArray[np.int64]
-    modified: npt.NDArray[np.int64]
+    def take(self, rows: npt.NDArray[np.int64]) -> ListedObjects:
+        """The objects of the samples at ``rows``, (M,) int64."""
+        return replace(
+            self,
+            columns={name: column.take(rows) for name, column in self.columns.items()},
+            heights=self.heights[rows],
+            widths=self.widths[rows],
+        )
 
 
 @dataclass(frozen=True)
-class Listing:
-    """The files of a source in sorted order, as columns. Nothing but their names has been read.
+class Listing(ListedFiles):
+    """The files of a source in sorted order, and what is known of them; none has been read.
 
     Attributes:
-        root: Folder that keys are relative to, or its URL.
-        keys: (N,) large_string: path relative to ``root`` with ``/``; absolute where a list says so.
-        sizes: (N,) int64, bytes.
-        modified: (N,) int64, nanoseconds since 1970; tells a changed source from the same one.
         labels: (N,) int64, or large_list<int64> where samples have several labels; None where they have
             none of their own.
         classes: Names of the classes; position is label. Empty where labels are plain numbers.
         columns: Further columns of the index, (N,) each.
         skipped: What was left out while listing.
         objects: What the images show, if the source says so.
-        masks: Where the images' masks are, if there are any.
+        masks: Where the images' masks are, if there are any; one each.
         info: What objects and masks mean.
     """
 
-    root: Path | str
-    keys: pa.Array
-    sizes: npt.NDArray[np.int64]
-    modified: npt.NDArray[np.int64]
     labels: pa.Array | None
     classes: tuple[str, ...]
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
     skipped: tuple[Skip, ...] = ()
     objects: ListedObjects | None = None
-    masks: ListedMasks | None = None
+    masks: ListedFiles | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)
 
-    def __len__(self) -> int:
-        return len(self.keys)
+    def take(self, rows: npt.NDArray[np.int64]) -> Listing:
+        """The samples at ``rows``, (M,) int64."""
+        return replace(
+            self,
+            **vars(super().take(rows)),
+            labels=None if self.labels is None else self.labels.take(rows),
+            columns={name: column.take(rows) for name, column in self.columns.items()},
+            objects=None if self.objects is None else self.objects.take(rows),
+            masks=None if self.masks is None else self.masks.take(rows),
+        )
 
     @property
     def multi_label(self) -> bool:

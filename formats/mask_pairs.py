@@ -12,18 +12,13 @@ import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.files import open_regular, read_at
 from stoker.formats.folder import find_images
-from stoker.formats.listing import ListedMasks, Listing, Skip
-
-if TYPE_CHECKING:
-    from stoker.formats.folder import File
+from stoker.formats.listing import Listing, Skip
 
 __all__ = ["list_images", "with_masks"]
 
@@ -40,17 +35,9 @@ def list_images(root: str | os.PathLike[str]) -> Listing:
         SourceError: The folder cannot be read, or holds no image.
     """
     files, skipped = find_images(root)
-    if not files:
+    if not len(files):
         raise SourceError("the folder holds no image", path=root)
-    return Listing(
-        root=Path(os.path.realpath(root)),
-        keys=pa.array([file.key for file in files], pa.large_string()),
-        sizes=np.array([file.size for file in files], np.int64),
-        modified=np.array([file.modified for file in files], np.int64),
-        labels=None,
-        classes=(),
-        skipped=tuple(skipped),
-    )
+    return Listing(**vars(files), labels=None, classes=(), skipped=tuple(skipped))
 
 
 def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | None) -> Listing:
@@ -69,32 +56,22 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
     if ignore is not None and not 0 <= ignore < 1 << 16:
         raise ConfigError(f"ignore_index must be a value of a mask, 0 to 65535, not {ignore}")
     masks, _ = find_images(folder)
-    by_path = {_stem(file.key): file for file in masks}
+    by_path = {_stem(key): row for row, key in enumerate(masks.names())}
     names = Counter(stem.rpartition("/")[2] for stem in by_path)
-    by_name = {name: file for stem, file in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
-    found: dict[int, File] = {}
-    skipped = list(listing.skipped)
-    for row, key in enumerate(listing.keys.to_pylist()):
-        mask = _mask_of(key, by_path, by_name)
-        if mask is None:
-            skipped.append(Skip(key, "image without a mask"))
-        else:
-            found[row] = mask
-    if not found:
+    by_name = {name: row for stem, row in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
+    mask_of = np.array([_mask_of(key, by_path, by_name) for key in listing.names()], np.int64)
+    rows = np.flatnonzero(mask_of >= 0)
+    if not len(rows):
         raise SourceError(
             f"not one of {len(listing):,} images has a mask among {len(masks):,}",
             path=folder,
             hint="a mask has the name of its image, up to the suffix",
         )
+    without = (Skip(key, "image without a mask") for key in listing.keys.filter(mask_of < 0).to_pylist())
     return replace(
-        _taken(listing, np.array(list(found), np.int64)),
-        skipped=tuple(sorted(skipped)),
-        masks=ListedMasks(
-            root=Path(os.path.realpath(folder)),
-            keys=pa.array([mask.key for mask in found.values()], pa.large_string()),
-            sizes=np.array([mask.size for mask in found.values()], np.int64),
-            modified=np.array([mask.modified for mask in found.values()], np.int64),
-        ),
+        listing.take(rows),
+        skipped=tuple(sorted([*listing.skipped, *without])),
+        masks=masks.take(mask_of[rows]),
         info=replace(listing.info, ignore=ignore, mask_classes=_class_names(Path(folder))),
     )
 
@@ -103,34 +80,15 @@ def _stem(key: str) -> str:
     return os.path.splitext(key)[0]  # noqa: PTH122 - a key is no path
 
 
-def _mask_of(key: str, by_path: dict[str, File], by_name: dict[str, File]) -> File | None:
+def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int]) -> int:
+    """Row of the mask of an image; -1 if there is none."""
     stem = _stem(key)
     for ending in _MASK_ENDINGS:
         path = stem.removesuffix(_IMAGE_ENDING) + ending if ending else stem
-        if mask := by_path.get(path) or by_name.get(path.rpartition("/")[2]):
-            return mask
-    return None
-
-
-def _taken(listing: Listing, rows: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Listing:
-    """Some rows of a listing."""
-    objects = listing.objects
-    if objects is not None:
-        objects = replace(
-            objects,
-            columns={name: column.take(rows) for name, column in objects.columns.items()},
-            heights=objects.heights[rows],
-            widths=objects.widths[rows],
-        )
-    return replace(
-        listing,
-        keys=listing.keys.take(rows),
-        sizes=listing.sizes[rows],
-        modified=listing.modified[rows],
-        labels=None if listing.labels is None else listing.labels.take(rows),
-        columns={name: column.take(rows) for name, column in listing.columns.items()},
-        objects=objects,
-    )
+        row = by_path.get(path, by_name.get(path.rpartition("/")[2], -1))
+        if row >= 0:
+            return row
+    return -1
 
 
 def _class_names(folder: Path) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from stoker.formats.options import ConvertOptions
 from stoker.formats.ragged import Ragged
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from fractions import Fraction
 
     import numpy.typing as npt
@@ -110,7 +111,7 @@ def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
     if options.splits == ("",):
         return {"": everything}
     classes = _stratum(listing)
-    order = np.lexsort((_key_hashes(listing), classes))
+    order = np.lexsort((_hashes(listing.names()), classes))
     counts = np.bincount(classes)
     ties = _hashes([*listing.classes, *map(str, range(len(counts)))][: len(counts)])
     val = np.minimum(shares(counts, options.val, ties), np.maximum(counts - 1, 0))
@@ -164,12 +165,10 @@ def shares(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64]) -> Rows:
     return whole
 
 
-def _key_hashes(listing: Listing) -> npt.NDArray[np.uint64]:
-    return _hashes(listing.keys.to_pylist())
-
-
-def _hashes(names: list[str]) -> npt.NDArray[np.uint64]:
-    digests = b"".join(hashlib.blake2b(name.encode(), digest_size=8).digest() for name in names)
+def _hashes(names: Iterable[str]) -> npt.NDArray[np.uint64]:
+    digests = bytearray()
+    for name in names:
+        digests += hashlib.blake2b(name.encode(), digest_size=8).digest()
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 
 

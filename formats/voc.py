@@ -15,7 +15,6 @@ from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 import numpy as np
-import pyarrow as pa
 
 from stoker.errors import SourceError
 from stoker.formats.filelist import find_files
@@ -136,7 +135,7 @@ class _Reader:
     def listing(self, whole: bool) -> Listing:
         """All that was read; ``whole`` if images without an annotation are to be told."""
         found, missing = find_files(str(self.root), self.images)
-        if not found:
+        if not len(found.files):
             raise SourceError(
                 f"not one of the images of {len(self.images):,} annotations is there",
                 path=self.root / _IMAGES,
@@ -144,24 +143,21 @@ class _Reader:
             )
         if whole:
             named = set(self.images)
-            there = [f"{_IMAGES}/{file.key}" for file in find_images(self.root / _IMAGES)[0]]
+            there = (f"{_IMAGES}/{key}" for key in find_images(self.root / _IMAGES)[0].names())
             missing += [Skip(key, "image without an annotation") for key in there if key not in named]
         classes = tuple(sorted(self.classes))
         label_of = np.array([classes.index(name) for name in self.classes], np.int64)
         self.table.label = type(self.table.label)("q", label_of[list(self.table.label)].tolist())
         row_of = np.full(len(self.images), -1, np.int64)
-        row_of[[file.entry for file in found]] = np.arange(len(found))
-        sizes = np.array([self.sizes[file.entry] for file in found], np.int32)
+        row_of[found.entries] = np.arange(len(found.files))
+        sizes = np.array(self.sizes, np.int32)[found.entries]
         return Listing(
-            root=self.root,
-            keys=pa.array([file.key for file in found], pa.large_string()),
-            sizes=np.array([file.size for file in found], np.int64),
-            modified=np.array([file.modified for file in found], np.int64),
+            **vars(found.files),
             labels=None,
             classes=classes,
             skipped=tuple(sorted([*self.skipped, *missing])),
             objects=ListedObjects(
-                columns=self.table.columns(row_of[np.array(self.table.image, np.int64)], len(found)),
+                columns=self.table.columns(row_of[np.array(self.table.image, np.int64)], len(found.files)),
                 relative=False,
                 heights=sizes[:, 0].copy(),
                 widths=sizes[:, 1].copy(),

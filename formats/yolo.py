@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from stoker.errors import SourceError
 from stoker.formats.annotations import AnnotationInfo
@@ -27,7 +26,7 @@ from stoker.formats.object_table import ObjectTable
 from stoker.formats.yolo_names import YoloNames, read_names
 
 if TYPE_CHECKING:
-    from stoker.formats.folder import File
+    from stoker.formats.listing import ListedFiles
 
 __all__ = ["is_yolo", "list_yolo"]
 
@@ -78,14 +77,14 @@ def list_yolo(path: str | os.PathLike[str]) -> Listing:
         )
     images, labels = (Path(os.path.realpath(folder)) for folder in folders)
     files, skipped = find_images(images)
-    if not files:
+    if not len(files):
         raise SourceError("the folder holds no image", path=images)
     names = read_names([Path(path), images, labels, *images.parents[:2]])
     reader = _Reader(labels, names, ObjectTable(keypoints=names.keypoints), skipped)
-    for number, file in enumerate(files):
-        reader.read(number, file)
-    reader.find_strays({os.path.splitext(file.key)[0] for file in files})  # noqa: PTH122 - a key is no path
-    return reader.listing(images, files)
+    for number, key in enumerate(files.names()):
+        reader.read(number, key)
+    reader.find_strays({os.path.splitext(key)[0] for key in files.names()})  # noqa: PTH122 - a key is no path
+    return reader.listing(files)
 
 
 @dataclass
@@ -96,9 +95,9 @@ class _Reader:
     skipped: list[Skip]
     highest: int = field(default=-1)
 
-    def read(self, number: int, file: File) -> None:
+    def read(self, number: int, key: str) -> None:
         """Read the labels of one image, if it has any."""
-        name = f"{os.path.splitext(file.key)[0]}.txt"  # noqa: PTH122 - a key is no path
+        name = f"{os.path.splitext(key)[0]}.txt"  # noqa: PTH122 - a key is no path
         try:
             with open_regular(self.labels / name) as (descriptor, size):
                 if size > _LONGEST:
@@ -107,7 +106,7 @@ class _Reader:
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
-            self.skipped.append(Skip(file.key, "labels that cannot be read", f"{name}: {error}"))
+            self.skipped.append(Skip(key, "labels that cannot be read", f"{name}: {error}"))
             return
         for position, line in enumerate(text.splitlines()):
             if not line.strip():
@@ -116,7 +115,7 @@ class _Reader:
                 self._object(number, position, line)
             except BadObjectError as error:
                 reason, detail = error.args
-                self.skipped.append(Skip(file.key, reason, f"line {position + 1} of {name}: {detail}"))
+                self.skipped.append(Skip(key, reason, f"line {position + 1} of {name}: {detail}"))
 
     def _object(self, image: int, position: int, line: str) -> None:
         try:
@@ -157,16 +156,13 @@ class _Reader:
                 if suffix == ".txt" and name not in _NOT_LABELS and key not in stems:
                     self.skipped.append(Skip(printable(f"{key}.txt"), "labels without an image"))
 
-    def listing(self, root: Path, files: list[File]) -> Listing:
+    def listing(self, files: ListedFiles) -> Listing:
         """All that was read."""
         rows = np.array(self.table.image, np.int64)
         keypoints = tuple(map(str, range(self.names.keypoints)))
         unknown = np.zeros(len(files), np.int32)
         return Listing(
-            root=root,
-            keys=pa.array([file.key for file in files], pa.large_string()),
-            sizes=np.array([file.size for file in files], np.int64),
-            modified=np.array([file.modified for file in files], np.int64),
+            **vars(files),
             labels=None,
             classes=self.names.classes or tuple(map(str, range(self.highest + 1))),
             skipped=tuple(sorted(self.skipped)),
