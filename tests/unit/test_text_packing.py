@@ -1,0 +1,60 @@
+"""Packed rows as a text loader makes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from text_shards import make, read_sequences, write_shards
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import stoker
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_shards(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="module")
+def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
+    return read_sequences(shards)
+
+
+def test_packed_rows_hold_whole_sequences_apart_from_each_other(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
+) -> None:
+    loader = make(
+        shards, pack=40, columns=("input_ids", "segment_ids", "position_ids", "cu_seqlens", "max_seqlen")
+    )
+    found = []
+    shapes = set()
+    for ids, segments, positions, cu_seqlens, max_seqlen in loader:
+        assert max_seqlen == 40
+        assert cu_seqlens[-1] == ids.size
+        shapes.add((ids.shape, cu_seqlens.shape))
+        for row, segment, position in zip(ids, segments, positions, strict=True):
+            for number in range(1, segment.max() + 1):
+                found.append(row[segment == number].tolist())
+                assert position[segment == number].tolist() == list(range(len(found[-1])))
+    assert sorted(found) == sorted(q for q, _ in sequences.values())
+    assert len(shapes) == len(loader.shapes())
+
+
+def test_packed_rows_hold_as_many_sequences_as_they_may(shards: Path) -> None:
+    loader = make(shards, pack=40, max_sequences=3, columns=("segment_ids", "cu_seqlens"))
+    shapes = {batch.cu_seqlens.shape for batch in loader}
+    assert max(batch.segment_ids.max() for batch in loader) == 3
+    assert shapes <= {(n * (3 + 1) + 1,) for n, _ in loader.shapes()}
+
+
+def test_who_shares_a_packed_row_changes_from_epoch_to_epoch(shards: Path) -> None:
+    def rows(loader: stoker.TextLoader) -> set[bytes]:
+        return {row.tobytes() for batch in loader for row in batch.input_ids}
+
+    shuffled = make(shards, pack=40)
+    assert rows(shuffled) != rows(shuffled)
+    fixed = make(shards, pack=40, shuffle=False)
+    assert rows(fixed) == rows(fixed)

@@ -1,0 +1,90 @@
+"""Text loaders that are resumed: after any batch, on another number of ranks, from states of others."""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from text_shards import N, make, same, write_shards
+
+from stoker.errors import CheckpointError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import stoker
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_shards(tmp_path_factory.mktemp("text"))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"pack": 40}, {"max_tokens": 150}, {"buckets": None}, {"last_batch": "pad"}]
+)
+def test_it_goes_on_after_any_batch(shards: Path, options: dict[str, Any]) -> None:
+    whole = list(itertools.chain(*[list(epoch) for epoch in _passes(make(shards, **options), 2)]))
+    steps = len(make(shards, **options))
+    for stop in range(steps + 1):
+        first = make(shards, **options)
+        _take(first, stop)
+        second = make(shards, prefetch=1, **options)
+        second.load_state_dict(first.state_dict())
+        rest = list(second) + list(second)
+        assert same(rest[: len(whole) - stop], whole[stop:])
+
+
+def test_it_goes_on_again_and_again(shards: Path) -> None:
+    whole = list(make(shards))
+    state, found = make(shards).state_dict(), []
+    while state["epoch"] == 0:
+        loader = make(shards)
+        loader.load_state_dict(state)
+        found += _take(loader, 2)
+        state = loader.state_dict()
+    assert same(found, whole)
+
+
+def _passes(loader: stoker.TextLoader, number: int) -> list[list[Any]]:
+    return [list(loader) for _ in range(number)]
+
+
+def _take(loader: stoker.TextLoader, number: int) -> list[Any]:
+    return list(itertools.islice(loader, number)) if number else []
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3])
+def test_an_epoch_goes_on_with_another_number_of_ranks(shards: Path, steps: int) -> None:
+    columns = ("row", "mask")
+    loaders = [make(shards, rank=r, world_size=2, columns=columns, batch_size=4) for r in range(2)]
+    seen = [_take(loader, steps) for loader in loaders]
+    state = loaders[0].state_dict()
+    for world_size in (3, 1):
+        resumed = []
+        for rank in range(world_size):
+            loader = make(shards, rank=rank, world_size=world_size, columns=columns, batch_size=4)
+            loader.load_state_dict(state)
+            taken = _take(loader, 2) if world_size == 3 else list(loader)
+            resumed.append(taken)
+            after = loader.state_dict()
+        seen += resumed
+        state = after
+    rows = [row for batches in seen for batch in batches for row in batch.row[batch.mask].tolist()]
+    assert sorted(rows) == list(range(N))
+    assert state["epoch"] == 1
+    assert state["history"] == []
+
+
+def test_states_of_others_are_refused(shards: Path) -> None:
+    loader = make(shards)
+    good = loader.state_dict()
+    with pytest.raises(CheckpointError, match="batch_size was 8 and is 9"):
+        make(shards, batch_size=9).load_state_dict(good)
+    for bad in ({}, {**good, "history": [[0, 1]]}, {**good, "history": [[1]]}, {**good, "world_size": "2"}):
+        with pytest.raises(CheckpointError):
+            loader.load_state_dict(bad)
+    loader.load_state_dict({**good, "position": N - 1})
+    with pytest.raises(CheckpointError, match="at step 96, and what is left of its epoch has 1"):
+        iter(loader)

@@ -1,0 +1,98 @@
+"""What is asked of a text loader: what is too long, and what cannot be meant."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from text_shards import make, read_sequences, write_shards
+
+import stoker
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_shards(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="module")
+def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
+    return read_sequences(shards)
+
+
+def test_what_is_too_long_is_refused_truncated_or_split(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
+) -> None:
+    for options in ({"pack": 10}, {"max_length": 10}, {"buckets": [4, 10]}):
+        with pytest.raises(ConfigError, match=r"row \d+ has"):
+            make(shards, **options)
+        batches = list(make(shards, too_long="truncate", **options))
+        found = np.concatenate([batch.input_ids[batch[1] > 0] for batch in batches])
+        expected = [token for q, _ in sequences.values() for token in q[:10]]
+        assert sorted(found.tolist()) == sorted(expected)
+    pieces = [q[begin : begin + 10] for q, _ in sequences.values() for begin in range(0, len(q), 10)]
+    found = [
+        row[segment == number].tolist()
+        for batch in make(shards, pack=10, too_long="split")
+        for row, segment in zip(batch.input_ids, batch.segment_ids, strict=True)
+        for number in range(1, segment.max() + 1)
+    ]
+    assert sorted(found) == sorted(pieces)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": None}, "either batch_size or max_tokens"),
+        ({"batch_size": 8, "max_tokens": 100}, "either batch_size or max_tokens"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"max_tokens": 10}, "max_tokens is 10"),
+        ({"max_tokens": 100, "buckets": None}, "max_tokens needs buckets"),
+        ({"buckets": 0}, "num_buckets"),
+        ({"pad_multiple": 0}, "pad_multiple"),
+        ({"pack": 40, "fields": None}, "packing takes one field"),
+        ({"pack": 40, "max_length": 3}, "leave out max_length"),
+        ({"pack": 40, "columns": ("row",)}, "no 'row'"),
+        ({"too_long": "split"}, "needs pack"),
+        ({"max_sequences": 2}, "needs pack"),
+        ({"pack": 40, "max_sequences": 0}, "max_sequences must be at least 1"),
+        ({"pack": 40, "batch_size": None, "batch_sampler": partial}, "all of one length"),
+        ({"batch_sampler": partial}, "or a batch_sampler"),
+        ({"too_long": "hope", "max_length": 4}, "too_long"),
+        ({"fields": ("z",)}, "fields must be of q, a"),
+        ({"columns": ("image",)}, "no 'image'"),
+        ({"columns": ("key", "key")}, "key"),
+        ({"columns": ()}, "at least one"),
+        ({"shuffle": 1}, "shuffle"),
+        ({"last_batch": "maybe"}, "last_batch"),
+        ({"dtype": "uint8"}, "dtype"),
+        ({"output": "pandas"}, "output"),
+        ({"device": "tpu"}, "device"),
+        ({"prefetch": 0}, "prefetch"),
+        ({"rank": 3, "world_size": 2}, "rank"),
+        ({"seed": -1}, "seed"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(shards: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make(shards, **options)
+
+
+def test_a_column_that_is_not_there_is_told_with_those_that_are(shards: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no 'input_ids' of the fields q, a") as caught:
+        make(shards, fields=None, columns=("input_ids",))
+    names = str(caught.value).partition("There are ")[2].partition(";")[0].split(", ")
+    assert {"q_input_ids", "a_labels", "row"} <= {*names}
+    assert "input_ids" not in names
+
+
+def test_a_dataset_of_images_is_refused(make_dataset: Callable[..., Path]) -> None:
+    with pytest.raises(ConfigError, match="TextLoader reads text, and this dataset holds image"):
+        stoker.TextLoader(make_dataset(), batch_size=2)
