@@ -1,0 +1,54 @@
+"""Annotations under transforms that mix the samples of a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from annotated_scenes import COLUMNS, N, first, found, load, write_annotated
+
+from stoker.augment import CutMix, MixUp, Mosaic, Resize
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def annotated(pack_images: Callable[..., Path]) -> Path:
+    return write_annotated(pack_images)
+
+
+def test_mosaic_carries_all_along(annotated: Path) -> None:
+    batch = first(annotated, transforms=[Resize((60, 80)), Mosaic()], columns=(*COLUMNS, "label"))
+    assert batch.label.sum(axis=1).max() > 0
+    checked = 0
+    for i in range(N):
+        bright = batch.image[i, 0] > 100
+        assert np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= 2 * sum(bright.shape)
+        for box, number, mask in zip(batch.boxes[i], batch.object_id[i], batch.masks[i], strict=True):
+            if number % 100 == 0 and min(box[2:] - box[:2]) > 8:
+                left, top, right, bottom = np.rint(box).astype(int)
+                assert bright[top + 2 : bottom - 2, left + 2 : right - 2].all()
+                assert np.abs(box - found(mask > 0)).max() <= 1
+                checked += 1
+    assert checked > N
+
+
+def test_the_labels_of_several_are_mixed(annotated: Path) -> None:
+    options = {"columns": ("image", "label")}
+    plain = first(annotated, **options).label
+    mixed = first(annotated, **options, transforms=[Resize((30, 40)), MixUp()]).label
+    share = 1 - mixed[1, 1:]
+    assert np.allclose(mixed[1], (1 - share[0]) * plain[1] + share[0] * plain[0])
+
+
+@pytest.mark.parametrize(
+    ("transform", "column"),
+    [(MixUp(), "boxes"), (CutMix(), "masks"), (MixUp(), "segmentation"), (CutMix(), "keypoints")],
+)
+def test_what_cannot_be_mixed_is_refused(annotated: Path, transform: Any, column: str) -> None:
+    with pytest.raises(ConfigError, match=f"cannot mix the column '{column}'"):
+        load(annotated, columns=("image", column), transforms=[Resize((30, 40)), transform])
