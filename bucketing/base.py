@@ -6,6 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import cached_property
+from operator import index
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -73,6 +74,9 @@ class Sampler(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "lengths", as_lengths(self.lengths))
+        for spec in fields(self):
+            if isinstance(value := getattr(self, spec.name), np.integer):
+                object.__setattr__(self, spec.name, int(value))  # a fingerprint knows one kind of integer
         check_seed(self.seed, 0)
         if self.world_size < 1:
             raise ConfigError(f"world_size must be at least 1, not {self.world_size}")
@@ -99,6 +103,7 @@ class Sampler(ABC):
             epoch: From 0 to 2**32 - 1.
             history: See :attr:`BatchPlan.history`; :meth:`resume` fills it in.
         """
+        epoch = index(epoch)  # of NumPy's, the bits of a seed would run over
         check_seed(self.seed, epoch)
         remaining = np.ones(len(self.lengths), np.bool_)
         for stage, (world_size, steps) in enumerate(history):
@@ -182,7 +187,7 @@ class Sampler(ABC):
         """A JSON-able checkpoint: ``step`` steps of ``plan`` are done."""
         return {
             "epoch": plan.epoch,
-            "step": step,
+            "step": index(step),
             "world_size": plan.world_size,
             "history": [list(part) for part in plan.history],
             "fingerprint": self.fingerprint,

@@ -6,6 +6,7 @@ A sequence is named by an integer of the caller's: a row, or a running number.
 
 from __future__ import annotations
 
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -63,9 +64,9 @@ class StreamingPacker:
         if capacity < 1 or buffer_size < 1:
             raise ConfigError(f"capacity and buffer_size must be at least 1, not {capacity}, {buffer_size}")
         self._options = {
-            "capacity": capacity,
-            "buffer_size": buffer_size,
-            "max_sequences": max_sequences,
+            "capacity": index(capacity),
+            "buffer_size": index(buffer_size),
+            "max_sequences": None if max_sequences is None else index(max_sequences),
             "too_long": too_long,
         }
         self._capacity = capacity
@@ -120,7 +121,7 @@ class StreamingPacker:
 
     def state_dict(self) -> dict[str, Any]:
         """JSON-able: the options, and the pieces in the buffer; no tokens."""
-        return {**self._options, "buffer": [list(piece) for piece in self._buffer]}
+        return {**self._options, "buffer": [list(map(int, piece)) for piece in self._buffer]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state.
@@ -175,7 +176,8 @@ class StreamingBuckets:
     ) -> None:
         edges = as_edges(boundaries)
         self._edges = edges.reshape(len(edges), -1)
-        sizes = [batch_sizes] * len(edges) if isinstance(batch_sizes, int) else list(batch_sizes)
+        each = [batch_sizes] * len(edges) if isinstance(batch_sizes, (int, np.integer)) else batch_sizes
+        sizes = list(map(index, each))
         if len(sizes) != len(edges) or min(sizes) < 1 or world_size < 1:
             raise ConfigError(f"{len(edges)} buckets need as many batch_sizes, and one or more ranks")
         if buffer_size < sizes[-1] * world_size:
@@ -186,8 +188,8 @@ class StreamingBuckets:
         self._options = {
             "boundaries": self._edges.tolist(),
             "batch_sizes": sizes,
-            "buffer_size": buffer_size,
-            "world_size": world_size,
+            "buffer_size": index(buffer_size),
+            "world_size": index(world_size),
         }
         self._held: list[list[int]] = [[] for _ in sizes]
 
@@ -246,7 +248,7 @@ class StreamingBuckets:
 
     def state_dict(self) -> dict[str, Any]:
         """JSON-able: the options, and the rows in the buffer; no tokens."""
-        return {**self._options, "held": [list(rows) for rows in self._held]}
+        return {**self._options, "held": [list(map(int, rows)) for rows in self._held]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from a state.

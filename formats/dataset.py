@@ -231,7 +231,7 @@ class Dataset:
         """
         if not 0 <= fraction <= 1:
             raise ConfigError(f"fraction must be from 0 to 1, not {fraction}")
-        salt = seed.to_bytes(16, "little", signed=True)
+        salt = int(seed).to_bytes(16, "little", signed=True)
         limit = int(fraction * (1 << 64))
         first = np.fromiter(
             (

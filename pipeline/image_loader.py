@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 from stoker.pipeline import adapters, devices
-from stoker.pipeline.arguments import check_number
+from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.engines.make import check_needs, depth, executes, make_engine
 from stoker.pipeline.image_recipe import OnError, make_recipe
 from stoker.pipeline.images import ImageStage
@@ -139,18 +138,13 @@ class ImageLoader(Loader):
         cache: str | os.PathLike[str] | None = None,
         cache_size: str | int | None = None,
     ) -> None:
-        for name, value, least in (
-            ("batch_size", batch_size, 1),
-            ("steps_per_epoch", steps_per_epoch, 1),
-            ("num_threads", num_threads, 1),
-            ("prefetch", prefetch, 1),
-            ("read_ahead", read_ahead, 0),
-            ("max_pixels", max_pixels, 1),
-        ):
-            check_number(name, value, least)
-        # NumPy's integers too: a checkpoint knows one kind.
-        seed, batch_size = index(seed), index(batch_size)
-        steps_per_epoch = None if steps_per_epoch is None else index(steps_per_epoch)
+        batch_size = whole_number("batch_size", batch_size, 1)
+        steps_per_epoch = whole_number("steps_per_epoch", steps_per_epoch, 1)
+        num_threads = whole_number("num_threads", num_threads, 1)
+        prefetch = whole_number("prefetch", prefetch, 1)
+        read_ahead = whole_number("read_ahead", read_ahead, 0)
+        max_pixels = whole_number("max_pixels", max_pixels, 1)
+        seed = whole_number("seed", seed)
         self._ranks = find_ranks(rank, world_size)
         self._batch_size = batch_size
         self._read_ahead = read_ahead

@@ -6,11 +6,11 @@ import os
 import weakref
 from abc import ABC, abstractmethod
 from itertools import chain
-from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from stoker.errors import ConfigError, LoaderClosedError
+from stoker.errors import LoaderClosedError
 from stoker.pipeline import adapters
+from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.passes import Pass, Progress
 from stoker.pipeline.prefetch import Prefetcher
 from stoker.pipeline.state import State
@@ -44,11 +44,9 @@ class Loader(ABC):
     """
 
     def __init__(self, identity: Mapping[str, Any], samples: int, prefetch: int, output: str) -> None:
-        if prefetch < 1:
-            raise ConfigError(f"prefetch must be at least 1, found {prefetch}")
         self._identity = identity
         self._samples = samples
-        self._prefetch = prefetch
+        self._prefetch = whole_number("prefetch", prefetch, 1)
         self._next = State(0, 0, identity)
         self._progress: Progress | None = None
         self._pass: weakref.ref[Pass] | None = None
@@ -130,10 +128,7 @@ class Loader(ABC):
 
     def set_epoch(self, epoch: int) -> None:
         """The next pass runs this epoch, from its beginning."""
-        epoch = index(epoch)
-        if epoch < 0:
-            raise ConfigError(f"epoch must be at least 0, found {epoch}")
-        state = State(epoch, 0, self._identity)
+        state = State(whole_number("epoch", epoch, 0), 0, self._identity)
         if state != self._next:
             self._forget_ahead()
         self._next, self._progress = state, None

@@ -7,13 +7,13 @@ checkpoint is a number, and a reader knows every byte that comes next.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from operator import index
 from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.permutation import Permutation
 
 __all__ = [
@@ -94,10 +94,7 @@ class BlockShuffle:
 
     def __post_init__(self) -> None:
         for name in ("block", "window"):
-            value = index(getattr(self, name))
-            if value < 1:
-                raise ConfigError(f"{name} must be at least 1, found {value}")
-            object.__setattr__(self, name, value)  # one kind of integer: a checkpoint holds the repr
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
 
     def rows(self, epoch: int, positions: Int64) -> Int64:
         """Rows at ``positions`` of ``epoch``, (N,) int64."""

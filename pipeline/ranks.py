@@ -6,9 +6,9 @@ import os
 import re
 import sys
 from dataclasses import dataclass
-from operator import index
 
 from stoker.errors import ConfigError
+from stoker.pipeline.arguments import whole_number
 
 __all__ = ["Ranks", "available_cores", "find_ranks"]
 
@@ -60,9 +60,10 @@ def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
     if (rank is None) != (world_size is None):
         raise ConfigError("rank and world_size go together", hint="Give both, or neither.")
     if rank is not None and world_size is not None:
+        rank, world_size = whole_number("rank", rank), whole_number("world_size", world_size)
         if not 0 <= rank < world_size:
             raise ConfigError(f"rank must be in 0..world_size-1, found rank {rank} of {world_size}")
-        return Ranks(index(rank), index(world_size), *_on_this_machine(), "given")
+        return Ranks(rank, world_size, *_on_this_machine(), "given")
     return _from_torch() or _from_jax() or _from_environment() or Ranks()
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 from stoker.formats import dataset as datasets
+from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.draws import Balanced, WeightedDraws, WeightedShuffle
 from stoker.pipeline.mixture import Mixture
 from stoker.pipeline.order import BlockShuffle, Order, Repeat, Sequential, Stream, make_order
@@ -121,8 +122,7 @@ class Repeated:
     samples: int | None = None
 
     def __post_init__(self) -> None:
-        if self.times < 1:
-            raise ConfigError(f"times must be at least 1, found {self.times}")
+        object.__setattr__(self, "times", whole_number("times", self.times, 1))
 
     def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
         """See :meth:`Sampler.order`."""
@@ -178,12 +178,13 @@ def make_draws(
 
 
 def _draws(samples: int | None, default: int, most: int | None) -> int:
-    if samples is None:
+    number = whole_number("samples", samples)
+    if number is None:
         return default
-    if samples < 1 or (most is not None and samples > most):
+    if number < 1 or (most is not None and number > most):
         rule = "at least 1" if most is None else f"from 1 to {most}"
-        raise ConfigError(f"samples must be {rule}, found {samples}")
-    return samples
+        raise ConfigError(f"samples must be {rule}, found {number}")
+    return number
 
 
 def _refuse_shuffle(sampler: Sampler, shuffled: Order) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -153,12 +152,12 @@ class TextLoader(Loader):
             too_long=too_long,
             shuffle=shuffle if sampler is None else True,
             samples_per_epoch=samples_per_epoch,
-            seed=index(seed),  # NumPy's integers too: a checkpoint knows one kind
+            seed=seed,
             last_batch=last_batch,
             balance=balance,
         )
         _refuse_copies(sampler)
-        order = make_draws(opened, shuffle, sampler, samples_per_epoch, rules.seed)
+        order = make_draws(opened, shuffle, sampler, rules.samples_per_epoch, rules.seed)
         framework = adapters.framework(output)
         reader = TokenReader(opened, fields, _dtype(dtype, framework), verify=verify)
         planner = TextPlanner(rules, reader.lengths, order, self._ranks.world_size)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
 
 from stoker.bucketing.base import Balance
 from stoker.errors import ConfigError
+from stoker.pipeline.arguments import whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import numpy as np
     import numpy.typing as npt
 
     from stoker.bucketing import BucketBoundaries, Sampler
@@ -57,7 +59,7 @@ class TextRules:
     batch_size: int | None
     max_tokens: int | None
     batch_sampler: Callable[..., Sampler] | None
-    buckets: int | BucketBoundaries | npt.NDArray[np.int64] | None
+    buckets: int | np.integer[Any] | BucketBoundaries | npt.NDArray[np.int64] | None
     pad_multiple: int
     pack: int | None
     max_sequences: int | None
@@ -75,9 +77,10 @@ class TextRules:
                 "give either batch_size or max_tokens, which decides batches, or a batch_sampler"
             )
         for name in _COUNTS:
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} must be at least 1, found {value}")
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
+        object.__setattr__(self, "seed", whole_number("seed", self.seed))
+        if isinstance(self.buckets, np.integer):
+            object.__setattr__(self, "buckets", int(self.buckets))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
