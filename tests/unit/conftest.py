@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from stoker import ImageLoader
 from stoker.augment import RandomResizedCrop
@@ -12,6 +15,44 @@ from stoker.augment import RandomResizedCrop
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+def encoded_picture(
+    seed: int, kind: str = "JPEG", orientation: int = 1, height: int = 24, width: int = 32
+) -> bytes:
+    """A smooth picture; see the fixture ``encode_picture``."""
+    small = np.random.default_rng(seed).integers(0, 256, (3, 4, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stream = io.BytesIO()
+    image = Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+    image.save(stream, kind, **({"exif": exif} if orientation != 1 else {}))
+    return stream.getvalue()
+
+
+@pytest.fixture
+def encode_picture() -> Callable[..., bytes]:
+    """``encode_picture(seed, kind="JPEG", orientation=1, height=24, width=32)``, any of Pillow's kinds."""
+    return encoded_picture
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """A source of three classes of ten pictures: cat, dog, eel, each with 0.jpg to 9.jpg."""
+    root = tmp_path / "photos"
+    for label, name in enumerate(("cat", "dog", "eel")):
+        (root / name).mkdir(parents=True)
+        for i in range(10):
+            (root / name / f"{i}.jpg").write_bytes(encoded_picture(10 * label + i))
+    return root
+
+
+@pytest.fixture
+def read_files() -> Callable[[Path], dict[str, bytes]]:
+    """``read_files(folder)``: the content of every file in it, by path."""
+    return lambda folder: {
+        str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
 
 
 @pytest.fixture

@@ -1,0 +1,162 @@
+"""Converting: what is skipped, with which reason, and where that is told."""
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from PIL import Image, UnidentifiedImageError
+
+import stoker
+
+Encode = Callable[..., bytes]
+ReadFiles = Callable[[Path], dict[str, bytes]]
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+def blank(height: int, width: int) -> bytes:
+    """A black PNG."""
+    stream = io.BytesIO()
+    Image.new("L", (width, height)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+BROKEN: dict[str, tuple[Callable[[bytes, Encode], bytes], str]] = {
+    "empty": (lambda data, encode: b"", "not an image"),
+    "text": (lambda data, encode: b"no image", "not an image"),
+    "cut in the header": (lambda data, encode: data[:30], "broken image"),
+    "cut in the pixels": (lambda data, encode: data[:-20], "broken image"),
+    "no end marker": (lambda data, encode: data[:-2], "broken image"),
+    "zeros": (lambda data, encode: bytes(500), "not an image"),
+    "PNG cut off": (lambda data, encode: encode(1, "PNG")[:-12], "broken image"),
+    "PNG of 8 bytes": (lambda data, encode: b"\x89PNG\r\n\x1a\n", "broken image"),
+    "WebP cut off": (lambda data, encode: encode(1, "WEBP")[:-9], "broken image"),
+    "too large": (lambda data, encode: blank(2000, 2000), "too many pixels"),
+    "a bomb": (
+        lambda data, encode: encode(1, "PNG")[:16] + b"\0\1\0\0\0\1\0\0" + encode(1, "PNG")[24:],
+        "too many pixels",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+@pytest.mark.parametrize("name", ["0.jpg", "5.jpg", "9.jpg"])
+def test_what_is_broken_is_skipped_and_counted(
+    photos: Path, tmp_path: Path, what: str, name: str, encode_picture: Encode
+) -> None:
+    spoil, reason = BROKEN[what]
+    path = photos / "dog" / name
+    path.write_bytes(spoil(path.read_bytes(), encode_picture))
+    summary = stoker.convert(photos, tmp_path / "out", max_pixels=1_000_000)
+    dataset = stoker.open(tmp_path / "out")
+    assert (summary.written, summary.skipped) == (29, {reason: 1})
+    assert dict(dataset.manifest.skipped) == {reason: 1}
+    (line,) = (tmp_path / "out/skipped.jsonl").read_text().splitlines()
+    assert json.loads(line)["key"] == f"dog/{name}"
+    assert json.loads(line)["reason"] == reason
+    assert f"dog/{name}" not in dataset.keys(range(29))
+    assert stoker.verify(tmp_path / "out", decode=True).ok
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM"])
+def test_an_image_that_is_cut_off_is_skipped_where_bytes_are_kept(
+    tmp_path: Path, kind: str, encode_picture: Encode
+) -> None:
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    whole = encode_picture(1, kind)
+    (tmp_path / "photos" / "a" / "whole").write_bytes(whole)
+    (tmp_path / "photos" / "a" / "cut").write_bytes(whole[: len(whole) * 3 // 4])
+    summary = stoker.convert(tmp_path / "photos", tmp_path / "out")
+    assert (summary.written, summary.skipped) == (1, {"broken image": 1})
+
+
+def test_a_png_with_a_damaged_chunk_is_skipped(tmp_path: Path, encode_picture: Encode) -> None:
+    """Pillow refuses such a chunk of any kind, also of those that say nothing of the pixels."""
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    whole = encode_picture(1, "PNG")
+    damaged = bytearray(whole)
+    damaged[damaged.index(b"IDAT") + 10] ^= 1
+    remark = whole[:33] + b"\0\0\0\1tEXtx----" + whole[33:]
+    for name, data in {"whole": whole, "damaged": damaged, "remark": remark}.items():
+        (tmp_path / "photos" / "a" / name).write_bytes(data)
+    stoker.convert(tmp_path / "photos", tmp_path / "out")
+    assert stoker.open(tmp_path / "out").keys([0]) == ["a/whole"]
+    said = (tmp_path / "out" / "skipped.jsonl").read_text()
+    assert "IDAT does not match" in said
+    assert "tEXt does not match" in said
+    with pytest.raises(UnidentifiedImageError):
+        Image.open(io.BytesIO(remark))
+
+
+def test_broken_pixels_are_found_where_they_are_decoded(
+    photos: Path, tmp_path: Path, encode_picture: Encode
+) -> None:
+    path = photos / "dog/3.jpg"
+    path.write_bytes(encode_picture(1, "PNG")[:60] + bytes(80) + b"IEND")
+    assert stoker.convert(photos, tmp_path / "out", resize="shorter=8").skipped == {"broken image": 1}
+
+
+def test_what_a_camera_appends_does_not_matter(photos: Path, tmp_path: Path) -> None:
+    path = photos / "dog/3.jpg"
+    path.write_bytes(path.read_bytes() + b"appended" * 9000)
+    assert stoker.convert(photos, tmp_path / "out").written == 30
+
+
+def test_a_thumbnail_does_not_hide_that_the_image_is_cut_off(
+    photos: Path, tmp_path: Path, encode_picture: Encode
+) -> None:
+    path = photos / "dog/3.jpg"
+    data, thumbnail = path.read_bytes(), encode_picture(1, height=6, width=8)
+    segment = b"\xff\xe1" + (len(thumbnail) + 2).to_bytes(2, "big") + thumbnail
+    path.write_bytes(data[:2] + segment + data[2:])
+    assert stoker.convert(photos, tmp_path / "whole").written == 30
+    path.write_bytes(data[:2] + segment + data[2:-2])
+    assert stoker.convert(photos, tmp_path / "cut").skipped == {"broken image": 1}
+
+
+def test_skips_are_sorted_and_the_bytes_repeat(
+    photos: Path, tmp_path: Path, encode_picture: Encode, read_files: ReadFiles
+) -> None:
+    for i in range(10):
+        (photos / f"eel/{i}.txt").write_text("x")
+        (photos / f"cat/{i}.jpg").write_text("x")
+    (photos / "cat/ok.jpg").write_bytes(encode_picture(1))
+    for out in ("one", "two"):
+        stoker.convert(photos, tmp_path / out, seed=1, shards=5)
+    assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
+    keys = [json.loads(line)["key"] for line in (tmp_path / "one/skipped.jsonl").read_text().splitlines()]
+    assert keys == sorted(keys)
+    assert len(keys) == 20
+
+
+def test_a_shard_that_loses_all_samples_is_left_out(photos: Path, tmp_path: Path) -> None:
+    for i in range(10):
+        (photos / f"cat/{i}.jpg").write_bytes((photos / f"cat/{i}.jpg").read_bytes()[:-2])
+    summary = stoker.convert(photos, tmp_path / "out", shards=3)
+    dataset = stoker.open(tmp_path / "out")
+    assert (summary.written, summary.shards) == (20, 2)
+    assert [shard.name for shard in dataset.manifest.shards] == [
+        "shard-00000-of-00002.tfrecord",
+        "shard-00001-of-00002.tfrecord",
+    ]
+    assert stoker.verify(tmp_path / "out", decode=True).ok
+
+
+def test_skips_are_counted_once(photos: Path, tmp_path: Path) -> None:
+    (photos / "dog/notes.txt").write_text("x")
+    stoker.convert(photos, tmp_path / "out", val="20%")
+    skipped = {
+        split: dict(stoker.open(tmp_path / "out" / split).manifest.skipped) for split in ("train", "val")
+    }
+    assert skipped == {"train": {"not an image": 1}, "val": {}}
+
+
+def test_a_split_that_loses_all_samples_is_an_empty_dataset(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "first", val="10%")
+    for key in stoker.open(tmp_path / "first/val").keys(range(3)):
+        (photos / key).write_bytes((photos / key).read_bytes()[:-2])
+    stoker.convert(photos, tmp_path / "out", val="10%")
+    assert len(stoker.open(tmp_path / "out/val")) == 0
+    assert len(stoker.open(tmp_path / "out/train")) == 27
