@@ -162,9 +162,9 @@ class ImageStage:
 
     def _nothing(self) -> Result:
         """A batch of no samples: the last one, on a rank for which none were left."""
-        shape = self._recipe.output.shape(0, self._recipe.plan.size)
-        dtype = {"bfloat16": "uint16"}.get(self._recipe.output.dtype, self._recipe.output.dtype)
-        return Result(np.empty(shape, dtype=dtype), np.empty(0, dtype=np.uint8))
+        output = self._recipe.output
+        images = np.empty(output.shape(0, self._recipe.plan.size), output.numpy_dtype)
+        return Result(images, np.empty(0, np.uint8))
 
     def _settle(
         self, planned: Planned, result: Result, annotated: Annotated, is_bad: npt.NDArray[np.bool_]

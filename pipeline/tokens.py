@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from stoker._native import Shards, crc32c
+from stoker._native import crc32c
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text_encoder import length_column
+from stoker.pipeline.shard_files import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +58,8 @@ class TokenReader:
 
     Raises:
         ConfigError: There is no such field.
-        StaleIndexError: The dataset does not say what its payloads are.
+        StaleIndexError: The dataset does not say what its payloads are, or a data file has another size.
+        DatasetError: A data file cannot be opened.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class TokenReader:
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
         self._chosen = [stored.index(field) for field in self.fields]
         self._columns = [length_column(field) for field in stored]
-        self._shards = Shards([str(file) for file in dataset.data_files], dataset.data_sizes)
+        self._shards = open_shards([str(file) for file in dataset.data_files], dataset.data_sizes)
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:

@@ -56,6 +56,11 @@ class Output:
             if getattr(self, name) not in known:
                 raise ConfigError(f"{name} must be one of {', '.join(known)}, found {getattr(self, name)!r}")
 
+    @property
+    def numpy_dtype(self) -> str:
+        """The dtype in NumPy memory: that of bit patterns for bfloat16, which NumPy does not have."""
+        return "uint16" if self.dtype == "bfloat16" else self.dtype
+
     def shape(self, n: int, size: tuple[int, int]) -> tuple[int, int, int, int]:
         """Shape of ``n`` images of ``size`` (height, width)."""
         height, width = size

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker import _native
-from stoker.errors import DatasetError, EngineError, StaleIndexError
+from stoker.errors import EngineError
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Layout, Output, Result, Status, Work
 from stoker.pipeline.engines.native_steps import EXECUTES, column, extras
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
+from stoker.pipeline.shard_files import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,7 +60,7 @@ class NativeEngine:
     """Executes batches on threads of its own, in C++ with libjpeg-turbo; other codecs through Pillow.
 
     Args:
-        dataset_files: Data files of the dataset, in the manifest's order.
+        files: Data files of the dataset, in the manifest's order.
         sizes: Bytes of each.
         output: Form of the images.
         num_threads: Threads that decode, from 1.
@@ -82,7 +83,7 @@ class NativeEngine:
 
     def __init__(
         self,
-        dataset_files: Sequence[str],
+        files: Sequence[str],
         sizes: Sequence[int],
         output: Output,
         *,
@@ -97,7 +98,7 @@ class NativeEngine:
         self._output = output
         self._max_pixels = max_pixels
         self._verify = verify
-        self._shards = _open(dataset_files, sizes, mapped)
+        self._shards = open_shards(files, sizes, mapped=mapped)
         self._pool = _native.Pool(num_threads)
         self._pillow = ThreadPoolExecutor(num_threads, "stoker-pillow")
         self._empty = empty or _native.Arena(self.under_way_limit + 2).array
@@ -109,8 +110,7 @@ class NativeEngine:
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         n = len(work.samples)
-        dtype = "uint16" if self._output.dtype == "bfloat16" else self._output.dtype
-        images = self._empty(self._output.shape(n, work.params.size), dtype)
+        images = self._empty(self._output.shape(n, work.params.size), self._output.numpy_dtype)
         batch = _Batch(work, images, np.empty(n, np.uint8))
         codec = work.samples.codec
         foreign = np.flatnonzero((codec != Codec.RAW) & (codec != Codec.JPEG)).tolist()
@@ -204,13 +204,3 @@ class NativeEngine:
             verify=self._verify,
             **extras(params),
         )
-
-
-def _open(files: Sequence[str], sizes: Sequence[int], mapped: bool) -> _native.Shards:
-    try:
-        return _native.Shards(list(files), list(sizes), mapped)
-    except OSError as error:
-        if error.errno is None:
-            hint = "Rebuild the index with `stoker index`, or bring back the file that it was made for."
-            raise StaleIndexError(str(error), hint=hint) from error
-        raise DatasetError(f"a data file cannot be opened: {error}") from error

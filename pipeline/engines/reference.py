@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker._native import Shards, crc32c
+from stoker._native import crc32c
 from stoker.augment import reference
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Output, Result, Status, Work
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
+from stoker.pipeline.shard_files import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,6 +42,10 @@ class ReferenceEngine:
         max_pixels: An image with more is refused by its header.
         verify: Compare each payload with its checksum.
         mapped: Map the files; otherwise read each payload.
+
+    Raises:
+        StaleIndexError: A file has another size.
+        DatasetError: A file cannot be opened.
     """
 
     name = "reference"
@@ -60,7 +65,7 @@ class ReferenceEngine:
         mapped: bool = True,
     ) -> None:
         self.under_way_limit = max(1, depth)
-        self._shards = Shards(files, sizes, mapped)
+        self._shards = open_shards(files, sizes, mapped=mapped)
         self._output = output
         self._max_pixels = max_pixels
         self._verify = verify
@@ -73,8 +78,8 @@ class ReferenceEngine:
 
     def submit(self, work: Work) -> None:
         """Start a batch."""
-        dtype = "uint16" if self._output.dtype == "bfloat16" else self._output.dtype
-        images = np.zeros(self._output.shape(len(work.samples), work.params.size), dtype)
+        shape = self._output.shape(len(work.samples), work.params.size)
+        images = np.zeros(shape, self._output.numpy_dtype)
         started = [self._pool.submit(self._one, work, i, images) for i in range(len(images))]
         self._under_way.append((images, started))
 

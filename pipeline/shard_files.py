@@ -1,0 +1,34 @@
+"""Opening the data files of a dataset, from which engines and readers take payloads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker._native import Shards
+from stoker.errors import DatasetError, StaleIndexError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["open_shards"]
+
+
+def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:
+    """Open data files; whoever opens them closes them.
+
+    Args:
+        files: Their paths, in the manifest's order.
+        sizes: Bytes of each, as the manifest says.
+        mapped: Map them; otherwise payloads are read one by one.
+
+    Raises:
+        StaleIndexError: A file has another size.
+        DatasetError: A file cannot be opened.
+    """
+    try:
+        return Shards(list(files), list(sizes), mapped)
+    except OSError as error:
+        if error.errno is None:
+            hint = "Rebuild the index with `stoker index`, or bring back the file that it was made for."
+            raise StaleIndexError(str(error), hint=hint) from error
+        raise DatasetError(f"a data file cannot be opened: {error}") from error
