@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import numpy as np
 
-from stoker.pipeline.mixing import mix_copy
+from stoker.pipeline.mixing import mix_copy, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch import BatchParams
@@ -41,9 +41,7 @@ class Adapter:
 
     def ragged(self, values: Any, counts: Any) -> Any:
         """A list of views of one array."""
-        on_gpu = self.column(values)
-        ends = np.cumsum(counts).tolist()
-        return [on_gpu[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+        return split(self.column(values), counts)
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """Mixed on the host, and brought back."""

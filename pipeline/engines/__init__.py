@@ -1,1 +1,1 @@
-"""Engines execute parameters: one contract, two implementations."""
+"""Engines execute parameters: one contract, three implementations."""
