@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.execution import Engine, Progress, Summary, check_workers, execute, no_progress
+from stoker.formats.folder import may_be_image
 from stoker.formats.header import MAX_PIXELS
 from stoker.formats.listing import Listing, inside
 from stoker.formats.options import (
@@ -83,7 +84,8 @@ def convert(
         val: Share of the samples of each class that becomes a dataset of its own: ``0.1`` or ``10%``.
             Which ones depends on their keys alone.
         test: Likewise.
-        strict: Stop at the first file that is no intact image, instead of skipping it.
+        strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and those that
+            are no image by their names and their content, are skipped all the same.
         num_workers: Threads; by default the cores that this process may use, and 32 where the source is
             a URL. With ``engine="ray"``, CPUs of a Ray cluster that is started on this machine.
         class_depth: Number of leading folders that name the class; None for all of them.
@@ -104,7 +106,7 @@ def convert(
         SourceError: The source cannot be used.
         DatasetError: There is a dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
-        DecodeError: ``strict``, and a file is no intact image.
+        DecodeError: ``strict``, and a file is no intact image, or an object of one is broken.
         StorageError: A URL cannot be reached, read or written; the same call resumes.
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
@@ -168,12 +170,12 @@ def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], opti
 
 def _plan(src: str | os.PathLike[str], listing: Listing, options: ConvertOptions) -> ConversionPlan:
     """Plan the conversion of a listing of ``src``."""
-    if options.strict and listing.skipped:
-        key, reason, detail = listing.skipped[0]
+    lost = next(filter(may_be_image, listing.skipped), None)
+    if options.strict and lost is not None:
         raise SourceError(
-            f"{reason}: {detail}" if detail else reason,
+            f"{lost.reason}: {lost.detail}" if lost.detail else lost.reason,
             path=src,
-            key=key,
+            key=lost.key,
             hint="repair or remove the file, or convert without strict to skip it",
         )
     return plan_conversion(listing, options)

@@ -68,7 +68,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
     ] = None,
     ignore_index: Annotated[int, typer.Option(help="Value in masks of what belongs to no class.")] = 255,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Stop at the first file or object that would be skipped.")
+        bool, typer.Option("--strict", help="Stop at the first image or object that would be skipped.")
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what stands in the target.")

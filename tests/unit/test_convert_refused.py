@@ -86,10 +86,25 @@ class TestStrict:
         assert caught.value.key == "dog/3.jpg"
         assert read_files(tmp_path / "out") == {}
 
-    def test_strict_stops_at_what_is_no_image_at_all(self, photos: Path, tmp_path: Path) -> None:
-        (photos / "dog/notes.txt").write_text("x")
-        with pytest.raises(SourceError, match=r"notes\.txt"):
+    @pytest.mark.parametrize("name", ["dog/x.heic", "fox/x.jpg", "x.jpg", "dog/link.txt"])
+    def test_strict_stops_at_what_may_be_an_image(self, photos: Path, tmp_path: Path, name: str) -> None:
+        (photos / "fox").mkdir()
+        if "link" in name:
+            (photos / name).symlink_to(tmp_path)
+        else:
+            (photos / name).write_text("x")
+        with pytest.raises(SourceError, match="without strict") as caught:
             stoker.convert(photos, tmp_path / "out", strict=True)
+        assert caught.value.key == name
+
+    @pytest.mark.parametrize("name", [".DS_Store", "._0.jpg", ".git/x.jpg", "Thumbs.db", "notes.txt"])
+    def test_strict_goes_on_without_what_is_no_image(self, photos: Path, tmp_path: Path, name: str) -> None:
+        for path in (photos / name, photos / "dog" / name):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("x")
+        summary = stoker.convert(photos, tmp_path / "out", strict=True)
+        reason = "hidden" if name.startswith(".") else "not an image"
+        assert (summary.written, summary.skipped) == (30, {reason: 2})
 
     def test_strict_names_the_file_where_the_list_says_it_is(self, photos: Path, tmp_path: Path) -> None:
         broken = photos / "cat" / "1.jpg"

@@ -67,9 +67,14 @@ def test_what_is_no_image_is_known_by_its_content(tree: Callable[..., Path]) -> 
     root = tree("a/1.jpg", "a/no-suffix", "a/photo.txt")
     (root / "a/notes.txt").write_text("cats")
     (root / "a/annotation.xml").write_text("<cat/>")
+    (root / "a/phone.HEIC").write_bytes(b"\0\0\0\x18ftypheic")
     listing = list_folder(root)
     assert set(content(listing)) == {"a/1.jpg", "a/no-suffix", "a/photo.txt"}
-    assert reasons(listing) == {"a/notes.txt": "not an image", "a/annotation.xml": "not an image"}
+    assert reasons(listing) == {
+        "a/notes.txt": "not an image",
+        "a/annotation.xml": "not an image",
+        "a/phone.HEIC": "image of a format that is not read",
+    }
 
 
 def test_a_folder_without_images_is_no_class(tree: Callable[..., Path]) -> None:
