@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import ConfigError, DatasetError
+from stoker.pipeline.batch import ColumnSpec
 from stoker.pipeline.batch_transforms import function_name
 from stoker.pipeline.mixing import mix_images
 from stoker.pipeline.objects import pad
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["BatchMaker", "multi_hot"]
+__all__ = ["BatchMaker", "made_by_functions", "multi_hot"]
 
 
 class BatchMaker:
@@ -99,12 +100,8 @@ class BatchMaker:
 
     def _run_functions(self, images: Any, n: int) -> Any:
         for function in self._recipe.batch_plan.functions:
-            name = function_name(function)
-            with self._timed(name):
-                images = function(images)
-            if not hasattr(images, "shape") or images.shape[:1] != (n,):
-                found = f"shape {tuple(images.shape)}" if hasattr(images, "shape") else repr(type(images))
-                raise ConfigError(f"{name} must return an array of {n} images, and has returned {found}")
+            with self._timed(function_name(function)):
+                images = _run(function, images, n)
         return images
 
     @contextmanager
@@ -154,6 +151,27 @@ class BatchMaker:
         if self._recipe.annotations.objects.form == "padded":
             return self._adapter.column(pad(values, counts))
         return self._adapter.ragged(values, counts)
+
+
+def made_by_functions(recipe: Recipe, adapter: Adapter, n: int) -> ColumnSpec:
+    """Form of the images that functions make of ``n``, found by having them run on zeros."""
+    dtype = {"bfloat16": "uint16"}.get(recipe.output.dtype, recipe.output.dtype)
+    images = adapter.images(np.zeros(recipe.output.shape(n, recipe.plan.size), dtype), recipe.output.dtype)
+    for function in recipe.batch_plan.functions:
+        images = _run(function, images, n)
+    # PyTorch's dtypes have no name of their own: torch.float32.
+    name = getattr(images.dtype, "name", None) or str(images.dtype).rpartition(".")[2]
+    return ColumnSpec("image", name, tuple(images.shape[1:]))
+
+
+def _run(function: Callable[[Any], Any], images: Any, n: int) -> Any:
+    images = function(images)
+    if not hasattr(images, "shape") or images.shape[:1] != (n,):
+        found = f"shape {tuple(images.shape)}" if hasattr(images, "shape") else repr(type(images))
+        raise ConfigError(
+            f"{function_name(function)} must return an array of {n} images, and has returned {found}"
+        )
+    return images
 
 
 def multi_hot(labels: Int64, counts: Int64, num_classes: int) -> npt.NDArray[np.float32]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stoker.pipeline import adapters, devices
 from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.engines.make import check_needs, depth, executes, make_engine
+from stoker.pipeline.image_batch import made_by_functions
 from stoker.pipeline.image_recipe import OnError, make_recipe
 from stoker.pipeline.images import ImageStage
 from stoker.pipeline.loader import Loader
@@ -214,6 +216,11 @@ class ImageLoader(Loader):
         return self._recipe.dataset
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a batch."""
+        return self._recipe.columns
+
+    @property
     def engine(self) -> str:
         """Name of the engine that runs."""
         return self._engine.name
@@ -224,8 +231,21 @@ class ImageLoader(Loader):
         return self._engine.device
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
-        """Form of the columns of a batch, without the batch axis."""
-        return tuple(self._recipe.spec(name) for name in self._recipe.columns)
+        """Form of the columns of a batch, without the batch axis.
+
+        Where functions of your own stand at the end of the transforms, they are called with a batch of zeros,
+        once: they may make images of another shape or dtype.
+        """
+        return tuple(
+            self._made_by_functions
+            if name == "image" and self._recipe.batch_plan.functions
+            else self._recipe.spec(name)
+            for name in self._recipe.columns
+        )
+
+    @cached_property
+    def _made_by_functions(self) -> ColumnSpec:
+        return made_by_functions(self._recipe, self._adapter, self._batch_size)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is, as a small JSON-able dict.

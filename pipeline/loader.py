@@ -57,6 +57,11 @@ class Loader(ABC):
         self._process = os.getpid()
         adapters.become_data(self, output)
 
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a batch."""
+
     @abstractmethod
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Form of the columns of a batch, without the batch axis."""

@@ -18,7 +18,7 @@ from stoker.pipeline.state import State
 from stoker.pipeline.text_columns import column_names, default_batchify, probe
 from stoker.pipeline.text_epoch import History, TextSchedule, checked_history
 from stoker.pipeline.text_plan import TextPlanner
-from stoker.pipeline.text_rules import LastBatch, TextRules, TooLong
+from stoker.pipeline.text_rules import LastBatch, TextRules, TooLong, as_buckets
 from stoker.pipeline.texts import TextRecipe, TextStage
 from stoker.pipeline.tokens import TokenReader
 
@@ -144,7 +144,7 @@ class TextLoader(Loader):
             batch_size=batch_size,
             max_tokens=max_tokens,
             batch_sampler=batch_sampler,
-            buckets=np.asarray(buckets) if isinstance(buckets, (list, tuple)) else buckets,  # type: ignore[arg-type]  # no sequence is left
+            buckets=as_buckets(buckets),
             pad_multiple=pad_multiple,
             pack=pack,
             max_sequences=max_sequences,
@@ -204,6 +204,11 @@ class TextLoader(Loader):
     def dataset(self) -> Dataset | Mixture:
         """What is drawn from."""
         return self._recipe.dataset
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a batch."""
+        return self._recipe.columns
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64] | None:

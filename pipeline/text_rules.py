@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from stoker.bucketing import BucketBoundaries, Sampler
 
-__all__ = ["LastBatch", "TextRules", "TooLong"]
+__all__ = ["LastBatch", "TextRules", "TooLong", "as_buckets"]
 
 LastBatch = Literal["drop", "pad", "partial"]
 TooLong = Literal["error", "truncate", "split"]
@@ -59,7 +59,7 @@ class TextRules:
     batch_size: int | None
     max_tokens: int | None
     batch_sampler: Callable[..., Sampler] | None
-    buckets: int | np.integer[Any] | BucketBoundaries | npt.NDArray[np.int64] | None
+    buckets: int | BucketBoundaries | npt.NDArray[np.int64] | None
     pad_multiple: int
     pack: int | None
     max_sequences: int | None
@@ -79,8 +79,6 @@ class TextRules:
         for name in _COUNTS:
             object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
         object.__setattr__(self, "seed", whole_number("seed", self.seed))
-        if isinstance(self.buckets, np.integer):
-            object.__setattr__(self, "buckets", int(self.buckets))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
@@ -101,3 +99,10 @@ class TextRules:
             raise ConfigError("pack is itself the longest that a sequence may be; leave out max_length")
         if self.batch_sampler is not None:
             raise ConfigError("packed rows are all of one length; give batch_size instead of batch_sampler")
+
+
+def as_buckets(given: Any) -> int | BucketBoundaries | npt.NDArray[np.int64] | None:
+    """Buckets as rules have them: of any kind of integer Python's, of a list or tuple an array."""
+    if isinstance(given, np.integer):
+        return int(given)
+    return np.asarray(given) if isinstance(given, (list, tuple)) else given

@@ -89,10 +89,9 @@ def become_data(loader: Loader) -> None:
     Raises:
         ConfigError: It has more columns than Keras takes, or epochs of different lengths.
     """
-    names = [spec.name for spec in loader.element_spec()]
-    if len(names) > 3:
+    if len(loader.columns) > 3:
         raise ConfigError(
-            f"Keras takes inputs, targets and sample weights, found the columns {', '.join(names)}",
+            f"Keras takes inputs, targets and sample weights, found the columns {', '.join(loader.columns)}",
             hint="Make the loader with columns=('image', 'label').",
         )
     if not loader.has_equal_epochs:

@@ -98,6 +98,15 @@ def test_the_tf_data_view(thumbnails: Path) -> None:
                     assert np.array_equal(found.numpy(), column.numpy())
 
 
+def test_the_tf_data_view_of_what_a_function_makes(thumbnails: Path) -> None:
+    def halve(images: Any) -> Any:
+        return tf.cast(images[:, :, ::2, ::2], tf.float16)
+
+    with load(thumbnails, transforms=[Resize((16, 16)), halve]) as loader:
+        image, _ = next(iter(tf_dataset(loader)))
+        assert (image.dtype, tuple(image.shape)) == (tf.float16, (16, 3, 8, 8))
+
+
 def test_a_look_into_the_tf_data_view_uses_up_no_epoch(thumbnails: Path) -> None:
     with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
         view = tf_dataset(loader)

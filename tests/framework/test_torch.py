@@ -125,6 +125,12 @@ def test_a_view_of_an_epoch_of_one_batch_goes_on_to_the_next(thumbnails: Path) -
     assert not torch.equal(first.label, second.label)
 
 
+def test_the_form_of_what_a_function_makes(thumbnails: Path) -> None:
+    with load(thumbnails, transforms=[Resize((16, 16)), lambda images: images[:, :1].half()]) as loader:
+        image = loader.element_spec()[0]
+        assert (image.dtype, image.shape) == ("float16", (1, 16, 16))
+
+
 def test_workers_of_torch_are_refused(thumbnails: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with load(thumbnails) as loader:
         monkeypatch.setattr(torch.utils.data, "get_worker_info", object)

@@ -26,6 +26,7 @@ from stoker.augment.params import compile_image
 from stoker.errors import CheckpointError, ConfigError
 from stoker.formats import dataset as datasets
 from stoker.formats.manifest import MANIFEST_NAME
+from stoker.pipeline.batch import ColumnSpec
 from stoker.pipeline.batch_transforms import BatchPlan, function_name, split_transforms
 from stoker.pipeline.mixing import mix_copy, mix_images, split
 
@@ -197,6 +198,22 @@ class TestFunctions:
         wanted = "must return an array of 9 images"
         with load(labelled, made) as loader, pytest.raises(ConfigError, match=wanted):
             next(iter(loader))
+
+
+def halve(images: Any) -> Any:
+    """Every other row and column, in half precision."""
+    return images[:, :, ::2, ::2].astype(np.float16)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_form_of_what_functions_make(labelled: Path, dtype: Any) -> None:
+    with load(labelled, Normalize(), MixUp(), halve, dtype=dtype) as loader:
+        spec, batch = loader.element_spec(), next(iter(loader))
+        assert spec == loader.element_spec()
+        for column, values in zip(spec[:2], batch[:2], strict=True):
+            assert (column.dtype, column.shape) == (values.dtype.name, values.shape[1:])
+        assert spec[0] == ColumnSpec("image", "float16", (3, 6, 8))
+        assert loader.columns == tuple(column.name for column in spec)
 
 
 def test_names_of_functions() -> None:
