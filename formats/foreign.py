@@ -56,7 +56,8 @@ def index(
         into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing.
         container: tfrecord, lmdb, or auto to look at the first shard.
         names: Names of the features in TFRecord files.
-        classes: Names of the classes; by default those that the records themselves give.
+        classes: Names of the classes, that of label 0 first; by default those that the records themselves
+            give.
         progress: Called with bytes done and bytes in all.
 
     Returns:
@@ -64,7 +65,7 @@ def index(
 
     Raises:
         SourceError: A path is no shard, or named twice; a record holds no encoded image where one is
-            expected, or its label is of no use.
+            expected, or its label is of no use, or none of ``classes``.
         CorruptRecordError: A shard is damaged.
         DatasetError: There is a dataset in ``into`` already.
         LockedError: Another process is writing into ``into``.
@@ -218,10 +219,16 @@ class _Indexer:
         if labelled != self._labelled:
             raise SourceError(f"the record has {'a' if labelled else 'no'} label, unlike those before it")
         if sample.label is None:
+            if self._classes is not None:
+                raise SourceError(
+                    "the record has no label, and there are names of classes",
+                    hint="name the feature that holds the label (--label), or give no names",
+                )
             return
         if self._classes is not None and not 0 <= sample.label < len(self._classes):
             raise SourceError(
-                f"the record has label {sample.label}, and there are {len(self._classes)} classes"
+                f"the record has label {sample.label}, and there are {len(self._classes)} names of classes",
+                hint="the first name is that of label 0: where labels count from 1, give one for 0, too",
             )
         if sample.text:
             self._texts.setdefault(sample.label, sample.text)

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.files import open_regular, read_at
+from stoker.formats.class_names import name_lines
 from stoker.formats.folder import find_images
 from stoker.formats.listing import Listing, Skip
 
@@ -25,7 +25,6 @@ __all__ = ["list_images", "with_masks"]
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
 _NAMES = "classes.txt"
-_LONGEST = 1 << 20  # bytes of the names
 
 
 def list_images(root: str | os.PathLike[str]) -> Listing:
@@ -94,10 +93,5 @@ def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int]) -> int:
 def _class_names(folder: Path) -> tuple[str, ...]:
     for path in (folder / _NAMES, folder.absolute().parent / _NAMES):
         if path.is_file():
-            try:
-                with open_regular(path) as (descriptor, size):
-                    text = read_at(descriptor, 0, min(size, _LONGEST)).decode("utf-8-sig")
-            except (OSError, UnicodeDecodeError) as error:
-                raise SourceError(f"the names of classes cannot be read: {error}", path=path) from error
-            return tuple(text.splitlines())
+            return tuple(name_lines(path))
     return ()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from stoker.errors import SourceError
-from stoker.formats.files import open_regular, read_at
+from stoker.formats.class_names import name_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["YoloNames", "read_names"]
 
 _YAML, _TEXT = ("data.yaml", "dataset.yaml", "data.yml"), "classes.txt"
-_LONGEST = 1 << 24  # bytes
 _MEMBER = re.compile(r"(names|kpt_shape|flip_idx)\s*:\s*(.*)")
 _ENTRY = re.compile(r"\s*(?:-\s+|(\d+)\s*:\s*)(.*)")
 
@@ -48,19 +47,11 @@ def read_names(folders: Sequence[Path]) -> YoloNames:
         for name in (*_YAML, _TEXT):
             path = folder / name
             if path.is_file():
-                lines = _lines(path)
+                lines = name_lines(path)
                 if name != _TEXT:
                     return _of_yaml(path, lines)
                 return YoloNames(tuple(line.strip() for line in lines if line.strip()))
     return YoloNames()
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        with open_regular(path) as (descriptor, size):
-            return read_at(descriptor, 0, min(size, _LONGEST)).decode("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"the names of classes cannot be read: {error}", path=path) from error
 
 
 def _of_yaml(path: Path, lines: list[str]) -> YoloNames:

@@ -150,18 +150,35 @@ def index(  # noqa: PLR0917 - likewise
     label: Annotated[str, typer.Option(help="Feature that holds the label.")] = "image/class/label",
     text: Annotated[str, typer.Option(help="Feature that holds the name of the class.")] = "image/class/text",
     key: Annotated[str, typer.Option(help="Feature that names the sample.")] = "image/filename",
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of classes, that of label 0 first: by comma, or a file with a name a line. By "
+            "default those in the records."
+        ),
+    ] = None,
 ) -> None:
     """Make a dataset of shards that others wrote.
 
     The shards stay as they are.
 
     stoker index imagenet/train-*.tfrecord --into shards/imagenet
+
+    stoker index caffe/train_lmdb --into shards/train --classes cat,dog
     """
+    from stoker.formats.class_names import parse_class_names
     from stoker.formats.foreign import FeatureNames
     from stoker.formats.foreign import index as run
 
     names = FeatureNames(encoded=image, label=label, text=text, key=key)
     with progress("indexing", "bytes") as show:
-        manifest = run(shards, into, container=container, names=names, progress=show)
+        manifest = run(
+            shards,
+            into,
+            container=container,
+            names=names,
+            classes=None if classes is None else parse_class_names(classes),
+            progress=show,
+        )
     print_skipped(manifest.skipped)
     out.print(f"{count(manifest.index.rows, 'sample')} of {count(len(manifest.shards), 'shard')}: {into}")

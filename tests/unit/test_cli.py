@@ -107,6 +107,21 @@ def test_index(run: Run, photos: Path, tmp_path: Path) -> None:
     assert stoker.open(tmp_path / "foreign").classes == ("a", "b")
 
 
+def test_index_with_names_of_classes(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    (tmp_path / "names.txt").write_text("sea\nland, flat\nair\n")
+    run("index", shard, "--into", tmp_path / "file", "--classes", tmp_path / "names.txt")
+    assert stoker.open(tmp_path / "file").classes == ("sea", "land, flat", "air")
+    assert "land, flat" in run("info", tmp_path / "file")
+    said = run("index", shard, "--into", tmp_path / "few", "--classes", "sea,", status=1)
+    assert "no name for label 1" in said
+    (tmp_path / "names.txt").write_text("sea\n")
+    said = run("index", shard, "--into", tmp_path / "few", "--classes", tmp_path / "names.txt", status=1)
+    assert "label 1, and there are 1 names" in said
+    assert not (tmp_path / "few" / "dataset.json").exists()
+
+
 def test_errors_of_the_operating_system_are_words(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards")
     shard = stoker.open(tmp_path / "shards").data_files[0]

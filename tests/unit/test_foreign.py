@@ -213,9 +213,16 @@ def test_labels_are_on_all_or_none(tmp_path: Path, make_jpeg: Jpeg) -> None:
 
 def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 2)])
-    with pytest.raises(SourceError, match="label 2, and there are 2 classes"):
+    with pytest.raises(SourceError, match="label 2, and there are 2 names of classes"):
         foreign.index([path], tmp_path / "into", classes=["a", "b"])
     assert foreign.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
+
+
+def test_names_of_classes_want_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(0)}])
+    with pytest.raises(SourceError, match="no label, and there are names") as caught:
+        foreign.index([path], tmp_path / "into", classes=["a", "b"])
+    assert "--label" in str(caught.value)
 
 
 def test_labels_that_are_no_positions_name_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:

@@ -1,0 +1,51 @@
+"""Names of classes as people write them: a line each in a file, or all in one line with commas between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stoker.errors import ConfigError, SourceError
+from stoker.formats.files import open_regular, read_at
+
+__all__ = ["name_lines", "parse_class_names"]
+
+_LONGEST = 1 << 24  # bytes
+
+
+def name_lines(path: Path) -> list[str]:
+    """The lines of a file of names.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
+    try:
+        with open_regular(path) as (descriptor, size):
+            # utf-8-sig: spreadsheets write a byte order mark.
+            return read_at(descriptor, 0, min(size, _LONGEST)).decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"the names of classes cannot be read: {error}", path=path) from error
+
+
+def parse_class_names(given: str) -> tuple[str, ...]:
+    """Names of classes, that of label 0 first: ``cat,dog``, or a file with a name a line.
+
+    Raises:
+        ConfigError: It is neither, or a name is empty: which label is it then that has none?
+        SourceError: The file cannot be read.
+    """
+    path = Path(given)
+    if path.is_file():
+        lines = name_lines(path)
+    elif "," in given:
+        lines = given.split(",")
+    else:
+        raise ConfigError(
+            f"classes must be names with commas between, or a file with a name a line, not {given!r}"
+        )
+    names = tuple(line.strip() for line in lines)
+    if not names or "" in names:
+        position = names.index("") if names else 0
+        raise ConfigError(
+            f"classes gives no name for label {position}", path=path if path.is_file() else None
+        )
+    return names

@@ -1,0 +1,35 @@
+"""Names of classes in a file, or with commas between."""
+
+from pathlib import Path
+
+import pytest
+
+from stoker.errors import ConfigError, SourceError
+from stoker.formats.class_names import name_lines, parse_class_names
+
+
+def test_names_with_commas_between() -> None:
+    assert parse_class_names("cat, wild dog,crane,crane") == ("cat", "wild dog", "crane", "crane")
+
+
+@pytest.mark.parametrize("text", ["cat\nwild dog, tame\n", "\ufeffcat\r\n  wild dog, tame"])
+def test_a_name_a_line(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "a,b"
+    file.write_text(text, encoding="utf-8")
+    assert parse_class_names(str(file)) == ("cat", "wild dog, tame")
+
+
+@pytest.mark.parametrize(("text", "label"), [("", 0), ("cat\n\ndog\n", 1)])
+def test_every_label_has_a_name(tmp_path: Path, text: str, label: int) -> None:
+    (tmp_path / "names").write_text(text)
+    with pytest.raises(ConfigError, match=f"no name for label {label}") as caught:
+        parse_class_names(str(tmp_path / "names"))
+    assert caught.value.path == str(tmp_path / "names")
+
+
+def test_what_is_neither(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere"):
+        parse_class_names(str(tmp_path / "nowhere.txt"))
+    (tmp_path / "binary").write_bytes(b"\xff")
+    with pytest.raises(SourceError, match="cannot be read"):
+        name_lines(tmp_path / "binary")
