@@ -42,7 +42,7 @@ def plot_report(
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependencyError(
-            "plots need matplotlib", hint='Install it with: pip install "stoker[plot]"'
+            "plots need matplotlib", hint="Install it with: pip install 'stoker[plot]'"
         ) from error
     figure = Figure(figsize=(9, 6.5), layout="constrained")
     top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))

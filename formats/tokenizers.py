@@ -165,7 +165,7 @@ class File:
             import tokenizers
         except ImportError as error:
             raise MissingDependencyError(
-                "a tokenizer from a file needs the package tokenizers", hint='pip install "stoker[text]"'
+                "a tokenizer from a file needs the package tokenizers", hint="pip install 'stoker[text]'"
             ) from error
         try:
             self.file = Path(path).read_bytes()

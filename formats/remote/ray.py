@@ -92,7 +92,7 @@ def _cluster(workers: int) -> Iterator[Any]:
     try:
         import ray
     except ImportError as error:
-        raise MissingDependencyError("engine='ray' needs Ray", hint="pip install stoker[ray]") from error
+        raise MissingDependencyError("engine='ray' needs Ray", hint="pip install 'stoker[ray]'") from error
     if ray.is_initialized():
         yield ray
         return

@@ -277,7 +277,7 @@ def _file_system(url: str) -> tuple[Any, str]:
         import fsspec.core
     except ImportError as error:
         raise MissingDependencyError(
-            f"{url} needs the package fsspec", path=url, hint="pip install stoker[remote]"
+            f"{url} needs the package fsspec", path=url, hint="pip install 'stoker[remote]'"
         ) from error
     options: dict[str, Any] = {}
     try:
@@ -289,7 +289,7 @@ def _file_system(url: str) -> tuple[Any, str]:
             }
         fs, root = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
-        raise MissingDependencyError(f"{error}", path=url, hint="pip install stoker[remote]") from error
+        raise MissingDependencyError(f"{error}", path=url, hint="pip install 'stoker[remote]'") from error
     except ValueError as error:
         raise StorageError(f"no such storage: {error}", path=url) from error
     return fs, root
