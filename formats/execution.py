@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections import Counter
@@ -14,11 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from stoker.errors import ConfigError, SampleError, SourceError
 from stoker.formats.conversion_state import ConversionState
+from stoker.formats.cores import available_cores
 from stoker.formats.publish import folder_lock, os_errors
 from stoker.formats.remote.store import is_url
 from stoker.formats.shards import Cancelled, ShardResult, write_shard
 
 if TYPE_CHECKING:
+    import os
+
     from stoker.formats.plan import ConversionPlan
 
 __all__ = [
@@ -146,7 +148,7 @@ def no_progress(done: int, total: int, size: int, stage: str) -> None:
 
 def check_workers(num_workers: int | None, *, remote: bool = False) -> int:
     """Number of threads: as given, or the cores that this process may use; more of a remote source."""
-    cores = len(os.sched_getaffinity(0))
+    cores = available_cores()
     default = max(cores, _LEAST_WORKERS_FROM_AFAR) if remote else cores
     workers = default if num_workers is None else num_workers
     if workers < 1:

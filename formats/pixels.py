@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,10 +15,12 @@ from PIL import Image
 from stoker import _native
 from stoker.errors import ConfigError, DatasetError, DecodeError
 from stoker.formats.ahead import in_order
+from stoker.formats.cores import available_cores
 from stoker.formats.decode import decode_rgb
 from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
@@ -75,7 +76,7 @@ def pixel_statistics(
     """
     if dataset.manifest.kind != "image" or not len(dataset):
         raise DatasetError("the dataset holds no images", path=dataset.path)
-    threads = len(os.sched_getaffinity(0)) if num_threads is None else num_threads
+    threads = available_cores() if num_threads is None else num_threads
     if threads < 1 or min(mean_image_size) < 1:
         raise ConfigError("num_threads and both sides of mean_image_size must be at least 1")
     total = _Sums(0, [0] * 3, [0] * 3, np.zeros((*mean_image_size, 3), np.int64))

@@ -7,7 +7,6 @@ hold, the answer is a report.
 from __future__ import annotations
 
 import heapq
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +18,7 @@ from stoker.errors import CorruptRecordError, DatasetError
 from stoker.formats.ahead import in_order
 from stoker.formats.consistency import local_folder, open_index
 from stoker.formats.containers import container
+from stoker.formats.cores import available_cores
 from stoker.formats.files import file_digest, open_regular, read_at
 from stoker.formats.manifest import INDEX_NAME, Manifest
 from stoker.formats.tfrecord import text_index_line
@@ -26,6 +26,7 @@ from stoker.formats.verify_annotations import object_problems
 from stoker.formats.verify_payloads import payload_problems
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterator
 
     from stoker.formats.index import Index
@@ -113,9 +114,7 @@ def verify(
     index, problems = _verify_index(folder, manifest)
     rows = 0 if index is None else len(index)
     found, done = len(problems), 0
-    with ThreadPoolExecutor(
-        num_threads or len(os.sched_getaffinity(0)), thread_name_prefix="stoker-verify"
-    ) as pool:
+    with ThreadPoolExecutor(num_threads or available_cores(), thread_name_prefix="stoker-verify") as pool:
         # A few at a time: an interrupt waits for no more than those.
         for checked, some in in_order(pool, _checks(folder, manifest, files, index, decode), _AHEAD):
             found += len(some)

@@ -8,8 +8,9 @@ import sys
 from dataclasses import dataclass
 
 from stoker import __version__
+from stoker.formats.cores import available_cores
 from stoker.pipeline import devices
-from stoker.pipeline.ranks import available_cores, find_ranks
+from stoker.pipeline.ranks import find_ranks
 
 __all__ = ["Finding", "examine"]
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from stoker.formats.cores import available_cores
+from stoker.formats.header import MAX_PIXELS
 from stoker.pipeline import adapters, devices
 from stoker.pipeline.arguments import whole_number
-from stoker.pipeline.engines.make import check_needs, depth, executes, make_engine
+from stoker.pipeline.engines.make import choose_engine, depth, make_engine
 from stoker.pipeline.image_batch import made_by_functions
 from stoker.pipeline.image_recipe import OnError, make_recipe
 from stoker.pipeline.images import ImageStage
 from stoker.pipeline.loader import Loader
 from stoker.pipeline.objects import ObjectForm, ObjectRules
 from stoker.pipeline.order import BlockShuffle, LastBatch, Schedule
-from stoker.pipeline.ranks import available_cores, find_ranks
+from stoker.pipeline.ranks import find_ranks
 from stoker.pipeline.staging import make_staging, resolve
 from stoker.pipeline.state import in_epochs_of
 
@@ -30,10 +32,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.sampling import Sampler
 
-__all__ = ["DEFAULT_MAX_PIXELS", "ImageLoader"]
-
-DEFAULT_MAX_PIXELS = 178_956_970
-"""The largest image that Pillow, too, agrees to decode: twice its ``Image.MAX_IMAGE_PIXELS``."""
+__all__ = ["ImageLoader"]
 
 
 class ImageLoader(Loader):
@@ -133,7 +132,7 @@ class ImageLoader(Loader):
         prefetch: int = 4,
         read_ahead: int = 8,
         on_error: OnError = "raise",
-        max_pixels: int = DEFAULT_MAX_PIXELS,
+        max_pixels: int = MAX_PIXELS,
         verify: bool = True,
         mapped: bool = True,
         pin_memory: bool = False,
@@ -143,13 +142,10 @@ class ImageLoader(Loader):
         batch_size = whole_number("batch_size", batch_size, 1)
         steps_per_epoch = whole_number("steps_per_epoch", steps_per_epoch, 1)
         num_threads = whole_number("num_threads", num_threads, 1)
-        prefetch = whole_number("prefetch", prefetch, 1)
-        read_ahead = whole_number("read_ahead", read_ahead, 0)
         max_pixels = whole_number("max_pixels", max_pixels, 1)
-        seed = whole_number("seed", seed)
         self._ranks = find_ranks(rank, world_size)
         self._batch_size = batch_size
-        self._read_ahead = read_ahead
+        self._read_ahead = whole_number("read_ahead", read_ahead, 0)
         self._last_batch: LastBatch = last_batch
         self._is_stream = steps_per_epoch is not None
         self._recipe = make_recipe(
@@ -158,7 +154,7 @@ class ImageLoader(Loader):
             shuffle=shuffle,
             sampler=sampler,
             samples_per_epoch=steps_per_epoch and steps_per_epoch * batch_size * self._ranks.world_size,
-            seed=seed,
+            seed=whole_number("seed", seed),
             last_batch=last_batch,
             columns=columns,
             dtype=dtype,
@@ -176,13 +172,10 @@ class ImageLoader(Loader):
         if device is None and devices.gpu_count() and not adapters.sees_gpu(framework):
             device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
-        needs = self._recipe.plan.needs
-        engine_name, engine_device = devices.choose(engine, device, self._ranks.local_rank)
-        if engine == "auto" and not executes(engine_name, needs):
-            engine_name, engine_device = ("native" if executes("native", needs) else "reference"), "cpu"
-        check_needs(engine_name, needs)
+        local_rank = self._ranks.local_rank
+        engine_name, engine_device = choose_engine(engine, device, local_rank, self._recipe.plan.needs)
         wanted = device or (None if engine_device == "cpu" else engine_device)
-        place = wanted and devices.place(wanted, self._ranks.local_rank)
+        place = wanted and devices.place(wanted, local_rank)
         copied = framework == "torch" and engine_device == "cpu" and place not in (None, "cpu")
         self._adapter = adapters.load(framework, place, pin_memory=pin_memory or copied)
         # What other engines make is copied into page-locked memory.
@@ -194,7 +187,7 @@ class ImageLoader(Loader):
             opened.data_sizes,
             self._recipe.output,
             num_threads=threads,
-            depth=min(prefetch, depth(engine_name, threads, batch_size)),
+            depth=min(self._prefetch, depth(engine_name, threads, batch_size)),
             batch_size=batch_size,
             max_pixels=max_pixels,
             verify=verify,

@@ -15,6 +15,7 @@ from stoker.augment.geometry import transform_mask
 from stoker.augment.params import compile_image
 from stoker.augment.segments import decode_runs, fill_polygons
 from stoker.errors import ConfigError, DecodeError
+from stoker.formats.header import MAX_PIXELS
 from stoker.formats.samples import Codec
 from stoker.pipeline.batch_transforms import split_transforms
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Marks", "Picture", "Scene", "draw_pictures", "original_pictures", "read_scene"]
 
-_MAX_PIXELS = 178_956_970
 _LEAST_SHARE = 0.05
 """Share of a mixed label that is worth a word."""
 
@@ -93,7 +93,8 @@ class Scene:
     @property
     def sizes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Heights and widths, (N,) each."""
-        return tuple(np.array([image.shape[axis] for image in self.pixels]) for axis in (0, 1))  # type: ignore[return-value]  # two
+        heights, widths = ([image.shape[axis] for image in self.pixels] for axis in (0, 1))
+        return np.array(heights, np.int64), np.array(widths, np.int64)
 
     def class_name(self, label: int) -> str:
         """Name of a class, or its number."""
@@ -199,7 +200,7 @@ def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
         shape = int(samples.height[0]), int(samples.width[0]), 3
         return np.frombuffer(data, np.uint8).reshape(shape)
     try:
-        return decode(data, max_pixels=_MAX_PIXELS)
+        return decode(data, max_pixels=MAX_PIXELS)
     except PillowDecodeError as error:
         raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from stoker.errors import ConfigError
 from stoker.pipeline.arguments import whole_number
 
-__all__ = ["Ranks", "available_cores", "find_ranks"]
+__all__ = ["Ranks", "find_ranks"]
 
 # (rank, world size, rank on this machine, ranks on this machine), by launcher, in order of precedence.
 _ENVIRONMENTS = {
@@ -65,17 +65,6 @@ def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
             raise ConfigError(f"rank must be in 0..world_size-1, found rank {rank} of {world_size}")
         return Ranks(rank, world_size, *_on_this_machine(), "given")
     return _from_torch() or _from_jax() or _from_environment() or Ranks()
-
-
-def available_cores() -> int:
-    """Cores that this process may use: its affinity mask, within its control group's quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        with open("/sys/fs/cgroup/cpu.max") as file:  # noqa: PTH123 - a kernel file, read as one line
-            quota, period = file.read().split()
-    except (OSError, ValueError):
-        return cores
-    return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
 
 
 def _from_torch() -> Ranks | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from stoker.bucketing.base import Balance
+from stoker.bucketing.groups import LastBatch
+from stoker.bucketing.packing import TooLong
 from stoker.errors import ConfigError
 from stoker.pipeline.arguments import whole_number
 
@@ -19,9 +21,6 @@ if TYPE_CHECKING:
     from stoker.bucketing import BucketBoundaries, Sampler
 
 __all__ = ["LastBatch", "TextRules", "TooLong", "as_buckets"]
-
-LastBatch = Literal["drop", "pad", "partial"]
-TooLong = Literal["error", "truncate", "split"]
 
 _COUNTS = (
     "batch_size",
@@ -44,7 +43,7 @@ class TextRules:
         max_tokens: Tokens of a batch, padding included; None with the others.
         batch_sampler: Makes what puts samples into batches; None with the others.
         buckets: Number of buckets, or their boundaries; None pads each batch to its longest.
-        pad_multiple: Padded lengths are multiples.
+        pad_multiple: Padded lengths are multiples of this.
         pack: Tokens of a packed row; None does not pack.
         max_sequences: Sequences of a packed row at most; None for any number.
         max_length: Tokens of a sequence at most; None for any number.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import ConfigError
+from stoker.pipeline import devices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from stoker.pipeline.engines.base import Engine, Output
 
-__all__ = ["check_needs", "depth", "executes", "make_engine"]
+__all__ = ["check_needs", "choose_engine", "depth", "executes", "make_engine"]
 
 
 def _engine_class(name: str) -> type[Any]:
@@ -26,6 +27,19 @@ def _engine_class(name: str) -> type[Any]:
     from stoker.pipeline.engines.native import NativeEngine
 
     return NativeEngine
+
+
+def choose_engine(engine: str, device: str | None, local_rank: int, needs: frozenset[str]) -> tuple[str, str]:
+    """An engine that executes all of ``needs``, and its device; see :func:`stoker.pipeline.devices.choose`.
+
+    Raises:
+        ConfigError: As there, or an engine that was named does not execute what the transforms need.
+    """
+    name, place = devices.choose(engine, device, local_rank)
+    if engine == "auto" and not executes(name, needs):
+        name, place = ("native" if executes("native", needs) else "reference"), "cpu"
+    check_needs(name, needs)
+    return name, place
 
 
 def make_engine(

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline import ranks
 from stoker.pipeline.order import FullShuffle
-from stoker.pipeline.ranks import Ranks, available_cores, find_ranks
+from stoker.pipeline.ranks import Ranks, find_ranks
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -231,28 +230,6 @@ def test_jax_too_old_or_half_imported_says_nothing(monkeypatch: pytest.MonkeyPat
     assert find_ranks() == Ranks()
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
     assert find_ranks() == Ranks()
-
-
-@pytest.mark.parametrize(
-    ("limit", "expected"),
-    [("max 100000", 6), ("250000 100000", 2), ("50000 100000", 1), ("9900000 100000", 6)],
-)
-def test_cores_within_the_quota(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: object, limit: str, expected: int
-) -> None:
-    (tmp_path / "cpu.max").write_text(limit)
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
-    monkeypatch.setattr(ranks, "open", lambda _: (tmp_path / "cpu.max").open(), raising=False)
-    assert available_cores() == expected
-
-
-def test_cores_without_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(_: str) -> None:
-        raise FileNotFoundError
-
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
-    monkeypatch.setattr(ranks, "open", missing, raising=False)
-    assert available_cores() == 6
 
 
 @pytest.mark.parametrize(("source", "names"), [("Open MPI", tuple(OPEN_MPI)), ("Slurm", tuple(SLURM))])
