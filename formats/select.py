@@ -133,9 +133,12 @@ def _unary(node: ast.UnaryOp) -> Any:
     operand = _translate(node.operand)
     if isinstance(node.op, ast.Not):
         return ~operand
-    if isinstance(node.op, ast.USub):
+    if not isinstance(node.op, ast.USub):
+        raise _not_understood(node)
+    if isinstance(node.operand, ast.Constant):
         return pc.negate(operand)
-    raise _not_understood(node)
+    # As all arithmetic: Arrow's negative of an unsigned integer is another positive one.
+    return pc.negate(operand.cast(pa.float64(), safe=False))
 
 
 def _boolean(node: ast.BoolOp) -> Any:

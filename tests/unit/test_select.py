@@ -30,7 +30,13 @@ SCORES = np.arange(N) / N
 def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
     path = tmp_path_factory.mktemp("index") / "index.arrow"
     zeros = dict.fromkeys(("shard", "record", "offset", "length", "crc"), np.zeros(N, np.int64))
-    further = {"label": LABELS, "height": HEIGHTS, "width": WIDTHS, "score": SCORES}
+    further = {
+        "label": LABELS,
+        "height": HEIGHTS,
+        "width": WIDTHS,
+        "score": SCORES,
+        "byte": LABELS.astype(np.uint8),
+    }
     tags = pa.array([[1] * (i % 3) for i in range(N)], pa.large_list(pa.int64()))
     write_index(path, {**zeros, "key": KEYS, **further, "tags": tags})
     return Index.open(path)
@@ -47,6 +53,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
         ("label in (1, 3)", np.isin(LABELS, [1, 3])),
         ("label not in {1, -3}", LABELS != 1),
         ("-label < -4", LABELS > 4),
+        ("-byte < -4", LABELS > 4),
         ("score > 0.25", SCORES > 0.25),
         ("width / height > 1.5e8", WIDTHS / HEIGHTS > 1.5e8),
         ("(label + 1) / 2 - 1 == 0.5", LABELS == 2),
