@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
@@ -16,7 +17,9 @@ from stoker.formats import dataset as datasets
 from stoker.formats.annotations import Annotations
 from stoker.formats.ragged import Ragged
 from stoker.formats.samples import Samples
+from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.draws import MixedOrder
+from stoker.pipeline.joining import JoinedClasses, check_together, join_classes
 from stoker.pipeline.order import BlockShuffle, make_order
 from stoker.pipeline.shares import Shares, allot
 
@@ -46,13 +49,17 @@ def mix(
     before all others are; ``shuffle`` of the loader says in which order each round goes, up to changes of
     place among some 64 draws.
 
+    Where the datasets have different classes, those of the mixture are all their names in the order in which
+    they first appear, so that labels of the first dataset stay what they are, and labels of samples and of
+    objects follow.
+
     Args:
         datasets_and_weights: Datasets of images, or of text, or their paths, each with a number from 0.
         samples: Draws in an epoch; by default as many as the datasets have samples together.
 
     Raises:
-        ConfigError: The weights are none, or the datasets do not go together: labels that mean different
-            classes, other annotations, another tokenizer or other fields, or no samples to draw.
+        ConfigError: The weights are none, or the datasets do not go together: names of classes that only some
+            have, other annotations, another tokenizer or other fields, or no samples to draw.
         DatasetError: A path is no dataset that can be read.
     """
     for pair in datasets_and_weights:
@@ -62,51 +69,19 @@ def mix(
         dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
         for dataset, _ in datasets_and_weights
     ]
-    _check_together(opened)
+    check_together(opened)
     weights = [float(weight) for _, weight in datasets_and_weights]
-    n = sum(map(len, opened)) if samples is None else samples
+    n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
     if n < 1:
         raise ConfigError(f"a mixture needs at least 1 sample in an epoch, found {n}")
     quotas = allot(weights, n)
     for dataset, quota in zip(opened, quotas, strict=True):
         if quota and not len(dataset):
             raise ConfigError("the dataset has a weight and no samples", path=dataset.path)
-    return Mixture(tuple(opened), quotas)
+    return Mixture(tuple(opened), quotas, join_classes(opened))
 
 
-def _check_together(opened: Sequence[Dataset]) -> None:
-    if not opened:
-        raise ConfigError("a mixture needs at least one dataset")
-    first = opened[0].manifest
-    for dataset in opened:
-        manifest = dataset.manifest
-        if manifest.kind != first.kind:
-            raise ConfigError(
-                f"a mixture is of one kind, not {first.kind} and {manifest.kind}", path=dataset.path
-            )
-        if manifest.classes != first.classes or manifest.annotations != first.annotations:
-            raise ConfigError(
-                "the datasets of a mixture have different classes, so that a label would mean two things",
-                path=dataset.path,
-                hint=f"Convert both with the same classes; the first is {opened[0].path}.",
-            )
-        differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
-        if manifest.kind == "text" and differing:
-            raise ConfigError(
-                f"the datasets of a mixture have another {' and '.join(differing)}, so that a token id would "
-                "mean two things",
-                path=dataset.path,
-                hint="Convert both with the same fields and one tokenizer; a dataset has its own as "
-                "tokenizer.json.",
-            )
-
-
-# What says which text a sequence of ids is, from a manifest's options.
-_ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "list of fields": lambda options: options.get("fields"),
-    # A tokenizer with a file may have been named in two ways: by how it was made, and by the file.
-    "tokenizer": lambda options: options.get("tokenizer_digest") or options.get("tokenizer"),
-}
+_LABELS = ("label", "object_labels")
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +94,12 @@ class Mixture:
     Attributes:
         datasets: The D datasets.
         quotas: (D,) int64, draws of each in an epoch.
+        joined: Their classes.
     """
 
     datasets: tuple[Dataset, ...]
     quotas: Int64
+    joined: JoinedClasses
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -141,13 +118,13 @@ class Mixture:
 
     @property
     def manifest(self) -> Manifest:
-        """Of the first dataset; kind, classes, tokenizer and what annotations mean are those of all."""
+        """Of the first dataset; kind, tokenizer and what annotations mean are those of all."""
         return self.datasets[0].manifest
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, by label."""
-        return self.manifest.classes
+        return self.joined.names
 
     @property
     def num_classes(self) -> int:
@@ -179,6 +156,8 @@ class Mixture:
     def fingerprint(self) -> str:
         """32 hexadecimal digits that name these samples in this order, for checkpoints."""
         text = " ".join(dataset.fingerprint for dataset in self.datasets)
+        if self.joined.tables is not None:
+            text += json.dumps(self.classes)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
@@ -201,7 +180,8 @@ class Mixture:
         which, local = self._locate(positions)
         if name == "dataset":
             return which
-        found = _gathered(which, [self.datasets[d].values(name, local[here]) for d, here in _parts(which)])
+        parts = [(d, self.datasets[d].values(name, local[here])) for d, here in _parts(which)]
+        found = _gathered(which, [self._relabelled(d, name, values) for d, values in parts])
         return found + self._first_shards[which].astype(found.dtype) if name == "shard" else found
 
     def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
@@ -209,9 +189,8 @@ class Mixture:
         which, local = self._locate(positions)
         parts = list(_parts(which))
         found = [self.datasets[d].lists(name, local[here]) for d, here in parts]
-        joined = Ragged.of_counts(
-            np.concatenate([one.counts for one in found]), np.concatenate([one.values for one in found])
-        )
+        values = [self._relabelled(d, name, one.values) for (d, _), one in zip(parts, found, strict=True)]
+        joined = Ragged.of_counts(np.concatenate([one.counts for one in found]), np.concatenate(values))
         return joined.take(np.argsort(np.concatenate([here for _, here in parts]), kind="stable"))
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
@@ -238,7 +217,8 @@ class Mixture:
         found = []
         for d, here in _parts(which):
             part = self.datasets[d].annotations(local[here], parts)
-            found.append(replace(part, owner=here[part.owner]))
+            labels = self._relabelled(d, "object_labels", part.labels)
+            found.append(replace(part, owner=here[part.owner], labels=labels))
         values = {item.name: [getattr(part, item.name) for part in found] for item in fields(Annotations)}
         joined = Annotations(**{name: _joined(given) for name, given in values.items()})
         return joined.take(np.argsort(joined.owner, kind="stable"))
@@ -281,6 +261,12 @@ class Mixture:
     @cached_property
     def _first_shards(self) -> Int64:
         return np.cumsum([0, *(len(dataset.data_files) for dataset in self.datasets)], dtype=np.int64)
+
+    def _relabelled(self, dataset: int, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values of an index column of a dataset, labels as the mixture has them."""
+        if name not in _LABELS:
+            return values
+        return self.joined.labels(dataset, values, self.datasets[dataset])
 
     def _locate(self, positions: npt.ArrayLike) -> tuple[Int64, Int64]:
         """The dataset of each position, and its position there."""

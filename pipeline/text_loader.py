@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from stoker.errors import CheckpointError, ConfigError
 from stoker.pipeline import adapters, devices
 from stoker.pipeline.batch import ColumnSpec, batch_type
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
 
+    import numpy as np
     import numpy.typing as npt
 
     from stoker.bucketing import Batchify, BatchPlan, BucketBoundaries

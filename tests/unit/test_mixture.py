@@ -13,6 +13,7 @@ import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
+from stoker.formats.annotations import AnnotationInfo
 from stoker.formats.dataset import Dataset
 from stoker.pipeline.mixture import Mixture, mix
 
@@ -201,14 +202,55 @@ def test_refuses(
             load(mix([(folders[0], 1)]), sampler=sampler)
 
 
-def test_refuses_labels_that_mean_two_things(
-    folders: list[Path],
+def named(folder: Path, *classes: str) -> Dataset:
+    """A dataset with other names of classes."""
+    dataset = stoker.open(folder)
+    object.__setattr__(dataset.manifest, "classes", classes)
+    return dataset
+
+
+def test_classes_are_joined_by_name(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+    others = named(folders[1], "fox", "cat", "owl"), named(folders[2], "owl", "fox", "cat")
+    mixture = mix([(folders[0], 1), *((other, 1) for other in others)])
+    assert mixture.classes == ("cat", "dog", "eel", "fox", "owl")
+    assert mixture.num_classes == 5
+    names = [mixture.classes[label] for label in mixture.column("label")]
+    assert names[:20] == [("cat", "dog", "eel")[i % 3] for i in range(20)]
+    assert names[20:26] == ["fox", "cat", "owl"] * 2
+    assert names[26:] == ["owl", "fox", "cat", "owl"]
+    assert mixture.values("label", [27, 0, 20]).tolist() == [3, 0, 3]
+    for batch in load(mixture, shuffle=True):
+        assert batch.label.tolist() == mixture.values("label", batch.row).tolist()
+    assert mix([(folders[0], 1), (folders[2], 1)]).values("label", [20]).tolist() == [0]
+
+
+def test_joined_classes_are_part_of_a_state(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path]
 ) -> None:
+    pair = [(folders[0], 1), (named(folders[1], "fox", "cat", "owl"), 1)]
+    state = load(mix(pair)).state_dict()
+    load(mix(pair)).load_state_dict(state)
+    with pytest.raises(CheckpointError, match="dataset was"):
+        load(mix([(folders[0], 1), (named(folders[1], "fox", "owl", "cat"), 1)])).load_state_dict(state)
+
+
+def test_refuses_classes_that_cannot_be_joined(folders: list[Path]) -> None:
+    for classes, message in (((), "one has no names of classes"), (("a", "b", "a"), "the name 'a' for two")):
+        with pytest.raises(ConfigError, match=message) as caught:
+            mix([(folders[0], 1), (named(folders[1], *classes), 1)])
+        assert caught.value.path == folders[1]
+    mixture = mix([(folders[0], 1), (named(folders[1], "fox", "cat"), 1)])
+    with pytest.raises(DatasetError, match="labels go from 0 to 2, and there are 2 classes") as found:
+        mixture.column("label")
+    assert found.value.path == folders[1]
+
+
+def test_refuses_annotations_that_mean_two_things(folders: list[Path]) -> None:
     other = stoker.open(folders[1])
-    object.__setattr__(other.manifest, "classes", ("cat", "dog", "fox"))
-    with pytest.raises(ConfigError, match="a label would mean two things") as caught:
+    object.__setattr__(other.manifest, "annotations", AnnotationInfo(("nose",), (0,)))
+    with pytest.raises(ConfigError, match="mean two things: keypoints and swap differ") as caught:
         mix([(folders[0], 1), (other, 1)])
-    assert "Convert both with the same classes" in str(caught.value)
+    assert "Convert both alike" in str(caught.value)
 
 
 def test_refuses_images_with_text(tmp_path: Path, folders: list[Path]) -> None:
@@ -257,6 +299,28 @@ def test_objects_of_a_batch_come_from_the_right_datasets(
     assert found.polygons is None
     assert len(mix([(with_polygons, 1)]).annotations([2, 1]).polygons) == 1
     assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
+
+
+def test_labels_of_objects_are_joined_and_several_of_a_sample(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    several = {
+        "label": lists([[0, 1], [], [2]], pa.int64()),
+        "object_boxes": lists([[0, 0, 4, 4] * 2, [], [0, 0, 4, 4]], pa.float32()),
+        "object_labels": lists([[2, 0], [], [1]], pa.int64()),
+    }
+    payloads = [make_jpeg(i) for i in range(3)]
+    first, second = (
+        pack_images(payloads, **several),
+        named(pack_images(payloads, **several), "eel", "fox", "dog"),
+    )
+    mixture = mix([(first, 1), (second, 1)])
+    assert mixture.classes == ("cat", "dog", "eel", "fox")
+    assert mixture.annotations([3, 0, 5]).labels.tolist() == [1, 2, 2, 0, 3]
+    assert mixture.lists("object_labels", [5, 0]).values.tolist() == [3, 2, 0]
+    with stoker.ImageLoader(mixture, batch_size=6, transforms=[Resize((4, 4))], columns=("label",)) as loader:
+        labels = {tuple(np.flatnonzero(row)) for batch in loader for row in batch.label}
+    assert labels == {(0, 1), (), (2,), (2, 3), (1,)}
 
 
 def test_lists_of_a_column_come_from_the_right_datasets(
