@@ -20,9 +20,19 @@ from stoker.errors import DatasetError, SourceError
 from stoker.formats.containers import container
 from stoker.formats.files import file_digest
 from stoker.formats.index import Index, concat_indexes, write_index
-from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, STATE_NAME, IndexFile, Manifest, Shard
+from stoker.formats.manifest import (
+    INDEX_NAME,
+    MANIFEST_NAME,
+    SKIPPED_NAME,
+    STATE_NAME,
+    TOKENIZER_NAME,
+    IndexFile,
+    Manifest,
+    Shard,
+)
 from stoker.formats.publish import move_durably, remove, sync, sync_folder, write_durably
 from stoker.formats.shards import ShardResult, finished_shard, shard_files
+from stoker.formats.tfrecord import text_index_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,10 +40,7 @@ if TYPE_CHECKING:
     from stoker.formats.listing import Skip
     from stoker.formats.plan import ConversionPlan
 
-__all__ = ["SKIPPED_NAME", "STATE_NAME", "TOKENIZER_NAME", "ConversionState"]
-
-SKIPPED_NAME = "skipped.jsonl"
-TOKENIZER_NAME = "tokenizer.json"
+__all__ = ["STATE_NAME", "ConversionState"]
 
 _TRASH = ".stoker-trash-"
 _PLAN = "plan.json"
@@ -155,7 +162,7 @@ class ConversionState:
             # Shards that were only indexed belong to somebody else.
             for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
                 remove(dataset / shard.name)
-                remove((dataset / shard.name).with_suffix(".idx"))
+                remove(text_index_path(dataset / shard.name))
         for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME):
             remove(dataset / name)
         retired.unlink()
@@ -172,17 +179,18 @@ class ConversionState:
             files = shard_files(self.folder, place.number, self._kind)
             _move_once(files["shard"], dataset / place.name)
             if "idx" in files:
-                _move_once(files["idx"], (dataset / place.name).with_suffix(".idx"))
+                _move_once(files["idx"], text_index_path(dataset / place.name))
         skipped = self._skipped(split, results)
+        opened = Index.open(index)
         manifest = Manifest(
             container=self._kind,
             kind=self.plan.encoder.kind,
-            columns=Index.open(index).types,
+            columns=opened.types,
             shards=tuple(
                 Shard(place.name, place.result.bytes, place.result.records, place.result.digest)
                 for place in places
             ),
-            index=IndexFile(len(Index.open(index)), index.stat().st_size, file_digest(index)),
+            index=IndexFile(len(opened), index.stat().st_size, file_digest(index)),
             classes=self.plan.listing.classes,
             options=self.plan.options.to_manifest(),
             skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),

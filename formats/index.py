@@ -8,7 +8,7 @@ Columns of every index: ``shard`` int32, ``record`` int64, ``offset`` int64, ``l
 ``crc`` uint32, ``key`` large_string. Of images: ``codec`` uint8, ``height`` int32, ``width`` int32,
 ``orientation`` uint8; what they mean is said in :class:`stoker.formats.samples.Samples`. Usually:
 ``label`` int64, or large_list<int64> where samples have several; and the columns of objects and masks
-that :mod:`stoker.formats.annotations` describes. Any further columns are the user's.
+that :mod:`stoker.formats.annotation_columns` describes. Any further columns are the user's.
 """
 
 from __future__ import annotations

@@ -23,10 +23,22 @@ from stoker.formats.files import open_regular, read_at
 if TYPE_CHECKING:
     import os
 
-__all__ = ["INDEX_NAME", "MANIFEST_NAME", "STATE_NAME", "VERSION", "IndexFile", "Manifest", "Shard"]
+__all__ = [
+    "INDEX_NAME",
+    "MANIFEST_NAME",
+    "SKIPPED_NAME",
+    "STATE_NAME",
+    "TOKENIZER_NAME",
+    "VERSION",
+    "IndexFile",
+    "Manifest",
+    "Shard",
+]
 
 MANIFEST_NAME = "dataset.json"
 INDEX_NAME = "index.arrow"
+SKIPPED_NAME = "skipped.jsonl"
+TOKENIZER_NAME = "tokenizer.json"
 STATE_NAME = ".stoker-convert"  # of a conversion that has not ended
 VERSION = 1
 

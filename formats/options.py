@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
 
 import numpy as np
 
@@ -31,7 +31,6 @@ Encoding = Literal["keep", "jpeg", "png", "raw"]
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
 SourceFormat = Literal["folder", "list", "coco", "voc", "yolo", "pairs"]
 
-_ENCODINGS = ("keep", "jpeg", "png", "raw")
 _SUBSAMPLINGS = ("444", "422", "420")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
 _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
@@ -127,7 +126,7 @@ class ConvertOptions(ShardOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _one_of("encoding", self.encoding, _ENCODINGS)
+        _one_of("encoding", self.encoding, get_args(Encoding))
         _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
         _within("quality", self.quality, 1, 100)
         _within("max_pixels", self.max_pixels, 1, MAX_PIXELS)

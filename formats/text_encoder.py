@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import SourceError
-from stoker.formats.conversion_state import TOKENIZER_NAME
 from stoker.formats.encoder import EncodedRecord
 from stoker.formats.listing import Skip
+from stoker.formats.manifest import TOKENIZER_NAME
 from stoker.formats.wire import delimited
 
 if TYPE_CHECKING:
