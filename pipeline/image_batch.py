@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from stoker.pipeline.adapters import Adapter
     from stoker.pipeline.annotator import Annotated
-    from stoker.pipeline.image_recipe import Recipe
-    from stoker.pipeline.images import Planned
+    from stoker.pipeline.image_recipe import ImageRecipe
+    from stoker.pipeline.image_stage import Planned
     from stoker.pipeline.objects import BatchObjects
     from stoker.pipeline.stats import Clock
 
@@ -42,7 +42,7 @@ class BatchMaker:
         epoch: Keys the random numbers of transforms of batches.
     """
 
-    def __init__(self, recipe: Recipe, adapter: Adapter, clock: Clock, epoch: int) -> None:
+    def __init__(self, recipe: ImageRecipe, adapter: Adapter, clock: Clock, epoch: int) -> None:
         self._recipe = recipe
         self._adapter = adapter
         self._clock = clock
@@ -153,7 +153,7 @@ class BatchMaker:
         return self._adapter.ragged(values, counts)
 
 
-def made_by_functions(recipe: Recipe, adapter: Adapter, n: int) -> ColumnSpec:
+def made_by_functions(recipe: ImageRecipe, adapter: Adapter, n: int) -> ColumnSpec:
     """Form of the images that functions make of ``n``, found by having them run on zeros."""
     dtype = {"bfloat16": "uint16"}.get(recipe.output.dtype, recipe.output.dtype)
     images = adapter.images(np.zeros(recipe.output.shape(n, recipe.plan.size), dtype), recipe.output.dtype)

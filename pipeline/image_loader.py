@@ -12,7 +12,7 @@ from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.engines.make import choose_engine, depth, make_engine
 from stoker.pipeline.image_batch import made_by_functions
 from stoker.pipeline.image_recipe import OnError, make_recipe
-from stoker.pipeline.images import ImageStage
+from stoker.pipeline.image_stage import ImageStage
 from stoker.pipeline.loader import Loader
 from stoker.pipeline.objects import ObjectForm, ObjectRules
 from stoker.pipeline.order import BlockShuffle, LastBatch, Schedule

@@ -30,14 +30,27 @@ if TYPE_CHECKING:
     from stoker.pipeline.objects import ObjectRules
     from stoker.pipeline.sampling import Sampler
 
-__all__ = ["OnError", "Recipe", "make_recipe"]
+__all__ = ["ImageRecipe", "OnError", "make_recipe"]
 
 OnError = Literal["raise", "skip", "replace"]
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What a loader makes of samples, the same in every epoch."""
+class ImageRecipe:
+    """What a loader makes of samples, the same in every epoch.
+
+    Attributes:
+        dataset: What is drawn from.
+        order: Which samples an epoch draws.
+        plan: What happens to each image.
+        output: Form in which images leave the engine.
+        columns: Names of a batch's columns, in their order.
+        on_error: What a bad sample does.
+        seed: Of order and parameters.
+        batch: Makes the batch of its columns' values.
+        batch_plan: What happens to a batch after the engine.
+        annotations: What becomes of objects, masks and labels.
+    """
 
     dataset: Dataset | Mixture
     order: Order
@@ -111,7 +124,7 @@ def make_recipe(
     layout: Layout,
     on_error: OnError,
     objects: ObjectRules,
-) -> Recipe:
+) -> ImageRecipe:
     """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
 
     Raises:
@@ -125,7 +138,7 @@ def make_recipe(
     plan = _plan(of_images, dtype)
     order = make_draws(opened, shuffle, sampler, samples_per_epoch, seed)
     names = _columns(columns, opened, last_batch, objects)
-    return Recipe(
+    return ImageRecipe(
         opened,
         order,
         plan,

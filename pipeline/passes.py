@@ -30,7 +30,13 @@ class Steps(Protocol):
 
 @dataclass
 class Progress:
-    """How far the consumer is in the pass that was started last."""
+    """How far the consumer is in the pass that was started last.
+
+    Attributes:
+        epoch: Of the pass.
+        schedule: Its steps.
+        received: How many of their batches the consumer has.
+    """
 
     epoch: int
     schedule: Steps

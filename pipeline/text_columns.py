@@ -12,7 +12,7 @@ from stoker.bucketing.batchify import Output
 from stoker.errors import ConfigError
 from stoker.pipeline.batch import NUMBERS
 from stoker.pipeline.text_epoch import Pieces
-from stoker.pipeline.texts import assemble
+from stoker.pipeline.text_stage import assemble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ from stoker.pipeline.text_columns import column_names, default_batchify, probe
 from stoker.pipeline.text_epoch import History, TextSchedule, checked_history
 from stoker.pipeline.text_plan import TextPlanner
 from stoker.pipeline.text_rules import LastBatch, TextRules, TooLong, as_buckets
-from stoker.pipeline.texts import TextRecipe, TextStage
+from stoker.pipeline.text_stage import TextRecipe, TextStage
 from stoker.pipeline.tokens import TokenReader
 
 if TYPE_CHECKING:

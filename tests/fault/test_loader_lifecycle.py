@@ -162,8 +162,8 @@ def test_ctrl_c_ends_it_at_once(engine: str, thumbnails: Path, where: str) -> No
     code = {
         # A step that asks for more than there ever is.
         "waiting": """
-import stoker.pipeline.images as images
-finish = images.ImageStage.finish
+from stoker.pipeline import image_stage
+finish = image_stage.ImageStage.finish
 def slow(self):
     if slow.calls == 3:
         print("ready", flush=True)
@@ -171,7 +171,7 @@ def slow(self):
     slow.calls += 1
     return finish(self)
 slow.calls, slow.event = 0, threading.Event()
-images.ImageStage.finish = slow
+image_stage.ImageStage.finish = slow
 for batch in make(): pass
 time.sleep(60)
 """,

@@ -152,7 +152,7 @@ def test_engines_and_order_know_nothing_of_what_sits_on_top() -> None:
         if path.parts[0] == "pipeline" and path.stem not in ("cli", "__init__"):
             assert not needs(path, "stoker.pipeline.cli"), path
         if path.parts[:2] == ("pipeline", "engines"):
-            for upper in ("adapters", "loader", "image_loader", "images", "prefetch"):
+            for upper in ("adapters", "loader", "image_loader", "image_stage", "prefetch"):
                 assert not needs(path, f"stoker.pipeline.{upper}"), path
 
 

@@ -35,7 +35,16 @@ __all__ = ["TextRecipe", "TextStage", "assemble"]
 
 @dataclass(frozen=True)
 class TextRecipe:
-    """What a loader makes of sequences, the same in every epoch."""
+    """What a loader makes of sequences, the same in every epoch.
+
+    Attributes:
+        dataset: What is drawn from.
+        reader: Reads token ids.
+        planner: Decides which sequences form a batch.
+        batchify: Makes arrays of sequences.
+        columns: Names of a batch's columns, in their order.
+        batch: Makes the batch of its columns' values.
+    """
 
     dataset: Dataset | Mixture
     reader: TokenReader

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.adapters import Adapter
     from stoker.pipeline.annotator import Annotator
     from stoker.pipeline.engines.base import Engine
-    from stoker.pipeline.image_recipe import Recipe
+    from stoker.pipeline.image_recipe import ImageRecipe
     from stoker.pipeline.order import Schedule
     from stoker.pipeline.staging import StagedPass, Staging
     from stoker.pipeline.stats import Clock
@@ -76,7 +76,7 @@ class ImageStage:
 
     def __init__(
         self,
-        recipe: Recipe,
+        recipe: ImageRecipe,
         schedule: Schedule,
         epoch: int,
         *,
@@ -194,7 +194,7 @@ class ImageStage:
         )
 
 
-def _planned(recipe: Recipe, schedule: Schedule, epoch: int) -> Iterator[Planned]:
+def _planned(recipe: ImageRecipe, schedule: Schedule, epoch: int) -> Iterator[Planned]:
     """The batches of a pass, in order."""
     first, steps = 0, 1  # the first batch is not kept waiting
     while first < len(schedule):
