@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import stoker
-from stoker.benchmarks.copies import copy_photographs
+from stoker.benchmarks.workloads import photographs_in, replicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,8 +119,9 @@ def _compare(photos: Path, out: Path, rounds: int, console: Console) -> None:
 
     dataset = out / "bench"
     if not (dataset / "dataset.json").exists():
-        copies = copy_photographs(photos, out / "copies", _COPIES)
-        stoker.convert(copies, dataset, seed=0)
+        with tempfile.TemporaryDirectory(prefix="stoker-demo-") as scratch:
+            replicate(photos, Path(scratch), _COPIES * len(photographs_in(photos)))
+            stoker.convert(scratch, dataset, seed=0)
     with console.status("measuring, each loader in turn") as status:
         comparison = run_bench(
             dataset,

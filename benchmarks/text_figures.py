@@ -1,7 +1,7 @@
 """Print every figure that Stoker shows for batches by length.
 
-    python benchmarks/text_figures.py            # all, about a minute
-    python benchmarks/text_figures.py --quick    # without the ten million lengths
+    python -m stoker.benchmarks.text_figures            # all, about a minute
+    python -m stoker.benchmarks.text_figures --quick    # without the ten million lengths
 
 Lengths: the 112 of GluonNLP's slide, rebuilt; GSM8K's training split in whitespace tokens, from
 ``tests/data``; and log-normal ones for the timings.
