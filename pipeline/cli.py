@@ -7,6 +7,7 @@ command needs is imported when it runs, so that ``stoker --help`` is instant.
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -46,6 +47,8 @@ Json = Annotated[Path | None, typer.Option("--json", help="Write the result to t
 
 def main() -> None:
     """Run the command line; an error of ours or of the operating system ends it with exit status 1."""
+    if isinstance(sys.stdout, TextIOWrapper):  # names may have letters that its encoding lacks
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except (StokerError, OSError) as error:

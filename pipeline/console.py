@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "count",
     "human_bytes",
+    "is_terminal",
     "out",
     "print_error",
     "print_rows",
@@ -42,9 +43,15 @@ __all__ = [
 
 _SECONDS_BETWEEN_LINES = 10.0
 
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal; of a process that has closed it Python makes None."""
+    return stream is not None and stream.isatty()
+
+
 # Not a terminal is a file or a log, where nothing forces a table into 80 columns. File names may look
 # like markup.
-_WIDTH = None if sys.stdout.isatty() else 120
+_WIDTH = None if is_terminal(sys.stdout) else 120
 out = Console(highlight=False, soft_wrap=True, markup=False, width=_WIDTH)
 
 
@@ -103,7 +110,7 @@ def progress(title: str, unit: str, *, resumes: bool = False) -> Iterator[Callab
 
 @contextmanager
 def _shown(title: str, unit: str) -> Iterator[Callable[[int, int], None]]:
-    if sys.stderr.isatty():
+    if is_terminal(sys.stderr):
         with Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),

@@ -29,6 +29,10 @@ def test_lines_count_what_this_run_has_done(clock: list[float], capsys: pytest.C
     ]
 
 
+def test_a_stream_that_is_closed_is_no_terminal() -> None:
+    assert not console.is_terminal(None)
+
+
 @pytest.mark.parametrize(
     ("resumes", "said"), [(True, "stopped; the same command goes on from here\n"), (False, "stopped\n")]
 )
