@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["Problem", "Report", "verify"]
 
 _ROWS = 512
+_ROWS_DECODED = 16  # an interrupt waits for those under way, and a bar moves with them
 _AHEAD = 64
 _MOST_PROBLEMS = 1000
 
@@ -151,8 +152,9 @@ def _checks(
 def _row_checks(
     manifest: Manifest, files: list[Path], index: Index, decode: bool
 ) -> Iterator[tuple[float, _Check]]:
-    for start in range(0, len(index), _ROWS):
-        rows = range(start, min(start + _ROWS, len(index)))
+    step = _ROWS_DECODED if decode else _ROWS
+    for start in range(0, len(index), step):
+        rows = range(start, min(start + step, len(index)))
         yield start / len(index), (len(rows), partial(_verify_rows, manifest, files, index, rows, decode))
 
 

@@ -34,6 +34,13 @@ def test_nothing_is_wrong(make_dataset: Make, kind: str, num_threads: int) -> No
     assert seen == sorted(seen)
 
 
+def test_decoding_is_reported_every_few_images(make_dataset: Make, make_jpeg: Callable[..., bytes]) -> None:
+    seen: list[int] = []
+    folder = make_dataset(payloads=[make_jpeg(0)] * 40)
+    stoker.verify(folder, decode=True, progress=lambda done, _: seen.append(done))
+    assert set(seen) == {0, 16, 32, 40}
+
+
 def flip(folder: Path, row: int, byte: int = 0) -> None:
     dataset = stoker.open(folder)
     where = dataset.samples([row])
