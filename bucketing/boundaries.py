@@ -48,10 +48,6 @@ class BucketBoundaries:
     def __len__(self) -> int:
         return len(self.boundaries)
 
-    def assign(self, lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """See :func:`assign_buckets`."""
-        return assign_buckets(lengths, self.boundaries)
-
 
 def assign_buckets(lengths: npt.ArrayLike, boundaries: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The first bucket that holds each sample.

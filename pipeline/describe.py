@@ -50,15 +50,15 @@ def _image_facts(dataset: Dataset) -> list[tuple[str, str]]:
     turned = int((dataset.column("orientation") > 1).sum())
     return [
         ("encoding", names + (f"; {turned:,} with an EXIF orientation" if turned else "")),
-        ("height", _spread(height, "px")),
-        ("width", _spread(width, "px")),
-        ("bytes a sample", _spread(lengths, "")),
+        ("height", _spread(height, " px")),
+        ("width", _spread(width, " px")),
+        ("bytes a sample", _spread(lengths)),
     ]
 
 
-def _spread(values: npt.NDArray[Any], unit: str) -> str:
+def _spread(values: npt.NDArray[Any], unit: str = "") -> str:
     low, middle, high = int(values.min()), int(np.median(values)), int(values.max())
-    return f"{low:,} to {high:,} {unit}, median {middle:,}".replace("  ", " ").replace(" ,", ",")
+    return f"{low:,} to {high:,}{unit}, median {middle:,}"
 
 
 def class_table(dataset: Dataset) -> Table:

@@ -52,16 +52,19 @@ def draw_segments(
     runs: Sequence[Ints] | None = None,
     memory: MaskMemory | None = None,
 ) -> Mask:
-    """Masks of objects: see :func:`stoker.augment.segments.transform_segments`.
+    """Masks of objects: what :func:`stoker.augment.segments.transform_segments` gives.
 
     Args:
-        params: As there.
-        owner: As there.
-        height: As there.
-        width: As there.
-        polygons: As there.
-        runs: As there.
+        params: Of a batch.
+        owner: (M,) integers, position in the batch of the image that each object belongs to.
+        height: (N,) integers, of the sources, pixels.
+        width: (N,) likewise.
+        polygons: For each object its polygons, (P, 2) each, (x, y) in pixels of the source; or None.
+        runs: For each object its run lengths, (R,), empty for none; or None.
         memory: Where the masks come to lie.
+
+    Returns:
+        (M, H, W) uint8, 1 where the object is seen, else 0.
 
     Raises:
         ValueError: Run lengths that are not those of a mask as large as the source, or a vertex of a polygon
@@ -98,7 +101,7 @@ def draw_segments(
 def draw_class_masks(
     params: ImageParams, data: Sequence[bytes], height: Ints, width: Ints, *, ignore: int, out: Mask
 ) -> list[int]:
-    """Masks of classes: see :func:`stoker.augment.geometry.transform_mask`.
+    """Masks of classes: what :func:`stoker.augment.geometry.transform_mask` gives.
 
     Args:
         params: Parameters of a batch.

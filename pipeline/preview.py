@@ -19,6 +19,8 @@ from stoker.pipeline.preview_sheet import Sheet, render_image
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from stoker.augment.recipe import AnyTransform
     from stoker.formats.dataset import Dataset
     from stoker.pipeline.preview_pictures import Picture, Scene
@@ -77,7 +79,7 @@ def preview(
 def make_sheet(
     dataset: Dataset,
     transforms: Sequence[AnyTransform] | None,
-    positions: np.ndarray[tuple[int], np.dtype[np.int64]],
+    positions: npt.NDArray[np.int64],
     *,
     draws: int,
     seed: int,
@@ -111,9 +113,7 @@ def make_sheet(
     )
 
 
-def _positions(
-    dataset: Dataset, samples: int, positions: Sequence[int] | None
-) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def _positions(dataset: Dataset, samples: int, positions: Sequence[int] | None) -> npt.NDArray[np.int64]:
     """Positions of the samples to show."""
     if dataset.manifest.kind != "image":
         raise ConfigError(

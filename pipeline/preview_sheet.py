@@ -30,7 +30,7 @@ class Sheet:
     """What is on a contact sheet.
 
     Attributes:
-        title: Name of the data set.
+        title: Name of the dataset.
         facts: Lines below it.
         headings: One for each column, or none.
         rows: Pictures.
