@@ -66,7 +66,11 @@ class PackingPlan:
         return int(self.lengths.sum()) / (len(self) * self.capacity)
 
     def pieces(self, packed_row: int) -> slice:
-        """Where the pieces of one packed row lie in ``rows``, ``begins`` and ``lengths``."""
+        """Where the pieces of one packed row lie in ``rows``, ``begins`` and ``lengths``.
+
+        Raises:
+            ConfigError: There is no such row.
+        """
         if not 0 <= packed_row < len(self):
             raise ConfigError(f"packed row must be from 0 to {len(self) - 1}, not {packed_row}")
         return slice(int(self.offsets[packed_row]), int(self.offsets[packed_row + 1]))

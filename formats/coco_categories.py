@@ -42,6 +42,9 @@ class Categories:
 
         Returns:
             The label of each of ``ids``, -1 for one that is not known; and the names of all, by label.
+
+        Raises:
+            SourceError: The ids have no order: some are numbers and some are text.
         """
         try:
             known = sorted(self._by_id)

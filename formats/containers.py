@@ -107,7 +107,11 @@ class Container(Protocol):
 
 
 def container(name: str) -> Container:
-    """Look up a container by its name in manifests and on the command line."""
+    """Look up a container by its name in manifests and on the command line.
+
+    Raises:
+        ConfigError: There is no such container.
+    """
     if name not in CONTAINERS:
         raise ConfigError(f"format must be one of {', '.join(CONTAINERS)}, not {name!r}")
     return cast("Container", importlib.import_module(f"stoker.formats.{name}"))

@@ -228,6 +228,9 @@ class Dataset:
 
         Which one a sample belongs to depends on its key and the seed alone, so it stays there when
         others come or go.
+
+        Raises:
+            ConfigError: ``fraction`` is not from 0 to 1.
         """
         if not 0 <= fraction <= 1:
             raise ConfigError(f"fraction must be from 0 to 1, not {fraction}")

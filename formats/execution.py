@@ -147,7 +147,11 @@ def no_progress(done: int, total: int, size: int, stage: str) -> None:
 
 
 def check_workers(num_workers: int | None, *, remote: bool = False) -> int:
-    """Number of threads: as given, or the cores that this process may use; more of a remote source."""
+    """Number of threads: as given, or the cores that this process may use; more of a remote source.
+
+    Raises:
+        ConfigError: Less than one.
+    """
     cores = available_cores()
     default = max(cores, _LEAST_WORKERS_FROM_AFAR) if remote else cores
     workers = default if num_workers is None else num_workers

@@ -270,7 +270,11 @@ class Index:
         return Samples(row=at, **{name: self.column(name)[at] for name in names})
 
     def keys(self, rows: npt.ArrayLike) -> list[str]:
-        """Names of these rows in their source."""
+        """Names of these rows in their source.
+
+        Raises:
+            StaleIndexError: A name lies beyond the column: the index is damaged.
+        """
         starts, text = self._strings("key")
         keys = []
         for row in np.asarray(rows, np.int64):

@@ -155,7 +155,11 @@ class ConvertOptions(ShardOptions):
 
 
 def parse_size(name: str, value: str | int) -> int:
-    """Read a number of bytes: 256MB, 1.5 GiB, 1000000. M is 10^6 and Mi is 2^20."""
+    """Read a number of bytes: 256MB, 1.5 GiB, 1000000. M is 10^6 and Mi is 2^20.
+
+    Raises:
+        ConfigError: It is none, or less than 1.
+    """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?|)B?\s*", str(value).upper())
     if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
         raise ConfigError(f"{name} must be a number of bytes such as 256MB or 1GiB, not {value!r}")
@@ -163,7 +167,11 @@ def parse_size(name: str, value: str | int) -> int:
 
 
 def parse_share(name: str, value: str | float | Fraction) -> Fraction:
-    """Read a share of all samples: 0.1, "0.1" or "10%", exactly as it is written."""
+    """Read a share of all samples: 0.1, "0.1" or "10%", exactly as it is written.
+
+    Raises:
+        ConfigError: It is none, or not from 0 to less than 1.
+    """
     text = str(value).strip()
     try:
         share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
@@ -181,6 +189,9 @@ def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
     ``shorter`` and ``longer`` scale so that that side has so many pixels; ``squash`` scales both
     sides, each by its own factor; ``crop`` scales to cover height x width and cuts out the centre;
     ``fill`` scales to fit within height x width and puts black around.
+
+    Raises:
+        ConfigError: It is none of these, or a side is longer than a JPEG may be.
     """
     if value is None:
         return "none", 0, 0

@@ -73,6 +73,7 @@ def pixel_statistics(
         CorruptRecordError: A checksum does not match; names shard, record and key.
         DecodeError: An image cannot be decoded; likewise.
         DatasetError: The dataset holds no images.
+        ConfigError: ``num_threads``, or a side of the mean image, is less than 1.
     """
     if dataset.manifest.kind != "image" or not len(dataset):
         raise DatasetError("the dataset holds no images", path=dataset.path)

@@ -76,7 +76,11 @@ class Writer:
             self._file.close()
 
     def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
-        """Append a record whose value is ``prefix + payload + suffix``; TFRecord keeps no key."""
+        """Append a record whose value is ``prefix + payload + suffix``; TFRecord keeps no key.
+
+        Raises:
+            ValueError: The value has 2 GiB or more, which no protocol buffer message may have.
+        """
         size = memoryview(payload).nbytes
         length = len(prefix) + size + len(suffix)
         if length > _LONGEST:

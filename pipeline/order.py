@@ -122,7 +122,11 @@ class BlockShuffle:
 
 
 def make_order(n: int, shuffle: bool | BlockShuffle, seed: int) -> Order:
-    """The order of n samples that a loader's ``shuffle`` asks for."""
+    """The order of n samples that a loader's ``shuffle`` asks for.
+
+    Raises:
+        ConfigError: It is neither a bool nor a :class:`BlockShuffle`.
+    """
     if isinstance(shuffle, BlockShuffle):
         return replace(shuffle, n=n, seed=seed)
     if not isinstance(shuffle, bool):

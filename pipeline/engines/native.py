@@ -106,7 +106,11 @@ class NativeEngine:
         self._closed = False
 
     def submit(self, work: Work) -> None:
-        """Start a batch; returns at once."""
+        """Start a batch; returns at once.
+
+        Raises:
+            EngineError: The engine is closed.
+        """
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         n = len(work.samples)
@@ -121,7 +125,11 @@ class NativeEngine:
         self._under_way.append(batch)
 
     def collect(self) -> Result:
-        """Wait for the oldest batch and return it."""
+        """Wait for the oldest batch and return it.
+
+        Raises:
+            EngineError: No batch is under way, or it could not be started.
+        """
         if not self._under_way:
             raise EngineError("no batch is under way", hint="Submit one first.")
         batch = self._under_way.popleft()
