@@ -65,7 +65,9 @@ def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.N
     stored = str(dataset.manifest.options.get("fields", "")).split(",")
     chosen = stored if fields is None else list(fields)
     if not chosen or not set(chosen) <= set(stored):
-        raise ConfigError(f"fields must be of {', '.join(stored)}, found {', '.join(chosen)}")
+        raise ConfigError(
+            f"fields must be of {', '.join(stored)}, found {', '.join(chosen)}", path=dataset.path
+        )
     columns = [dataset.column(length_column(field)).astype(np.int64) for field in chosen]
     return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 

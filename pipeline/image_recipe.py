@@ -177,7 +177,11 @@ def _columns(
     }
     for name in names:
         if name not in known:
-            raise ConfigError(f"columns: there is no {name!r}", hint=f"There are {', '.join(sorted(known))}.")
+            raise ConfigError(
+                f"columns: there is no {name!r}",
+                path=dataset.path,
+                hint=f"There are {', '.join(sorted(known))}.",
+            )
     if not names:
         raise ConfigError("columns must name at least one column")
     return names

@@ -101,6 +101,7 @@ def column_names(
             outputs = {prefix + output for prefix in _prefixes(fields) for output in _OUTPUTS}
             raise ConfigError(
                 f"columns: there is no {name!r} of the fields {', '.join(fields)}",
+                path=dataset.path,
                 hint=f"There are {', '.join(sorted(known | outputs))}; fields= says which fields are read.",
             )
     if not names:

@@ -75,7 +75,9 @@ class TokenReader:
             )
         self.fields = tuple(fields) if fields is not None else tuple(stored)
         if not self.fields or len(set(self.fields)) < len(self.fields) or not set(self.fields) <= set(stored):
-            raise ConfigError(f"fields must be of {', '.join(stored)}, each once, found {self.fields}")
+            raise ConfigError(
+                f"fields must be of {', '.join(stored)}, each once, found {self.fields}", path=dataset.path
+            )
         self.pad_id = int(options.get("pad_id") or 0)
         self.dtype = np.dtype(dtype)
         self._dataset = dataset
