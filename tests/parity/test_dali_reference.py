@@ -18,10 +18,12 @@ from stoker.augment import (
     ColorJitter,
     Normalize,
     RandomChoice,
+    RandomCrop,
     RandomGrayscale,
     RandomHorizontalFlip,
     RandomInvert,
     RandomResizedCrop,
+    RandomRotation,
     RandomVerticalFlip,
     Resize,
     ToDtype,
@@ -260,13 +262,48 @@ def test_raw_pixels_beside_jpeg_and_png(
     assert_close(result.images, expected, params)
 
 
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        pytest.param(CROP, id="random crops"),
+        pytest.param((Resize(72), CenterCrop(64), RandomVerticalFlip()), id="validation"),
+        pytest.param((CenterCrop(700),), id="padded and not resampled"),
+        pytest.param((RandomCrop(64), RandomRotation(30)), id="warped"),
+    ],
+)
+def test_pixels_are_shown_alike_with_and_without_a_decoder(
+    pack_images: Callable[..., Path], pictures: list[Image.Image], transforms: Sequence[Transform]
+) -> None:
+    pixels = [np.asarray(picture) for picture in pictures]
+    # The last sample's codec is the only difference: with a JPEG in it a batch goes to DALI's decoder.
+    last = [encoded(pixels[0], "PNG"), encoded(pixels[0], "JPEG")]
+    shown = []
+    for codec, payload in zip((Codec.PNG, Codec.JPEG), last, strict=True):
+        dataset = datasets.open(
+            pack_images(
+                [*(one.tobytes() for one in pixels), payload],
+                codec=np.array([Codec.RAW] * len(pixels) + [codec], np.uint8),
+                height=np.array([one.shape[0] for one in (*pixels, pixels[0])]),
+                width=np.array([one.shape[1] for one in (*pixels, pixels[0])]),
+            )
+        )
+        _, result = execute(dataset, transforms, Output("uint8", "NHWC"))
+        assert (result.status == Status.OK).all(), result.reason
+        shown.append(result.images[:-1])
+    assert np.array_equal(*shown)
+
+
 def test_an_image_of_one_pixel(pack_images: Callable[..., Path]) -> None:
     payload = encoded(np.full((1, 1, 3), 77, np.uint8), "PNG")
     _, result = execute(datasets.open(pack_images([payload])), (Resize((8, 8)),), Output("uint8", "NHWC"))
     assert (result.images == 77).all()
 
 
-def test_what_is_bad_is_zero_in_every_form(opened: Dataset) -> None:
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_what_is_bad_is_zero_in_every_form(
+    pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str
+) -> None:
+    opened = datasets.open(pack_images([encoded(picture, kind) for picture in pictures[:3]]))
     samples = opened.samples(np.arange(3))
     samples.crc[1] ^= 1
     plan = compile_image((Resize(50), CenterCrop((70, 60)), Normalize()))

@@ -100,11 +100,13 @@ def test_the_smallest_graph_is_built(opened: Dataset) -> None:
         [augment.RandAugment(), augment.GaussianBlur(3), augment.RandomErasing()],
     ],
 )
-def test_a_graph_is_one_of_a_gpu_too(transforms: list[Any]) -> None:
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_graph_is_one_of_a_gpu_too(transforms: list[Any], encoded: bool) -> None:
     """DALI checks where operators run and where their arguments are before it looks for the GPU."""
     one = np.full(1, 8)
     params = compile_image([CenterCrop(8), *transforms], "float32").draw(one, one, np.zeros(1, int), 0, 0)
-    pipeline = define(Graph.of(params), Output(), device_id=0, batch_size=4, num_threads=1, depth=2)
+    graph = Graph.of(params, encoded=encoded)
+    pipeline = define(graph, Output(), device_id=0, batch_size=4, num_threads=1, depth=2)
     assert pipeline.device_id == 0
 
 
@@ -119,6 +121,11 @@ def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngi
 
 
 class TestABatchThatFailsAsAWhole:
+    @pytest.fixture(params=["thumbnails", "squares"])
+    def opened(self, request: pytest.FixtureRequest) -> Dataset:
+        """JPEGs, and what reaches DALI as pixels."""
+        return datasets.open(request.getfixturevalue(request.param))
+
     @pytest.fixture
     def fails(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """How many more runs of a pipeline fail."""

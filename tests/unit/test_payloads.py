@@ -26,6 +26,7 @@ class Found:
 
     def __init__(self, payloads: Payloads) -> None:
         self.data = payloads.data[0]
+        self.encoded = payloads.encoded()[0]
         self.status = Status(int(payloads.status()[0]))
         self.reason = payloads.reason().get(0, "")
 
@@ -66,20 +67,24 @@ def check(payload: Found, status: Status, words: str) -> None:
 def test_a_jpeg_goes_as_it_is(read: Callable[..., Found]) -> None:
     data = encoded()
     assert read(data).status == Status.OK
-    assert read(data).data.tobytes() == data
+    assert read(data).data.tobytes() == read(data).encoded.tobytes() == data
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP"])
 def test_other_codecs_go_as_pixels(read: Callable[..., Found], kind: str) -> None:
     data = encoded(2, 3, kind)
     pixels = np.asarray(Image.open(io.BytesIO(data)))
-    assert read(data).data.tobytes() == b"P6\n3 2\n255\n" + pixels.tobytes()
+    found = read(data)
+    assert np.array_equal(found.data, pixels)
+    assert found.encoded.tobytes() == b"P6\n3 2\n255\n" + pixels.tobytes()
 
 
-def test_raw_pixels_go_with_a_header(read: Callable[..., Found]) -> None:
+def test_raw_pixels_go_as_they_are_or_with_a_header(read: Callable[..., Found]) -> None:
     raw = bytes(range(18))
     found = read(raw, codec=np.uint8(Codec.RAW), height=2, width=3)
-    assert found.data.tobytes() == b"P6\n3 2\n255\n" + raw
+    assert found.data.shape == (2, 3, 3)
+    assert found.data.tobytes() == raw
+    assert found.encoded.tobytes() == b"P6\n3 2\n255\n" + raw
 
 
 def test_raw_pixels_of_another_size(read: Callable[..., Found]) -> None:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
+from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Output, Result, Status, Work
 from stoker.pipeline.engines.dali.feed import Batch, Graph
 from stoker.pipeline.engines.dali.graph import define
@@ -84,7 +85,8 @@ class DaliEngine:
         if self._color is None:
             self._color = work.params.color[0]
         # A bad sample's colours are not those of the others.
-        graph = Graph.of(work.params, None if payloads.bad else self._color)
+        color = None if payloads.bad else self._color
+        graph = Graph.of(work.params, color, encoded=bool((work.samples.codec == Codec.JPEG).any()))
         batch = Batch(graph, work.params, payloads)
         self._pipe(batch).start(batch)
         self._under_way.append(batch)
@@ -122,7 +124,7 @@ class DaliEngine:
         for i in range(len(batch.payloads)):
             self._try_alone(batch, i)
         try:
-            return self._run(replace(batch, graph=Graph.of(batch.params)))
+            return self._run(replace(batch, graph=Graph.of(batch.params, encoded=batch.graph.encoded)))
         except RuntimeError:
             self._pipes.clear()
             raise EngineError(f"DALI failed: {_last_line(error)}") from error
@@ -194,7 +196,8 @@ class _Pipe:
         """Hand over the inputs as DALI's own lists, which it takes without a look at every sample."""
         from nvidia.dali.tensors import TensorCPU, TensorListCPU
 
-        self._pipe.feed_input("payload", TensorListCPU([TensorCPU(data, "") for data in batch.payloads.data]))
+        layout = "" if batch.graph.encoded else "HWC"
+        self._pipe.feed_input("payload", TensorListCPU([TensorCPU(data, layout) for data in batch.data()]))
         for name, values in batch.inputs().items():
             self._pipe.feed_input(name, TensorListCPU(values, ""))
 

@@ -30,6 +30,7 @@ class Graph:
 
     Attributes:
         size: Height and width of the output.
+        encoded: Some payload may be a JPEG, so that all go to the decoder; else all are pixels.
         padded: Some ``dest`` does not fill the output.
         fill: RGB of what shows nothing of the source.
         vertical: Some sample is mirrored vertically.
@@ -51,6 +52,7 @@ class Graph:
     vertical: bool
     mixing: bool
     whole: bool
+    encoded: bool = True
     interpolation: bool = False
     scale: tuple[float, ...] | None = None
     shift: tuple[float, ...] | None = None
@@ -61,12 +63,15 @@ class Graph:
     erase: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
-    def of(cls, params: ImageParams, color: npt.NDArray[np.float32] | None = None) -> Graph:
+    def of(
+        cls, params: ImageParams, color: npt.NDArray[np.float32] | None = None, *, encoded: bool = True
+    ) -> Graph:
         """The smallest graph that executes ``params``.
 
         Args:
             params: Parameters of a batch.
             color: (3, 4), a matrix that is worth a graph of its own: what all samples have as a rule.
+            encoded: Whether there may be JPEGs among the payloads.
         """
         warp = params.warp is not None
         padded = not warp and bool((params.dest != np.array((0, 0, *params.size))).any())
@@ -78,6 +83,7 @@ class Graph:
             vertical=not warp and bool(params.flip[:, 1].any()),
             mixing=params.mean is not None or (not common and _mixes(params.color)),
             whole=bool((params.region == _edges(params.crop)).all()),
+            encoded=encoded,
             interpolation=params.interpolation is not None,
             scale=tuple(np.diag(color[:, :3]).tolist()) if common and color is not None else None,
             shift=tuple(color[:, 3].tolist()) if common and color is not None else None,
@@ -120,13 +126,25 @@ class Batch:
         payloads = Payloads([BLACK_PIXEL], {0: (Status.NOT_DECODABLE, "")})
         return replace(self, payloads=payloads, only=0)
 
+    def data(self) -> list[npt.NDArray[np.uint8]]:
+        """What the graph is fed as payloads: (length,) for its decoder, or the crops, (h, w, 3)."""
+        if self.graph.encoded:
+            return self.payloads.encoded()
+        rows = self._rows()
+        crop = np.where(self._bad()[rows, None], (0, 0, 1, 1), self.params.crop[rows])
+        # DALI's slice takes five times as long; what is as wide as its image is not copied here.
+        return [
+            np.ascontiguousarray(pixels[top : top + height, left : left + width])
+            for pixels, (top, left, height, width) in zip(self.payloads.data, crop.tolist(), strict=True)
+        ]
+
     def inputs(self) -> dict[str, npt.NDArray[Any]]:
         """What the graph's external sources are fed beside payloads, by name: (N, ...), C-contiguous."""
-        rows = np.arange(len(self.params)) if self.only is None else np.array([self.only])
-        bad = np.zeros(len(self.params), np.bool_)
-        bad[rows[list(self.payloads.bad)]] = True
+        rows, bad = self._rows(), self._bad()
         params = _without(self.params, bad) if bad.any() else self.params
-        feeds: dict[str, npt.NDArray[Any]] = {"anchor": params.crop[:, :2], "shape": params.crop[:, 2:]}
+        feeds: dict[str, npt.NDArray[Any]] = {}
+        if self.graph.encoded:
+            feeds = {"anchor": params.crop[:, :2], "shape": params.crop[:, 2:]}
         feeds |= _warped(params) if self.graph.warp else _along_axes(params, self.graph)
         if not self.graph.whole:
             feeds["roi_start"] = (params.region[:, :2] - params.crop[:, :2]).astype(np.float32)
@@ -141,6 +159,16 @@ class Batch:
         if self.only is not None:
             feeds = {name: values[rows] for name, values in feeds.items()}
         return {name: np.ascontiguousarray(values) for name, values in feeds.items()}
+
+    def _rows(self) -> npt.NDArray[np.int64]:
+        """Rows of the parameters that belong to the payloads."""
+        return np.arange(len(self.params)) if self.only is None else np.array([self.only])
+
+    def _bad(self) -> npt.NDArray[np.bool_]:
+        """Which rows of the parameters belong to bad samples."""
+        bad = np.zeros(len(self.params), np.bool_)
+        bad[self._rows()[list(self.payloads.bad)]] = True
+        return bad
 
 
 def _colors(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]]:

@@ -45,7 +45,8 @@ def define(
 
 
 def _images(graph: Graph, output: Output, device: str) -> Any:
-    image = _resampled(_decoded(device), graph, device)
+    crop = _decoded(device) if graph.encoded else _sent(device)
+    image = _resampled(crop, graph, device)
     image = add_steps(graph.steps, image, _source, graph.size, device)
     return _erased(_finished(image, graph, output), graph, output)
 
@@ -53,7 +54,8 @@ def _images(graph: Graph, output: Output, device: str) -> Any:
 def _source(name: str, dtype: Any, ndim: int) -> Any:
     from nvidia.dali import fn
 
-    # The feeder keeps payloads alive until their batch is collected, so DALI need not copy them.
+    # The list of payloads is a copy already: what DALI shared with Python its threads would free, for which
+    # they wait for the interpreter, that may be waiting for them to end.
     return fn.external_source(name=name, dtype=dtype, ndim=ndim, batch=True, no_copy=name == "payload")
 
 
@@ -69,6 +71,14 @@ def _decoded(device: str) -> Any:
         normalized_shape=False,
         device="mixed" if device == "gpu" else "cpu",
     )
+
+
+def _sent(device: str) -> Any:
+    """Payloads that are pixels; of these the feeder crops, so that a GPU is sent no more than is needed."""
+    from nvidia.dali import types
+
+    image = _source("payload", types.UINT8, 3)
+    return image.gpu() if device == "gpu" else image
 
 
 def _resampled(image: Any, graph: Graph, device: str) -> Any:

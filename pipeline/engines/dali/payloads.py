@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 __all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
 
 # Stands in for a bad payload, so that its neighbours are decoded.
-BLACK_PIXEL = np.frombuffer(b"P6\n1 1\n255\n\0\0\0", dtype=np.uint8)
+BLACK_PIXEL = np.zeros((1, 1, 3), dtype=np.uint8)
 
 
 @dataclass(frozen=True)
 class Payloads:
-    """The bytes of N samples for a decoder.
+    """The bytes of N samples.
 
     Attributes:
-        data: (length,) uint8 each: a JPEG, or decoded pixels as PPM (P6); one black pixel for a bad sample.
+        data: A JPEG, (length,) uint8, or decoded pixels, (H, W, 3) uint8, each; for a bad sample one black
+            pixel.
         bad: By position, what was found and in which words.
     """
 
@@ -44,6 +45,10 @@ class Payloads:
         """Put a black pixel in the place of sample ``i``."""
         self.data[i] = BLACK_PIXEL
         self.bad[i] = (status, reason)
+
+    def encoded(self) -> list[npt.NDArray[np.uint8]]:
+        """The same for a decoder, (length,) uint8 each: pixels become binary PPMs."""
+        return [data if data.ndim == 1 else _ppm(data) for data in self.data]
 
     def status(self) -> npt.NDArray[np.uint8]:
         """(N,) uint8, a :class:`Status` a sample."""
@@ -112,21 +117,22 @@ class PayloadReader:
         self._shards.close()
 
     def _to_pixels(self, payloads: Payloads, samples: Samples, i: int) -> None:
-        pixels: Any = payloads.data[i]
+        pixels = payloads.data[i]
         height, width = int(samples.height[i]), int(samples.width[i])
         if samples.codec[i] != Codec.RAW:
             try:
-                pixels = decode(memoryview(pixels), max_pixels=self._max_pixels)
+                pixels = decode(pixels.data, max_pixels=self._max_pixels)
             except PillowDecodeError as error:
                 return payloads.reject(i, error.status, str(error))
             if pixels.shape[:2] != (height, width):
                 words = f"{pixels.shape[0]}x{pixels.shape[1]} pixels, the index says {height}x{width}"
                 return payloads.reject(i, Status.SIZE_MISMATCH, words)
-        payloads.data[i] = _ppm(pixels, height, width)
+        payloads.data[i] = pixels.reshape(height, width, 3)
         return None
 
 
-def _ppm(pixels: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
-    """RGB bytes as a binary PPM, the plainest image that decoders of every device read."""
+def _ppm(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """(H, W, 3) RGB as a binary PPM, the plainest image that decoders of every device read."""
+    height, width, _ = pixels.shape
     header = np.frombuffer(b"P6\n%d %d\n255\n" % (width, height), dtype=np.uint8)
-    return np.concatenate([header, np.frombuffer(pixels, dtype=np.uint8)])
+    return np.concatenate([header, pixels.ravel()])
