@@ -15,7 +15,7 @@ from stoker.formats.remote.store import is_url
 if TYPE_CHECKING:
     import os
 
-    from stoker.formats.manifest import Manifest
+    from stoker.formats.manifest import Manifest, Shard
 
 __all__ = ["check_data_files", "local_folder", "open_index"]
 
@@ -48,11 +48,13 @@ def check_data_files(manifest: Manifest, files: list[Path]) -> None:
         DatasetError: One is missing, or not as long as it was written.
     """
     for shard, file in zip(manifest.shards, files, strict=True):
-        _check_size(file, shard.name, shard.bytes)
+        _check_size(file, shard)
 
 
-def _check_size(file: Path, name: str, expected: int) -> None:
-    hint = "restore the file, or convert the source again"
+def _check_size(file: Path, shard: Shard) -> None:
+    name, expected = shard.name, shard.bytes
+    again = "convert the source" if shard.path is None else "index the shards"
+    hint = f"restore the file, or {again} again"
     try:
         status = file.stat()
     except OSError as error:

@@ -181,4 +181,6 @@ def index(  # noqa: PLR0917 - likewise
             progress=show,
         )
     print_skipped(manifest.skipped)
+    if manifest.container == "tfrecord" and "label" not in manifest.columns:
+        out.print(f"no labels: no record has the feature {label!r} (--label names another)", style="yellow")
     out.print(f"{count(manifest.index.rows, 'sample')} of {count(len(manifest.shards), 'shard')}: {into}")

@@ -1,5 +1,6 @@
 """The commands for images, as a user calls them."""
 
+import io
 import shutil
 import sys
 from collections.abc import Callable
@@ -105,6 +106,19 @@ def test_index(run: Run, photos: Path, tmp_path: Path) -> None:
     shard = stoker.open(tmp_path / "shards").data_files[0]
     assert "6 samples of 1 shard" in run("index", shard, "--into", tmp_path / "foreign")
     assert stoker.open(tmp_path / "foreign").classes == ("a", "b")
+    said = run("index", shard, "--into", tmp_path / "unlabelled", "--label", "lable")
+    assert "no labels: no record has the feature 'lable'" in said
+
+
+def test_names_that_an_encoding_lacks_are_escaped(
+    run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (photos / "a").rename(photos / "été")
+    run("convert", photos, tmp_path / "shards")
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "ascii", write_through=True))
+    run("info", tmp_path / "shards")
+    assert b"\\xe9t\\xe9" in printed.getvalue()
 
 
 def test_index_with_names_of_classes(run: Run, photos: Path, tmp_path: Path) -> None:

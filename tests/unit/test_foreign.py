@@ -88,6 +88,15 @@ def test_names_of_features_are_options(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert dataset.classes == ("0", "1", "2", "3", "4", "5", "6", "7")
 
 
+def test_shards_that_have_gone(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0)])
+    foreign.index([path], tmp_path / "into")
+    path.rename(tmp_path / "y")
+    with pytest.raises(DatasetError, match="shard x is missing") as caught:
+        stoker.open(tmp_path / "into")
+    assert caught.value.hint == "restore the file, or index the shards again"
+
+
 def test_without_labels_and_keys(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(i)} for i in range(2)])
     foreign.index([path], tmp_path / "into")
