@@ -188,7 +188,10 @@ class Dataset:
         return self.index.keys(self._to_rows(positions))
 
     def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        at = np.asarray(positions, np.int64)
+        at = np.asarray(positions)
+        if at.size and at.dtype.kind not in "iu":
+            raise ConfigError(f"positions must be integers, not {at.dtype}")
+        at = at.astype(np.int64, copy=False)
         if at.size and not 0 <= at.min() <= at.max() < len(self):
             raise IndexError(
                 f"positions go from 0 to {len(self) - 1}, and {at.min()} to {at.max()} were asked for"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.formats.cores import available_cores
 from stoker.formats.header import MAX_PIXELS
 from stoker.pipeline import adapters, devices
-from stoker.pipeline.arguments import whole_number
+from stoker.pipeline.arguments import optional_number, whole_number
 from stoker.pipeline.engines.make import choose_engine, depth, make_engine
 from stoker.pipeline.image_batch import made_by_functions
 from stoker.pipeline.image_recipe import OnError, make_recipe
@@ -140,8 +140,8 @@ class ImageLoader(Loader):
         cache_size: str | int | None = None,
     ) -> None:
         batch_size = whole_number("batch_size", batch_size, 1)
-        steps_per_epoch = whole_number("steps_per_epoch", steps_per_epoch, 1)
-        num_threads = whole_number("num_threads", num_threads, 1)
+        steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
+        num_threads = optional_number("num_threads", num_threads, 1)
         max_pixels = whole_number("max_pixels", max_pixels, 1)
         self._ranks = find_ranks(rank, world_size)
         self._batch_size = batch_size

@@ -178,9 +178,9 @@ def make_draws(
 
 
 def _draws(samples: int | None, default: int, most: int | None) -> int:
-    number = whole_number("samples", samples)
-    if number is None:
+    if samples is None:
         return default
+    number = whole_number("samples", samples)
     if number < 1 or (most is not None and number > most):
         rule = "at least 1" if most is None else f"from 1 to {most}"
         raise ConfigError(f"samples must be {rule}, found {number}")

@@ -11,7 +11,7 @@ from stoker.bucketing.base import Balance
 from stoker.bucketing.groups import LastBatch
 from stoker.bucketing.packing import TooLong
 from stoker.errors import ConfigError
-from stoker.pipeline.arguments import whole_number
+from stoker.pipeline.arguments import optional_number, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ class TextRules:
                 "give either batch_size or max_tokens, which decides batches, or a batch_sampler"
             )
         for name in _COUNTS:
-            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1))
+            object.__setattr__(self, name, optional_number(name, getattr(self, name), 1))
         object.__setattr__(self, "seed", whole_number("seed", self.seed))
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:

@@ -77,6 +77,9 @@ def test_positions_are_checked(make_dataset: Make) -> None:
     for position in (-1, 2):
         with pytest.raises(IndexError, match="positions go from 0 to 1"):
             dataset.keys([position])
+    for positions in ([0.5], [True]):  # which NumPy would round, and take for 1
+        with pytest.raises(ConfigError, match="positions must be integers, not"):
+            dataset.samples(positions)
 
 
 def test_splits_are_stable_by_key(make_dataset: Make) -> None:

@@ -126,3 +126,9 @@ def test_states_of_streams() -> None:
 def test_what_is_no_integer_is_named(text: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be an integer, found 2.5"):
         stoker.TextLoader(text, **{"batch_size": 2, name: 2.5})
+
+
+@pytest.mark.parametrize("name", ["batch_size", "seed", "prefetch", "read_ahead", "max_pixels"])
+def test_what_cannot_be_left_out_is_named(thumbnails: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be an integer, found None"):
+        stoker.ImageLoader(thumbnails, **{"batch_size": 2, "transforms": [CenterCrop(8)], name: None})
