@@ -32,7 +32,8 @@ ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
 SourceFormat = Literal["folder", "list", "coco", "voc", "yolo", "pairs"]
 
 _SUBSAMPLINGS = ("444", "422", "420")
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "KI": 2**10, "MI": 2**20, "GI": 2**30}
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
 # What a record has beside its payload, about: framing, the names of the features, the key.
 _RECORD_OVERHEAD = 300
@@ -155,12 +156,12 @@ class ConvertOptions(ShardOptions):
 
 
 def parse_size(name: str, value: str | int) -> int:
-    """Read a number of bytes: 256MB, 1.5 GiB, 1000000. M is 10^6 and Mi is 2^20.
+    """Read a number of bytes: 256MB, 1.5 GiB, 2TB, 1000000. M is 10^6 and Mi is 2^20.
 
     Raises:
         ConfigError: It is none, or less than 1.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMG]I?|)B?\s*", str(value).upper())
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
     if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
         raise ConfigError(f"{name} must be a number of bytes such as 256MB or 1GiB, not {value!r}")
     return size
@@ -185,8 +186,8 @@ def parse_share(name: str, value: str | float | Fraction) -> Fraction:
 def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
     """Read a resize such as shorter=256 or fill=224x224 (height x width): (mode, height, width).
 
-    The modes are those of DIGITS, and of torchvision's ``Resize(n)`` for ``shorter``:
-    ``shorter`` and ``longer`` scale so that that side has so many pixels; ``squash`` scales both
+    The modes are those of DIGITS, and of torchvision's ``Resize(n)`` for ``shorter``, but that it enlarges:
+    ``shorter`` and ``longer`` scale so that that side has at most so many pixels; ``squash`` scales both
     sides, each by its own factor; ``crop`` scales to cover height x width and cuts out the centre;
     ``fill`` scales to fit within height x width and puts black around.
 
