@@ -90,11 +90,6 @@ class Worker:
             "peak_rss": usage.peak_rss,
         }
 
-    def do_close(self) -> dict[str, Any]:
-        """Close the loader."""
-        self._required().close()
-        return {}
-
     def _required(self) -> Peer:
         assert self._peer is not None, "the runner imports first"
         return self._peer

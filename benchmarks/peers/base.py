@@ -174,6 +174,3 @@ class Peer(Protocol):
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
         """Yield ``(batch_size, 3, size, size)`` float32 batches of one epoch, without a copy for this."""
-
-    def close(self) -> None:
-        """Stop threads and processes."""

@@ -61,10 +61,6 @@ class DaliPipeline:
             images, _labels = self._pipeline.run()
             yield np.asarray(images.as_tensor())
 
-    def close(self) -> None:
-        """Free the pipeline."""
-        del self._pipeline
-
 
 @pipeline_def(enable_conditionals=True)  # which auto_aug needs
 def _define(source: Source, size: int, colors: Callable[[Any], Any]) -> Any:

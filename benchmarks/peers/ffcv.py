@@ -91,10 +91,6 @@ class FFCV:
         for images in islice(self._endless, self._batches):
             yield images.contiguous().numpy()
 
-    def close(self) -> None:
-        """Drop the loader."""
-        self._endless.close()
-
 
 def _loader(path: Path, source: Source, settings: Settings) -> Any:
     size = (settings.size, settings.size)

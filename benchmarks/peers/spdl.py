@@ -55,9 +55,6 @@ class SPDL:
             for images, _ in pipeline:
                 yield images
 
-    def close(self) -> None:
-        """Nothing outlives an epoch."""
-
     def _load(self, index: int) -> tuple[npt.NDArray[np.float32], int]:
         size = self._settings.size
         packets = spdl.io.demux_image(self._payloads.read(index))

@@ -61,10 +61,6 @@ class StokerNative:
         for images, _ in islice(self._batches, len(self._loader)):
             yield images
 
-    def close(self) -> None:
-        """Close the loader."""
-        self._loader.close()
-
 
 class StokerWithoutReadAhead(StokerNative):
     """The same, with nothing asked for before it is needed."""

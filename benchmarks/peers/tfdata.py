@@ -61,10 +61,6 @@ class TFData:
         for images, _ in self._dataset:
             yield images.numpy()
 
-    def close(self) -> None:
-        """Drop the dataset."""
-        del self._dataset
-
     def _records(self, source: Source, settings: Settings) -> Any:
         paths = [str(path) for path in source.shards]
         records = tf.data.TFRecordDataset(paths, num_parallel_reads=min(len(paths), settings.num_threads))

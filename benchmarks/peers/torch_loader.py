@@ -139,7 +139,3 @@ class TorchLoader:
         """One pass over the loader."""
         for images, _ in self._loader:
             yield images.numpy()
-
-    def close(self) -> None:
-        """Drop the loader, and with it the workers."""
-        del self._loader
