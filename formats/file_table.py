@@ -6,10 +6,10 @@ from array import array
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.formats.listing import ListedFiles
+from stoker.formats.strings import Strings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,8 +23,7 @@ class FileTable:
     """Grows by a file at a time, by the bytes of its name and 24 more; objects would take hundreds."""
 
     def __init__(self) -> None:
-        self._names = bytearray()
-        self._ends = array("q", [0])
+        self._names = Strings()
         self._sizes = array("q")
         self._modified = array("q")
 
@@ -39,8 +38,7 @@ class FileTable:
             size: Bytes.
             modified: Time, nanoseconds since 1970.
         """
-        self._names += key.encode()
-        self._ends.append(len(self._names))
+        self._names.add(key.encode())
         self._sizes.append(size)
         self._modified.append(modified)
 
@@ -50,8 +48,7 @@ class FileTable:
         Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; of equal ones that
         which was added first comes first.
         """
-        buffers = [None, pa.py_buffer(self._ends), pa.py_buffer(self._names)]
-        keys = pa.Array.from_buffers(pa.large_string(), len(self), buffers)
+        keys = self._names.to_arrow()
         sizes, modified = (np.frombuffer(values, np.int64) for values in (self._sizes, self._modified))
         order = pc.sort_indices(keys).to_numpy().view(np.int64)
         return ListedFiles(root, keys, sizes, modified).take(order), order

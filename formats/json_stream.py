@@ -1,4 +1,4 @@
-"""A large JSON object, a value at a time: memory holds a few megabytes of it, whatever its size."""
+"""A large JSON object or array, a value at a time: memory holds a few megabytes of it, whatever its size."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import math
 import os
 import re
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stoker.errors import SourceError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-__all__ = ["stream_object"]
+__all__ = ["stream_array", "stream_object"]
 
 _WINDOW = 1 << 22
 _LONGEST = 1 << 28  # characters of one value; a file with a longer one is no list of small things
@@ -37,9 +38,31 @@ def stream_object(path: Path, arrays: Collection[str]) -> Iterator[tuple[str, An
     Raises:
         SourceError: The file cannot be read or is no JSON object; says where.
     """
+    # Such numbers mean nothing in what is read so.
+    decoder = json.JSONDecoder(parse_constant=lambda name: math.nan)
+    with _open(path, "object", decoder) as stream:
+        yield from stream.members(arrays)
+
+
+def stream_array(path: Path) -> Iterator[Any]:
+    """Elements of the JSON array that is all of a file.
+
+    Args:
+        path: The file, UTF-8.
+
+    Raises:
+        SourceError: The file cannot be read or is no JSON array; says where.
+    """
+    with _open(path, "array", json.JSONDecoder()) as stream:
+        yield from stream.elements()
+        stream.end()
+
+
+@contextmanager
+def _open(path: Path, kind: str, decoder: json.JSONDecoder) -> Iterator[_Stream]:
     try:
         with open_regular(path) as (descriptor, _):
-            yield from _Stream(path, descriptor).members(arrays)
+            yield _Stream(path, descriptor, kind, decoder)
     except OSError as error:
         raise SourceError(f"the file cannot be read: {error.strerror or error}", path=path) from error
 
@@ -47,12 +70,13 @@ def stream_object(path: Path, arrays: Collection[str]) -> Iterator[tuple[str, An
 class _Stream:
     """A window of text that moves through a file."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int, kind: str, decoder: json.JSONDecoder) -> None:
         self._path = path
+        self._kind = kind
         self._descriptor = descriptor
         # A byte order mark is not JSON, and yet editors write one.
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
-        self._scan = json.JSONDecoder(parse_constant=lambda name: math.nan).raw_decode
+        self._scan = decoder.raw_decode
         self._text = ""
         self._at = 0
         self._read = 0  # bytes
@@ -60,6 +84,7 @@ class _Stream:
         self._more = True
 
     def members(self, arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
+        """Members of the object that comes next, see :func:`stream_object`, and nothing after it."""
         self._expect("{")
         if self._peek() == "}":
             self._at += 1
@@ -71,14 +96,19 @@ class _Stream:
                     self._fail("a member without a name")
                 self._expect(":")
                 if name in arrays and self._peek() == "[":
-                    yield from ((name, value) for value in self._elements())
+                    yield from ((name, value) for value in self.elements())
                 else:
                     yield name, self._value()
                 more = self._expect(",}") == ","
-        if self._peek():
-            self._fail("something after the end of the object")
+        self.end()
 
-    def _elements(self) -> Iterator[Any]:
+    def end(self) -> None:
+        """See that nothing follows."""
+        if self._peek():
+            self._fail(f"something after the end of the {self._kind}")
+
+    def elements(self) -> Iterator[Any]:
+        """Elements of the array that comes next."""
         self._expect("[")
         if self._peek() == "]":
             self._at += 1
@@ -142,7 +172,7 @@ class _Stream:
 
     def _fail(self, message: str) -> NoReturn:
         raise SourceError(
-            f"the file is no JSON object, or not a whole one: {message}, at character "
+            f"the file is no JSON {self._kind}, or not a whole one: {message}, at character "
             f"{self._before + self._at:,}",
             path=self._path,
         )

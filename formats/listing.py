@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from stoker.formats.annotations import AnnotationInfo
+from stoker.formats.strings import each, take_strings
 
 if TYPE_CHECKING:
     import os
@@ -28,8 +29,6 @@ __all__ = [
     "is_regular",
     "printable",
 ]
-
-_NAMES_AT_ONCE = 1 << 10
 
 
 class Skip(NamedTuple):
@@ -67,15 +66,11 @@ class ListedFiles:
 
     def take(self, rows: npt.NDArray[np.int64]) -> ListedFiles:
         """The files at ``rows``, (M,) int64."""
-        taken = self.keys.take(rows)
-        # Arrow adds a bitmap of what is null, though nothing is.
-        keys = pa.Array.from_buffers(taken.type, len(taken), [None, *taken.buffers()[1:]])
-        return ListedFiles(self.root, keys, self.sizes[rows], self.modified[rows])
+        return ListedFiles(self.root, take_strings(self.keys, rows), self.sizes[rows], self.modified[rows])
 
     def names(self) -> Iterator[str]:
-        """The keys one after the other; of all at once Python would make three times the memory."""
-        for start in range(0, len(self.keys), _NAMES_AT_ONCE):
-            yield from self.keys.slice(start, _NAMES_AT_ONCE).to_pylist()
+        """The keys one after the other."""
+        return each(self.keys)
 
 
 @dataclass(frozen=True)

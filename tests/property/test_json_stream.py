@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stoker.errors import SourceError
 from stoker.formats import json_stream
-from stoker.formats.json_stream import stream_object
+from stoker.formats.json_stream import stream_array, stream_object
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -75,6 +75,24 @@ def test_any_text_is_read_alike_or_refused(path: Path, text: str, window: int) -
         else:
             with pytest.raises(SourceError, match="no JSON object"):
                 collected(path, set())
+        if isinstance(expected, list):
+            assert list(stream_array(path)) == expected
+        else:
+            with pytest.raises(SourceError, match="no JSON array"):
+                list(stream_array(path))
+
+
+@given(st.lists(VALUES), st.sampled_from([1, 2, 7, 1 << 22]), st.sampled_from([None, 1]))
+def test_an_array_is_what_is_loaded(path: Path, values: list[Any], window: int, indent: int | None) -> None:
+    path.write_text(json.dumps(values, indent=indent))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_stream, "_WINDOW", window)
+        assert list(stream_array(path)) == json.loads(path.read_text())
+
+
+def test_an_array_keeps_words_that_are_no_json(path: Path) -> None:
+    path.write_text("[Infinity, -Infinity]")
+    assert list(stream_array(path)) == [math.inf, -math.inf]
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 100])

@@ -51,6 +51,13 @@ def test_csv_of_a_spreadsheet(folder: Path) -> None:
     assert listing.classes == ('a, "b"',)
 
 
+def test_only_line_feeds_end_a_line(folder: Path) -> None:
+    text = "path,label,note\nimages/1.jpg,a\u2028b,x\x0cy\n"
+    assert listed(folder, text).classes == ("a\u2028b",)
+    lines = json.dumps({"path": "images/1.jpg", "label": "a\u2028b"}, ensure_ascii=False)
+    assert listed(folder, f"{lines}\r\n\r\n", ".jsonl").classes == ("a\u2028b",)
+
+
 def test_further_columns(folder: Path) -> None:
     listing = listed(
         folder,
@@ -142,8 +149,8 @@ def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
         (".csv", "path,label,crc\nimages/0.jpg,a,1\n", "crc"),
         (".csv", "path,label,object_boxes\nimages/0.jpg,a,1\n", "object_boxes"),
         (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "both a column label and"),
-        (".json", "{}", "no array"),
-        (".json", "[" * 100_000, "cannot be parsed"),
+        (".json", "{}", "no JSON array"),
+        (".json", "[" * 100_000, "no JSON array"),
         (".json", '[{"path": "images/0.jpg", "label": 1.5}]', "neither number nor name"),
         (".json", '[{"path": "images/0.jpg", "label": true}]', "neither number nor name"),
         (".json", '[{"path": "images/0.jpg", "label": 9223372036854775808}]', "neither number nor name"),
