@@ -69,7 +69,8 @@ class ConversionState:
         """Start a conversion, or find the one that was interrupted.
 
         Raises:
-            DatasetError: There is a dataset, or another unfinished conversion, and not ``overwrite``.
+            DatasetError: There is a dataset, another unfinished conversion, or a file that a shard would
+                replace, and not ``overwrite``.
         """
         state = cls(target, plan)
         for trash in target.glob(_TRASH + "*"):
@@ -87,18 +88,31 @@ class ConversionState:
                 hint="run the command that was interrupted once more, or start anew with overwrite=True "
                 "(--overwrite)",
             )
-        for dataset in state.datasets().values():
-            if (dataset / MANIFEST_NAME).exists() and not overwrite:
-                raise DatasetError(
-                    "there is a dataset in the folder already",
-                    path=dataset,
-                    hint="name another folder, or replace it with overwrite=True (--overwrite)",
-                )
+        if not overwrite:
+            state._refuse_to_replace()
         state.discard()
         state.folder.mkdir()
         write_durably(state.folder / _PLAN, json.dumps({"fingerprint": plan.fingerprint}).encode())
         sync_folder(target)
         return state
+
+    def _refuse_to_replace(self) -> None:
+        shards = f"shard-*-of-*{container(self._kind).SUFFIX}"
+        for dataset in self.datasets().values():
+            if (dataset / MANIFEST_NAME).exists():
+                raise DatasetError(
+                    "there is a dataset in the folder already",
+                    path=dataset,
+                    hint="name another folder, or replace it with overwrite=True (--overwrite)",
+                )
+            # Of somebody else, for whom these names are as usual.
+            for file in (*dataset.glob(shards), dataset / INDEX_NAME, dataset / SKIPPED_NAME):
+                if file.exists():
+                    raise DatasetError(
+                        "there is a file in the folder that would be replaced, and no dataset that it is of",
+                        path=file,
+                        hint="name another folder, or replace such files with overwrite=True (--overwrite)",
+                    )
 
     def _read_fingerprint(self) -> str | None:
         try:

@@ -22,6 +22,18 @@ def test_a_dataset_is_not_replaced_unasked(photos: Path, tmp_path: Path, read_fi
     assert read_files(tmp_path / "out") == before
 
 
+@pytest.mark.parametrize("name", ["shard-00000-of-00007.tfrecord", "index.arrow", "skipped.jsonl"])
+def test_a_file_of_others_is_not_replaced_unasked(photos: Path, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "out" / "train" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("theirs")
+    with pytest.raises(DatasetError, match="would be replaced") as caught:
+        stoker.convert(photos, tmp_path / "out", val=0.5)
+    assert caught.value.path == str(file)
+    assert file.read_text() == "theirs"
+    stoker.convert(photos, tmp_path / "out", val=0.5, overwrite=True)
+
+
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 def test_overwrite_replaces_it_and_nothing_else(
     photos: Path, tmp_path: Path, container: Any, read_files: ReadFiles
