@@ -75,6 +75,8 @@ class PeerProcess:
     def __init__(self, name: str, cores: Sequence[int], num_threads: int) -> None:
         self.name = name
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
+        # A process that is killed removes none of its temporary files; TensorFlow writes some.
+        self._temporary = tempfile.TemporaryDirectory(prefix="stoker-", ignore_cleanup_errors=True)
         command = [sys.executable, "-m", "stoker.benchmarks.worker", name, ",".join(map(str, cores))]
         self._process = subprocess.Popen(
             command,
@@ -83,7 +85,12 @@ class PeerProcess:
             stderr=self._stderr,
             text=True,
             bufsize=1,
-            env={**os.environ, "OMP_NUM_THREADS": str(len(cores)), "NUMBA_NUM_THREADS": str(num_threads)},
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": str(len(cores)),
+                "NUMBA_NUM_THREADS": str(num_threads),
+                "TMPDIR": self._temporary.name,
+            },
         )
 
     @property
@@ -125,6 +132,7 @@ class PeerProcess:
     def end(self) -> None:
         """End the process and everything that it started."""
         self._kill()
+        self._temporary.cleanup()
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
                 with suppress(BrokenPipeError):  # a command that the process did not live to read

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -88,14 +89,17 @@ def test_a_failure_of_a_peer_is_its_reason_and_the_process_goes_on():
         assert process.ask("import")["versions"]["numpy"]
 
 
-def test_a_process_that_ends_is_noticed_and_leaves_nothing():
+def test_a_process_that_ends_is_noticed_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with PeerProcess("stoker", CORES[:1], 1) as process:
         process.ask("import")
+        (temporary,) = set(tmp_path.iterdir())
         os.kill(process.pid, 9)
         with pytest.raises(PeerGone, match="ended in 'warm_up'"):
             process.ask("warm_up")
     with pytest.raises(ProcessLookupError):
         os.kill(process.pid, 0)
+    assert not temporary.exists()
 
 
 def test_a_process_stands_still_between_its_answers():
@@ -104,19 +108,24 @@ def test_a_process_stands_still_between_its_answers():
         wait_until(lambda: state(process.pid) == "T")
 
 
-def test_nothing_is_left_of_a_peer_whose_runner_is_killed():
+def test_nothing_is_left_of_a_peer_whose_runner_is_killed(tmp_path):
     # The helper stands for a worker of a DataLoader: it is in the peer's group, and stopped with it.
     code = f"""
 import os, signal, subprocess
 from stoker.benchmarks.runner import PeerProcess
 peer = PeerProcess("stoker", {CORES[:1]}, 1)
 peer.ask("import")
-helper = subprocess.Popen(["sleep", "60"], preexec_fn=lambda: os.setpgid(0, peer.pid))
+helper = subprocess.Popen(["sleep", "600"], preexec_fn=lambda: os.setpgid(0, peer.pid))
 os.kill(helper.pid, signal.SIGSTOP)
 print(helper.pid, peer.pid, flush=True)
 signal.pause()
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as runner:
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as runner:
         pids = [int(pid) for pid in runner.stdout.readline().split()]
         wait_until(lambda: all(state(pid) == "T" for pid in pids))
         runner.kill()
@@ -132,16 +141,17 @@ def state(pid):
 
 
 def wait_until(condition):
-    for _ in range(1000):
-        if condition():
-            return
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
         time.sleep(0.01)
-    raise AssertionError
+    assert condition()
 
 
 def test_usage_counts_this_process():
     before = usage_of_tree(os.getpid())
-    sum(number * number for number in range(1_000_000))
+    end = time.process_time() + 0.1
+    while time.process_time() < end:
+        pass
     after = usage_of_tree(os.getpid())
     assert after.cpu_seconds > before.cpu_seconds
     assert after.peak_rss >= 10 << 20
