@@ -13,7 +13,7 @@ import pytest
 from stoker.formats.remote import store as stores
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -30,6 +30,7 @@ class FaultyServer:
         ranges: Whether range requests are answered as such.
         closed: Event that, while it is set, has every connection closed without an answer.
         held: Event that must be set for an answer to be given.
+        concerns: Whether ``closed`` and ``held`` are for a request, by its name and its number, from 1.
     """
 
     def __init__(self, root: Path) -> None:
@@ -40,6 +41,7 @@ class FaultyServer:
         self.ranges = True
         self.closed, self.held = threading.Event(), threading.Event()
         self.held.set()
+        self.concerns: Callable[[str, int], bool] = lambda name, number: True
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(root))
         self._server.daemon_threads = True
@@ -75,14 +77,16 @@ class FaultyServer:
         start, stop = (int(asked[1]), int(asked[2]) + 1) if asked and self.ranges else (0, len(whole))
         with self._lock:
             self.requests.append((file.name, start, stop))
+            concerned = self.concerns(file.name, len(self.requests))
             before = self.requests.count(self.requests[-1]) - 1
             fault = self.faults[before] if before < len(self.faults) else ""
             wrong = self.corrupt.get(file.name, 0) > 0 and request.command == "GET"
             if wrong:
                 self.corrupt[file.name] -= 1
         time.sleep(self.latency)
-        self.held.wait()
-        if self.closed.is_set():
+        if concerned:
+            self.held.wait()
+        if concerned and self.closed.is_set():
             request.close_connection = True
             return
         if not file.is_file() or fault == "refuse":

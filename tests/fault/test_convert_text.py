@@ -15,13 +15,15 @@ from stoker.errors import DatasetError, SourceError, WriteError
 from stoker.formats import shards as shards_module
 
 SCRIPT = """
-import sys, time, stoker
+import sys, threading, stoker
 from stoker.formats import shards
-real = shards.write_durably
-def slow(path, content):
+real, begun = shards.write_durably, []
+def stops(path, content):
+    begun.append(path)
+    if len(begun) > 3:
+        threading.Event().wait()
     real(path, content)
-    time.sleep(0.2)
-shards.write_durably = slow
+shards.write_durably = stops
 stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_workers=2)
 """
 

@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
 
 from stoker import ImageLoader
 from stoker.augment import Resize
+
+LIMIT = 200
+"""Seconds that no child needs, on any machine; one that waits for nothing sleeps for longer."""
 
 PROLOGUE = """
 import gc, os, signal, sys, threading, time
@@ -57,7 +59,7 @@ def run(engine: str, folder: Path, code: str) -> str:
     """Run to the end, which must come and be a good one; what was printed."""
     child = start(engine, folder, code)
     try:
-        out, err = child.communicate(timeout=60)
+        out, err = child.communicate(timeout=LIMIT)
     finally:
         child.kill()
     assert child.returncode == 0, err
@@ -76,7 +78,7 @@ def test_an_exit_in_the_loop(engine: str, thumbnails: Path) -> None:
 
 def test_an_exception_in_the_loop_ends_the_process(engine: str, thumbnails: Path) -> None:
     child = start(engine, thumbnails, "for batch in make(): 1 / 0")
-    _, err = child.communicate(timeout=60)
+    _, err = child.communicate(timeout=LIMIT)
     assert child.returncode == 1
     assert "ZeroDivisionError" in err
 
@@ -173,9 +175,9 @@ def slow(self):
 slow.calls, slow.event = 0, threading.Event()
 image_stage.ImageStage.finish = slow
 for batch in make(): pass
-time.sleep(60)
+time.sleep(600)
 """,
-        "in the step": "for batch in make(): print('ready', flush=True); time.sleep(60)",
+        "in the step": "for batch in make(): print('ready', flush=True); time.sleep(600)",
         "between passes": """
 loader = make()
 for epoch in range(10**9):
@@ -187,21 +189,18 @@ for epoch in range(10**9):
     try:
         assert child.stdout.readline() == "ready\n"
         child.send_signal(signal.SIGINT)
-        began = time.monotonic()
-        _, err = child.communicate(timeout=60)
-        ended = time.monotonic() - began
+        _, err = child.communicate(timeout=LIMIT)
     finally:
         child.kill()
     assert child.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in err
-    assert ended < 10, "a second, on a machine that is not busy"
 
 
 def test_sigterm_ends_it(engine: str, thumbnails: Path) -> None:
-    child = start(engine, thumbnails, "for batch in make(): print('ready', flush=True); time.sleep(60)")
+    child = start(engine, thumbnails, "for batch in make(): print('ready', flush=True); time.sleep(600)")
     assert child.stdout.readline() == "ready\n"
     child.terminate()
-    child.communicate(timeout=60)
+    child.communicate(timeout=LIMIT)
     assert child.returncode == -signal.SIGTERM
 
 
@@ -221,12 +220,14 @@ for epoch in range(1, 201):
     del batch
     if epoch in (50, 200):
         gc.collect()
+        if figures:
+            settled(tasks, figures[1])
         figures += [threading.active_count(), tasks(), descriptors(), resident()]
 print(*figures)
 """
     figures = [int(figure) for figure in run(engine, thumbnails, code).split()]
     (threads, tasks, descriptors, resident), later = figures[:4], figures[4:]
-    assert later[:3] == [threads, tasks, descriptors]
+    assert all(now <= before for now, before in zip(later, (threads, tasks, descriptors), strict=False))
     assert later[3] <= 1.05 * resident
 
 

@@ -347,9 +347,9 @@ def test_a_forked_child_is_told_so(tmp_path: Path) -> None:
     ours, theirs = multiprocessing.Pipe()
     child = multiprocessing.get_context("fork").Process(target=_in_child, args=(engine, work, theirs))
     child.start()
-    assert ours.poll(20)
+    assert ours.poll(120)
     assert "fork" in ours.recv()
-    child.join(20)
+    child.join(120)
     assert child.exitcode == 0
     engine.submit(work)
     assert engine.collect().status.tolist() == [0, 0, 0]
@@ -376,5 +376,5 @@ job = pool.submit(shards, np.zeros(n, np.int32), np.zeros(n, np.int64), np.full(
     np.empty((n, 3, 9, 9), np.float32), 0, np.empty(n, np.uint8), 10**6, True)
 {end}
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

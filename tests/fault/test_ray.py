@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -15,40 +17,40 @@ from stoker.errors import ConfigError, MissingDependencyError
 PHOTOGRAPHS = Path(__file__).parents[2] / "examples" / "photos"
 OPTIONS = {"shards": 8, "seed": 5, "resize": "shorter=300", "encoding": "png"}
 
-CONVERT = """
-import json, os, signal, sys, threading, time
+# Read by each process of Ray's as it starts. The first worker that has written a shard, and not moved it to
+# its place, is killed; no other is.
+DIES = """
+import os, signal, sys
 from pathlib import Path
+
+killed = Path(__file__).with_name("killed")
+
+def dies_once(path):
+    sync(path)
+    try:
+        killed.touch(exist_ok=False)
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if "default_worker.py" in "".join(sys.orig_argv) and not killed.exists():
+    from stoker.formats import shards
+    sync, shards.sync = shards.sync, dies_once
+"""
+
+CONVERT = """
+import json, sys
 import ray, stoker
 
 source, target, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-state = Path(target) / ".stoker-convert"
-killed = []
-
-def workers():
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                if (folder / "cmdline").read_bytes().startswith(b"ray::_make"):
-                    yield int(folder.name)
-            except OSError:
-                pass
-
-def kill():
-    while not killed:
-        time.sleep(0.01)
-        # One shard is done, others are being made.
-        if any(state.glob("0*.json")) and (found := list(workers())):
-            os.kill(found[0], signal.SIGKILL)
-            killed.append(found[0])
-
-threading.Thread(target=kill, daemon=True).start()
 shown = []
 summary = stoker.convert(
     source, target, engine="ray", num_workers=2, progress=lambda *state: shown.append(state), **options
 )
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)  # from here on, one that runs already
 stoker.convert(source, f"file://{target}-url", engine="ray", **options)
-print(json.dumps([killed, summary.written, summary.shards, shown[-1]]))
+ray.shutdown()
+print(json.dumps([summary.written, summary.shards, shown[-1]]))
 """
 
 
@@ -60,16 +62,20 @@ def content(folder: Path) -> dict[str, bytes]:
 def test_a_worker_is_killed_in_the_middle(tmp_path: Path) -> None:
     pytest.importorskip("ray")
     local = stoker.convert(PHOTOGRAPHS, tmp_path / "local", **OPTIONS)
-    run = subprocess.run(
-        [sys.executable, "-c", CONVERT, PHOTOGRAPHS, tmp_path / "ray", json.dumps(OPTIONS)],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    (tmp_path / "sitecustomize.py").write_text(DIES)
+    # Names of sockets are short: there is no room for pytest's folder in them.
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as temporary:
+        run = subprocess.run(
+            [sys.executable, "-c", CONVERT, PHOTOGRAPHS, tmp_path / "ray", json.dumps(OPTIONS)],
+            env={**os.environ, "PYTHONPATH": str(tmp_path), "RAY_TMPDIR": temporary},
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
     assert run.returncode == 0, run.stderr
-    killed, written, shards, shown = json.loads(run.stdout.splitlines()[-1])  # Ray itself tells of the death
-    assert len(killed) == 1
+    written, shards, shown = json.loads(run.stdout.splitlines()[-1])  # Ray itself tells of the death
+    assert (tmp_path / "killed").exists()
     assert (written, shards) == (local.written, local.shards) == (shown[0], 8)
     assert shown[3] == "publishing"
     assert content(tmp_path / "ray") == content(tmp_path / "ray-url") == content(tmp_path / "local")

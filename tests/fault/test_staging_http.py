@@ -16,9 +16,10 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError
+from stoker.formats.remote import store as stores
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.pipeline.order import BlockShuffle
-from stoker.pipeline.staging import Staging
+from stoker.pipeline.staging import StagedPass, Staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,15 +170,14 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
 
 @pytest.mark.parametrize("end", ["close", "break", "drop"])
 def test_ending_does_not_wait_for_a_silent_server(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any], end: str
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(stores, "_SILENT_SECONDS", 300.0)
     server = serve(source)
     remote = loader(server.url, cache=tmp_path)
     server.held.clear()
     batches = iter(remote)
-    deadline = time.monotonic() + 60
-    while not server.count(".tfrecord") and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: server.count(".tfrecord") > 0)
     began = time.monotonic()
     if end == "close":
         remote.close()
@@ -189,16 +189,19 @@ def test_ending_does_not_wait_for_a_silent_server(
         remote.close()
     else:
         del batches, remote
-    assert time.monotonic() - began < 15  # the server's own limit is 30
-    while _threads("stoker-stage") and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not _threads("stoker-stage")
+    assert time.monotonic() - began < 150  # which is far from the 300 after which a server counts as dead
+    wait_until(lambda: not _threads("stoker-stage"))
     server.held.set()
-    while _threads("stoker-fetch") and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not _threads("stoker-fetch")
+    wait_until(lambda: not _threads("stoker-fetch"))
     (state,) = tmp_path.glob("*/.blocks")
     assert state.resolve() not in {descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir()}
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert condition()
 
 
 def _threads(name: str) -> list[threading.Thread]:
@@ -232,7 +235,7 @@ time.sleep(0.5)
         server.held.clear()
         child.stdin.write("\n")
         child.stdin.flush()
-        assert child.wait(timeout=60) == 0
+        assert child.wait(timeout=300) == 0
 
 
 def test_ranks_share_a_cache(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
@@ -258,7 +261,7 @@ print(json.dumps(found))
         for size, server in servers.items()
         for rank in range(2)
     ]
-    answers = [rank.communicate(timeout=60)[0] for rank in ranks]
+    answers = [rank.communicate(timeout=300)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0, 0, 0]
     for some in (answers[:2], answers[2:]):
         batches = [batch for answer in some for batch in json.loads(answer)]
@@ -307,15 +310,23 @@ def test_arguments(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -
 
 
 def test_the_figures_say_what_was_waited_for(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = serve(source)
-    server.latency = 0.05
+    server, waits, wait = serve(source), threading.Event(), StagedPass.wait
+
+    def waited_for(staged: StagedPass) -> None:
+        waits.set()
+        wait(staged)
+
+    monkeypatch.setattr(StagedPass, "wait", waited_for)
     with loader(server.url, cache=tmp_path) as remote:
-        next(iter(remote))
-        stats = remote.stats()
-        assert stats.producer["fetching"] > 0.05
-        assert "stoker stage" in stats.verdict
+        server.held.clear()
+        batches = iter(remote)
+        assert waits.wait(60)
+        time.sleep(0.05)
+        server.held.set()
+        next(batches)
+        assert remote.stats().producer["fetching"] >= 0.05
     with loader(source) as local:
         next(iter(local))
         assert "fetching" not in local.stats().producer
@@ -336,6 +347,6 @@ def test_requests_grow_longer(source: Path, tmp_path: Path, serve: Callable[[Pat
         staged.wait()
         staged.release()
     staging.close()
-    lengths = [stop - start for name, start, stop in server.requests if name.endswith(".tfrecord")]
+    lengths = {(name, start): stop - start for name, start, stop in server.requests if "shard" in name}
     assert len(lengths) < 30
-    assert max(lengths) > 4 * lengths[0]
+    assert max(lengths.values()) > 4 * lengths["shard-00000-of-00004.tfrecord", 0]

@@ -45,7 +45,7 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
         env=os.environ | found,
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=600,
         check=False,
     )
     assert run.returncode == 0, run.stderr

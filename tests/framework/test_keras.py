@@ -171,7 +171,7 @@ def test_other_backends_train_evaluate_and_predict(thumbnails: Path, backend: st
         env={**os.environ, "KERAS_BACKEND": backend},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )
     assert run.returncode == 0, run.stderr

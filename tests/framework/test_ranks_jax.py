@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,21 @@ def start(shards: Path, devices: int, *launcher: str) -> subprocess.Popen[str]:
 
 def finish(process: subprocess.Popen[str]) -> Any:
     try:
-        output, errors = process.communicate(timeout=180)
+        output, errors = process.communicate(timeout=600)
     finally:
         process.kill()
     assert process.returncode == 0, errors
     return json.loads(output.splitlines()[-1])
+
+
+def free_port() -> int:
+    """One that is not given to clients by the system: nobody takes it between this look and its use."""
+    begin = os.getpid() % 10_000 + 10_000
+    for port in range(begin, begin + 10_000):
+        with socket.socket() as free, suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is free")
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +64,7 @@ def test_a_batch_is_spread_over_four_devices(thumbnails: Path, alone: Any) -> No
 
 
 def test_two_processes_form_the_global_batch(thumbnails: Path, alone: Any) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    coordinator = f"127.0.0.1:{free_port()}"
     processes = [start(thumbnails, 2, coordinator, "2", str(number)) for number in range(2)]
     found = [finish(process) for process in processes]
     assert [one["devices"] for one in found] == [4, 4]

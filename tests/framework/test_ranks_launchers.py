@@ -52,7 +52,7 @@ def test_processes_with_the_environment_of_a_launcher(thumbnails: Path, source: 
         )
         for rank in range(2)
     ]
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    outputs = [process.communicate(timeout=300)[0] for process in processes]
     check([json.loads(output) for output in outputs], source)
 
 
@@ -64,7 +64,7 @@ def test_processes_under_mpirun(thumbnails: Path, ranks: int) -> None:
         [*launcher, sys.executable, PROGRAM, thumbnails],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

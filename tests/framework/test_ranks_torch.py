@@ -23,10 +23,10 @@ def train(shards: Path, ranks: int, folder: Path, *checkpoint: str | Path) -> An
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
     done = subprocess.run(
         [*launcher, PROGRAM, shards, str(GLOBAL_BATCH), result, *checkpoint],
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(folder)},  # torchrun leaves its folder there
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -182,7 +182,7 @@ class TestTheNextPass:
             pass
         del loader
         gc.collect()
-        assert not [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
+        wait_until(lambda: "stoker-prefetch" not in {thread.name for thread in threading.enumerate()})
 
 
 class TestState:

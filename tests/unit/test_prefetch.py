@@ -64,7 +64,7 @@ def wait_until(condition: object, seconds: float = 60) -> None:
 @pytest.fixture(autouse=True)
 def no_thread_stays() -> object:
     yield
-    assert not threads()
+    wait_until(lambda: not threads())
 
 
 @pytest.mark.parametrize("n", [0, 1, 7])
@@ -108,7 +108,7 @@ def test_dropping_it_stops_the_thread() -> None:
     assert len(threads()) == 1
     del batches
     gc.collect()
-    assert not threads()
+    wait_until(lambda: not threads())
 
 
 def test_a_thread_that_the_producer_waits_for_may_be_the_one_that_drops_it() -> None:
@@ -129,9 +129,9 @@ def test_a_thread_that_the_producer_waits_for_may_be_the_one_that_drops_it() -> 
 
     worker = threading.Thread(target=drop, name="stoker-decoder", daemon=True)
     worker.start()
-    begun.wait(10)
+    assert begun.wait(60)
     asked.set()
-    worker.join(10)
+    worker.join(60)
     assert not worker.is_alive(), "it waits for the producer, which waits for it"
     wait_until(lambda: not threads())
 
@@ -180,7 +180,7 @@ def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.Monk
     with pytest.raises(KeyboardInterrupt):
         Prefetcher([Numbers(100)], 3, Clock())
     gc.collect()
-    assert not threads()
+    wait_until(lambda: not threads())
 
 
 def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,22 +214,45 @@ def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch
     batches.close()
 
 
-def test_the_clock_tells_waiting_from_being_waited_for() -> None:
-    clock = Clock()
-    batches = Prefetcher([Numbers(3, limit=1)], 1, clock)
-    time.sleep(0.02)
-    list(batches)
-    assert clock.idle >= 0.0
-    assert clock.waited >= 0.0
+class TestClock:
+    """Time goes by only where a test says so: when one of the two is known to wait for the other."""
 
-    class Slow(Numbers):
-        def finish(self) -> int:
-            time.sleep(0.01)
-            return super().finish()
+    @pytest.fixture
+    def looks(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+        """How often each of the two has looked at the time: before it waits, and after."""
+        counts = {"consumer": 0, "producer": 0}
 
-    clock = Clock()
-    list(Prefetcher([Slow(3)], 1, clock))
-    assert clock.waited > 0.02
+        def look() -> float:
+            counts["producer" if threading.current_thread() in threads() else "consumer"] += 1
+            return self.now
+
+        self.now = 0.0
+        monkeypatch.setattr(prefetch, "perf_counter", look)
+        return counts
+
+    def test_the_consumer_waits(self, looks: dict[str, int]) -> None:
+        test = self
+
+        class Slow(Numbers):
+            def finish(self) -> int:
+                wait_until(lambda: looks["consumer"] > 2 * self.finished)
+                test.now += 10.0
+                return super().finish()
+
+        clock = Clock()
+        assert list(Prefetcher([Slow(3)], 1, clock)) == [0, 1, 2]
+        assert (clock.waited, clock.idle) == (30.0, 0.0)
+
+    def test_the_producer_waits(self, looks: dict[str, int]) -> None:
+        clock = Clock()
+        batches = Prefetcher([Numbers(3, limit=1)], 1, clock)
+        for number in range(3):
+            wait_until(lambda expected=2 * number + 3: looks["producer"] == expected)
+            self.now += 10.0
+            assert next(batches) == number
+        wait_until(lambda: looks["producer"] == 11)  # with the end of the pass ready, and no slot for another
+        assert (clock.waited, clock.idle) == (0.0, 30.0)
+        batches.close()
 
 
 class TestPasses:

@@ -246,7 +246,7 @@ def test_processes_that_a_launcher_started_share_the_global_batch(
         running.append(
             subprocess.Popen(command, env={**os.environ, **launcher}, stdout=subprocess.PIPE, text=True)
         )
-    said = [json.loads(process.communicate(timeout=120)[0]) for process in running]
+    said = [json.loads(process.communicate(timeout=300)[0]) for process in running]
     assert [(who, local) for who, local, _, _ in said] == [(source, 0), (source, 1), (source, 0)]
     assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(said))
     order = FullShuffle(61).rows(0, np.arange(61)).tolist()

@@ -50,6 +50,7 @@ def test_bad_keys_are_bounded_and_counts_are_not() -> None:
         (0.4, "executing", "The step is the limit: the loop waited for data 4.0% of the time."),
         (5.0, "planning", "larger batches"),
         (5.0, "executing", "more threads"),
+        (5.0, "fetching", "stoker stage"),
         (5.0, "handing_over", "smaller dtype"),
     ],
 )
