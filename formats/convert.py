@@ -66,8 +66,8 @@ def convert(
     Args:
         src: A folder with one folder a class (see :mod:`stoker.formats.folder`), or a ``.csv``,
             ``.json`` or ``.jsonl`` list of path and label (see :mod:`stoker.formats.filelist`); or
-            annotations of COCO, Pascal VOC or YOLO (see the modules of these names). The folder of classes
-            may be a URL that fsspec knows, such as ``s3://bucket/photos``.
+            annotations of COCO, Pascal VOC or YOLO (see the modules of these names). Any of them may be
+            at a URL that fsspec knows, such as ``s3://bucket/photos``.
         dst: Folder to write; made if missing. May be such a URL, too.
         format: Container of the shards.
         seed: Seed of a global shuffle; None keeps the sorted order.
@@ -97,7 +97,8 @@ def convert(
         source_format: folder, list, coco, voc, yolo or pairs; by default found by looking, see
             :func:`stoker.formats.sources.find_format`.
         images: Folder of the images of a COCO JSON, or its URL; that of the file by default.
-        masks: Folder with a mask of classes for each image, see :mod:`stoker.formats.mask_pairs`.
+        masks: Folder with a mask of classes for each image, or its URL, see
+            :mod:`stoker.formats.mask_pairs`.
         ignore_index: Value in masks of what belongs to no class; None if there is none.
         progress: Called about ten times a second.
 
@@ -132,7 +133,7 @@ def convert(
     )
     report = progress or no_progress
     report(0, 0, 0, "listing")
-    workers = check_workers(num_workers, remote=is_url(src) or is_url(images))
+    workers = check_workers(num_workers, remote=any(map(is_url, (src, images, masks))))
     _check_target(src, dst, options)
     listing = list_source(
         src,

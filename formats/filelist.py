@@ -30,7 +30,7 @@ from stoker.formats.listing import ListedFiles, Listing, Skip, inside, is_regula
 from stoker.formats.remote.store import Store, is_url
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -85,7 +85,10 @@ def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
         root: Folder where relative paths start, and in which they stay; as :func:`resolve` has it.
         paths: As the list has them.
     """
-    look = _in_store(Store(root)) if is_url(root) else partial(_look_at, root)
+    look: Callable[[str], tuple[str, int, int] | Skip] = partial(_look_at, root)
+    if is_url(root):
+        paths = list(paths)
+        look = _in_store(Store(root), paths)
     table, entries = FileTable(), array("q")
     skipped: list[Skip] = []
     for number, path in enumerate(paths):
@@ -123,15 +126,21 @@ def _look_at(root: str, path: str) -> tuple[str, int, int] | Skip:
     return key, status.st_size, status.st_mtime_ns
 
 
-def _in_store(store: Store) -> Callable[[str], tuple[str, int, int] | Skip]:
-    """What :func:`_look_at` does, at a URL, all of whose files are listed once."""
-    there = {file.name: file for file in store.files()}
+def _in_store(store: Store, paths: Sequence[str]) -> Callable[[str], tuple[str, int, int] | Skip]:
+    """What :func:`_look_at` does, at a URL, whose storage is asked once for all paths."""
 
-    def look_at(path: str) -> tuple[str, int, int] | Skip:
+    def key_of(path: str) -> str:
+        """Name in the store; empty if it is not in it."""
         relative = path.removeprefix(f"{store.url}/")
         key = posixpath.normpath(relative)
-        if key.startswith(("/", "../")) or "://" in relative:
-            return Skip(printable(relative), "path that leaves the source")
+        return "" if key.startswith(("/", "../")) or "://" in relative else key
+
+    there = {file.name: file for file in store.files({key_of(path) for path in paths} - {""})}
+
+    def look_at(path: str) -> tuple[str, int, int] | Skip:
+        key = key_of(path)
+        if not key:
+            return Skip(printable(path), "path that leaves the source")
         file = there.get(key)
         if file is None:
             return Skip(printable(key), "unreadable", "No such file or directory")

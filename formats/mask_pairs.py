@@ -11,14 +11,16 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.class_names import name_lines
-from stoker.formats.folder import find_images
 from stoker.formats.listing import Listing, Skip
+from stoker.formats.source_folder import open_folder
+
+if TYPE_CHECKING:
+    from stoker.formats.source_folder import SourceFolder
 
 __all__ = ["list_images", "with_masks"]
 
@@ -33,7 +35,7 @@ def list_images(root: str | os.PathLike[str]) -> Listing:
     Raises:
         SourceError: The folder cannot be read, or holds no image.
     """
-    files, skipped = find_images(root)
+    files, skipped = open_folder(root).images()
     if not len(files):
         raise SourceError("the folder holds no image", path=root)
     return Listing(**vars(files), labels=None, classes=(), skipped=tuple(skipped))
@@ -44,7 +46,7 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
 
     Args:
         listing: Images.
-        folder: Folder of the masks. Names of the classes, if there are some, are the lines of its
+        folder: Folder of the masks, or its URL. Names of the classes, if there are some, are the lines of its
             ``classes.txt``, or of the one beside it, by value.
         ignore: Value of pixels that belong to no class; None if there is none.
 
@@ -54,7 +56,8 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
     """
     if ignore is not None and not 0 <= ignore < 1 << 16:
         raise ConfigError(f"ignore_index must be a value of a mask, 0 to 65535, not {ignore}")
-    masks, _ = find_images(folder)
+    source = open_folder(folder)
+    masks, _ = source.images()
     by_path = {_stem(key): row for row, key in enumerate(masks.names())}
     names = Counter(stem.rpartition("/")[2] for stem in by_path)
     by_name = {name: row for stem, row in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
@@ -71,7 +74,7 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
         listing.take(rows),
         skipped=tuple(sorted([*listing.skipped, *without])),
         masks=masks.take(mask_of[rows]),
-        info=replace(listing.info, ignore=ignore, mask_classes=_class_names(Path(folder))),
+        info=replace(listing.info, ignore=ignore, mask_classes=_class_names(source)),
     )
 
 
@@ -90,8 +93,8 @@ def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int]) -> int:
     return -1
 
 
-def _class_names(folder: Path) -> tuple[str, ...]:
-    for path in (folder / _NAMES, folder.absolute().parent / _NAMES):
-        if path.is_file():
-            return tuple(name_lines(path))
+def _class_names(folder: SourceFolder) -> tuple[str, ...]:
+    for place in (folder, folder.parent):
+        if (names := place.lines(_NAMES)) is not None:
+            return tuple(names)
     return ()

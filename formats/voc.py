@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
 from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
@@ -18,84 +18,93 @@ import numpy as np
 
 from stoker.errors import SourceError
 from stoker.formats.filelist import find_files
-from stoker.formats.files import open_regular, read_at
-from stoker.formats.folder import find_images
 from stoker.formats.listing import ListedObjects, Listing, Skip
 from stoker.formats.object_issues import BadObjectError, checked_box
 from stoker.formats.object_table import ObjectTable
+from stoker.formats.source_folder import open_folder, parts_around
+
+if TYPE_CHECKING:
+    from stoker.formats.source_folder import SourceFolder
 
 __all__ = ["is_voc", "list_voc"]
 
 _ANNOTATIONS, _IMAGES, _SETS = "Annotations", "JPEGImages", "ImageSets"
-_LONGEST = 16 << 20  # bytes of an annotation
+_SUFFIX = ".xml"
 _FLAGS = ("difficult", "truncated")
 
 
-def is_voc(path: Path) -> bool:
-    """Whether a path is a folder in the form of VOC, or a list of images in its ImageSets."""
+def is_voc(path: str | os.PathLike[str]) -> bool:
+    """Whether a path or URL is a folder in the form of VOC, or a list of images in its ImageSets."""
     root = _root(path)
     return root is not None and bool(_stems(root))
 
 
-def _root(path: Path) -> Path | None:
+def _root(path: str | os.PathLike[str]) -> SourceFolder | None:
     """The folder with Annotations that a source means."""
-    places = [path] if path.is_dir() else [up.parent for up in path.parents if up.name == _SETS]
-    return next((place for place in places if (place / _ANNOTATIONS).is_dir()), None)
+    root = open_folder(path)
+    around = parts_around(path, _SETS)
+    if around and not root.is_there():
+        root = open_folder(around[0])
+    return root if root.child(_ANNOTATIONS).is_there() else None
 
 
 def list_voc(path: str | os.PathLike[str]) -> Listing:
     """List the images of a VOC folder, with their objects; classes in sorted order.
 
     Args:
-        path: The folder, for instance ``VOCdevkit/VOC2012``; or one of its lists of images, such as
-            ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``, for those images alone.
+        path: The folder, for instance ``VOCdevkit/VOC2012``, or its URL; or one of its lists of images,
+            such as ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``, for those images alone.
 
     Raises:
         SourceError: There are no annotations, or not one of their images is there.
     """
-    source = Path(path)
-    root = _root(source)
+    root = _root(path)
     if root is None:
         raise SourceError(
             f"the source is not in the form of Pascal VOC: there is no folder {_ANNOTATIONS}",
-            path=source,
+            path=path,
             hint=f"expected are {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg",
         )
-    root = Path(os.path.realpath(root))
-    reader = _Reader(root)
-    for stem in _stems(root) if source.is_dir() else _listed(source):
-        reader.read(stem)
-    return reader.listing(whole=source.is_dir())
+    reader = _Reader(root, root.child(_IMAGES))
+    whole = open_folder(path).is_there()
+    stems = _stems(root) if whole else _listed(os.fspath(path))
+    contents = root.child(_ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
+    for stem, content in zip(stems, contents, strict=True):
+        reader.read(stem, content)
+    return reader.listing(whole=whole)
 
 
-def _stems(root: Path) -> list[str]:
-    return sorted(path.stem for path in (root / _ANNOTATIONS).iterdir() if path.suffix == ".xml")
+def _stems(root: SourceFolder) -> list[str]:
+    names = root.child(_ANNOTATIONS).names(_SUFFIX)
+    return sorted(name.removesuffix(_SUFFIX) for name in names if "/" not in name)
 
 
-def _listed(file: Path) -> list[str]:
+def _listed(file: str) -> list[str]:
     """Names in a list of ImageSets; a second column says in which images a class is seen."""
-    try:
-        with open_regular(file) as (descriptor, size):
-            text = read_at(descriptor, 0, size).decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"the list of images cannot be read: {error}", path=file) from error
-    return sorted({line.split()[0] for line in text.splitlines() if line.strip()})
+    folder, _, name = file.rpartition("/")
+    lines = open_folder(folder or ".").lines(name)
+    if lines is None:
+        raise SourceError("there is no such list of images", path=file)
+    return sorted({line.split()[0] for line in lines if line.strip()})
 
 
 @dataclass
 class _Reader:
-    root: Path
+    root: SourceFolder
+    folder: SourceFolder
     images: list[str] = field(default_factory=list)
     sizes: list[tuple[int, int]] = field(default_factory=list)
     classes: dict[str, int] = field(default_factory=dict)
     table: ObjectTable = field(default_factory=ObjectTable)
     skipped: list[Skip] = field(default_factory=list)
 
-    def read(self, stem: str) -> None:
+    def read(self, stem: str, content: bytes | OSError | ValueError) -> None:
         """Read the annotation of one image."""
-        key = f"{_ANNOTATIONS}/{stem}.xml"
+        key = f"{_ANNOTATIONS}/{stem}{_SUFFIX}"
         try:
-            tree = _parse(self.root / key)
+            if not isinstance(content, bytes):
+                raise content
+            tree = _parse(content)
         except OSError as error:
             self.skipped.append(Skip(key, "annotation that cannot be read", error.strerror or str(error)))
         except (ValueError, expat.ExpatError) as error:
@@ -105,10 +114,10 @@ class _Reader:
 
     def _add(self, stem: str, key: str, tree: Element) -> None:
         name = (tree.findtext("filename") or "").strip()
-        path = f"{_IMAGES}/{name}"
         # Annotations that were copied or renamed often keep the name of another file.
-        if not name or not (self.root / path).is_file():
-            path = f"{_IMAGES}/{stem}{Path(name).suffix or '.jpg'}"
+        if not name or not self.folder.has(name):
+            name = f"{stem}{PurePosixPath(name).suffix or '.jpg'}"
+        path = f"{_IMAGES}/{name}"
         number = len(self.images)
         self.images.append(path)
         self.sizes.append((_size(tree, "height"), _size(tree, "width")))
@@ -134,16 +143,16 @@ class _Reader:
 
     def listing(self, whole: bool) -> Listing:
         """All that was read; ``whole`` if images without an annotation are to be told."""
-        found, missing = find_files(str(self.root), self.images)
+        found, missing = find_files(self.root.root, self.images)
         if not len(found.files):
             raise SourceError(
                 f"not one of the images of {len(self.images):,} annotations is there",
-                path=self.root / _IMAGES,
+                path=self.folder.root,
                 hint=f"{len(self.skipped):,} annotations cannot be read" if self.skipped else None,
             )
         if whole:
             named = set(self.images)
-            there = (f"{_IMAGES}/{key}" for key in find_images(self.root / _IMAGES)[0].names())
+            there = (f"{_IMAGES}/{key}" for key in self.folder.images()[0].names())
             missing += [Skip(key, "image without an annotation") for key in there if key not in named]
         classes = tuple(sorted(self.classes))
         label_of = np.array([classes.index(name) for name in self.classes], np.int64)
@@ -180,12 +189,8 @@ def _size(tree: Element, side: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
 
-def _parse(path: Path) -> Element:
-    """Read an XML file; ValueError if it is too long or declares entities."""
-    with open_regular(path) as (descriptor, size):
-        if size > _LONGEST:
-            raise ValueError(f"{size} bytes, more than {_LONGEST}")
-        data = read_at(descriptor, 0, size)
+def _parse(data: bytes) -> Element:
+    """Read an XML file; ValueError if it declares entities."""
     builder = TreeBuilder()
     parser = expat.ParserCreate()
     parser.StartElementHandler = builder.start

@@ -11,98 +11,101 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.errors import SourceError
 from stoker.formats.annotations import AnnotationInfo
-from stoker.formats.files import open_regular, read_at
-from stoker.formats.folder import find_images
 from stoker.formats.listing import ListedObjects, Listing, Skip, printable
 from stoker.formats.object_issues import BadObjectError, checked_box
 from stoker.formats.object_table import ObjectTable
+from stoker.formats.source_folder import open_folder, parts_around
 from stoker.formats.yolo_names import YoloNames, read_names
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
     from stoker.formats.listing import ListedFiles
+    from stoker.formats.source_folder import SourceFolder
 
 __all__ = ["is_yolo", "list_yolo"]
 
 _IMAGES, _LABELS = "images", "labels"
-_LONGEST = 16 << 20  # bytes of one image's labels
 _NOT_LABELS = frozenset({"classes.txt"})
 
 
-def is_yolo(path: Path) -> bool:
-    """Whether a folder has images and labels, or is such a folder of images."""
+def is_yolo(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder, which may be a URL, has images and labels, or is such a folder of images."""
     folders = _folders(path)
-    if folders is None:
-        return False
-    walk = os.walk(folders[1])
-    return any(name.endswith(".txt") and name not in _NOT_LABELS for _, _, files in walk for name in files)
+    return folders is not None and bool(_label_files(folders[1]))
 
 
-def _folders(path: Path) -> tuple[Path, Path] | None:
+def _folders(path: str | os.PathLike[str]) -> tuple[SourceFolder, SourceFolder] | None:
     """The folder of images and that of labels that a source means."""
-    if (path / _IMAGES).is_dir() and (path / _LABELS).is_dir():
-        return path / _IMAGES, path / _LABELS
-    parts = path.absolute().parts
-    if _IMAGES in parts:
-        last = len(parts) - 1 - parts[::-1].index(_IMAGES)
-        labels = Path(*parts[:last], _LABELS, *parts[last + 1 :])
-        if path.is_dir() and labels.is_dir():
-            return path, labels
-    return None
+    source = open_folder(path)
+    images, labels = source.child(_IMAGES), source.child(_LABELS)
+    if not (images.is_there() and labels.is_there()):
+        around = parts_around(path, _IMAGES)
+        if around is None:
+            return None
+        images, labels = source, open_folder("/".join([around[0], _LABELS, around[1]]).rstrip("/"))
+    return (images, labels) if images.is_there() and labels.is_there() else None
+
+
+def _label_files(labels: SourceFolder) -> list[str]:
+    return [name for name in labels.names(".txt") if name.rpartition("/")[2] not in _NOT_LABELS]
 
 
 def list_yolo(path: str | os.PathLike[str]) -> Listing:
     """List the images of a YOLO folder, with their objects.
 
     Args:
-        path: The folder with ``images`` and ``labels``; or a folder in ``images``, such as
+        path: The folder with ``images`` and ``labels``, or its URL; or a folder in ``images``, such as
             ``images/train``. Names of classes come from ``data.yaml`` or ``classes.txt`` in it, in the
             folder of labels, or in one of the two folders above.
 
     Raises:
         SourceError: There are no images, or ``data.yaml`` cannot be understood.
     """
-    folders = _folders(Path(path))
+    folders = _folders(path)
     if folders is None:
         raise SourceError(
             "the source is not in the form of YOLO",
             path=path,
             hint="expected are images/.../x.jpg and labels/.../x.txt",
         )
-    images, labels = (Path(os.path.realpath(folder)) for folder in folders)
-    files, skipped = find_images(images)
+    images, labels = folders
+    files, skipped = images.images()
     if not len(files):
-        raise SourceError("the folder holds no image", path=images)
-    names = read_names([Path(path), images, labels, *images.parents[:2]])
-    reader = _Reader(labels, names, ObjectTable(keypoints=names.keypoints), skipped)
-    for number, key in enumerate(files.names()):
-        reader.read(number, key)
-    reader.find_strays({os.path.splitext(key)[0] for key in files.names()})  # noqa: PTH122 - a key is no path
+        raise SourceError("the folder holds no image", path=images.root)
+    names = read_names([open_folder(path), images, labels, images.parent, images.parent.parent])
+    reader = _Reader(names, ObjectTable(keypoints=names.keypoints), skipped)
+    contents = labels.read(map(_labels_of, files.names()))
+    for number, (key, content) in enumerate(zip(files.names(), contents, strict=True)):
+        reader.read(number, key, content)
+    reader.find_strays(_label_files(labels), set(map(_labels_of, files.names())))
     return reader.listing(files)
+
+
+def _labels_of(key: str) -> str:
+    return f"{os.path.splitext(key)[0]}.txt"  # noqa: PTH122 - a key is no path
 
 
 @dataclass
 class _Reader:
-    labels: Path
     names: YoloNames
     table: ObjectTable
     skipped: list[Skip]
     highest: int = field(default=-1)
 
-    def read(self, number: int, key: str) -> None:
+    def read(self, number: int, key: str, content: bytes | OSError | ValueError) -> None:
         """Read the labels of one image, if it has any."""
-        name = f"{os.path.splitext(key)[0]}.txt"  # noqa: PTH122 - a key is no path
+        name = _labels_of(key)
         try:
-            with open_regular(self.labels / name) as (descriptor, size):
-                if size > _LONGEST:
-                    raise ValueError(f"{size} bytes, more than {_LONGEST}")
-                text = read_at(descriptor, 0, size).decode("utf-8-sig")
+            if not isinstance(content, bytes):
+                raise content
+            text = content.decode("utf-8-sig")
         except FileNotFoundError:
             return
         except (OSError, ValueError) as error:
@@ -146,15 +149,10 @@ class _Reader:
         points = zip(values[0::2], values[1::2], seen, strict=True)
         return [number for point in points for number in point]
 
-    def find_strays(self, stems: set[str]) -> None:
+    def find_strays(self, there: Iterable[str], named: Collection[str]) -> None:
         """Note the files of labels that no image has."""
-        for folder, _, files in os.walk(self.labels):
-            for name in files:
-                stem, suffix = os.path.splitext(name)  # noqa: PTH122 - a name is no path
-                relative = os.path.relpath(folder, self.labels)
-                key = os.path.normpath(f"{relative}/{stem}")
-                if suffix == ".txt" and name not in _NOT_LABELS and key not in stems:
-                    self.skipped.append(Skip(printable(f"{key}.txt"), "labels without an image"))
+        strays = (name for name in there if name not in named)
+        self.skipped += [Skip(printable(name), "labels without an image") for name in strays]
 
     def listing(self, files: ListedFiles) -> Listing:
         """All that was read."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from stoker.errors import SourceError
-from stoker.formats.class_names import name_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    from stoker.formats.source_folder import SourceFolder
 
 __all__ = ["YoloNames", "read_names"]
 
@@ -37,7 +37,7 @@ class YoloNames:
     swap: tuple[int, ...] = ()
 
 
-def read_names(folders: Sequence[Path]) -> YoloNames:
+def read_names(folders: Sequence[SourceFolder]) -> YoloNames:
     """Read the names from the first of the folders that has some.
 
     Raises:
@@ -45,16 +45,14 @@ def read_names(folders: Sequence[Path]) -> YoloNames:
     """
     for folder in folders:
         for name in (*_YAML, _TEXT):
-            path = folder / name
-            if path.is_file():
-                lines = name_lines(path)
+            if (lines := folder.lines(name)) is not None:
                 if name != _TEXT:
-                    return _of_yaml(path, lines)
+                    return _of_yaml(f"{folder.root}/{name}", lines)
                 return YoloNames(tuple(line.strip() for line in lines if line.strip()))
     return YoloNames()
 
 
-def _of_yaml(path: Path, lines: list[str]) -> YoloNames:
+def _of_yaml(path: str, lines: list[str]) -> YoloNames:
     members = {}
     for i, line in enumerate(lines):
         if match := _MEMBER.fullmatch(_bare(line)):
@@ -75,7 +73,7 @@ def _bare(line: str) -> str:
     return re.sub(r"(^|\s)#.*$", "", line).rstrip()
 
 
-def _values(path: Path, inline: str, following: list[str]) -> list[str]:
+def _values(path: str, inline: str, following: list[str]) -> list[str]:
     """Values of a list, written as [a, b], {0: a}, or an entry a line."""
     entries: list[tuple[str | None, str]] = []
     if inline:
@@ -100,7 +98,7 @@ def _values(path: Path, inline: str, following: list[str]) -> list[str]:
     return [value.strip().strip("'\"") for _, value in entries]
 
 
-def _fail(path: Path, message: str) -> NoReturn:
+def _fail(path: str, message: str) -> NoReturn:
     raise SourceError(
         f"the file cannot be understood: {message}",
         path=path,

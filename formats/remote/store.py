@@ -11,13 +11,14 @@ import os
 import random
 import threading
 from concurrent.futures import wait
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from stoker.errors import MissingDependencyError, StorageError
+from stoker.errors import StorageError
+from stoker.formats.remote.file_system import file_system, modified
+from stoker.formats.remote.web import crawl, look_up
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
 __all__ = ["StoppedError", "Store", "StoredFile", "is_url"]
@@ -27,8 +28,6 @@ T = TypeVar("T")
 _TRIES = 6
 _FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, give or take a half
 _POLL = 0.2  # seconds between two looks at whether a read is still wanted
-_CONNECT_SECONDS = 15.0
-_SILENT_SECONDS = 30.0
 _FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
 # Of HTTP: the server is in trouble or too busy, which may pass; other 4xx will not.
 _PASSING = frozenset({408, 425, 429})
@@ -72,7 +71,7 @@ class Store:
     def __init__(self, url: str | os.PathLike[str], stop: threading.Event | None = None) -> None:
         self.url = os.fspath(url).rstrip("/")
         self._stop = stop or threading.Event()
-        self._fs, root = _file_system(self.url)
+        self._fs, root = file_system(self.url)
         self._root = str(root).rstrip("/")
 
     def __repr__(self) -> str:
@@ -158,16 +157,42 @@ class Store:
                 raise StoppedError
         return bytes(reading.result())
 
-    def files(self) -> list[StoredFile]:
-        """All files in the folder and in folders in it, sorted by name."""
-        found = self._try("", "listed", lambda: self._fs.find(self._root, detail=True))
-        return sorted(self._listed(found))
+    def is_folder(self) -> bool:
+        """Whether there is anything in the folder; of a web server, whether it lists what is."""
+        return bool(self._try("", "looked for", lambda: self._fs.isdir(self._root)))
 
-    def _listed(self, found: dict[str, dict[str, Any]]) -> Iterator[StoredFile]:
-        for path, info in found.items():
-            name = path.removeprefix(self._root).lstrip("/")
-            if name and info.get("type", "file") == "file":
-                yield StoredFile(name, int(info.get("size") or 0), _modified(info))
+    def files(self, names: Iterable[str] | None = None) -> list[StoredFile]:
+        """All files in the folder and in folders in it, sorted by name.
+
+        Args:
+            names: Of those that are meant: a web server, which need not list its folders, is asked for each.
+                Others list all the same.
+
+        Raises:
+            StorageError: They cannot be listed.
+        """
+        if self.url.startswith(("http://", "https://")):
+            there = look_up(self._info, crawl(self._links, self._root) if names is None else names)
+        else:
+            found = self._try("", "listed", lambda: self._fs.find(self._root, detail=True))
+            there = {path.removeprefix(self._root).lstrip("/"): info for path, info in found.items()}
+        return sorted(
+            StoredFile(name, int(info.get("size") or 0), modified(info))
+            for name, info in there.items()
+            if name and info.get("type", "file") == "file"
+        )
+
+    def _links(self, page: str) -> list[str]:
+        try:
+            return list(self._try("", "listed", lambda: self._fs.ls(page, detail=False)))
+        except FileNotFoundError as error:
+            raise self._missing(page.removeprefix(f"{self._root}/")) from error
+
+    def _info(self, name: str) -> dict[str, Any] | None:
+        try:
+            return dict(self._try(name, "looked for", lambda: self._fs.info(self._path(name))))
+        except FileNotFoundError:
+            return None
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file; object stores show it whole or not at all.
@@ -270,40 +295,6 @@ class Store:
             self._stop.wait(pause * (0.5 + random.random()))  # noqa: S311 - many readers must not come back at once
             pause *= 2
         raise AssertionError("the last try returns or raises")
-
-
-def _file_system(url: str) -> tuple[Any, str]:
-    try:
-        import fsspec.core
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{url} needs the package fsspec", path=url, hint="pip install 'stoker[remote]'"
-        ) from error
-    options: dict[str, Any] = {}
-    try:
-        if url.startswith(("http://", "https://")):
-            from aiohttp import ClientTimeout
-
-            options["client_kwargs"] = {
-                "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
-            }
-        fs, root = fsspec.core.url_to_fs(url, **options)
-    except ImportError as error:
-        raise MissingDependencyError(f"{error}", path=url, hint="pip install 'stoker[remote]'") from error
-    except ValueError as error:
-        raise StorageError(f"no such storage: {error}", path=url) from error
-    return fs, root
-
-
-def _modified(info: dict[str, Any]) -> int:
-    """When a file was changed, in nanoseconds, whatever the storage calls it."""
-    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
-        value = info.get(name)
-        if isinstance(value, datetime):
-            return int(value.timestamp() * 1e6) * 1000
-        if isinstance(value, (int, float)):
-            return int(value * 1e6) * 1000
-    return 0
 
 
 def _may_pass(error: Exception) -> bool:

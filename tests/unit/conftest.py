@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
+import fsspec
 import numpy as np
 import pytest
 from PIL import Image
@@ -34,6 +35,15 @@ def encoded_picture(
 def encode_picture() -> Callable[..., bytes]:
     """``encode_picture(seed, kind="JPEG", orientation=1, height=24, width=32)``, any of Pillow's kinds."""
     return encoded_picture
+
+
+@pytest.fixture
+def memory() -> Any:
+    """An object store in memory, empty."""
+    fs = fsspec.filesystem("memory")
+    fs.store.clear()
+    fs.pseudo_dirs[:] = [""]
+    return fs
 
 
 @pytest.fixture

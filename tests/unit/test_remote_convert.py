@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import fsspec
 import pytest
 
 import stoker
-from stoker.errors import DatasetError, MissingDependencyError, SourceError, StokerError, StorageError
+from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
 from stoker.formats.foreign import index
 from stoker.formats.intake import SkippedError, read_source
 from stoker.formats.remote import store as stores
@@ -25,15 +24,6 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "_FIRST_PAUSE", 0.0)
-
-
-@pytest.fixture
-def memory() -> Any:
-    """An object store in memory, empty."""
-    fs = fsspec.filesystem("memory")
-    fs.store.clear()
-    fs.pseudo_dirs[:] = [""]
-    return fs
 
 
 @pytest.fixture
@@ -227,25 +217,6 @@ def test_a_list_that_is_none_is_named(memory: Any, tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="does not exist") as missing:
         stoker.convert("memory://bucket/none.json", tmp_path / "out")
     assert missing.value.path == "memory://bucket/none.json"
-
-
-@pytest.mark.parametrize(
-    ("file", "options", "form"),
-    [
-        ("labels/a.txt", {}, "YOLO"),
-        ("Annotations/a.xml", {}, "Pascal VOC"),
-        ("a.jpg", {"source_format": "voc"}, "voc"),
-        ("a.jpg", {"masks": "masks"}, "pairs"),
-    ],
-)
-def test_annotations_that_must_be_here_say_so(
-    memory: Any, tmp_path: Path, file: str, options: dict[str, Any], form: str
-) -> None:
-    memory.pipe({f"/bucket/x/{file}": b"", "/bucket/x/images/a.jpg": b"\xff\xd8\xff"})
-    with pytest.raises(StokerError, match=f"form.* {form}.* must be in a local folder") as caught:
-        stoker.convert("memory://bucket/x", tmp_path / "out", **options)
-    assert "copy it here" in str(caught.value)
-    assert caught.value.path == "memory://bucket/x"
 
 
 def test_shards_of_others_at_a_url_say_what_to_do(tmp_path: Path) -> None:

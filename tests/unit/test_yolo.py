@@ -10,6 +10,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError
+from stoker.formats.source_folder import open_folder
 from stoker.formats.yolo import is_yolo, list_yolo
 from stoker.formats.yolo_names import YoloNames, read_names
 
@@ -133,7 +134,7 @@ def test_keypoints_without_visibility(root: Path, tmp_path: Path) -> None:
 )
 def test_names_of_classes_in_yaml(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
     (tmp_path / "data.yaml").write_text(text)
-    assert read_names([tmp_path / "nowhere", tmp_path]) == YoloNames(names)
+    assert read_names([open_folder(tmp_path / "nowhere"), open_folder(tmp_path)]) == YoloNames(names)
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_names_of_classes_in_yaml(tmp_path: Path, text: str, names: tuple[str, .
 def test_yaml_that_cannot_be_understood(tmp_path: Path, text: str) -> None:
     (tmp_path / "data.yaml").write_text(text)
     with pytest.raises(SourceError, match="cannot be understood"):
-        read_names([tmp_path])
+        read_names([open_folder(tmp_path)])
 
 
 def test_names_of_classes_in_text_or_nowhere(root: Path) -> None:

@@ -1,0 +1,53 @@
+"""fsspec's file systems, and what they say of files each in its own words."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from stoker.errors import MissingDependencyError, StorageError
+
+__all__ = ["file_system", "modified"]
+
+_CONNECT_SECONDS = 15.0
+_SILENT_SECONDS = 30.0
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the URL's path in it.
+
+    Raises:
+        MissingDependencyError: fsspec, or what it needs for this kind of URL, is not installed.
+        StorageError: There is no such kind of URL.
+    """
+    try:
+        import fsspec.core
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{url} needs the package fsspec", path=url, hint="pip install 'stoker[remote]'"
+        ) from error
+    options: dict[str, Any] = {}
+    try:
+        if url.startswith(("http://", "https://")):
+            from aiohttp import ClientTimeout
+
+            options["client_kwargs"] = {
+                "timeout": ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=_SILENT_SECONDS)
+            }
+        fs, root = fsspec.core.url_to_fs(url, **options)
+    except ImportError as error:
+        raise MissingDependencyError(f"{error}", path=url, hint="pip install 'stoker[remote]'") from error
+    except ValueError as error:
+        raise StorageError(f"no such storage: {error}", path=url) from error
+    return fs, root
+
+
+def modified(info: dict[str, Any]) -> int:
+    """When a file was changed, in nanoseconds, whatever the storage calls it."""
+    for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return int(value.timestamp() * 1e6) * 1000
+        if isinstance(value, (int, float)):
+            return int(value * 1e6) * 1000
+    return 0

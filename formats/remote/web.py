@@ -1,0 +1,54 @@
+"""Folders of web servers, of which HTTP knows nothing: pages with links, and files of which each is asked."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["crawl", "look_up"]
+
+_AT_ONCE = 32
+
+
+def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
+    """Names of the files that the pages of a folder, and of folders in it, link to.
+
+    Args:
+        list_links: URLs that a page links to.
+        root: URL of the folder.
+    """
+    found: dict[str, None] = {}
+    folders = [""]
+    for folder in folders:
+        page = f"{root}/{folder}"
+        for link in list_links(page):
+            name = folder + _within(page, link)
+            if name != folder and name not in found:
+                found[name] = None
+                if name.endswith("/"):
+                    folders.append(name)
+    return [unquote(name) for name in found if not name.endswith("/")]
+
+
+def _within(page: str, link: str) -> str:
+    """Where a link leads to in its page's folder; empty where that is above, elsewhere, or a view of it."""
+    parts = [part for part in link.removeprefix(page).split("/") if part != "."]
+    leads_away = not link.startswith(page) or ".." in parts or "" in parts[:-1] or {"?", "#"} & set(link)
+    return "" if leads_away else "/".join(parts)
+
+
+def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """What a server says of each of some files, by name, without those that are not there.
+
+    Args:
+        ask: Of a name, what the server says; None where there is no such file.
+        names: Of the files.
+    """
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-ask") as pool:
+        wanted = list(names)
+        answers = zip(wanted, pool.map(ask, wanted), strict=True)
+        return {name: answer for name, answer in answers if answer is not None}
