@@ -24,7 +24,8 @@ if ((${#missing[@]})); then
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
 fi
 
-[ -x "$venv/bin/python" ] || { say "Making $venv"; "$python" -m venv "$venv"; }
+# One that was stopped while it was made has Python and no pip yet.
+"$venv/bin/python" -m pip --version >/dev/null 2>&1 || { say "Making $venv"; "$python" -m venv "$venv"; }
 say "Installing Stoker and what its demo and tests need (a few minutes the first time)"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --group dev
