@@ -49,7 +49,7 @@ def test_a_hundred_places_to_fail(kind: str, tmp_path: Path) -> None:
             with suppress(CorruptRecordError):
                 assert sum(1 for _ in container(kind).scan(file)) < whole.records
             file.unlink()
-    assert len(list(descriptors.iterdir())) == before
+    assert len(list(descriptors.iterdir())) <= before
 
 
 @pytest.mark.parametrize("kind", CONTAINERS)
@@ -59,4 +59,4 @@ def test_a_writer_that_is_left_early_leaves_no_descriptor(kind: str, tmp_path: P
     with suppress(ZeroDivisionError), container(kind).Writer(tmp_path / "shard") as writer:
         writer.write(b"a", b"", b"payload", b"")
         raise ZeroDivisionError
-    assert len(list(descriptors.iterdir())) == before
+    assert len(list(descriptors.iterdir())) <= before

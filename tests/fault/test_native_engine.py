@@ -328,7 +328,7 @@ def test_a_job_may_be_dropped_while_it_runs(tmp_path: Path) -> None:
         engine = dataset.engine()
         engine.submit(Work(dataset.samples, dataset.params))
         del engine
-    assert threading.active_count() == threads
+    assert threading.active_count() <= threads
 
 
 def _in_child(engine: NativeEngine, work: Work, said: Any) -> None:

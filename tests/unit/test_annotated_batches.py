@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -177,7 +178,14 @@ def test_threads_end_with_the_loader(annotated: Path) -> None:
     gc.collect()
     with load(annotated) as loader:
         next(iter(loader))
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("stoker-annotations")]
+    end = time.monotonic() + 60
+    while annotating() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert not annotating()
+
+
+def annotating() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("stoker-annotations")]
 
 
 def test_only_what_the_columns_need_is_read(pack_images: Callable[..., Path]) -> None:

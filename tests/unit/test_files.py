@@ -57,4 +57,4 @@ def test_no_descriptor_is_left(tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(ZeroDivisionError), open_regular(path):
         raise ZeroDivisionError
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before

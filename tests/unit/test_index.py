@@ -81,11 +81,14 @@ def test_opening_reads_no_column(tmp_path: Path) -> None:
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         return int(fields[7]) + int(fields[9])  # minor and major
 
-    before = faults()
-    index = Index.open(tmp_path / "i")
-    assert len(index) == n
-    assert index.keys([n - 1]) == [""]
-    assert faults() - before < 500, "a hundred megabytes are 25,000 pages"
+    counts = []
+    for _ in range(5):  # a machine that needs its memory may take pages of this process meanwhile
+        before = faults()
+        index = Index.open(tmp_path / "i")
+        assert len(index) == n
+        assert index.keys([n - 1]) == [""]
+        counts.append(faults() - before)
+    assert min(counts) < 500, "a hundred megabytes are 25,000 pages"
 
 
 def test_parts_are_put_together(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(tmp_path: Path) -> N
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno in (errno.EFBIG, errno.EIO)
-    assert len(list(descriptors.iterdir())) == before
+    assert len(list(descriptors.iterdir())) <= before
 
 
 @pytest.mark.parametrize(("free", "code"), [(4096, errno.ENOSPC), (1 << 30, errno.EIO)])

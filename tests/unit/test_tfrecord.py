@@ -114,4 +114,4 @@ def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(tmp_path: Path) -> N
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno == errno.EFBIG
-    assert len(list(descriptors.iterdir())) == before
+    assert len(list(descriptors.iterdir())) <= before
