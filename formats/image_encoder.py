@@ -107,6 +107,7 @@ class ImageEncoder:
             self.options.container, sample, image, self.listing.classes, self.listing.info.keypoints
         )
         place_of_mask = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
+        known = objects is not None or mask is not None
         return EncodedRecord(
             key=source.key,
             prefix=prefix,
@@ -114,7 +115,7 @@ class ImageEncoder:
             suffix=suffix,
             attributes=(image.codec, image.height, image.width, image.orientation),
             skipped=skipped,
-            details=_Details(objects, place_of_mask),
+            details=_Details(objects, place_of_mask) if known else None,
         )
 
     def _fit(self, source: _Source, image: EncodedImage) -> tuple[Annotations | None, tuple[Skip, ...]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from array import array
 from contextlib import contextmanager
 from errno import EIO, ENOSPC, errorcode
 from pathlib import Path
@@ -55,7 +56,8 @@ class Writer:
         self._pending = 0
         self._written = 0
         self._map_size = _LEAST_MAP
-        self._payloads: list[tuple[int, int, int]] = []
+        self._records = 0
+        self._payloads = array("q")  # bytes before each, its bytes and checksum
         with _os_errors(self._path):
             self._env = lmdb.open(
                 os.fspath(self._path),
@@ -74,11 +76,11 @@ class Writer:
 
     def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
         """Append a record whose value is ``prefix + payload + suffix``."""
-        position = len(self._payloads)
         value = b"".join((prefix, payload, suffix))
         size = memoryview(payload).nbytes
-        self._payloads.append((len(prefix), size, crc32c(payload)))
-        self._values.append((b"%08d_%b" % (position, key), value))
+        self._payloads.extend((len(prefix), size, crc32c(payload)))
+        self._values.append((b"%08d_%b" % (self._records, key), value))
+        self._records += 1
         self._pending += len(value)
         if self._pending >= _TRANSACTION:
             self._commit()
@@ -102,7 +104,7 @@ class Writer:
         self._commit()
         self._env.close()
         path = data_file(self._path)
-        prefix, length, crc = np.array(self._payloads, np.int64).reshape(-1, 3).T
+        prefix, length, crc = np.array(self._payloads).reshape(-1, 3).T
         with open_regular(path) as (descriptor, size):
             values = np.fromiter((node.offset for node in walk(descriptor, size)), np.int64, len(prefix))
         return WrittenShard(

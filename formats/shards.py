@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from stoker.formats.containers import container
 from stoker.formats.index import write_index
 from stoker.formats.listing import Skip
 from stoker.formats.publish import move_durably, remove, sync, sync_folder, write_durably
+from stoker.formats.strings import take_strings
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -141,9 +143,8 @@ class _ShardTask:
 
     def run(self, path: Path, index_path: Path, pool: ThreadPoolExecutor | None, ahead: int) -> ShardResult:
         """Write the shard and its part of the index."""
-        keys: list[str] = []
-        attributes: list[tuple[int, ...]] = []
-        written: list[int] = []
+        # A shard may have millions of records: what is kept of each are numbers, not objects.
+        attributes, written = array("q"), array("q")
         skipped: list[Skip] = []
         details: list[Any] = []
         with container(self._plan.options.container).Writer(path) as writer:
@@ -153,26 +154,25 @@ class _ShardTask:
                         skipped.append(outcome)
                         continue
                     writer.write(outcome.key.encode(), outcome.prefix, outcome.payload, outcome.suffix)
-                    keys.append(outcome.key)
-                    attributes.append(outcome.attributes)
+                    attributes.extend(outcome.attributes)
                     written.append(i)
                     details.append(outcome.details)
                     skipped += outcome.skipped
                 self._tally(len(chunk), int(self._sizes[chunk.start : chunk.stop].sum()))
             shard = writer.finish()
         encoder = self._plan.encoder
-        table = np.array(attributes, np.int64).reshape(-1, len(encoder.attributes))
+        table = np.array(attributes).reshape(-1, len(encoder.attributes))
+        rows = self._shard.rows[np.array(written)]
         columns = {
             "shard": np.full(len(written), self._shard.position),
             "record": np.arange(len(written)),
             "offset": shard.offset,
             "length": shard.length,
             "crc": shard.crc,
-            "key": keys,
+            "key": take_strings(self._plan.listing.keys, rows),
         }
         for (name, kind), values in zip(encoder.attributes.items(), table.T, strict=True):
             columns[name] = values.astype(kind)
-        rows = self._shard.rows[np.array(written, np.int64)]
         own = encoder.columns(rows, details, shard.offset + shard.length)
         write_index(index_path, {**columns, **own})
         return ShardResult(shard.data_bytes, shard.records, shard.digest, tuple(skipped))

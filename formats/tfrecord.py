@@ -7,6 +7,7 @@ uint64 and checksums uint32, both little-endian.
 from __future__ import annotations
 
 import struct
+from array import array
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,8 @@ class Writer:
         self._file = self._path.open("xb", buffering=_BUFFER)
         self._position = 0
         self._digest = 0
-        self._lines: list[str] = []
-        self._payloads: list[tuple[int, int, int]] = []
+        self._index = bytearray()
+        self._payloads = array("q")  # first byte, bytes and checksum of each
 
     def __enter__(self) -> Writer:
         return self
@@ -88,8 +89,8 @@ class Writer:
         length_bytes = struct.pack("<Q", length)
         header = length_bytes + _FOOTER.pack(masked_crc(crc32c(length_bytes)))
         value_crc = crc32c(suffix, crc32c(payload, crc32c(prefix)))
-        self._lines.append(text_index_line(self._position + _HEADER.size, length))
-        self._payloads.append((self._position + len(header) + len(prefix), size, crc32c(payload)))
+        self._index += text_index_line(self._position + _HEADER.size, length).encode()
+        self._payloads.extend((self._position + len(header) + len(prefix), size, crc32c(payload)))
         for part in (header, prefix, payload, suffix, _FOOTER.pack(masked_crc(value_crc))):
             self._file.write(part)
             self._digest = crc32c(part, self._digest)
@@ -99,8 +100,8 @@ class Writer:
         """Write what is left and the text index, close both files."""
         self._file.close()
         index = text_index_path(self._path)
-        index.write_text("".join(self._lines), encoding="ascii")
-        table = np.array(self._payloads, np.int64).reshape(-1, 3)
+        index.write_bytes(self._index)
+        table = np.array(self._payloads).reshape(-1, 3)
         return WrittenShard(
             files=(self._path, index),
             data_bytes=self._position,
