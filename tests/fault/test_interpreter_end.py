@@ -34,7 +34,7 @@ def test_a_thread_at_work_has_ended_before(seconds: float) -> None:
             [sys.executable, "-c", BUSY.format(seconds=seconds)],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert (ended.returncode, ended.stderr) == (0, "")
@@ -54,7 +54,7 @@ worker.start()
 
 def test_workers_end_before_the_libraries_that_they_use() -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", LIBRARY], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", LIBRARY], capture_output=True, text=True, timeout=300, check=False
     )
     assert (ended.returncode, ended.stdout) == (0, "a library goes; its worker has ended\n"), ended.stderr
 

@@ -130,7 +130,7 @@ def test_garbage_is_collected_where_the_producer_is_waiting_for(
 
     thread = threading.Thread(target=drop, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -227,5 +227,5 @@ def test_garbage_of_a_cache_is_collected_where_its_locks_are_held(tmp_path: Path
 
     thread = threading.Thread(target=end, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
