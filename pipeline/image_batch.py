@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.augment.batch import one_hot
 from stoker.errors import ConfigError, DatasetError
 from stoker.pipeline.batch import ColumnSpec
 from stoker.pipeline.batch_transforms import function_name
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
     from stoker.pipeline.adapters import Adapter
     from stoker.pipeline.annotator import Annotated
+    from stoker.pipeline.image_plan import Planned
     from stoker.pipeline.image_recipe import ImageRecipe
-    from stoker.pipeline.image_stage import Planned
     from stoker.pipeline.objects import BatchObjects
     from stoker.pipeline.stats import Clock
 
@@ -115,7 +116,9 @@ class BatchMaker:
             return None
         dataset, positions = self._recipe.dataset, planned.positions[chosen]
         if not self._recipe.annotations.multi_label:
-            return dataset.values("label", positions)
+            labels = dataset.values("label", positions)
+            # Shares of classes, also of a batch in which there is nothing to mix.
+            return one_hot(labels, dataset.num_classes) if self._recipe.batch_plan.transforms else labels
         lists = dataset.lists("label", positions)
         return multi_hot(lists.values, lists.counts, dataset.num_classes)
 
@@ -155,8 +158,9 @@ class BatchMaker:
 
 def made_by_functions(recipe: ImageRecipe, adapter: Adapter, n: int) -> ColumnSpec:
     """Form of the images that functions make of ``n``, found by having them run on zeros."""
-    dtype = {"bfloat16": "uint16"}.get(recipe.output.dtype, recipe.output.dtype)
-    images = adapter.images(np.zeros(recipe.output.shape(n, recipe.plan.size), dtype), recipe.output.dtype)
+    output = recipe.output
+    zeros = np.zeros(output.shape(n, recipe.plan.size), output.numpy_dtype)
+    images = adapter.images(zeros, output.dtype)
     for function in recipe.batch_plan.functions:
         images = _run(function, images, n)
     # PyTorch's dtypes have no name of their own: torch.float32.

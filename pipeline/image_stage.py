@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -16,25 +15,23 @@ from stoker.pipeline.annotator import Annotated
 from stoker.pipeline.batch import Finished
 from stoker.pipeline.engines.base import Result, Status, Work
 from stoker.pipeline.image_batch import BatchMaker
+from stoker.pipeline.image_plan import planned_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from stoker.formats.samples import Samples
     from stoker.pipeline.adapters import Adapter
     from stoker.pipeline.annotator import Annotator
     from stoker.pipeline.engines.base import Engine
+    from stoker.pipeline.image_plan import Planned
     from stoker.pipeline.image_recipe import ImageRecipe
     from stoker.pipeline.order import Schedule
     from stoker.pipeline.staging import StagedPass, Staging
     from stoker.pipeline.stats import Clock
 
-__all__ = ["ImageStage", "Planned"]
-
-# Positions whose order is worked out at once: its cost is that of a NumPy call, not of a position.
-_ORDER_CHUNK = 4096
+__all__ = ["ImageStage"]
 
 _LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
 _DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
@@ -49,26 +46,6 @@ _MEANING = {
     Status.TRUNCATED: (DecodeError, "the image is truncated", _BROKEN),
     Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels", _LARGE),
 }
-
-
-@dataclass(frozen=True)
-class Planned:
-    """The samples of a batch.
-
-    Attributes:
-        positions: (N,) int64, in the dataset.
-        mask: (N,) bool, False for padding.
-        samples: Where their payloads lie; ``row`` is the row in the index.
-        keys: (N,) int64, what their random numbers are keyed by.
-    """
-
-    positions: npt.NDArray[np.int64]
-    mask: npt.NDArray[np.bool_]
-    samples: Samples
-    keys: npt.NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.positions)
 
 
 class ImageStage:
@@ -95,10 +72,12 @@ class ImageStage:
         self._maker = BatchMaker(recipe, adapter, clock, self._epoch)
         self._side = adapter.side
         self._clock = clock
-        self._batches = _ahead(_planned(recipe, schedule, epoch), engine, read_ahead)
+        self._batches = _ahead(planned_batches(recipe, schedule, epoch), engine, read_ahead)
         self._staged: StagedPass | None = None
         if staging:  # which goes through the order at a pace of its own, far ahead of the engine
-            self._staged = staging.begin(lambda: (p.samples.row for p in _planned(recipe, schedule, epoch)))
+            self._staged = staging.begin(
+                lambda: (p.samples.row for p in planned_batches(recipe, schedule, epoch))
+            )
         self._under_way: deque[tuple[Planned, Callable[[], Annotated]]] = deque()
 
     def start(self) -> bool:
@@ -192,19 +171,6 @@ class ImageStage:
             kind,
             hint,
         )
-
-
-def _planned(recipe: ImageRecipe, schedule: Schedule, epoch: int) -> Iterator[Planned]:
-    """The batches of a pass, in order."""
-    first, steps = 0, 1  # the first batch is not kept waiting
-    while first < len(schedule):
-        parts = [schedule.positions(step) for step in range(first, min(first + steps, len(schedule)))]
-        first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
-        drawn = recipe.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
-        ends = np.cumsum([len(positions) for positions, _ in parts])
-        for (places, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
-            samples = recipe.dataset.samples(positions)
-            yield Planned(positions, mask, samples, recipe.random_keys(epoch, places, samples.row))
 
 
 def _ahead(batches: Iterator[Planned], engine: Engine, distance: int) -> Iterator[Planned]:
