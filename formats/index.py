@@ -175,11 +175,16 @@ def _map(path: Path) -> pa.Buffer:
 
 
 class Index:
-    """An index, memory-mapped. Arrays that it hands out are read-only views of the file."""
+    """An index, memory-mapped. Arrays that it hands out are read-only views of the file.
+
+    Attributes:
+        path: The file.
+        schema: Names and types of its columns, as Arrow has them.
+    """
 
     def __init__(self, batch: pa.RecordBatch, path: Path) -> None:
         self._batch = batch
-        self._path = path
+        self.path = path
         self._numbers: dict[str, npt.NDArray[Any]] = {}
         self._lists: dict[str, Ragged] = {}
         self.schema: pa.Schema = batch.schema
@@ -229,7 +234,7 @@ class Index:
         if name not in self.schema.names:
             raise DatasetError(
                 f"the index has no column {name!r}",
-                path=self._path,
+                path=self.path,
                 hint=f"it has {', '.join(self.schema.names)}",
             )
         return self._batch.column(self.schema.get_field_index(name))
@@ -244,7 +249,7 @@ class Index:
             values = self.arrow(name)
             if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
                 raise DatasetError(
-                    f"the index column {name!r} holds {values.type}, not numbers", path=self._path
+                    f"the index column {name!r} holds {values.type}, not numbers", path=self.path
                 )
             self._numbers[name] = np.asarray(values.to_numpy(zero_copy_only=True))
         return self._numbers[name]
@@ -280,7 +285,7 @@ class Index:
         for row in np.asarray(rows, np.int64):
             start, end = int(starts[row]), int(starts[row + 1])
             if not 0 <= start <= end <= len(text):
-                raise StaleIndexError(f"the key of row {row} is out of bounds", path=self._path, hint=_HINT)
+                raise StaleIndexError(f"the key of row {row} is out of bounds", path=self.path, hint=_HINT)
             keys.append(bytes(text[start:end]).decode(errors="backslashreplace"))
         return keys
 

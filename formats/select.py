@@ -64,7 +64,7 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
     batch = pa.record_batch([index.arrow(name) for name in index.types], schema=index.schema)
     for name in index.types:
         if name in str(condition):
-            _check_places(batch.column(name), name)
+            _check_places(index, name)
     hint = "The columns are " + ", ".join(f"{name} ({kind})" for name, kind in index.types.items())
     try:
         matches = pads.dataset(pa.table(batch)).to_table(columns={"matches": condition})["matches"]
@@ -76,14 +76,17 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
     return np.asarray(matches.to_numpy(), bool)
 
 
-def _check_places(column: pa.Array, name: str) -> None:
+def _check_places(index: Index, name: str) -> None:
     """Arrow trusts the places where texts and lists begin, of which a large index was not checked."""
+    column = index.arrow(name)
     if not pa.types.is_primitive(column.type):
         try:
             column.validate(full=True)
         except pa.ArrowInvalid as error:
             raise StaleIndexError(
-                f"the index column {name!r} is damaged: {error}", hint="stoker verify says where"
+                f"the index column {name!r} is damaged: {error}",
+                path=index.path,
+                hint="stoker verify says where",
             ) from error
 
 

@@ -152,9 +152,10 @@ def test_a_damaged_column_of_texts_is_found_before_it_is_read(index: Index) -> N
     starts[:2] = 0, 2**40  # opening an index looks at the first and the last alone
     key = pa.Array.from_buffers(pa.large_string(), N, [None, pa.py_buffer(starts), pa.py_buffer(b"abc")])
     columns = [key if name == "key" else index.arrow(name) for name in index.types]
-    damaged = Index(pa.record_batch(columns, schema=index.schema), index._path)
-    with pytest.raises(StaleIndexError, match="'key' is damaged"):
+    damaged = Index(pa.record_batch(columns, schema=index.schema), index.path)
+    with pytest.raises(StaleIndexError, match="'key' is damaged") as caught:
         matching(damaged, 'key == "a"')
+    assert caught.value.path == str(index.path)
     assert matching(damaged, "label < 3").sum() == (LABELS < 3).sum()
 
 
