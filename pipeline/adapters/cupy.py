@@ -1,4 +1,4 @@
-"""CuPy: arrays on the GPU, over the engine's memory where that is there."""
+"""CuPy: arrays on the GPU."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import numpy as np
 
+from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.mixing import mix_copy, split
 
 if TYPE_CHECKING:
@@ -26,11 +27,15 @@ class Adapter:
         self._device = cupy.cuda.Device(int(number) if number else None)
 
     def images(self, array: Any, dtype: str) -> Any:
-        """An array over the same memory on this GPU, else a copy; bfloat16 as uint16 bits."""
+        """A copy on this GPU; bfloat16 as uint16 bits."""
         with self._device:
-            on_gpu = cupy.asarray(array) if isinstance(array, np.ndarray) else cupy.from_dlpack(array)
-            wanted = np.dtype("uint16" if dtype == "bfloat16" else dtype)
-            return on_gpu.astype(wanted, copy=False)
+            if isinstance(array, np.ndarray):
+                return cupy.asarray(array)
+            shared = cupy.from_dlpack(array)
+            images = to_bfloat16(shared) if dtype == "bfloat16" else shared.copy()
+            # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
+            cupy.cuda.get_current_stream().synchronize()
+            return images
 
     def column(self, values: Any) -> Any:
         """The values on the GPU; lists of strings stay lists."""

@@ -31,12 +31,16 @@ class Adapter:
             self._device = jax.devices("cuda")[int(number or 0)]
 
     def images(self, array: Any, dtype: str) -> Any:
-        """An array over the same memory; copied only to another device, or where DALI lacks the dtype."""
+        """An array over the same memory on the CPU; a copy of what DALI left on a GPU."""
         images = jax.dlpack.from_dlpack(array)
         wanted = jnp.dtype(dtype)
         if images.dtype == jnp.uint16:
             images = jax.lax.bitcast_convert_type(images, wanted)
-        return self._place(images if images.dtype == wanted else images.astype(wanted))
+        images = images if images.dtype == wanted else images.astype(wanted)
+        if not isinstance(array, np.ndarray):
+            # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
+            images = jnp.array(images, copy=True).block_until_ready()
+        return self._place(images)
 
     def column(self, values: Any) -> Any:
         """An array of the values, 64-bit integers in 32 bits unless x64 is enabled; strings stay lists."""

@@ -27,7 +27,7 @@ class Adapter:
         self._context = mxnet.cpu() if kind == "cpu" else mxnet.gpu(int(number or 0))
 
     def images(self, array: Any, dtype: str) -> Any:
-        """An NDArray over the same memory; copied only to another device, or where DALI lacks the dtype.
+        """An NDArray over the same memory on the CPU; a copy of what DALI left on a GPU.
 
         Raises:
             ConfigError: bfloat16, which MXNet's NumPy bridge does not know.
@@ -37,7 +37,9 @@ class Adapter:
         if isinstance(array, np.ndarray):
             images = mxnet.nd.from_numpy(array)
         else:
-            images = mxnet.nd.from_dlpack(array.__dlpack__())
+            images = mxnet.nd.from_dlpack(array.__dlpack__()).copy()
+            # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
+            images.wait_to_read()
         return images.astype(dtype, copy=False).as_in_context(self._context)
 
     def column(self, values: Any) -> Any:

@@ -30,12 +30,17 @@ class Adapter:
         self._device = None if device in (None, "cpu") else device.replace("cuda", "GPU")
 
     def images(self, array: Any, dtype: str) -> Any:
-        """A tensor over the same memory; copied only to another device, or where DALI lacks the dtype."""
+        """A tensor over the same memory on the CPU; a copy of what DALI left on a GPU."""
         tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
         wanted = tf.as_dtype(dtype)
         if tensor.dtype == tf.uint16:
             return self._place(tf.bitcast(tensor, wanted))
-        return self._place(tensor if tensor.dtype == wanted else tf.cast(tensor, wanted))
+        images = tensor if tensor.dtype == wanted else tf.cast(tensor, wanted)
+        if not isinstance(array, np.ndarray):
+            # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
+            images += tf.zeros([], wanted)
+            tf.test.experimental.sync_devices()
+        return self._place(images)
 
     def column(self, values: Any) -> Any:
         """A tensor of the values, strings included."""

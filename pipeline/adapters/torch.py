@@ -92,12 +92,17 @@ class Adapter:
         self.side = SideStream(self._device) if self._device else None
 
     def images(self, array: Any, dtype: str) -> torch.Tensor:
-        """A tensor over the same memory; copied only to another device, or where DALI lacks the dtype."""
+        """A tensor over the same memory on the CPU; a copy of what DALI left on a GPU."""
         tensor = torch.from_dlpack(array)
         wanted = getattr(torch, dtype)
         if tensor.dtype == torch.uint16:
             tensor = tensor.view(wanted)
-        return self._place(tensor.to(wanted))
+        if not tensor.is_cuda:
+            return self._place(tensor.to(wanted))
+        # DALI uses memory again as soon as it is let go: it knows nothing of the streams that still read it.
+        images = tensor.to(wanted, copy=True)
+        torch.cuda.current_stream(tensor.device).synchronize()
+        return self._place(images)
 
     def column(self, values: Any) -> Any:
         """A tensor of the values; lists of strings stay lists."""

@@ -14,6 +14,8 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402 - only where the package is installed
 
+from stoker.pipeline.adapters.jax import Adapter  # noqa: E402 - likewise
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -49,6 +51,27 @@ def test_arrays_share_the_memory_of_the_engine(
     assert (images.dtype, images.shape) == (jnp.dtype(dtype), (16, 3, 16, 16))
     assert (labels.dtype, labels.tolist()) == (jnp.int32, list(range(16)))
     loader.close()
+
+
+def test_what_is_left_on_a_device_is_copied() -> None:
+    """DALI would use the memory again; NumPy's stands in for that of a GPU."""
+    room = np.empty(256, np.float32)
+    first = -room.ctypes.data % 64 // 4  # as all memory of engines is aligned
+    memory = room[first : first + 12].reshape(1, 2, 2, 3)
+    memory[:] = np.arange(12).reshape(memory.shape)
+
+    class Left:
+        def __dlpack__(self, **_: Any) -> Any:
+            return memory.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return memory.__dlpack_device__()
+
+    for dtype in ("float32", "bfloat16"):
+        images = Adapter(None).images(Left(), dtype)
+        expected = memory.copy()
+        memory += 1
+        assert np.asarray(images).tolist() == expected.tolist()
 
 
 def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path, engine: str) -> None:

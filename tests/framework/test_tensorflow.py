@@ -13,7 +13,11 @@ from stoker.errors import CheckpointError
 
 tf = pytest.importorskip("tensorflow")
 
-from stoker.pipeline.adapters.tensorflow import LoaderState, tf_dataset  # noqa: E402 - only where installed
+from stoker.pipeline.adapters.tensorflow import (  # noqa: E402 - only where installed
+    Adapter,
+    LoaderState,
+    tf_dataset,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +67,27 @@ def test_tensors_share_the_memory_of_the_engine(
     assert (images.dtype, tuple(images.shape)) == (tf.as_dtype(dtype), (16, 3, 16, 16))
     assert (labels.dtype, labels.numpy().tolist()) == (tf.int64, list(range(16)))
     loader.close()
+
+
+def test_what_is_left_on_a_device_is_copied() -> None:
+    """DALI would use the memory again; NumPy's stands in for that of a GPU."""
+    room = np.empty(256, np.float32)
+    first = -room.ctypes.data % 64 // 4  # as all memory of engines is aligned
+    memory = room[first : first + 12].reshape(1, 2, 2, 3)
+    memory[:] = np.arange(12).reshape(memory.shape)
+
+    class Left:
+        def __dlpack__(self, **_: Any) -> Any:
+            return memory.__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return memory.__dlpack_device__()
+
+    for dtype in ("float32", "bfloat16"):
+        images = Adapter(None).images(Left(), dtype)
+        expected = memory.copy()
+        memory += 1
+        assert images.numpy().tolist() == expected.tolist()
 
 
 def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path, engine: str) -> None:

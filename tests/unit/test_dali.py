@@ -14,6 +14,7 @@ from stoker.augment import CenterCrop, Pad, RandomVerticalFlip, Resize, compile_
 from stoker.errors import ConfigError, EngineError
 from stoker.formats import dataset as datasets
 from stoker.pipeline.engines.base import Output, Status, Work
+from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali import engine as dali
 from stoker.pipeline.engines.dali.feed import Graph
@@ -196,7 +197,7 @@ def test_bfloat16_is_rounded_to_nearest_even() -> None:
     ties = (np.arange(0x3F80_0000, 0x3F90_0000, 0x8000, dtype=np.uint32)).view(np.float32)
     values = np.concatenate([random, ties, -ties])
     expected = reference.convert(values.astype(np.float64), "bfloat16")
-    assert np.array_equal(dali._to_bfloat16(values), expected)
+    assert np.array_equal(to_bfloat16(values), expected)
     errors = np.abs((expected.astype(np.uint32) << 16).view(np.float32) / values - 1)
     assert errors.max() <= 2**-8
     even = expected[len(random) :] & 1

@@ -19,6 +19,7 @@ import numpy as np
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Output, Result, Status, Work
+from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali.feed import Batch, Graph
 from stoker.pipeline.engines.dali.graph import define
 from stoker.pipeline.engines.dali.payloads import PayloadReader
@@ -209,7 +210,7 @@ class _Pipe:
             return tensor
         # By the buffer protocol the array may be written to; np.from_dlpack would make it read-only.
         array = np.asarray(tensor)
-        return _to_bfloat16(array) if self._settings.output.dtype == "bfloat16" else array
+        return to_bfloat16(array) if self._settings.output.dtype == "bfloat16" else array
 
     def _prime(self, batch: Batch) -> None:
         """Run one black pixel through every slot of the queue.
@@ -230,13 +231,6 @@ def _abandon_pipes() -> None:
 
 
 os.register_at_fork(after_in_child=_abandon_pipes)
-
-
-def _to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Bit patterns of float32 rounded to bfloat16, to nearest even, as uint16 of the same shape."""
-    bits = array.view(np.uint32)
-    rounded: np.ndarray[Any, Any] = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-    return rounded
 
 
 def _last_line(error: BaseException) -> str:
