@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, get_args
+from operator import index
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, cast, get_args
 
 import numpy as np
 
@@ -71,13 +72,19 @@ class ShardOptions:
     def __post_init__(self) -> None:
         _one_of("format", self.container, CONTAINERS)
         if self.seed is not None:
-            _within("seed", self.seed, 0, (1 << 64) - 1)
+            self._whole("seed", 0, (1 << 64) - 1)
+        for name in ("shard_bytes", "shard_records", "shards"):
+            self._whole(name, 0, (1 << 63) - 1)
         if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:
             raise ConfigError("shards are made by one of shard_size, shard_records and shards, each above 0")
         if self.val + self.test >= 1:
             raise ConfigError(
                 f"val and test leave nothing to train on: {float(self.val):g} + {float(self.test):g} of all"
             )
+
+    def _whole(self, name: str, low: int, high: int) -> None:
+        """Make a number Python's own integer, as the manifest has it, or refuse it."""
+        object.__setattr__(self, name, _within(name, getattr(self, name), low, high))
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -129,10 +136,10 @@ class ConvertOptions(ShardOptions):
         super().__post_init__()
         _one_of("encoding", self.encoding, get_args(Encoding))
         _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
-        _within("quality", self.quality, 1, 100)
-        _within("max_pixels", self.max_pixels, 1, MAX_PIXELS)
+        self._whole("quality", 1, 100)
+        self._whole("max_pixels", 1, MAX_PIXELS)
         if self.class_depth is not None:
-            _within("class_depth", self.class_depth, 1, 4096)
+            self._whole("class_depth", 1, 4096)
         if self.mode != "none" and self.height * self.width > self.max_pixels:
             raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
 
@@ -196,7 +203,7 @@ def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
     """
     if value is None:
         return "none", 0, 0
-    match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", value.strip())
+    match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", str(value).strip())
     if match is None:
         raise ConfigError(
             f"resize must be shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, not {value!r}"
@@ -213,6 +220,9 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
         raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
 
 
-def _within(name: str, value: Any, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+def _within(name: str, value: Any, low: int, high: int) -> int:
+    """An integer of any kind, NumPy's too, as Python's own."""
+    number = index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else low - 1
+    if not low <= number <= high:
         raise ConfigError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+    return number

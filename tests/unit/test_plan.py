@@ -1,6 +1,7 @@
 """Planning: splits, order, shards, fingerprints."""
 
 import dataclasses
+import json
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -233,9 +234,21 @@ def test_resizes(text: str | None, expected: tuple[str, int, int]) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "256", "shorter", "shorter=", "shorter=1x2", "fill=256", "crop=0x5", "fit=1x1", "squash=99999x1"],
+    [
+        "",
+        "256",
+        "shorter",
+        "shorter=",
+        "shorter=1x2",
+        "fill=256",
+        "crop=0x5",
+        "fit=1x1",
+        "squash=99999x1",
+        256,
+        (1, 2),
+    ],
 )
-def test_bad_resizes(text: str) -> None:
+def test_bad_resizes(text: Any) -> None:
     with pytest.raises(ConfigError, match="resize"):
         parse_resize(text)
 
@@ -249,6 +262,7 @@ def test_bad_resizes(text: str) -> None:
         {"shards": 1, "container": "zip"},
         {"shards": 1, "seed": -1},
         {"shards": 1, "seed": 1.5},
+        {"shards": 2.0},
         {"shards": 1, "encoding": "gif"},
         {"shards": 1, "quality": 0},
         {"shards": 1, "quality": True},
@@ -263,3 +277,10 @@ def test_bad_resizes(text: str) -> None:
 def test_options_that_cannot_be_meant(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         ConvertOptions(**options)
+
+
+def test_integers_of_numpy_are_those_of_python() -> None:
+    numbers = {"seed": 3, "shards": 2, "quality": 80, "class_depth": 1, "max_pixels": 1000}
+    options = ConvertOptions(**{name: np.int64(value) for name, value in numbers.items()})
+    assert options == ConvertOptions(**numbers)
+    assert json.dumps(options.to_manifest()) == json.dumps(ConvertOptions(**numbers).to_manifest())
