@@ -201,4 +201,10 @@ def _checked(weights: npt.ArrayLike, n: int) -> npt.NDArray[np.float64]:
         raise ConfigError(f"weights must be one number a sample, {n}, not shape {values.shape}")
     if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
         raise ConfigError("weights must be finite numbers from 0, one of them above")
+    with np.errstate(over="ignore"):
+        if not np.isfinite(values.sum()):
+            raise ConfigError(
+                f"the sum of the weights must be finite, and the largest of {n} is {values.max():g}",
+                hint="Divide all of them by the largest: only their shares count.",
+            )
     return values

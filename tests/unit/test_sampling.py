@@ -203,6 +203,7 @@ class TestStream:
         ({"sampler": Weighted(np.zeros(61))}, "finite numbers from 0, one of them above"),
         ({"sampler": Weighted(np.arange(61) - 1)}, "finite numbers from 0"),
         ({"sampler": Weighted(np.full(61, np.nan))}, "finite numbers from 0"),
+        ({"sampler": Weighted(np.full(61, 1e308))}, r"sum of the weights must be finite.* is 1e\+308"),
         ({"sampler": Weighted(np.ones(61), samples=0)}, "samples must be at least 1, found 0"),
         (
             {"sampler": Weighted("label", replacement=False, samples=61)},
