@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from functools import partial
@@ -12,17 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker._native import crc32c
-from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError, SourceError
+from stoker.errors import CorruptRecordError, DatasetError, DecodeError, SourceError
 from stoker.formats import containers
-from stoker.formats.files import file_digest, open_regular, read_at
+from stoker.formats.files import file_digest
 from stoker.formats.foreign_records import FeatureNames, ForeignSample, read_example, read_value
+from stoker.formats.foreign_shards import ForeignShard, find_shards
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from stoker.formats.publish import folder_lock, move_durably, remove, sync, sync_folder, write_durably
-from stoker.formats.remote.store import is_url
+from stoker.formats.remote.store import Store, is_url
 from stoker.formats.tfrecord import text_index_line
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Sequence
 
     from stoker.formats.containers import Record
@@ -52,8 +53,11 @@ def index(
     left out and counted in ``Manifest.skipped``. For TFRecord an index for DALI is written too.
 
     Args:
-        paths: The shards: TFRecord files, or LMDB folders or data files.
-        into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing.
+        paths: The shards: TFRecord files, or LMDB folders or data files; or their URLs, from where each is
+            copied here for as long as it is read; the last part of a URL may be a pattern with ``*``.
+        into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. In one on a
+            disk a dataset may have shards at URLs: it is opened with a cache. The URL of a folder is good if
+            all shards lie in it.
         container: tfrecord, lmdb, or auto to look at the first shard.
         names: Names of the features in TFRecord files.
         classes: Names of the classes, that of label 0 first; by default those that the records themselves
@@ -69,21 +73,13 @@ def index(
         CorruptRecordError: A shard is damaged.
         DatasetError: There is a dataset in ``into`` already.
         LockedError: Another process is writing into ``into``.
+        StorageError: A URL cannot be read or written.
     """
-    paths = list(paths)
-    for path in (*paths, into):
-        if is_url(path):
-            raise SourceError(
-                "shards at a URL cannot be indexed there",
-                path=path,
-                hint="index a copy of them in its folder, then copy dataset.json, index.arrow and the .idx "
-                "files to them: from there the dataset is loaded and staged like any other",
-            )
-    sources = [Path(path).resolve() for path in paths]
-    if not sources:
-        raise ConfigError("there are no shards to index")
-    kind = _detect(sources[0]) if container == "auto" else container
-    _check_sources(sources, kind)
+    kind, shards = find_shards(paths, container)
+    indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
+    places = [shard.place(into) for shard in shards]
+    if is_url(into):
+        return _index_to_url(indexer, shards, places, Store(into))
     folder = Path(into)
     folder.mkdir(parents=True, exist_ok=True)
     with folder_lock(folder):
@@ -93,30 +89,23 @@ def index(
             )
         for left in folder.glob(f"{_TEMPORARY}*"):
             remove(left)
-        indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
         with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
-            return indexer.run(sources, folder, Path(temporary))
+            manifest = indexer.run(shards, places, Path(temporary))
+            _publish(Path(temporary), folder, manifest)
+            return manifest
 
 
-def _detect(path: Path) -> str:
-    """LMDB is a folder, or a file that has its magic number in the first meta page."""
-    if not path.is_file():
-        return "lmdb"
-    with open_regular(path) as (descriptor, _):
-        return "lmdb" if read_at(descriptor, 16, 4) == b"\xde\xc0\xef\xbe" else "tfrecord"
-
-
-def _check_sources(sources: list[Path], kind: str) -> None:
-    """See that each shard is there, once, and may be of this kind, before the first is read."""
-    data_file = containers.container(kind).data_file
-    for source, times in Counter(sources).items():
-        if not source.exists():
-            raise SourceError("there is no such shard", path=source)
-        if times > 1:
-            raise SourceError("the shard is named more than once", path=source)
-        if not data_file(source).is_file():
-            hint = "name the shards themselves, of one kind: TFRecord files, or folders of LMDB"
-            raise SourceError(f"this is no shard of {kind}", path=source, hint=hint)
+def _index_to_url(indexer: _Indexer, shards: list[ForeignShard], places: list[str], store: Store) -> Manifest:
+    if store.read_if_there(MANIFEST_NAME) is not None:
+        raise DatasetError(
+            "there is a dataset already", path=store.url, hint="name another URL, or remove its dataset.json"
+        )
+    with tempfile.TemporaryDirectory(prefix="stoker-index-") as temporary:
+        manifest = indexer.run(shards, places, Path(temporary))
+        for file in sorted(Path(temporary).iterdir()):
+            store.upload(file, file.name)
+        store.write(MANIFEST_NAME, manifest.to_json().encode())
+        return manifest
 
 
 class _Indexer:
@@ -140,27 +129,26 @@ class _Indexer:
         self._labelled: bool | None = None
         self._skipped: Counter[str] = Counter()
 
-    def run(self, sources: list[Path], folder: Path, temporary: Path) -> Manifest:
-        """Index the shards into ``temporary``, then move what is complete to ``folder``."""
-        files = [self._container.data_file(source) for source in sources]
-        sizes = [file.stat().st_size for file in files]
+    def run(self, sources: list[ForeignShard], places: list[str], temporary: Path) -> Manifest:
+        """Index the shards into ``temporary``; ``places`` are where the manifest is to say that they lie."""
+        total = sum(source.size for source in sources)
         shards = []
         before = 0
-        for number, (name, file, size) in enumerate(zip(_unique_names(sources), files, sizes, strict=True)):
-            report = partial(self._progress, before, sum(sizes))
-            records = self._read_shard(number, name, file, temporary, report)
-            before += size
-            report(size)
-            shards.append(Shard(name, size, records, file_digest(file), _relative(sources[number], folder)))
+        names = _unique_names([source.source for source in sources])
+        for number, (name, source, place) in enumerate(zip(names, sources, places, strict=True)):
+            report = partial(self._progress, before, total)
+            with source.here(temporary) as file:
+                records = self._read_shard(number, name, file, temporary, report)
+                shards.append(Shard(name, source.size, records, file_digest(file), place))
+            before += source.size
+            report(source.size)
         self._flush(temporary)
         if not self._parts:
-            raise SourceError("there is no image in these shards", path=sources[0])
+            raise SourceError("there is no image in these shards", path=sources[0].source)
         concat_indexes(self._parts, temporary / INDEX_NAME)
         for part in self._parts:
             part.unlink()
-        manifest = self._manifest(shards, temporary / INDEX_NAME)
-        _publish(temporary, folder, manifest)
-        return manifest
+        return self._manifest(shards, temporary / INDEX_NAME)
 
     def _progress(self, before: int, total: int, done: int) -> None:
         if self._report is not None:
@@ -270,19 +258,11 @@ def _typed(name: str, column: Sequence[Any]) -> Any:
     return column if name == "key" else np.array(column, np.int64)
 
 
-def _unique_names(sources: list[Path]) -> list[str]:
+def _unique_names(sources: list[str]) -> list[str]:
     """File names, with a number before those that occur twice."""
-    count = Counter(source.name for source in sources)
-    return [
-        source.name if count[source.name] == 1 else f"{number:05d}-{source.name}"
-        for number, source in enumerate(sources)
-    ]
-
-
-def _relative(source: Path, folder: Path) -> str:
-    """Relative where shard and dataset lie under one folder and may move together, else absolute."""
-    home = folder.resolve()
-    return os.path.relpath(source, home) if source.is_relative_to(home.parent) else str(source)
+    names = [source.rpartition("/")[2] for source in sources]
+    count = Counter(names)
+    return [name if count[name] == 1 else f"{number:05d}-{name}" for number, name in enumerate(names)]
 
 
 def _publish(temporary: Path, folder: Path, manifest: Manifest) -> None:

@@ -19,6 +19,7 @@ from stoker.errors import DatasetError
 from stoker.formats.annotations import AnnotationInfo
 from stoker.formats.containers import CONTAINERS, container
 from stoker.formats.files import open_regular, read_at
+from stoker.formats.remote.store import is_url
 
 if TYPE_CHECKING:
     import os
@@ -150,7 +151,20 @@ class Manifest:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def data_files(self, folder: Path) -> list[Path]:
-        """Absolute path of every shard's data file; ``folder`` is where the manifest lies."""
+        """Absolute path of every shard's data file; ``folder`` is where the manifest lies.
+
+        Raises:
+            DatasetError: A shard lies at a URL.
+        """
+        for shard in self.shards:
+            if is_url(shard.path):
+                raise DatasetError(
+                    f"its shards lie elsewhere: {shard.path}",
+                    path=folder,
+                    shard=shard.name,
+                    hint="name a folder on a local disk for what is read of them, cache=, or bring all of it "
+                    "here: stoker stage",
+                )
         folder = folder.absolute()
         data_file = container(self.container).data_file
         return [data_file(folder / (shard.path or shard.name)) for shard in self.shards]

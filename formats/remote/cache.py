@@ -19,9 +19,8 @@ from stoker.formats.manifest import INDEX_NAME
 from stoker.formats.options import parse_size
 from stoker.formats.publish import folder_lock, os_errors, remove
 from stoker.formats.remote.blocks import BlockFiles
-from stoker.formats.remote.dataset import open_remote
+from stoker.formats.remote.dataset import FileReader, open_remote
 from stoker.formats.remote.stage import FileFetcher, no_progress
-from stoker.formats.remote.store import Store
 
 if TYPE_CHECKING:
     import os
@@ -76,8 +75,7 @@ class CachedFiles:
     def __init__(self, remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
         names = [shard.name for shard in remote.shards]
         self.blocks = BlockFiles(folder, names, [shard.size for shard in remote.shards])
-        self._names = names
-        self._store = Store(remote.store.url, stop)
+        self._reader = FileReader(remote.shards, stop)
 
     def fetch(self, file: int, start: int, stop: int) -> bytes:
         """Bytes ``start`` to ``stop - 1`` of a file, from where it is whole.
@@ -85,7 +83,7 @@ class CachedFiles:
         Raises:
             StorageError: They cannot be read; names URL and shard.
         """
-        return self._store.read_range(self._names[file], start, stop)
+        return self._reader(file, start, stop)
 
     def check(self, ranges: Ranges) -> None:
         """Compare what has come with its checksums; fetch what differs again, a few times.
@@ -175,9 +173,8 @@ class CachedDataset(Dataset):
     ) -> SampleError:
         """See :meth:`Dataset.error`; the path is the URL of the shard."""
         error = super().error(position, message, kind, hint)
-        names = {file.shard: file.name for file in self.remote.shards}
-        store = self.remote.store
-        path = store.at(names[error.shard]) if error.shard in names else store.url
+        urls = {file.shard: file.url for file in self.remote.shards}
+        path = urls.get(error.shard, self.remote.store.url)
         return kind(
             message, path=path, shard=error.shard, record=error.record, key=error.key, hint=error.hint
         )
@@ -226,7 +223,7 @@ def open_cached(
         with _waiting_lock(folder, stop):
             if not (folder / INDEX_NAME).exists():
                 state = folder / _INDEX_STATE
-                FileFetcher(remote, [remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
+                FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
                 remove(state)
             for shard in remote.shards:
                 (folder / shard.name).parent.mkdir(parents=True, exist_ok=True)

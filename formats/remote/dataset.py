@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, Manifest
-from stoker.formats.remote.store import Store
+from stoker.formats.remote.store import Store, is_url
 
 if TYPE_CHECKING:
     import os
     import threading
+    from collections.abc import Sequence
 
     from stoker.formats.manifest import Shard
 
-__all__ = ["RemoteDataset", "RemoteFile", "open_remote"]
+__all__ = ["FileReader", "RemoteDataset", "RemoteFile", "open_remote"]
 
 _AT_ONCE = 16
 _OPTIONAL = ("skipped.jsonl", "tokenizer.json")
@@ -32,12 +33,36 @@ class RemoteFile:
         size: Bytes.
         digest: As manifests write it.
         shard: Name of the shard that it belongs to; None for the index.
+        url: Where it lies.
     """
 
     name: str
     size: int
     digest: str
     shard: str | None
+    url: str
+
+
+class FileReader:
+    """Reads ranges of files, of which each may lie elsewhere.
+
+    Args:
+        files: The files.
+        stop: Ends all reading when it is set.
+    """
+
+    def __init__(self, files: Sequence[RemoteFile], stop: threading.Event) -> None:
+        self._places = [file.url.rpartition("/") for file in files]
+        self._stores = {folder: Store(folder, stop) for folder in {place[0] for place in self._places}}
+
+    def __call__(self, number: int, start: int, stop: int) -> bytes:
+        """Bytes ``start`` to ``stop - 1`` of file ``number``.
+
+        Raises:
+            StorageError: They cannot be read; names the URL.
+        """
+        folder, _, name = self._places[number]
+        return self._stores[folder].read_range(name, start, stop)
 
 
 @dataclass(frozen=True)
@@ -46,7 +71,7 @@ class RemoteDataset:
 
     Attributes:
         store: Its folder.
-        manifest: Its manifest, whose shards lie in the dataset's folder.
+        manifest: Its manifest, as that of a copy of the dataset is: with all shards in its folder.
         index: Its index.
         shards: Data file of every shard.
     """
@@ -96,17 +121,24 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
         raise DatasetError("the manifest is not UTF-8", path=store.at(MANIFEST_NAME)) from error
     except DatasetError as error:
         raise DatasetError(error.message, path=store.at(MANIFEST_NAME), hint=error.hint) from error
-    for shard in manifest.shards:
-        _check(shard, store)
+    files = tuple(_file(shard, manifest, store) for shard in manifest.shards)
+    shards = (replace(shard, path=None) if is_url(shard.path) else shard for shard in manifest.shards)
+    index = manifest.index
     return RemoteDataset(
         store=store,
-        manifest=manifest,
-        index=RemoteFile(INDEX_NAME, manifest.index.bytes, manifest.index.digest, None),
-        shards=tuple(
-            RemoteFile(_place(shard, manifest), shard.bytes, shard.digest, shard.name)
-            for shard in manifest.shards
-        ),
+        manifest=replace(manifest, shards=tuple(shards)),
+        index=RemoteFile(INDEX_NAME, index.bytes, index.digest, None, store.at(INDEX_NAME)),
+        shards=files,
     )
+
+
+def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
+    """The data file of a shard, which lies in the dataset's folder or at a URL of its own."""
+    _check(shard, store)
+    path = shard.path or shard.name
+    name = _place(shard.name if is_url(path) else path, manifest)
+    url = _place(path, manifest) if is_url(path) else store.at(name)
+    return RemoteFile(name, shard.bytes, shard.digest, shard.name, url)
 
 
 def _text_index(shard: Shard) -> str:
@@ -114,16 +146,17 @@ def _text_index(shard: Shard) -> str:
     return f"{shard.name.removesuffix('.tfrecord') if shard.path is None else shard.name}.idx"
 
 
-def _place(shard: Shard, manifest: Manifest) -> str:
-    """Path of a shard's data file in the dataset's folder."""
-    path = shard.path or shard.name
+def _place(path: str, manifest: Manifest) -> str:
+    """Path or URL of the data file of the shard at ``path``."""
     # LMDB's environments are folders; others name the file in one, or a file without one.
     return f"{path}/data.mdb" if manifest.container == "lmdb" and not path.endswith(".mdb") else path
 
 
 def _check(shard: Shard, store: Store) -> None:
     path = PurePosixPath(shard.path or shard.name)
-    if path.is_absolute() or ".." in path.parts:
+    # A manifest from somewhere else must not have files read that nobody meant; one's own says what it means.
+    leads_away = is_url(store.url) if is_url(shard.path) else path.is_absolute() or ".." in path.parts
+    if leads_away:
         raise DatasetError(
             "the dataset is an index of shards that lie elsewhere",
             path=store.url,

@@ -25,7 +25,7 @@ from stoker.formats.publish import (
     write_durably,
 )
 from stoker.formats.remote.blocks import BlockFiles
-from stoker.formats.remote.dataset import open_remote
+from stoker.formats.remote.dataset import FileReader, open_remote
 
 if TYPE_CHECKING:
     import os
@@ -105,7 +105,7 @@ def stage(
             fetched, repeated = 0, 0
             if not _is_here(remote, target):
                 state = _enter(remote, target)
-                fetcher = FileFetcher(remote, (remote.index, *remote.shards), target, state, stop)
+                fetcher = FileFetcher((remote.index, *remote.shards), target, state, stop)
                 fetcher.run(connections, progress or no_progress)
                 for name, content in remote.small_files().items():
                     write_durably(target / name, content)
@@ -171,8 +171,7 @@ class FileFetcher:
     """Fetches files of a dataset, in blocks at the same time, and checks them.
 
     Args:
-        remote: The dataset.
-        files: Which of its files; those that are in ``target`` are not fetched.
+        files: Of a dataset; those that are in ``target`` are not fetched.
         target: Folder that they get to when they are whole.
         state: Folder in which they grow; what is there of a run that was killed is made use of.
         stop: Set when fetching ends early.
@@ -180,13 +179,12 @@ class FileFetcher:
 
     def __init__(
         self,
-        remote: RemoteDataset,
         files: Sequence[RemoteFile],
         target: Path,
         state: Path,
         stop: threading.Event,
     ) -> None:
-        self._remote = remote
+        self._read = FileReader(files, stop)
         self._target = target
         self._stop = stop
         self._files = files
@@ -256,9 +254,6 @@ class FileFetcher:
             self.fetched += size
             self._done += size
 
-    def _read(self, number: int, start: int, stop: int) -> bytes:
-        return self._remote.store.read_range(self._files[number].name, start, stop)
-
     def _check_oldest(
         self,
         fetching: deque[tuple[int, list[Future[None]]]],
@@ -295,16 +290,16 @@ class FileFetcher:
         else:
             if file_digest(path) != file.digest:
                 self._blocks.forget(number)
-                raise _damaged(self._remote, file)
+                raise _damaged(file)
         sync(path)
         move_durably(path, self._target / file.name)
         sync_folder((self._target / file.name).parent)
 
 
-def _damaged(remote: RemoteDataset, file: RemoteFile) -> StorageError:
+def _damaged(file: RemoteFile) -> StorageError:
     return StorageError(
         f"the file arrives damaged, {_DIGEST_TRIES} times: its digest is not the one in the manifest",
-        path=remote.store.at(file.name),
+        path=file.url,
         shard=file.shard,
         hint="the copy there is damaged, or another one: run stoker verify where it lies, then copy it anew",
     )

@@ -182,6 +182,15 @@ class Store:
             if name and info.get("type", "file") == "file"
         )
 
+    def size(self, name: str) -> int | None:
+        """Bytes of a file; None where there is no such file.
+
+        Raises:
+            StorageError: The storage cannot be asked.
+        """
+        info = self._info(name)
+        return int(info.get("size") or 0) if info and info.get("type", "file") == "file" else None
+
     def _links(self, page: str) -> list[str]:
         try:
             return list(self._try("", "listed", lambda: self._fs.ls(page, detail=False)))

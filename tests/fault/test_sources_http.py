@@ -1,4 +1,4 @@
-"""Lists of images at a web server that drops connections, refuses, and lists no folders."""
+"""Lists of images, and shards of others, at a web server that drops connections and shows no folders."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import stoker
+from stoker.errors import StorageError
+from stoker.formats import foreign_shards
+from stoker.formats.foreign import index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,3 +44,31 @@ def test_a_list_at_a_bad_server_gives_the_records_of_one_that_is_here(
     assert here.skipped == there.skipped == {"unreadable": 1}
     shards = [stoker.open(tmp_path / side).manifest.shards for side in ("here", "there")]
     assert shards[0] == shards[1]
+
+
+@pytest.mark.parametrize("faults", [("drop",), ("refuse", "drop")])
+def test_shards_of_others_at_a_bad_server(
+    tmp_path: Path, make_dataset: Callable[..., Path], serve: Callable[[Path], Any], faults: tuple[str, ...]
+) -> None:
+    folder = make_dataset()
+    server = serve(folder)
+    server.faults = faults
+    names = sorted(path.name for path in folder.glob("*.tfrecord"))
+    here = index([folder / name for name in names], tmp_path / "here")
+    there = index([f"{server.url}/{name}" for name in names], tmp_path / "there")
+    assert there.fingerprint == here.fingerprint
+    dataset = stoker.open(tmp_path / "there", cache=tmp_path / "cache")
+    assert [dataset.read(i) for i in range(6)] == [stoker.open(folder).read(i) for i in range(6)]
+
+
+def test_shards_of_others_at_a_server_without_ranges(
+    tmp_path: Path, make_dataset: Callable[..., Path], serve: Callable[[Path], Any], monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(foreign_shards, "_REQUEST_BYTES", 512)
+    folder = make_dataset()
+    server = serve(folder)
+    server.ranges = False
+    (name, *_) = sorted(path.name for path in folder.glob("*.tfrecord"))
+    with pytest.raises(StorageError, match="does not answer range requests") as caught:
+        index([f"{server.url}/{name}"], tmp_path / "there")
+    assert caught.value.path == f"{server.url}/{name}"

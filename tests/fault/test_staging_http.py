@@ -16,7 +16,7 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError
-from stoker.formats.remote import store as stores
+from stoker.formats.remote import file_system
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.pipeline.order import BlockShuffle
 from stoker.pipeline.staging import StagedPass, Staging
@@ -172,7 +172,7 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
 def test_ending_does_not_wait_for_a_silent_server(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stores, "_SILENT_SECONDS", 300.0)
+    monkeypatch.setattr(file_system, "_SILENT_SECONDS", 300.0)
     server = serve(source)
     remote = loader(server.url, cache=tmp_path)
     server.held.clear()
@@ -191,8 +191,8 @@ def test_ending_does_not_wait_for_a_silent_server(
         del batches, remote
     assert time.monotonic() - began < 150  # which is far from the 300 after which a server counts as dead
     wait_until(lambda: not _threads("stoker-stage"))
-    server.held.set()
     wait_until(lambda: not _threads("stoker-fetch"))
+    server.held.set()
     (state,) = tmp_path.glob("*/.blocks")
     assert state.resolve() not in {descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir()}
 

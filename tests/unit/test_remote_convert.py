@@ -12,7 +12,6 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
-from stoker.formats.foreign import index
 from stoker.formats.intake import SkippedError, read_source
 from stoker.formats.remote import store as stores
 from stoker.formats.remote.store import Store, is_url
@@ -219,18 +218,6 @@ def test_a_list_that_is_none_is_named(memory: Any, tmp_path: Path) -> None:
     assert missing.value.path == "memory://bucket/none.json"
 
 
-def test_shards_of_others_at_a_url_say_what_to_do(tmp_path: Path) -> None:
-    here, there = tmp_path / "a.tfrecord", "memory://bucket/a.tfrecord"
-    for shards, into, named in (
-        ([here, there], tmp_path, there),
-        ([here], "memory://bucket", "memory://bucket"),
-    ):
-        with pytest.raises(SourceError, match="cannot be indexed there") as caught:
-            index(shards, into)
-        assert caught.value.path == named
-        assert "dataset.json" in str(caught.value)
-
-
 def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> None:
     memory.put(str(photos / "class-1"), "/bucket/photos/class-1", recursive=True)
     memory.rm("/bucket/photos/class-1/notes.txt")
@@ -296,6 +283,7 @@ def test_what_a_url_is() -> None:
         ("../x.tfrecord", "lie elsewhere"),
         ("/x.tfrecord", "lie elsewhere"),
         ("a/../../x.tfrecord", "lie elsewhere"),
+        ("memory://bucket/out/shard-00000-of-00001.tfrecord", "lie elsewhere"),
         (".blocks", "name of another file"),
         ("./index.arrow", "name of another file"),
     ],
