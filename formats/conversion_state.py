@@ -210,8 +210,11 @@ class ConversionState:
             skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),
             annotations=self.plan.listing.info,
         )
-        lines = [json.dumps(skip._asdict(), ensure_ascii=False) + "\n" for skip in skipped]
-        for name, content in {SKIPPED_NAME: "".join(lines).encode(), **self.plan.encoder.files}.items():
+        lines = bytearray()
+        for skip in skipped:
+            lines += json.dumps(skip._asdict(), ensure_ascii=False).encode() + b"\n"
+        contents: dict[str, bytes | bytearray] = {SKIPPED_NAME: lines, **self.plan.encoder.files}
+        for name, content in contents.items():
             staged = self.folder / f"{split}.{name}"
             write_durably(staged, content)
             move_durably(staged, dataset / name)

@@ -149,7 +149,9 @@ class Listing(ListedFiles):
 
     def fingerprint(self) -> str:
         """SHA-256 of all that is known of the files, in hexadecimal."""
-        digest = hashlib.sha256(repr((self.classes, sorted(self.columns), self.skipped)).encode())
+        digest = hashlib.sha256(repr((self.classes, sorted(self.columns))).encode())
+        for skip in self.skipped:
+            digest.update(repr(skip).encode())
         named = {"": self.keys, **self.columns} | ({} if self.labels is None else {"label": self.labels})
         arrays: list[Any] = [self.sizes, self.modified]
         if self.objects is not None:

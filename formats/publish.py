@@ -105,7 +105,7 @@ def sync_folder(path: Path) -> None:
         os.close(descriptor)
 
 
-def write_durably(path: Path, content: bytes) -> None:
+def write_durably(path: Path, content: bytes | bytearray) -> None:
     """Write a file that is there with all its content or not at all, also after a power cut."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
@@ -123,7 +123,7 @@ def write_durably(path: Path, content: bytes) -> None:
     sync_folder(path.parent)
 
 
-def _write_all(descriptor: int, content: bytes) -> None:
+def _write_all(descriptor: int, content: bytes | bytearray) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
