@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
 
+_ALIGNMENT = 64
+"""Bytes to which memory is aligned that TensorFlow's kernels take; with other memory they end the process."""
+
 
 class Adapter:
     """Hands out eager tensors, on ``device`` ("cuda:0" is TensorFlow's "GPU:0") where one is named."""
@@ -30,8 +33,11 @@ class Adapter:
         self._device = None if device in (None, "cpu") else device.replace("cuda", "GPU")
 
     def images(self, array: Any, dtype: str) -> Any:
-        """A tensor over the same memory on the CPU; a copy of what DALI left on a GPU."""
-        tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
+        """A tensor over the same memory on the CPU, if aligned; a copy of what DALI left on a GPU."""
+        if isinstance(array, np.ndarray) and array.ctypes.data % _ALIGNMENT:
+            tensor = tf.constant(array)
+        else:
+            tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
         wanted = tf.as_dtype(dtype)
         if tensor.dtype == tf.uint16:
             return self._place(tf.bitcast(tensor, wanted))

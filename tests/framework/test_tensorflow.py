@@ -69,6 +69,15 @@ def test_tensors_share_the_memory_of_the_engine(
     loader.close()
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_memory_that_is_not_aligned_is_copied(dtype: str) -> None:
+    """Kernels of TensorFlow end the process where they are given it."""
+    room = np.zeros(64, np.float32 if dtype == "float32" else np.uint16)
+    for first in range(16):
+        images = Adapter(None).images(room[first : first + 12].reshape(1, 2, 2, 3), dtype)
+        assert not (images[:, :1] + images[:, 1:]).numpy().any()
+
+
 def test_what_is_left_on_a_device_is_copied() -> None:
     """DALI would use the memory again; NumPy's stands in for that of a GPU."""
     room = np.empty(256, np.float32)
