@@ -18,6 +18,11 @@ LIMIT = 200
 
 PROLOGUE = """
 import gc, os, signal, sys, threading, time
+# Arrow's further threads come when it sees fit.
+os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+import pyarrow
+pyarrow.set_cpu_count(1)
+pyarrow.set_io_thread_count(1)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell runs in the background
 from stoker import ImageLoader
 from stoker.augment import Resize
