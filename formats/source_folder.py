@@ -133,12 +133,11 @@ class _LocalFolder(SourceFolder):
         return find_images(self.root)
 
     def names(self, suffix: str) -> list[str]:
-        return sorted(
-            os.path.relpath(os.path.join(folder, name), self.root)  # noqa: PTH118 - as text
-            for folder, _, names in os.walk(self.root)
-            for name in names
-            if name.endswith(suffix)
-        )
+        found = []
+        for folder, _, names in os.walk(self.root):
+            inside = folder.removeprefix(self.root).lstrip("/")
+            found += [f"{inside}/{name}" if inside else name for name in names if name.endswith(suffix)]
+        return sorted(found)
 
     def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
         return map(self._try, names)

@@ -64,7 +64,8 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         typer.Option(help="Folder of the images of a COCO JSON, or its URL; by default that of the file."),
     ] = None,
     masks: Annotated[
-        Path | None, typer.Option(help="Folder with a mask of classes for each image, of the same name.")
+        str | None,
+        typer.Option(help="Folder with a mask of classes for each image, of the same name, or its URL."),
     ] = None,
     ignore_index: Annotated[int, typer.Option(help="Value in masks of what belongs to no class.")] = 255,
     strict: Annotated[
@@ -143,7 +144,10 @@ def _say_of_splits(dataset: Path | str) -> None:
 
 
 def index(  # noqa: PLR0917 - likewise
-    shards: Annotated[list[str], typer.Argument(help="TFRecord files of tf.train.Example, or LMDB folders.")],
+    shards: Annotated[
+        list[str],
+        typer.Argument(help="TFRecord files of tf.train.Example, or LMDB folders; or URLs, also with *."),
+    ],
     into: Annotated[str, typer.Option(help="Folder for the index; the shards stay where they are.")],
     container: Annotated[str, typer.Option("--format", help="tfrecord, lmdb, or auto to look.")] = "auto",
     image: Annotated[str, typer.Option(help="Feature that holds the encoded image.")] = "image/encoded",

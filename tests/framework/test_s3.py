@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 import stoker
 from stoker.augment import CenterCrop, Resize
@@ -146,6 +147,32 @@ def test_shards_of_others_with_an_index_beside_them(
     stage("s3://data/theirs", tmp_path / "staged")
     assert content(tmp_path / "staged") == content(tmp_path / "theirs")
     assert stoker.verify(tmp_path / "staged").ok
+    urls = ["s3://data/theirs/a.tfrecord-*0", "s3://data/theirs/parts/b.tfrecord"]
+    foreign.index(urls, tmp_path / "index")
+    check_same(tmp_path / "theirs", tmp_path / "index", cache=tmp_path / "second cache")
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_annotations_beside_images(
+    s3: Any, tmp_path: Path, make_jpeg: Callable[..., bytes], masked: bool
+) -> None:
+    here, there = tmp_path / "set", f"s3://data/annotated-{masked}"
+    for i in range(3):
+        for kind in ("images", "labels", "masks"):
+            (here / kind / "train").mkdir(parents=True, exist_ok=True)
+        (here / "images" / "train" / f"{i}.jpg").write_bytes(make_jpeg(i))
+        (here / "labels" / "train" / f"{i}.txt").write_text(f"{i} 0.5 0.5 0.25 0.25\n")
+        Image.new("L", (16, 12), i).save(here / "masks" / "train" / f"{i}.png")
+    s3.put(str(here), there.removeprefix("s3://"), recursive=True)
+    shards = []
+    for root in (str(here), there):
+        given = {"source_format": "pairs", "masks": f"{root}/masks"} if masked else {}
+        source = f"{root}/images" if masked else root
+        out = tmp_path / f"out-{len(shards)}"
+        stoker.convert(source, out, shards=1, **given)
+        shards.append(stoker.open(out).manifest.shards)
+    assert shards[0] == shards[1]
+    assert stoker.open(out).tasks == ({"segmentation"} if masked else {"boxes"})
 
 
 def test_what_is_not_there(s3: Any, photos: Path, tmp_path: Path) -> None:
