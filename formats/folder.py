@@ -20,6 +20,7 @@ from stoker.errors import SourceError
 from stoker.formats.file_table import FileTable
 from stoker.formats.intake import looks_like_image
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
+from stoker.formats.suffixes import has_image_suffix, why_no_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +30,6 @@ if TYPE_CHECKING:
     from stoker.formats.listing import ListedFiles
 
 __all__ = ["find_images", "list_folder", "may_be_image"]
-
-# Only a hint: it spares the walk a look into files that are most likely images. Whether they are is
-# decided by their content when they are converted.
-_IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
-# Told apart from what is no image at all: these are somebody's photographs.
-_UNREADABLE_SUFFIXES = frozenset({".heic", ".heif", ".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw"})
 
 
 def find_images(root: str | os.PathLike[str]) -> tuple[ListedFiles, list[Skip]]:
@@ -167,9 +162,9 @@ def _look_at(entry: os.DirEntry[str], key: str, root: str) -> _File | Skip:
         return Skip(key, "unreadable", error.strerror or "")
     if not is_regular(status):
         return Skip(key, "link to a folder" if entry.is_dir() else "not a regular file")
-    if not _has_suffix(key, _IMAGE_SUFFIXES) and not looks_like_image(root, key):
-        known = _has_suffix(key, _UNREADABLE_SUFFIXES)
-        return Skip(key, "image of a format that is not read" if known else "not an image")
+    # Spares a look into files that are most likely images.
+    if not has_image_suffix(key) and not looks_like_image(root, key):
+        return Skip(key, why_no_image(key))
     return _File(key, status.st_size, status.st_mtime_ns)
 
 
@@ -180,12 +175,8 @@ def may_be_image(skip: Skip) -> bool:
     its content says that it is one.
     """
     if skip.reason == "not an image":
-        return _has_suffix(skip.key, _IMAGE_SUFFIXES)
+        return has_image_suffix(skip.key)
     return skip.reason != "hidden"
-
-
-def _has_suffix(key: str, suffixes: frozenset[str]) -> bool:
-    return key[key.rfind(".") :].lower() in suffixes
 
 
 def _is_utf8(name: str) -> bool:

@@ -11,6 +11,7 @@ from stoker.errors import SourceError
 from stoker.formats.file_table import FileTable
 from stoker.formats.listing import Listing, Skip, printable
 from stoker.formats.remote.store import Store
+from stoker.formats.suffixes import has_image_suffix, why_no_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,20 +21,19 @@ if TYPE_CHECKING:
 
 __all__ = ["find_stored_images", "list_stored_folder"]
 
-# A list of bytes costs nothing, a look into a file does: here names decide what is tried, and content,
-# when the files are converted, what is taken.
-_IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".jp2")
-
 
 def find_stored_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
-    """Those files of a folder at a URL that are images by their names, sorted, and what else is there."""
+    """Those files of a folder at a URL that are images by their names, sorted, and what else is there.
+
+    Names cost nothing, a look into a file does: content decides when the files are converted.
+    """
     table = FileTable()
     skipped = []
     for file in files:
         if any(part.startswith(".") for part in file.name.split("/")):
             skipped.append(Skip(printable(file.name), "hidden"))
-        elif not file.name.lower().endswith(_IMAGE_SUFFIXES):
-            skipped.append(Skip(printable(file.name), "not an image"))
+        elif not has_image_suffix(file.name):
+            skipped.append(Skip(printable(file.name), why_no_image(file.name)))
         else:
             table.add(*file)
     return table.sorted(url)[0], sorted(skipped)
