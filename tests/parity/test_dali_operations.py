@@ -207,6 +207,8 @@ def test_erased_boxes_are_exact(dataset: Dataset) -> None:
         check(dataset, draw(dataset, *transforms), 0, 0, output)
     params = draw(dataset, CenterCrop(SIDE), RandomErasing(0.7, value=(0.5, 1.0, 1.5)), Normalize())
     check(dataset, params, 1e-5, 1e-5, Output("float32", "NCHW"))
+    for output in (Output("float16", "NCHW"), Output("float16", "NHWC4")):
+        check(dataset, params, 2**-9, 1e-5, output)  # a bit where 2 is rounded
 
 
 def test_a_bad_sample_is_zeros_whatever_is_done(dataset: Dataset) -> None:

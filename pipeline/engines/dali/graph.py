@@ -149,16 +149,18 @@ def _finished(image: Any, graph: Graph, output: Output) -> Any:
         scaling = {argument: _source(name, types.FLOAT, 1) for argument, name in names.items()}
     if not graph.warp:
         scaling["mirror"] = _source("horizontal", types.INT32, 0)
+    dtypes = {"uint8": types.UINT8, "float16": types.FLOAT if graph.erase else types.FLOAT16}
     return fn.crop_mirror_normalize(
         image,
         **scaling,
-        dtype={"uint8": types.UINT8, "float16": types.FLOAT16}.get(output.dtype, types.FLOAT),
+        dtype=dtypes.get(output.dtype, types.FLOAT),
         output_layout="CHW" if output.layout == "NCHW" else "HWC",
         pad_output=output.layout == "NHWC4",
     )
 
 
 def _erased(image: Any, graph: Graph, output: Output) -> Any:
+    """Boxes overwritten, in the output's element type."""
     from nvidia.dali import fn, types
 
     for position, value in enumerate(graph.erase):
@@ -171,4 +173,5 @@ def _erased(image: Any, graph: Graph, output: Output) -> Any:
             normalized_anchor=False,
             normalized_shape=False,
         )
-    return image
+    # On a GPU ``erase`` lacks float16.
+    return fn.cast(image, dtype=types.FLOAT16) if graph.erase and output.dtype == "float16" else image
