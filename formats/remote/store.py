@@ -198,10 +198,15 @@ class Store:
             raise self._missing(page.removeprefix(f"{self._root}/")) from error
 
     def _info(self, name: str) -> dict[str, Any] | None:
-        try:
-            return dict(self._try(name, "looked for", lambda: self._fs.info(self._path(name))))
-        except FileNotFoundError:
-            return None
+        """What the storage says of a file; None where there is none."""
+
+        def ask() -> dict[str, Any] | None:
+            try:
+                return dict(self._fs.info(self._path(name)))
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+        return self._try(name, "looked for", ask)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a small file; object stores show it whole or not at all.

@@ -101,6 +101,13 @@ def test_they_are_loaded_and_staged_like_any_other(
     assert [staged.read(i) for i in range(6)] == [here.read(i) for i in range(6)]
 
 
+def test_they_may_be_on_a_mounted_disk(shards: dict[str, list[Path]], tmp_path: Path) -> None:
+    for kind, paths in shards.items():
+        manifest = foreign.index([f"file://{path}" for path in paths], tmp_path / f"{kind} there")
+        assert manifest.container == kind
+        assert manifest.fingerprint == foreign.index(paths, tmp_path / f"{kind} here").fingerprint
+
+
 def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
     damaged = bytearray(memory.cat_file("/bucket/shards/train-0.tfrecord"))
     damaged[40] ^= 1
