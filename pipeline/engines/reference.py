@@ -15,6 +15,7 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.augment import reference
+from stoker.formats.decode import decode_rgb
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Output, Result, Status, Work
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
@@ -108,6 +109,8 @@ class ReferenceEngine:
         raw = samples.codec[i] == Codec.RAW
         try:
             pixels = np.frombuffer(data, np.uint8) if raw else decode(data, max_pixels=self._max_pixels)
+            if samples.codec[i] == Codec.JPEG:
+                _check_whole(data)
         except PillowDecodeError as error:
             return error.status, str(error)
         if pixels.size != height * width * 3 or (not raw and pixels.shape[:2] != (height, width)):
@@ -115,3 +118,15 @@ class ReferenceEngine:
         pixels = pixels.reshape(height, width, 3)
         images[i] = reference.execute(work.params, i, pixels, self._output.dtype, self._output.layout)
         return Status.OK, ""
+
+
+def _check_whole(data: Any) -> None:
+    """See that a JPEG has all of its pixels: where some are missing, Pillow makes them grey and says nothing.
+
+    Raises:
+        PillowDecodeError: It has not.
+    """
+    try:
+        decode_rgb(data, Codec.JPEG, 0, 0)
+    except ValueError as error:
+        raise PillowDecodeError(Status.NOT_DECODABLE, str(error)) from error
