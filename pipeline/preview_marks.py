@@ -72,7 +72,7 @@ def draw_marks(
         shown: Height and width of the layer, pixels.
         legend: What the marks mean.
         density: Pixels of the layer for one of the page that it is shown on; lines are so much wider.
-        named: Whether names are drawn, too; in Pillow's own font, which has no other letters than Latin ones.
+        named: Whether names are drawn, too; in Pillow's own font, which has no letters but those of ASCII.
 
     Returns:
         RGBA, transparent where nothing is marked.
