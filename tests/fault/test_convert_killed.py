@@ -88,7 +88,7 @@ def test_fifty_kills_for_each_container(tmp_path: Path, make_jpeg: Callable[...,
         [sys.executable, "-c", KILLER, source, tmp_path / "work", kind, "50"],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert run.returncode == 0, run.stderr

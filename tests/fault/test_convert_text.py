@@ -42,7 +42,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 def test_killed_and_run_again_it_ends_with_the_same_bytes(tmp_path: Path, source: Path) -> None:
     target = tmp_path / "d"
-    child = subprocess.Popen([sys.executable, "-c", SCRIPT, str(source), str(target)])
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    child = subprocess.Popen([sys.executable, "-c", SCRIPT, str(source), str(target)], env=environment)
     state = target / ".stoker-convert"
     deadline = time.monotonic() + 60
     while not list(state.glob("[0-9]*.json")) and time.monotonic() < deadline:

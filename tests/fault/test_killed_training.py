@@ -5,6 +5,7 @@ imports. Half of the kills come at a random moment, half while a checkpoint is b
 trainer itself stops, somewhere in the bytes of one, and waits for its end.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,7 @@ def test_ten_kills(tmp_path: Path, thumbnails: Path) -> None:
     pytest.importorskip("torch")
     run = subprocess.run(
         [sys.executable, "-c", KILLER, thumbnails, tmp_path, "10"],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         timeout=600,
