@@ -9,6 +9,9 @@ import pytest
 
 pytest.importorskip("nvidia.dali")
 
+from nvidia.dali import backend
+from nvidia.dali.ops import ExternalSource
+
 from stoker import augment
 from stoker.augment import CenterCrop, Pad, RandomVerticalFlip, Resize, compile_image, reference
 from stoker.errors import ConfigError, EngineError
@@ -99,16 +102,27 @@ def test_the_smallest_graph_is_built(opened: Dataset) -> None:
             SHORT_MIX,
         ],
         [augment.RandAugment(), augment.GaussianBlur(3), augment.RandomErasing()],
+        *([augment.RandomResizedCrop(8, interpolation=name)] for name in ("nearest", "bicubic", "lanczos")),
+        [augment.RandomChoice([Resize((8, 8), "nearest"), augment.RandomRotation(9)])],
+        [augment.TrivialAugmentWide(), augment.ColorJitter(hue=0.1), augment.RandomErasing()],
+        [augment.AutoAugment(), augment.RandomEqualize(), augment.RandomAutocontrast()],
     ],
 )
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 @pytest.mark.parametrize("encoded", [True, False])
-def test_a_graph_is_one_of_a_gpu_too(transforms: list[Any], encoded: bool) -> None:
-    """DALI checks where operators run and where their arguments are before it looks for the GPU."""
-    one = np.full(1, 8)
-    params = compile_image([CenterCrop(8), *transforms], "float32").draw(one, one, np.zeros(1, int), 0, 0)
+def test_a_graph_is_one_of_a_gpu_too(transforms: list[Any], encoded: bool, dtype: Any) -> None:
+    """DALI checks arguments, and where they are, before it looks for the GPU; not where operators run."""
+    sides = np.full(64, 8)  # of as many samples as meet most operations of a policy
+    params = compile_image([CenterCrop(8), *transforms], dtype).draw(sides, sides, np.arange(64), 0, 0)
     graph = Graph.of(params, encoded=encoded)
-    pipeline = define(graph, Output(), device_id=0, batch_size=4, num_threads=1, depth=2)
-    assert pipeline.device_id == 0
+    pipeline = define(graph, Output(dtype), device_id=0, batch_size=4, num_threads=1, depth=2)
+    pipeline._build_graph()
+    operators = [operator._op for operator in pipeline._ops if not isinstance(operator._op, ExternalSource)]
+    used = {(operator.device, operator.schema_name) for operator in operators}
+    names = {"cpu": "CPU", "mixed": "Mixed", "gpu": "GPU"}
+    registered = {device: getattr(backend, f"Registered{name}Ops")() for device, name in names.items()}
+    assert not [(device, name) for device, name in used if name not in registered[device]]
+    assert ("gpu", "CropMirrorNormalize") in used
 
 
 def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngine]) -> None:
