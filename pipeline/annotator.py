@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Annotated", "Annotator", "MaskRules"]
 
 # Pillow's modes whose values are classes: those of a palette are its entries' numbers.
-_MODES = {"uint8": ("1", "L", "P"), "int64": ("1", "L", "P", "I;16", "I")}
+_MODES = ("1", "L", "P", "I;16", "I")
 
 _BAD_RUNS = "the run lengths of a mask are not those of its image"
 _BAD_POLYGON = "a polygon has a vertex that is no place"
@@ -217,6 +217,12 @@ def _decode(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
     with Image.open(io.BytesIO(data)) as image:
         if (image.height, image.width) != size:  # by its header: nothing is decoded
             raise ValueError(f"it has {image.height} x {image.width} pixels, its image {size[0]} x {size[1]}")
-        if image.mode not in _MODES[dtype]:
-            raise ValueError(f"Pillow's mode {image.mode}, where a pixel should be one number of {dtype}")
-        return np.asarray(image).astype(dtype)
+        if image.mode not in _MODES:
+            raise ValueError(f"Pillow's mode {image.mode}, where a pixel should be one number")
+        mask = np.asarray(image)
+    if int(mask.max(initial=0)) > np.iinfo(dtype).max:
+        raise ValueError(
+            f"it holds the value {mask.max()}, and masks of this dataset leave as {dtype}; convert it with "
+            "--ignore-index 65535, or with the names of all classes in classes.txt, for int64"
+        )
+    return mask.astype(dtype)

@@ -37,7 +37,7 @@ def damaged(make: Callable[..., Path], number: int, mask: bytes) -> Path:
         (encode(np.zeros((HEIGHT, WIDTH), np.uint8))[:50], "cannot be decoded"),
         (encode(np.zeros((8, 8), np.uint8)), "8 x 8 pixels, its image 60 x 80"),
         (encode(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), "mode RGB"),
-        (encode(np.zeros((HEIGHT, WIDTH), np.uint16)), "mode I;16"),
+        (encode(np.full((HEIGHT, WIDTH), 256, np.uint16)), "the value 256, .* leave as uint8"),
     ],
     ids=["no image", "truncated", "another size", "colours", "16 bits"],
 )
@@ -58,6 +58,11 @@ def test_a_bad_mask_is_one_of_its_sample(make: Callable[..., Path], mask: bytes,
     kept.insert(3, 4)
     assert np.array_equal(batch.segmentation, good.segmentation[kept])
     assert [boxes.tolist() for boxes in batch.boxes] == [good.boxes[i].tolist() for i in kept]
+
+
+def test_sixteen_bits_hold_eight(make: Callable[..., Path]) -> None:
+    masks = [encode(scene.mask().astype(np.uint16)) for scene in scenes()]
+    assert np.array_equal(first(make(masks)).segmentation, first(make()).segmentation)
 
 
 def test_a_wrong_checksum(make: Callable[..., Path]) -> None:
