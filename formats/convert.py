@@ -19,7 +19,7 @@ from stoker.formats.options import (
     parse_share,
     parse_size,
 )
-from stoker.formats.plan import ConversionPlan, plan_conversion
+from stoker.formats.plan import plan_conversion
 from stoker.formats.remote.store import is_url
 from stoker.formats.sources import find_format, list_source
 
@@ -143,7 +143,9 @@ def convert(
         ignore_index=ignore_index,
         class_depth=class_depth,
     )
-    plan = _plan(src, listing, options)
+    if strict:
+        _check_nothing_lost(src, listing)
+    plan = plan_conversion(listing, options)
     return execute(plan, dst, workers, overwrite=overwrite, report=report, engine=engine)
 
 
@@ -169,14 +171,12 @@ def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], opti
             )
 
 
-def _plan(src: str | os.PathLike[str], listing: Listing, options: ConvertOptions) -> ConversionPlan:
-    """Plan the conversion of a listing of ``src``."""
-    lost = next(filter(may_be_image, listing.skipped), None)
-    if options.strict and lost is not None:
+def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
+    """Refuse a source of which the listing leaves out what may be an image."""
+    for skip in filter(may_be_image, listing.skipped):
         raise SourceError(
-            f"{lost.reason}: {lost.detail}" if lost.detail else lost.reason,
+            skip.words,
             path=src,
-            key=lost.key,
+            key=skip.key,
             hint="repair or remove the file, or convert without strict to skip it",
         )
-    return plan_conversion(listing, options)

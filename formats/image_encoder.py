@@ -176,7 +176,7 @@ class ImageEncoder:
     def refusal(self, skip: Skip) -> DecodeError:
         """See :class:`Encoder`."""
         return DecodeError(
-            f"{skip.reason}: {skip.detail}" if skip.detail else skip.reason,
+            skip.words,
             path=os.path.join(self.listing.root, skip.key),  # noqa: PTH118 - the root may be a URL
             key=skip.key,
             hint="repair or remove the file, or convert without strict to skip it",

@@ -44,6 +44,11 @@ class Skip(NamedTuple):
     reason: str
     detail: str = ""
 
+    @property
+    def words(self) -> str:
+        """Reason and detail, for an error."""
+        return f"{self.reason}: {self.detail}" if self.detail else self.reason
+
 
 @dataclass(frozen=True)
 class ListedFiles:

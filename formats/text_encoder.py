@@ -108,7 +108,7 @@ class TextEncoder:
     def refusal(self, skip: Skip) -> SourceError:
         """See :class:`Encoder`."""
         return SourceError(
-            f"{skip.reason}: {skip.detail}" if skip.detail else skip.reason,
+            skip.words,
             path=self.listing.files[0].path,
             key=skip.key,
             hint="repair or remove the line, or convert without strict to skip it",
