@@ -122,7 +122,7 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
     except DatasetError as error:
         raise DatasetError(error.message, path=store.at(MANIFEST_NAME), hint=error.hint) from error
     files = tuple(_file(shard, manifest, store) for shard in manifest.shards)
-    shards = (replace(shard, path=None) if is_url(shard.path) else shard for shard in manifest.shards)
+    shards = (replace(shard, path=shard.name) if is_url(shard.path) else shard for shard in manifest.shards)
     index = manifest.index
     return RemoteDataset(
         store=store,

@@ -98,6 +98,8 @@ def test_they_are_loaded_and_staged_like_any_other(
     stage(into, tmp_path / "staged")
     staged = stoker.open(tmp_path / "staged")
     assert staged.fingerprint == here.fingerprint
+    for index in (tmp_path / "expected").glob("*.idx"):
+        assert (tmp_path / "staged" / index.name).read_bytes() == index.read_bytes()
     assert [staged.read(i) for i in range(6)] == [here.read(i) for i in range(6)]
 
 
