@@ -7,23 +7,9 @@ from pathlib import Path
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.files import open_regular, read_at
 
-__all__ = ["name_lines", "parse_class_names"]
+__all__ = ["parse_class_names"]
 
 _LONGEST = 1 << 24  # bytes
-
-
-def name_lines(path: Path) -> list[str]:
-    """The lines of a file of names.
-
-    Raises:
-        SourceError: It cannot be read.
-    """
-    try:
-        with open_regular(path) as (descriptor, size):
-            # utf-8-sig: spreadsheets write a byte order mark.
-            return read_at(descriptor, 0, min(size, _LONGEST)).decode("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError(f"the names of classes cannot be read: {error}", path=path) from error
 
 
 def parse_class_names(given: str) -> tuple[str, ...]:
@@ -35,17 +21,23 @@ def parse_class_names(given: str) -> tuple[str, ...]:
     """
     path = Path(given)
     if path.is_file():
-        lines = name_lines(path)
+        lines = _lines(path)
     elif "," in given:
         lines = given.split(",")
     else:
         raise ConfigError(
             f"classes must be names with commas between, or a file with a name a line, not {given!r}"
         )
-    names = tuple(line.strip() for line in lines)
-    if not names or "" in names:
-        position = names.index("") if names else 0
-        raise ConfigError(
-            f"classes gives no name for label {position}", path=path if path.is_file() else None
-        )
+    names = tuple(line.strip() for line in lines) or ("",)
+    if "" in names:
+        raise ConfigError(f"there is no name for label {names.index('')} in classes: {given}")
     return names
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        with open_regular(path) as (descriptor, size):
+            # utf-8-sig: spreadsheets write a byte order mark.
+            return read_at(descriptor, 0, min(size, _LONGEST)).decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(f"the names of classes cannot be read: {error}", path=path) from error

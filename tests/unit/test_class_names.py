@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.class_names import name_lines, parse_class_names
+from stoker.formats.class_names import parse_class_names
 
 
 def test_names_with_commas_between() -> None:
@@ -22,9 +22,8 @@ def test_a_name_a_line(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(("text", "label"), [("", 0), ("cat\n\ndog\n", 1)])
 def test_every_label_has_a_name(tmp_path: Path, text: str, label: int) -> None:
     (tmp_path / "names").write_text(text)
-    with pytest.raises(ConfigError, match=f"no name for label {label}") as caught:
+    with pytest.raises(ConfigError, match=f"no name for label {label}"):
         parse_class_names(str(tmp_path / "names"))
-    assert caught.value.path == str(tmp_path / "names")
 
 
 def test_what_is_neither(tmp_path: Path) -> None:
@@ -32,4 +31,4 @@ def test_what_is_neither(tmp_path: Path) -> None:
         parse_class_names(str(tmp_path / "nowhere.txt"))
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(SourceError, match="cannot be read"):
-        name_lines(tmp_path / "binary")
+        parse_class_names(str(tmp_path / "binary"))
