@@ -43,10 +43,9 @@ def start(target):
 
 began = time.monotonic()
 assert os.waitstatus_to_exitcode(os.waitpid(start(work / "reference"), 0)[1]) == 0
-usual = time.monotonic() - began
+patience = time.monotonic() - began
 expected = content(work / "reference")
 killed = finished = visible = 0
-patience = usual
 while killed < kills:
     target = work / f"out-{finished}"
     child = start(target)
@@ -57,8 +56,8 @@ while killed < kills:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert code in (0, 3, -signal.SIGKILL), code
     killed += code == -signal.SIGKILL
-    # A machine that has become slower since the reference was made still lets some attempts finish.
-    patience = patience * 1.25 if code == -signal.SIGKILL else usual
+    # However slow or fast the machine has become meanwhile, some attempts finish and others do not.
+    patience *= 1.25 if code == -signal.SIGKILL else 0.5
     for split in ("train", "val"):
         if (target / split / MANIFEST_NAME).exists():
             visible += 1
