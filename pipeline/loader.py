@@ -13,6 +13,7 @@ from stoker.pipeline import adapters
 from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.passes import Pass, Progress
 from stoker.pipeline.prefetch import Prefetcher
+from stoker.pipeline.ranks import check_ranks
 from stoker.pipeline.state import State
 from stoker.pipeline.stats import Clock, Stats
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from stoker.pipeline.batch import ColumnSpec, Finished
     from stoker.pipeline.passes import Steps
     from stoker.pipeline.prefetch import Stage
+    from stoker.pipeline.ranks import Ranks
     from stoker.pipeline.threads import Worker
 
 __all__ = ["Loader"]
@@ -37,13 +39,17 @@ class Loader(ABC):
     the prefetcher's thread, too, which begins the next pass while the one before is still received.
 
     Args:
+        ranks: This process among those that train together.
         identity: What decides the order and the content of batches, as JSON leaves it.
         samples: Samples in an epoch over all ranks.
         prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
         output: Whose arrays batches hold; Keras' own loops take the loader, too.
     """
 
-    def __init__(self, identity: Mapping[str, Any], samples: int, prefetch: int, output: str) -> None:
+    def __init__(
+        self, ranks: Ranks, identity: Mapping[str, Any], samples: int, prefetch: int, output: str
+    ) -> None:
+        self._ranks = ranks
         self._identity = identity
         self._samples = samples
         self._prefetch = whole_number("prefetch", prefetch, 1)
@@ -88,6 +94,7 @@ class Loader(ABC):
         self._end_pass()
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new one.")
+        check_ranks(self._ranks)
         if self._progress and not self._progress.received:
             self._next = self._progress.state(self._identity)  # somebody tried if it can be iterated
         state, self._next = self._next, State(self._next.epoch + 1, 0, self._identity)

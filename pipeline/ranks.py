@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from stoker.errors import ConfigError
 from stoker.pipeline.arguments import whole_number
 
-__all__ = ["Ranks", "find_ranks"]
+__all__ = ["Ranks", "check_ranks", "find_ranks"]
 
 # (rank, world size, rank on this machine, ranks on this machine), by launcher, in order of precedence.
 _ENVIRONMENTS = {
@@ -65,6 +65,27 @@ def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
             raise ConfigError(f"rank must be in 0..world_size-1, found rank {rank} of {world_size}")
         return Ranks(rank, world_size, *_on_this_machine(), "given")
     return _from_torch() or _from_jax() or _from_environment() or Ranks()
+
+
+def check_ranks(made: Ranks) -> None:
+    """See to it that a process is still the rank that a loader was made for.
+
+    A loader that is made before the processes have found each other, as before Lightning's ``fit`` starts
+    them, takes itself for the only one; each would draw all samples.
+
+    Raises:
+        ConfigError: By now torch.distributed or JAX says another rank or number of ranks.
+    """
+    if made.source == "given":
+        return
+    now = _from_torch() or _from_jax()
+    if now and (now.rank, now.world_size) != (made.rank, made.world_size):
+        raise ConfigError(
+            f"this loader was made as rank {made.rank} of {made.world_size} ({made.source}), "
+            f"and {now.source} says rank {now.rank} of {now.world_size}",
+            hint="Make it once the processes have found each other (with Lightning in train_dataloader), "
+            "or give rank and world_size.",
+        )
 
 
 def _from_torch() -> Ranks | None:

@@ -167,7 +167,7 @@ class TextLoader(Loader):
         self._recipe = TextRecipe(opened, reader, planner, made_by, names, batch_type(names))
         self._history: tuple[int, History] = (0, ())
         self._steps = len(planner.plan(0))
-        super().__init__(self._recipe.identity, planner.most_steps, prefetch, output)
+        super().__init__(self._ranks, self._recipe.identity, planner.most_steps, prefetch, output)
         self._staging = make_staging(opened)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
         place = device and devices.place(device, self._ranks.local_rank)

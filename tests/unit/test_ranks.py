@@ -18,7 +18,10 @@ from stoker.pipeline.order import FullShuffle
 from stoker.pipeline.ranks import Ranks, find_ranks
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from stoker import ImageLoader
 
 WORKER = """
 import json, sys
@@ -106,6 +109,23 @@ def test_one_process() -> None:
 def test_launchers(monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Ranks) -> None:
     set_all(monkeypatch, *launchers)
     assert find_ranks() == expected
+
+
+@pytest.mark.parametrize("framework", ["torch.distributed", "JAX"])
+def test_a_loader_made_before_the_processes_met_is_refused(
+    monkeypatch: pytest.MonkeyPatch, load: Callable[..., ImageLoader], framework: str
+) -> None:
+    early, given = load(), load(rank=0, world_size=1)
+    if framework == "JAX":
+        monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    else:
+        monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    found = find_ranks()
+    says = f"rank 0 of 1 (one process), and {framework} says rank {found.rank} of {found.world_size}"
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        iter(early)
+    assert len(next(iter(given)).row) == 16
+    assert len(load()) == len(list(load()))
 
 
 def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
