@@ -6,12 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from stoker.errors import StorageError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 __all__ = ["crawl", "look_up"]
 
 _AT_ONCE = 32
+_DEEPEST = 64
+"""Folders in folders; a server that answers every address with the same page shows them without end."""
 
 
 def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
@@ -20,11 +24,21 @@ def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
     Args:
         list_links: URLs that a page links to.
         root: URL of the folder.
+
+    Raises:
+        StorageError: If folders lie in each other without end.
     """
     found: dict[str, None] = {}
     folders = [""]
-    for folder in folders:
+    while folders:
+        folder = folders.pop()  # the newest first: what has no end is soon seen
         page = f"{root}/{folder}"
+        if folder.count("/") > _DEEPEST:
+            raise StorageError(
+                f"more than {_DEEPEST} folders lie in each other",
+                path=page,
+                hint="see whether this server has one page for every address; name the images in a list instead",
+            )
         for link in list_links(page):
             name = folder + _within(page, link)
             if name != folder and name not in found:

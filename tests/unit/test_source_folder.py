@@ -15,6 +15,7 @@ import stoker
 from stoker.errors import SourceError, StorageError
 from stoker.formats.remote import store as stores
 from stoker.formats.remote.store import Store
+from stoker.formats.remote.web import crawl
 from stoker.formats.source_folder import open_folder, parts_around
 from stoker.formats.sources import find_format
 
@@ -177,6 +178,18 @@ def test_a_web_server_is_not_left(tmp_path: Path, web: str) -> None:
     assert Store(f"{web}/a").files(["b/1.jpg", "b/3.jpg"]) == [("b/1.jpg", 5, 0)]
     with pytest.raises(StorageError, match="does not exist"):
         Store(f"{web}/nowhere").files()
+
+
+def test_pages_without_end() -> None:
+    asked = []
+
+    def links(page: str) -> list[str]:
+        asked.append(page)
+        return [f"{page}a/", f"{page}b/", f"{page}1.jpg"]
+
+    with pytest.raises(StorageError, match="more than 64 folders"):
+        crawl(links, "http://server")
+    assert len(asked) < 100
 
 
 @pytest.mark.parametrize(
