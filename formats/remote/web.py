@@ -37,7 +37,7 @@ def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
             raise StorageError(
                 f"more than {_DEEPEST} folders lie in each other",
                 path=page,
-                hint="see whether this server has one page for every address; name the images in a list instead",
+                hint="see whether the server has one page for all addresses; or name the images in a list",
             )
         for link in list_links(page):
             name = folder + _within(page, link)
