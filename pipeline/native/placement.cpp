@@ -16,8 +16,8 @@ void Span::mirror(int size) {
 bool Span::reduce(int numerator) {
     begin = begin * numerator / 8;
     end = end * numerator / 8;
-    low = (low * numerator + 7) / 8;
-    high = high * numerator / 8;
+    low = (low * numerator + 4) / 8;
+    high = (high * numerator + 4) / 8;
     return low < high;
 }
 

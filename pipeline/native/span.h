@@ -18,7 +18,7 @@ struct Span {
 
     double scale() const { return (end - begin) / outputs; }
     void mirror(int size);
-    // In an image of numerator/8 the size, leaving out what lies partly outside; false if nothing is left.
+    // In an image of numerator/8 the size, less what lies more than half outside; false if nothing is left.
     bool reduce(int numerator);
 };
 

@@ -241,6 +241,18 @@ def test_reduced_decoding_is_near_pillow(
     assert max(differences) <= most
 
 
+@pytest.mark.parametrize(("height", "width"), [(267, 403), (270, 405), (135, 209)])
+def test_reduced_decoding_reaches_the_edges(height: int, width: int, tmp_path: Path) -> None:
+    """The last rows and columns of an image are seen, though they fill no pixel of the smaller DCT size."""
+    pixels = np.full((height, width, 3), 220, np.uint8)
+    pixels[-5:], pixels[:, -5:] = 40, 40
+    payload = encode(Image.fromarray(pixels), quality=95)
+    params = whole((height // 4, width // 4), (height, width))
+    result = execute(samples_of([payload], tmp_path), params, tmp_path, Output())
+    expected = reference.execute(params, 0, reference.decode(payload))
+    assert np.abs(result.images[0].astype(int) - expected).max() <= 25
+
+
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("color", [IDENTITY, MIXING, IDENTITY * np.float32(0.017) - np.float32(1.9)])
