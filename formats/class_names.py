@@ -1,4 +1,4 @@
-"""Names of classes as people write them: a line each in a file, or all in one line with commas between."""
+"""Names of classes as people give them: a line each in a file, with commas between, or those of a dataset."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.files import open_regular, read_at
+from stoker.formats.manifest import Manifest
 
 __all__ = ["parse_class_names"]
 
@@ -13,20 +14,24 @@ _LONGEST = 1 << 24  # bytes
 
 
 def parse_class_names(given: str) -> tuple[str, ...]:
-    """Names of classes, that of label 0 first: ``cat,dog``, or a file with a name a line.
+    """Names of classes, that of label 0 first: ``cat,dog``, a file with a name a line, or a dataset's folder.
 
     Raises:
-        ConfigError: It is neither, or a name is empty: which label is it then that has none?
+        ConfigError: It is none of these, or a name is empty: which label is it then that has none?
+        DatasetError: The folder is no dataset.
         SourceError: The file cannot be read.
     """
     path = Path(given)
-    if path.is_file():
+    if path.is_dir():
+        lines = list(Manifest.load(path).classes)
+    elif path.is_file():
         lines = _lines(path)
     elif "," in given:
         lines = given.split(",")
     else:
         raise ConfigError(
-            f"classes must be names with commas between, or a file with a name a line, not {given!r}"
+            "classes must be names with commas between, a file with a name a line, or a dataset, not "
+            f"{given!r}"
         )
     names = tuple(line.strip() for line in lines) or ("",)
     if "" in names:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from stoker.errors import ConfigError, SourceError
+from stoker.formats.class_numbers import check_classes, number_classes
 from stoker.formats.execution import Engine, Progress, Summary, check_workers, execute, no_progress
 from stoker.formats.folder import may_be_image
 from stoker.formats.header import MAX_PIXELS
@@ -24,6 +25,7 @@ from stoker.formats.remote.store import is_url
 from stoker.formats.sources import find_format, list_source
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from fractions import Fraction
 
 __all__ = ["convert", "shard_bytes"]
@@ -47,6 +49,7 @@ def convert(
     strict: bool = False,
     num_workers: int | None = None,
     class_depth: int | None = None,
+    classes: Sequence[str] | None = None,
     max_pixels: int = MAX_PIXELS,
     overwrite: bool = False,
     engine: Engine = "local",
@@ -89,6 +92,8 @@ def convert(
         num_workers: Threads; by default the cores that this process may use, and 32 where the source is
             a URL. With ``engine="ray"``, CPUs of a Ray cluster that is started on this machine.
         class_depth: Number of leading folders that name the class; None for all of them.
+        classes: Names of the classes, that of label 0 first, such as those of another dataset,
+            ``stoker.open("shards/train").classes``; by default those of the source, in its order.
         max_pixels: Larger images are skipped.
         overwrite: Replace a dataset, or what is left of another conversion, in ``dst``.
         engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is
@@ -104,7 +109,7 @@ def convert(
 
     Raises:
         ConfigError: An option cannot be meant as given.
-        SourceError: The source cannot be used.
+        SourceError: The source cannot be used, or has a class that is not among ``classes``.
         DatasetError: There is a dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
         DecodeError: ``strict``, and a file is no intact image, or an object of one is broken.
@@ -112,6 +117,7 @@ def convert(
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
     mode, height, width = parse_resize(resize)
+    names = check_classes(classes)
     options = ConvertOptions(
         container=format,
         seed=seed,
@@ -145,6 +151,8 @@ def convert(
     )
     if strict:
         _check_nothing_lost(src, listing)
+    if names is not None:
+        listing = number_classes(listing, names, src)
     plan = plan_conversion(listing, options)
     return execute(plan, dst, workers, overwrite=overwrite, report=report, engine=engine)
 

@@ -55,6 +55,13 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         int | None,
         typer.Option(help="Directory levels that name a class; by default all, as in animals/cat."),
     ] = None,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            help="Names of classes, that of label 0 first: by comma, a file with a name a line, or a "
+            "dataset. By default those of the source."
+        ),
+    ] = None,
     source_format: Annotated[
         str | None,
         typer.Option(help="folder, list, coco, voc, yolo or pairs; without it, the source is looked at."),
@@ -94,8 +101,11 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
 
     stoker convert photos shards/split --val 10% --test 5%
 
+    stoker convert photos/val shards/val --classes shards/train
+
     stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
+    from stoker.formats.class_names import parse_class_names
     from stoker.formats.convert import convert as run
 
     options: dict[str, Any] = {  # any text here; convert() says what may stand there
@@ -118,6 +128,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
             val=val,
             test=test,
             class_depth=class_depth,
+            classes=None if classes is None else parse_class_names(classes),
             images=images,
             masks=masks,
             ignore_index=ignore_index,
@@ -157,8 +168,8 @@ def index(  # noqa: PLR0917 - likewise
     classes: Annotated[
         str | None,
         typer.Option(
-            help="Names of classes, that of label 0 first: by comma, or a file with a name a line. By "
-            "default those in the records."
+            help="Names of classes, that of label 0 first: by comma, a file with a name a line, or a "
+            "dataset. By default those in the records."
         ),
     ] = None,
 ) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from stoker.errors import ConfigError, SourceError
+import stoker
+from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.formats.class_names import parse_class_names
 
 
@@ -32,3 +33,10 @@ def test_what_is_neither(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff")
     with pytest.raises(SourceError, match="cannot be read"):
         parse_class_names(str(tmp_path / "binary"))
+
+
+def test_those_of_a_dataset(photos: Path, tmp_path: Path, without_waiting_for_the_disk: None) -> None:
+    stoker.convert(photos, tmp_path / "shards")
+    assert parse_class_names(str(tmp_path / "shards")) == ("cat", "dog", "eel")
+    with pytest.raises(DatasetError, match="not a dataset"):
+        parse_class_names(str(photos))

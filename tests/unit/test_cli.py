@@ -58,6 +58,16 @@ def test_convert_into_splits(run: Run, photos: Path, tmp_path: Path) -> None:
     assert [len(stoker.open(tmp_path / "shards" / split)) for split in ("train", "val")] == [4, 2]
 
 
+def test_convert_with_the_classes_of_another(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "train")
+    shutil.rmtree(photos / "a")
+    run("convert", photos, tmp_path / "val", "--classes", tmp_path / "train")
+    assert set(stoker.open(tmp_path / "val").labels.tolist()) == {1}
+    assert "not among the 2 given: b" in run(
+        "convert", photos, tmp_path / "few", "--classes", "a,c", status=1
+    )
+
+
 def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path) -> None:
     shutil.copytree(photos, tmp_path / "all" / "train")
     shutil.copytree(photos, tmp_path / "all" / "val")

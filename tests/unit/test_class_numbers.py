@@ -1,0 +1,87 @@
+"""Classes numbered as somebody says."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoker
+from stoker.errors import ConfigError, SourceError
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+def named(dataset: Path) -> dict[str, str]:
+    """Class of each sample."""
+    opened = stoker.open(dataset)
+    return {
+        key: opened.classes[label]
+        for key, label in zip(opened.keys(range(len(opened))), opened.labels.tolist(), strict=True)
+    }
+
+
+def test_a_class_that_validation_lacks_moves_no_label(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "train")
+    shutil.rmtree(photos / "cat")
+    classes = stoker.open(tmp_path / "train").classes
+    stoker.convert(photos, tmp_path / "val", classes=classes)
+    val = stoker.open(tmp_path / "val")
+    assert val.classes == ("cat", "dog", "eel")
+    assert sorted(set(val.labels.tolist())) == [1, 2]
+    assert all(key.startswith(f"{name}/") for key, name in named(tmp_path / "val").items())
+
+
+def test_any_order(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out", classes=["eel", "fox", "cat", "dog"], val="20%")
+    assert all(key.startswith(f"{name}/") for key, name in named(tmp_path / "out/val").items())
+    assert set(named(tmp_path / "out/train").values()) == {"cat", "dog", "eel"}
+
+
+def test_a_class_that_is_not_among_them(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="not among the 2 given: dog") as caught:
+        stoker.convert(photos, tmp_path / "out", classes=["cat", "eel"])
+    assert caught.value.path == str(photos)
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_labels_of_a_sample(photos: Path, tmp_path: Path) -> None:
+    (photos / "list.csv").write_text("path,labels\ncat/0.jpg,sea|boat\ncat/1.jpg,\ncat/2.jpg,boat\n")
+    stoker.convert(photos / "list.csv", tmp_path / "out", classes=["sky", "sea", "boat"])
+    found = stoker.open(tmp_path / "out").index.lists("label")
+    assert (found.values.tolist(), found.counts.tolist()) == ([1, 2, 2], [2, 0, 1])
+
+
+def test_labels_that_are_numbers_get_names(photos: Path, tmp_path: Path) -> None:
+    (photos / "list.csv").write_text("path,label\ncat/0.jpg,1\ncat/1.jpg,0\n")
+    stoker.convert(photos / "list.csv", tmp_path / "out", classes=["off", "on"])
+    assert named(tmp_path / "out") == {"cat/0.jpg": "on", "cat/1.jpg": "off"}
+    with pytest.raises(SourceError, match="label 1, and there are 1 names"):
+        stoker.convert(photos / "list.csv", tmp_path / "few", classes=["off"])
+
+
+def test_objects(tmp_path: Path, encode_picture: Callable[..., bytes]) -> None:
+    (tmp_path / "0.jpg").write_bytes(encode_picture(0))
+    boxes = [{"id": n, "image_id": 0, "category_id": n, "bbox": [n, 0, 9, 9], "area": 81} for n in (7, 9)]
+    categories = [{"id": 7, "name": "cup"}, {"id": 8, "name": "fork"}, {"id": 9, "name": "bowl"}]
+    image = {"id": 0, "file_name": "0.jpg", "height": 24, "width": 32}
+    document = {"images": [image], "annotations": boxes, "categories": categories}
+    (tmp_path / "coco.json").write_text(json.dumps(document))
+    stoker.convert(tmp_path / "coco.json", tmp_path / "out", classes=["bowl", "cup"])
+    objects = stoker.open(tmp_path / "out").annotations([0])
+    assert (objects.id.tolist(), objects.labels.tolist()) == ([7, 9], [1, 0])
+    with pytest.raises(SourceError, match="given: bowl"):
+        stoker.convert(tmp_path / "coco.json", tmp_path / "few", classes=["fork", "cup"])
+
+
+def test_masks_are_numbers_already(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="this source has none"):
+        stoker.convert(photos, tmp_path / "out", masks=photos, classes=["cat"])
+
+
+@pytest.mark.parametrize("classes", ["cat,dog", [], ["cat", ""], ["cat", 3], ["cat", "cat"]], ids=str)
+def test_what_cannot_be_meant(photos: Path, tmp_path: Path, classes: Any) -> None:
+    with pytest.raises(ConfigError, match="classes"):
+        stoker.convert(photos, tmp_path / "out", classes=classes)
