@@ -213,32 +213,29 @@ def whole(
     return params_of(case, *source, color)
 
 
-@pytest.mark.parametrize(
-    ("size", "interpolation", "most"),
-    [
-        *((size, None, 1) for size in [(224, 224), (100, 150), (50, 64), (31, 17)]),
-        ((224, 224), Interpolation.BICUBIC, 1),
-        ((224, 224), Interpolation.LANCZOS, 1.1),
-    ],
-)
+@pytest.mark.parametrize("interpolation", [None, Interpolation.BICUBIC, Interpolation.LANCZOS])
+@pytest.mark.parametrize("size", [None, (100, 150), (64, 64), (31, 17)])
 def test_reduced_decoding_is_near_pillow(
-    size: tuple[int, int],
+    size: tuple[int, int] | None,
     interpolation: Interpolation | None,
-    most: float,
     tmp_path: Path,
     photographs: list[Path],
 ) -> None:
-    """The stated tolerance: a mean absolute difference of one level on photographs, of 1.1 for lanczos."""
+    """The stated tolerance: a mean absolute difference of 0.7 levels over photographs, of 3 in one of them."""
     differences = []
-    for path in photographs[::12]:
-        image = Image.open(path).convert("RGB")
-        large = image.resize((image.width * 2, image.height * 2), Image.Resampling.BICUBIC)
-        payload = encode(large, quality=92)
-        params = whole(size, (large.height, large.width), interpolation=interpolation)
+    for path in photographs[::5]:
+        with Image.open(path) as image:
+            height, width = image.height, image.width
+        params = whole(size or (height // 2, width // 2), (height, width), interpolation=interpolation)
+        if not is_reduced(params):
+            continue
+        payload = path.read_bytes()
         result = execute(samples_of([payload], tmp_path), params, tmp_path, Output())
         expected = reference.execute(params, 0, reference.decode(payload))
-        differences.append(np.abs(result.images[0] - expected).mean())
-    assert max(differences) <= most
+        differences.append(np.abs(result.images[0].astype(float) - expected).mean())
+    assert len(differences) > 20
+    assert np.mean(differences) <= 0.7
+    assert max(differences) <= 3
 
 
 @pytest.mark.parametrize(("height", "width"), [(267, 403), (270, 405), (135, 209)])
