@@ -221,7 +221,7 @@ def test_reduced_decoding_is_near_pillow(
     tmp_path: Path,
     photographs: list[Path],
 ) -> None:
-    """The stated tolerance: a mean absolute difference of 0.7 levels over photographs, of 3 in one of them."""
+    """The stated tolerance: a mean absolute difference of 0.7 levels over photographs, of 3 in one."""
     differences = []
     for path in photographs[::5]:
         with Image.open(path) as image:
