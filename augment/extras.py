@@ -35,23 +35,33 @@ class Warp:
     A sample whose matrix is the identity, on a canvas of the output's size, is not warped: its image is
     that of a batch without a warp, where no fill is mixed into the border (:meth:`applies`).
 
-    So it is bilinear interpolation where nothing shrinks, along the axes or turned, and away from the
-    border it is Pillow's antialiased ``BILINEAR`` where nothing turns. An engine may decode a JPEG in
+    Samples that are ``nearest`` are not resampled so. Their canvas is made as the image of a batch without
+    a warp is, by the interpolation of its resize and rounded to uint8, and a pixel of the output takes that
+    of the canvas which its centre falls into, ``floor(x), floor(y)``; ``fill`` where there is none.
+
+    Otherwise it is bilinear interpolation where nothing shrinks, along the axes or turned, and away from
+    the border it is Pillow's antialiased ``BILINEAR`` where nothing turns. An engine may decode a JPEG in
     a reduced size where both supports are at least 2 all over the image.
 
     Attributes:
         matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the canvas.
         canvas: Height and width of the canvas, pixels.
         perspective: Whether the last row of a matrix may differ from (0, 0, 1).
+        nearest: (N,) bool; None where no sample can be.
     """
 
     matrix: npt.NDArray[np.float64]
     canvas: tuple[int, int]
     perspective: bool = False
+    nearest: npt.NDArray[np.bool_] | None = None
 
     def applies(self, i: int, size: tuple[int, int]) -> bool:
         """Whether sample ``i`` is warped, for outputs of ``size``, height and width."""
         return self.canvas != size or not np.array_equal(self.matrix[i], np.eye(3))
+
+    def picks(self, i: int) -> bool:
+        """Whether sample ``i``, where it is warped, takes pixels of the canvas as they are."""
+        return self.nearest is not None and bool(self.nearest[i])
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import numpy as np
 
 from stoker.augment.interpolation import SUPPORT, Interpolation
 from stoker.augment.painting import UNCHANGED, Painting
+from stoker.augment.warping import Warping
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -47,14 +48,13 @@ _BY_AXIS = (
 
 
 @dataclass(kw_only=True)
-class Frame(Painting):
+class Frame(Painting, Warping):
     """N images in the middle of their transforms.
 
     Sizes of images in between are integers, as torchvision has them; positions are not rounded, so
     a crop of a resized image is exact where torchvision would resample twice.
 
     Attributes:
-        size: (2, N) int64, height and width that the images have by now, pixels.
         start: (2, N) float64, where the image's top left corner lies in the source, pixels.
         stop: (2, N) float64, its bottom right corner. Outside of the content where it was padded.
         content_start: (2, N) float64, the part of the source that is still seen: top left corner.
@@ -62,10 +62,6 @@ class Frame(Painting):
         limit_start: (2, N) float64, integers: the part of the source that resampling may read.
         limit_stop: (2, N) float64, integers.
         flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
-        warp: (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas, the
-            image as it was when it was first warped; edges of pixels are integers. None before that.
-        canvas: (2, N) int64, size of the canvas.
-        perspective: Whether ``warp`` may be other than affine.
         settled: Whether no crop or resize may follow, for a step refers to the size.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
         interpolation: (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear.
@@ -76,7 +72,6 @@ class Frame(Painting):
             box must lie for it to remain; None for no such condition.
     """
 
-    size: Int
     start: Float
     stop: Float
     content_start: Float
@@ -86,9 +81,6 @@ class Frame(Painting):
     flip: npt.NDArray[np.bool_]
     fill: npt.NDArray[np.uint8]
     interpolation: npt.NDArray[np.uint8] | None = None
-    warp: Float | None = None
-    canvas: Int | None = None
-    perspective: bool = False
     settled: bool = False
     fill_chosen: bool = False
     erased: list[tuple[Int, Int]] = field(default_factory=list)
@@ -130,6 +122,7 @@ class Frame(Painting):
             color=self.color[rows],
             interpolation=None if self.interpolation is None else self.interpolation[rows],
             warp=None if self.warp is None else self.warp[rows],
+            nearest=None if self.nearest is None else self.nearest[rows],
             window=None if self.window is None else (self.window[0][:, rows], self.window[1][:, rows]),
             objects=None if self.objects is None else self.objects.take(rows),
             steps=[],
@@ -139,13 +132,7 @@ class Frame(Painting):
     def put(self, rows: Rows, taken: Frame) -> None:
         """Give the samples at ``rows`` back, after further transforms."""
         n = self.size.shape[1]
-        if taken.warp is not None:
-            if self.warp is None:
-                self.distort(np.tile(np.eye(3), (n, 1, 1)))
-            self.warp = np.array(self.warp)
-            self.warp[rows] = taken.warp
-            if np.any(self.canvas[:, rows] != taken.canvas):  # type: ignore[index]  # as there is a warp
-                raise ConfigError("some images are warped after a resize that the others have not")
+        self.put_warp(rows, taken)
         for name in _BY_AXIS:
             array, part = getattr(self, name), getattr(taken, name)
             if part is not None:
@@ -156,7 +143,6 @@ class Frame(Painting):
         if taken.window is not None:
             window = self.window or (np.full((2, n), -np.inf), np.full((2, n), np.inf))
             self.window = _filled(window[0], rows, taken.window[0]), _filled(window[1], rows, taken.window[1])
-        self.perspective |= taken.perspective
         self.settled |= taken.settled
         if taken.fill_chosen:
             self.use_fill(taken.fill.tolist())
@@ -168,7 +154,7 @@ class Frame(Painting):
         if self.warp is not None:
             if np.any(origin < 0) or np.any(origin + size > self.size):
                 raise ConfigError("a crop pads after a warp", hint="Pad before it.")
-            self.warp = self.warp @ _affine(1, 1, origin[1], origin[0])
+            self.map_warped(_affine(1, 1, origin[1], origin[0]))
             self.size = np.broadcast_to(size, self.size.shape)
             return
         if self.flip.any():
@@ -191,17 +177,17 @@ class Frame(Painting):
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
         The interpolation of the last resize is that of all: there is but one resampling. What is warped is
-        resampled as :class:`stoker.augment.extras.Warp` says, whatever the interpolation.
+        resampled as :class:`stoker.augment.extras.Warp` says; behind a warp all but "nearest" is bilinear.
         """
         self._check_settled()
         number = Interpolation.of(interpolation)
-        if number != Interpolation.BILINEAR or self.interpolation is not None:
-            self.interpolation = np.full_like(self._interpolations(), number)
         if self.warp is not None:
             scale = self.size / size
-            self.warp = self.warp @ _affine(scale[1], scale[0], 0, 0)
+            self.map_warped(_affine(scale[1], scale[0], 0, 0), number == Interpolation.NEAREST)
             self.size = np.broadcast_to(size, self.size.shape)
             return
+        if number != Interpolation.BILINEAR or self.interpolation is not None:
+            self.interpolation = np.full_like(self._interpolations(), number)
         self.limit_start = np.floor(self.content_start)
         self.limit_stop = np.ceil(self.content_stop)
         self.size = np.broadcast_to(size, self.size.shape)
@@ -218,18 +204,7 @@ class Frame(Painting):
             self.flip[axis] ^= where
             return
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
-        self.warp = self.warp @ (_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
-
-    def distort(self, matrix: Float, *, perspective: bool = False) -> None:
-        """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this step to (x, y, 1) before it.
-
-        ``perspective`` says whether its last row may differ from (0, 0, 1).
-        """
-        self.perspective |= perspective
-        if self.warp is None:
-            self.warp, self.canvas = matrix, self.size
-        else:
-            self.warp = self.warp @ matrix
+        self.map_warped(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
 
     def settle(self) -> None:
         """From here on the size must stay: a step refers to the output's size."""

@@ -12,7 +12,7 @@ from enum import Enum, IntEnum
 
 import numpy as np
 
-__all__ = ["SUPPORT", "Interpolation"]
+__all__ = ["SUPPORT", "WARPING", "Interpolation"]
 
 
 class Interpolation(IntEnum):
@@ -41,3 +41,6 @@ class Interpolation(IntEnum):
 
 SUPPORT = np.array([0.0, 1.0, 2.0, 3.0])
 """How far each filter reaches to both sides: pixels, or output pixels where those are larger."""
+
+WARPING = (Interpolation.NEAREST, Interpolation.BILINEAR)
+"""Those of what is turned or sheared; see :class:`stoker.augment.extras.Warp`."""

@@ -54,7 +54,7 @@ class ImageParams:
         color: (N, 3, 4) float32; contains dtype scaling and normalisation.
         fill: (3,) uint8, RGB.
         interpolation: (N,) uint8, :class:`stoker.augment.interpolation.Interpolation`: the filter of samples
-            that are not warped.
+            that are not warped, or of their canvas where that is picked from.
         mean: (N, 3, 3) float32. ``mean @ m`` is added to the result, where m is the mean RGB of the
             output before ``color``, fill included.
         steps: Done to the pixels one after the other, before ``color``.
@@ -84,12 +84,14 @@ class ImageParams:
     def needs(self) -> frozenset[str]:
         """Names of the optional fields that are set; for ``steps`` those of its steps' classes.
 
-        With "warp" comes "perspective" where matrices need not be affine.
+        With "warp" comes "perspective" where matrices need not be affine, and "nearest" where samples may be.
         """
         optional = {field.name for field in fields(self) if field.default is None} - {"steps", "window"}
         names = frozenset(name for name in optional if getattr(self, name) is not None)
         if self.warp is not None and self.warp.perspective:
             names |= {"perspective"}
+        if self.warp is not None and self.warp.nearest is not None:
+            names |= {"nearest"}
         return names | step_names(self.steps or ())
 
     def to_source(self) -> npt.NDArray[np.float64]:
@@ -276,7 +278,7 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         interpolation=frame.interpolation,
         mean=mean,
         steps=tuple(frame.steps) or None,
-        warp=None if frame.warp is None else Warp(frame.warp, _fixed(plan.canvas), frame.perspective),
+        warp=None if frame.warp is None else _warp(frame, _fixed(plan.canvas), frame.warp),
         erase=tuple(
             Erase(_rows(origin, size, np.int32), value.astype(np.float32))
             for (origin, size), value in zip(frame.erased, plan.erase_values, strict=True)
@@ -284,6 +286,10 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         or None,
         window=None if frame.window is None else _rows(*frame.window, np.float64),
     )
+
+
+def _warp(frame: Frame, canvas: Size, matrix: npt.NDArray[np.float64]) -> Warp:
+    return Warp(matrix, canvas, frame.perspective, frame.nearest if frame.picks else None)
 
 
 def _rows(first: npt.NDArray[Any], second: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:

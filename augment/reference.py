@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from stoker.augment.interpolation import Interpolation
-from stoker.augment.resample import resample
+from stoker.augment.resample import pick, resample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -73,10 +73,20 @@ def execute(
 
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     """The geometry alone: (H, W, 3) uint8 before colour."""
-    if params.warp is not None and params.warp.applies(i, params.size):
-        fill: tuple[int, int, int] = tuple(params.fill.tolist())
-        return resample(pixels, params.to_source()[i], params.size, fill, _window(params.region[i]))
-    image = np.empty((*params.size, 3), np.uint8)
+    warp = params.warp
+    if warp is None or not warp.applies(i, params.size):
+        return _upright(params, i, pixels, params.size)
+    fill: tuple[int, int, int] = tuple(params.fill.tolist())
+    if warp.picks(i):
+        return pick(_upright(params, i, pixels, warp.canvas), warp.matrix[i], params.size, fill)
+    return resample(pixels, params.to_source()[i], params.size, fill, _window(params.region[i]))
+
+
+def _upright(
+    params: ImageParams, i: int, pixels: npt.NDArray[np.uint8], size: tuple[int, int]
+) -> npt.NDArray[np.uint8]:
+    """The geometry along the axes: an image of ``size``, the output or the canvas of a warp."""
+    image = np.empty((*size, 3), np.uint8)
     image[:] = params.fill
     top, left, height, width = params.dest[i].tolist()
     image[top : top + height, left : left + width] = _resize(params, i, pixels)

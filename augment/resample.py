@@ -1,4 +1,7 @@
-"""One resampling by a projective map, with the support that shrinking needs, in slow exact NumPy."""
+"""One resampling by a projective map, with the support that shrinking needs, in slow exact NumPy.
+
+Or none: pixels picked from an image, as "nearest" has it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.geometry import apply_matrix
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -14,7 +19,7 @@ if TYPE_CHECKING:
     Pixels = npt.NDArray[np.uint8]
     Color = tuple[int, int, int]
 
-__all__ = ["resample"]
+__all__ = ["pick", "resample"]
 
 _TILE = 16
 """Side of the squares of output that are computed at once: a small one sees little of the source."""
@@ -58,6 +63,23 @@ def resample(
         values = fill + np.where(seen[:, None], values, 0.0)
         tile[:] = np.floor(values + 0.5).reshape(tile.shape)
     return output
+
+
+def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:
+    """Take for each pixel of the output that of ``source`` which its centre falls into.
+
+    Arguments and result are those of :func:`resample`. Places are computed as
+    :func:`stoker.augment.geometry.apply_matrix` does it, so that those on an edge fall to the same side
+    everywhere.
+    """
+    height, width = source.shape[:2]
+    rows, columns = np.indices(size) + 0.5
+    x, y = np.moveaxis(apply_matrix(matrix[None], np.stack((columns, rows), -1).reshape(1, -1, 2))[0], -1, 0)
+    seen = (x >= 0) & (x < width) & (y >= 0) & (y < height)
+    output = np.empty((len(seen), 3), np.uint8)
+    output[:] = fill
+    output[seen] = source[y[seen].astype(np.intp), x[seen].astype(np.intp)]
+    return output.reshape(*size, 3)
 
 
 def _place(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray[np.bool_]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.levels import equalized, stretched, tables
-from stoker.augment.resample import resample
+from stoker.augment.resample import pick, resample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -221,20 +221,22 @@ class Blur(Step):
 class Shift(Step):
     """A projective resampling to the same size, within the chains of :class:`Mix`.
 
-    It is that of :class:`stoker.augment.extras.Warp` with the image as it is as the source.
+    It is that of :class:`stoker.augment.extras.Warp` with the image as it is as the source, or the canvas.
 
     Attributes:
         matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the image.
         fill: RGB of what comes into sight, uint8.
+        nearest: Whether pixels are picked, not interpolated.
     """
 
     matrix: npt.NDArray[np.float64]
     fill: tuple[int, int, int]
+    nearest: bool = False
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         """See :class:`Step`."""
-        height, width = pixels.shape[:2]
-        return resample(pixels, self.matrix[i], (height, width), self.fill)
+        execute = pick if self.nearest else resample
+        return execute(pixels, self.matrix[i], (pixels.shape[0], pixels.shape[1]), self.fill)
 
 
 @dataclass(frozen=True)

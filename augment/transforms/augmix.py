@@ -1,6 +1,6 @@
 """Mixtures of chains of operations: torchvision.transforms.v2.AugMix.
 
-Chains are executed step by step, each geometric operation on the uint8 image that it finds, bilinearly.
+Chains are executed step by step, each geometric operation on the uint8 image that it finds.
 They act on the output, so what follows may mirror and warp the image, before them, but not crop or
 resize it. The sum is rounded, where torchvision truncates it.
 """
@@ -14,6 +14,7 @@ import numpy as np
 
 from stoker.augment.color import GREY
 from stoker.augment.dirichlet import DRAWS, dirichlet
+from stoker.augment.interpolation import WARPING
 from stoker.augment.steps import Affine, Mix, Shift
 from stoker.augment.transforms.base import Transform, is_count, is_finite
 from stoker.augment.transforms.operations import GEOMETRIC, LINEAR, Kind, Operations, magnitudes, signs
@@ -21,6 +22,7 @@ from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -52,7 +54,8 @@ class AugMix(Transform):
         chain_depth: Operations a chain; 0 or less for 1 to 3 at random.
         alpha: Parameter of both distributions, more than 0.
         all_ops: Whether brightness, colour, contrast and sharpness are among the operations.
-        fill: As for :class:`stoker.augment.RandAugment`.
+        interpolation: As for :class:`stoker.augment.RandAugment`.
+        fill: Likewise.
     """
 
     severity: int = 3
@@ -60,6 +63,7 @@ class AugMix(Transform):
     chain_depth: int = -1
     alpha: float = 1.0
     all_ops: bool = True
+    interpolation: str | Enum = "bilinear"
     fill: int | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
@@ -71,6 +75,7 @@ class AugMix(Transform):
         self.check("chain_depth", good, "an integer")
         self.check("alpha", is_finite(self.alpha) and self.alpha > 0, "a positive number")
         self.check("all_ops", isinstance(self.all_ops, bool), "True or False")
+        self.set_interpolation(*WARPING)
         if self.fill is not None:
             set_fill(self)
 
@@ -87,7 +92,8 @@ class AugMix(Transform):
         own, among, depth, rest = np.split(u, np.cumsum((2 * DRAWS, width * DRAWS, width)), axis=1)
         shares = dirichlet(self.alpha, own)
         weights = np.concatenate((shares[:, :1], shares[:, 1:] * dirichlet(self.alpha, among)), axis=1)
-        steps = _chain_steps(self._operations(depth, rest), frame.size, tuple(frame.fill.tolist()))
+        fill, nearest = tuple(frame.fill.tolist()), self.interpolation == "nearest"
+        steps = _chain_steps(self._operations(depth, rest), frame.size, fill, nearest)
         chains = [sum(steps[k : k + self._deepest], ()) for k in range(0, len(steps), self._deepest)]
         frame.settle()
         frame.add_steps(Mix(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
@@ -109,7 +115,9 @@ class AugMix(Transform):
         return Operations(kind, magnitude, True, (kinds,) * kind.shape[1])
 
 
-def _chain_steps(operations: Operations, size: Int, fill: tuple[int, int, int]) -> list[tuple[Step, ...]]:
+def _chain_steps(
+    operations: Operations, size: Int, fill: tuple[int, int, int], nearest: bool
+) -> list[tuple[Step, ...]]:
     """The steps of each operation, for images of ``size``, (2, N)."""
     matrices = operations.matrices(size)
     colors, grey_share = operations.colors()
@@ -120,7 +128,7 @@ def _chain_steps(operations: Operations, size: Int, fill: tuple[int, int, int]) 
     )
     steps: list[tuple[Step, ...]] = []
     for s, kinds in enumerate(operations.possible):
-        chain: list[Step] = [Shift(warped[s], matrices[:, s], fill)]
+        chain: list[Step] = [Shift(warped[s], matrices[:, s], fill, nearest)]
         if not LINEAR.isdisjoint(kinds):
             chain.append(Affine(painted[s], maps[:, s], mean[:, s]))
         steps.append((*chain, *operations.steps(s)))

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
+from stoker.augment.interpolation import WARPING
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.operations import Kind, Operations, magnitudes, signs
 from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -121,10 +123,12 @@ class AutoAugment(Transform):
     Args:
         policy: "imagenet", "cifar10" or "svhn", what it was learned on; torchvision's
             ``AutoAugmentPolicy`` will do.
-        fill: As for :class:`stoker.augment.RandAugment`.
+        interpolation: As for :class:`stoker.augment.RandAugment`.
+        fill: Likewise.
     """
 
     policy: str = "imagenet"
+    interpolation: str | Enum = "bilinear"
     fill: int | Sequence[int] | None = None
 
     draws: ClassVar[int] = 5
@@ -134,6 +138,7 @@ class AutoAugment(Transform):
         name = getattr(self.policy, "value", self.policy)
         self.check("policy", isinstance(name, str) and name in _POLICIES, f"one of {', '.join(_POLICIES)}")
         self.set("policy", name)
+        self.set_interpolation(*WARPING)
         if self.fill is not None:
             set_fill(self)
 
@@ -146,7 +151,7 @@ class AutoAugment(Transform):
         applied = u[:, 1:3] < policy.probability[pair]
         kind = np.where(applied, policy.kind[pair], Kind.Identity)
         magnitude = policy.magnitude[pair] * signs(kind, u[:, 3:])
-        Operations(kind, magnitude, True, policy.possible).compose(frame)
+        Operations(kind, magnitude, True, policy.possible).compose(frame, self.interpolation)
 
 
 class _Policy(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -58,12 +59,15 @@ class Description:
         self.check(name, good and low <= value[0] <= value[1] <= high, rule)
         self.set(name, (float(value[0]), float(value[1])))
 
-    def set_interpolation(self, name: str = "interpolation") -> None:
-        """Normalise what names an :class:`Interpolation`, or is torchvision's InterpolationMode."""
-        try:
+    def set_interpolation(self, *known: Interpolation, name: str = "interpolation") -> None:
+        """Normalise the name of an :class:`Interpolation`, or torchvision's InterpolationMode.
+
+        ``known`` are those that the transform has, all if there are none.
+        """
+        names = [one.name.lower() for one in known or Interpolation]
+        with contextlib.suppress(KeyError):
             self.set(name, Interpolation.of(getattr(self, name)).name.lower())
-        except KeyError:
-            self.check(name, False, f"one of {', '.join(one.name.lower() for one in Interpolation)}")
+        self.check(name, getattr(self, name) in names, f"one of {', '.join(names)}")
 
     def check_probability(self, name: str = "p") -> None:
         """An argument that is a probability."""

@@ -8,7 +8,7 @@ counterclockwise about the centre, and a factor is 1 + magnitude.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
@@ -107,10 +107,10 @@ class Operations:
     relative: bool
     possible: tuple[Collection[Kind], ...]
 
-    def compose(self, frame: Frame) -> None:
-        """Compose all onto ``frame``."""
+    def compose(self, frame: Frame, interpolation: str | Enum = "bilinear") -> None:
+        """Compose all onto ``frame``, the geometric ones with an ``interpolation`` as warps have it."""
         if any(not GEOMETRIC.isdisjoint(kinds) for kinds in self.possible):
-            frame.distort(_product(self.matrices(frame.size)))
+            frame.distort(_product(self.matrices(frame.size)), interpolation=interpolation)
         linear, grey_share = self.colors()
         for s, kinds in enumerate(self.possible):
             steps = self.steps(s)  # before the colours of this place, which other samples have

@@ -1,8 +1,8 @@
 """Operations at random: torchvision.transforms.v2.RandAugment and TrivialAugmentWide.
 
-Differences from torchvision: interpolation is bilinear; all geometry is composed and resampled once,
-before colour, so an equalize is of the image after it; colours that follow each other are not rounded
-in between. Images must have one size where they stand.
+Differences from torchvision: interpolation is bilinear by default; all geometry is composed and resampled
+once, before colour, so an equalize is of the image after it; colours that follow each other are not
+rounded in between. Images must have one size where they stand.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from stoker.augment.interpolation import WARPING
 from stoker.augment.transforms.base import Transform, is_count, is_whole
 from stoker.augment.transforms.operations import Kind, Operations, magnitudes, signs
 from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -42,6 +44,7 @@ class RandAugment(Transform):
         num_ops: Operations, from 0.
         magnitude: Bin of their magnitude, 0 to ``num_magnitude_bins - 1``.
         num_magnitude_bins: Bins, at least 2.
+        interpolation: As for :class:`stoker.augment.RandomRotation`, of its geometric operations.
         fill: Level 0..255 or three of them (RGB) of what comes into sight, as for
             :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
     """
@@ -49,6 +52,7 @@ class RandAugment(Transform):
     num_ops: int = 2
     magnitude: int = 9
     num_magnitude_bins: int = 31
+    interpolation: str | Enum = "bilinear"
     fill: int | Sequence[int] | None = None
 
     warps: ClassVar[bool] = True
@@ -74,7 +78,7 @@ class RandAugment(Transform):
         )
         kind = (u[:, : self.num_ops] * len(_KINDS)).astype(np.int64)
         magnitude = table[kind, self.magnitude] * signs(kind, u[:, self.num_ops :])
-        Operations(kind, magnitude, True, (_KINDS,) * self.num_ops).compose(frame)
+        Operations(kind, magnitude, True, (_KINDS,) * self.num_ops).compose(frame, self.interpolation)
 
 
 @dataclass(frozen=True)
@@ -83,10 +87,12 @@ class TrivialAugmentWide(Transform):
 
     Args:
         num_magnitude_bins: Bins of magnitudes, at least 2, chosen from uniformly.
-        fill: As for :class:`RandAugment`.
+        interpolation: As for :class:`RandAugment`.
+        fill: Likewise.
     """
 
     num_magnitude_bins: int = 31
+    interpolation: str | Enum = "bilinear"
     fill: int | Sequence[int] | None = None
 
     draws: ClassVar[int] = 3
@@ -101,7 +107,8 @@ class TrivialAugmentWide(Transform):
         table = magnitudes(self.num_magnitude_bins, shear=0.99, shift=32, turn=135, factor=0.99, bits=(8, 6))
         kind = (u[:, :1] * len(_KINDS)).astype(np.int64)
         level = (u[:, 1:2] * self.num_magnitude_bins).astype(np.int64)
-        Operations(kind, table[kind, level] * signs(kind, u[:, 2:]), False, (_KINDS,)).compose(frame)
+        magnitude = table[kind, level] * signs(kind, u[:, 2:])
+        Operations(kind, magnitude, False, (_KINDS,)).compose(frame, self.interpolation)
 
 
 def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
@@ -111,6 +118,7 @@ def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
         is_count(bins) and 2 <= bins <= _MOST_BINS,
         f"an integer within 2 to {_MOST_BINS}",
     )
+    transform.set_interpolation(*WARPING)
     if transform.fill is not None:
         set_fill(transform)
 

@@ -5,9 +5,10 @@ the geometry before them made. That image must have one size for all samples: pu
 a fixed size before. All is one resampling of the source with antialiasing, see
 :class:`stoker.augment.extras.Warp`, where torchvision resamples as often as there are transforms.
 
-Two of torchvision's arguments are left out: ``interpolation``, for what is warped is resampled bilinearly
-and antialiased (its default is nearest for the first two), also where a resize before asks for another
-interpolation; and ``expand``, which gives images of different sizes.
+``interpolation`` is "bilinear" by default (torchvision's is nearest for the first two), also where a resize
+before asks for another interpolation. With "nearest" pixels are picked from the resized image, which has
+that of its resize. Where several warps change an image, all must say so; one of them that is bilinear makes
+it bilinear. Of torchvision's arguments ``expand`` is left out, which gives images of different sizes.
 """
 
 from __future__ import annotations
@@ -19,12 +20,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from stoker.augment.interpolation import WARPING
 from stoker.augment.transforms.base import Transform, as_tuple, is_finite
 from stoker.augment.transforms.matrices import homography, inverse_affine, inverse_rotation, is_convex
 from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from enum import Enum
 
     import numpy.typing as npt
 
@@ -45,13 +48,16 @@ class WarpTransform(Transform):
     Attributes:
         perspective: Whether the last row of its matrices may differ from (0, 0, 1).
         fill: Colour of what comes into sight; None leaves the choice to other transforms.
+        interpolation: Of what it changes.
     """
 
     warps: ClassVar[bool] = True
     perspective: ClassVar[bool] = False
     fill: int | Sequence[int] | None
+    interpolation: str | Enum
 
     def __post_init__(self) -> None:
+        self.set_interpolation(*WARPING)
         if self.fill is not None:
             set_fill(self)
 
@@ -59,7 +65,9 @@ class WarpTransform(Transform):
         """See :class:`Transform`."""
         if self.fill is not None:
             frame.use_fill(self.fill)
-        frame.distort(self.matrix(frame.size, u), perspective=self.perspective)
+        frame.distort(
+            self.matrix(frame.size, u), perspective=self.perspective, interpolation=self.interpolation
+        )
 
     def matrix(self, size: Int, u: Float) -> Float:
         """(N, 3, 3), from (x, y, 1) in the output to the input, for images of ``size``, (2, N)."""
@@ -72,6 +80,7 @@ class RandomRotation(WarpTransform):
 
     Args:
         degrees: Range of the angle, or one number x for (-x, x); drawn uniformly.
+        interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
         center: What is rotated about: (x, y) in pixels from the top left corner, edges of pixels being
             integers; None for the centre.
         fill: Level 0..255 or three of them (RGB) of what comes into sight, as for
@@ -79,6 +88,7 @@ class RandomRotation(WarpTransform):
     """
 
     degrees: float | Sequence[float]
+    interpolation: str | Enum = "bilinear"
     center: Sequence[float] | None = None
     fill: int | Sequence[int] | None = None
 
@@ -104,7 +114,8 @@ class RandomAffine(WarpTransform):
         scale: Range of the magnification.
         shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers,
             of which the last two are the range along y.
-        fill: As for :class:`RandomRotation`.
+        interpolation: As for :class:`RandomRotation`.
+        fill: Likewise.
         center: Likewise, of rotation, scale and shear.
 
     All are drawn uniformly.
@@ -114,6 +125,7 @@ class RandomAffine(WarpTransform):
     translate: Sequence[float] | None = None
     scale: Sequence[float] | None = None
     shear: float | Sequence[float] | None = None
+    interpolation: str | Enum = "bilinear"
     fill: int | Sequence[int] | None = None
     center: Sequence[float] | None = None
 
@@ -169,11 +181,13 @@ class RandomPerspective(WarpTransform):
     Args:
         distortion_scale: Largest move, as a share of half the height and width, 0 to 1.
         p: Probability.
-        fill: As for :class:`RandomRotation`.
+        interpolation: As for :class:`RandomRotation`.
+        fill: Likewise.
     """
 
     distortion_scale: float = 0.5
     p: float = 0.5
+    interpolation: str | Enum = "bilinear"
     fill: int | Sequence[int] | None = None
 
     draws: ClassVar[int] = 9

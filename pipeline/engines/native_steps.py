@@ -28,13 +28,13 @@ _FIELDS: dict[type[kinds.Step], dict[str, type[np.generic]]] = {
     kinds.Equalize: {},
     kinds.Sharpen: {"factor": np.float32},
     kinds.Blur: {"kernel_size": np.intp, "sigma": np.float32},
-    kinds.Shift: {"matrix": np.float64, "fill": np.uint8},
+    kinds.Shift: {"matrix": np.float64, "fill": np.uint8, "nearest": np.bool_},
     kinds.Mix: {"weights": np.float32},
 }
 """Fields of each step, with the types that arrays among them have in C++."""
 
 EXECUTES = frozenset(
-    {"interpolation", "mean", "warp", "perspective", "erase"} | {kind.__name__ for kind in _FIELDS}
+    {"interpolation", "mean", "warp", "perspective", "nearest", "erase"} | {kind.__name__ for kind in _FIELDS}
 )
 """What the engine executes of :attr:`stoker.augment.params.ImagePlan.needs`."""
 
@@ -54,7 +54,9 @@ def extras(params: ImageParams) -> dict[str, Any]:
     if params.mean is not None:
         found["mean"] = column(params.mean, np.float32)
     if params.warp is not None:
-        found["warp"] = (column(params.warp.matrix, np.float64), *params.warp.canvas)
+        nearest = params.warp.nearest
+        picked = None if nearest is None else column(nearest, np.bool_)
+        found["warp"] = (column(params.warp.matrix, np.float64), *params.warp.canvas, picked)
     if params.erase:
         found["erase"] = [(column(one.box, np.int32), *map(float, one.value)) for one in params.erase]
     return found

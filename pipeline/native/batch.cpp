@@ -88,6 +88,9 @@ Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
     geometry.placement =
         place(parameters.at(i), orientation, samples.height[i], samples.width[i],
               warped ? extras.canvas_height : options.height, warped ? extras.canvas_width : options.width);
+    geometry.nearest = warped && extras.nearest != nullptr && extras.nearest[i];
+    geometry.canvas_height = extras.canvas_height;
+    geometry.canvas_width = extras.canvas_width;
     geometry.height = options.height;
     geometry.width = options.width;
     geometry.fill = parameters.fill;

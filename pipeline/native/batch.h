@@ -69,6 +69,7 @@ struct Extras {
     const double* warp = nullptr;
     int canvas_height = 0;
     int canvas_width = 0;
+    const bool* nearest = nullptr;  // null: no warp picks
     std::vector<EraseColumn> erase;
 
     bool uses_mean(std::size_t i) const;

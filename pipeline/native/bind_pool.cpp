@@ -85,7 +85,7 @@ void set_decoded(Batch& batch, const nb::dict& decoded) {
     }
 }
 
-using Warp = std::tuple<Rows<double, 3, 3>, int, int>;
+using Warp = std::tuple<Rows<double, 3, 3>, int, int, std::optional<Column<bool>>>;
 using Erase = std::tuple<Rows<std::int32_t, 4>, float, float, float>;
 
 void set_extras(Batch& batch, BoundSteps* steps, const std::optional<Rows<float, 3, 3>>& mean,
@@ -100,10 +100,12 @@ void set_extras(Batch& batch, BoundSteps* steps, const std::optional<Rows<float,
         extras.mean = mean->data();
     }
     if (warp) {
-        const auto& [matrix, height, width] = *warp;
+        const auto& [matrix, height, width, nearest] = *warp;
         require(matrix.shape(0) == batch.count, "the matrix of a warp must have a row a sample");
         require(height >= 1 && width >= 1 && height <= kMostSide && width <= kMostSide,
                 "the canvas of a warp must have 1 to 32768 pixels a side");
+        require(!nearest || nearest->shape(0) == batch.count, "nearest must have a row a sample");
+        extras.nearest = nearest ? nearest->data() : nullptr;
         extras.warp = matrix.data();
         extras.canvas_height = height;
         extras.canvas_width = width;

@@ -26,10 +26,10 @@ void blur(BoundSteps& self, const Where& where, std::pair<int, int> kernel_size,
 }
 
 void shift(BoundSteps& self, const Where& where, const Rows<double, 3, 3>& matrix,
-           std::tuple<std::uint8_t, std::uint8_t, std::uint8_t> fill) {
+           std::tuple<std::uint8_t, std::uint8_t, std::uint8_t> fill, bool nearest) {
     const auto& [red, green, blue] = fill;
     const std::uint8_t rgb[3] = {red, green, blue};
-    self.append(make_shift(where.data(), matrix.data(), rgb), where, matrix);
+    self.append(make_shift(where.data(), matrix.data(), rgb, nearest), where, matrix);
 }
 
 void mix(BoundSteps& self, const Where& where, const Rows<float, -1>& weights, const std::vector<BoundSteps*>& chains) {
@@ -73,7 +73,7 @@ void bind_steps(nb::module_& m) {
                  self.append(make_sharpen(where.data(), factor.data()), where, factor);
              }, "where"_a, "factor"_a)
         .def("blur", blur, "where"_a, "kernel_size"_a, "sigma"_a)
-        .def("shift", shift, "where"_a, "matrix"_a, "fill"_a)
+        .def("shift", shift, "where"_a, "matrix"_a, "fill"_a, "nearest"_a = false)
         .def("mix", mix, "where"_a, "weights"_a, "chains"_a);
 }
 

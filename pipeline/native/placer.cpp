@@ -28,7 +28,7 @@ void Placer::row(int y, const std::uint8_t* planes, int plane) {
 }
 
 void Placer::finish() {
-    if (!transposed_) return;
+    if (!transposed_ || rows_ == 0) return;
     for (int x = 0; x < columns_; ++x)
         sink_->row(x, picture_.data() + static_cast<std::ptrdiff_t>(x) * 3 * plane_, plane_);
 }

@@ -12,13 +12,15 @@ bool is_empty(const Window& window) { return window.left == window.right || wind
 
 // `numerator` is 8, or 0 where the source may be decoded in a smaller size, which is then chosen.
 Window Renderer::begin(const Geometry& geometry, int& numerator, RowSink* sink) {
-    return geometry.warp != nullptr ? begin_warp(geometry, numerator, sink)
-                                    : begin_resampler(geometry, numerator, sink);
+    if (geometry.warp == nullptr) return begin_resampler(geometry, numerator, sink);
+    if (geometry.nearest) return begin_picked(geometry, numerator, sink);
+    return begin_warp(geometry, numerator, sink);
 }
 
 Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink) {
     way_ = Way::resampler;
     Placement placement = geometry.placement;
+    if (sink != nullptr) placer_.begin(*sink, placement);
     if (placement.x.outputs == 0 || placement.y.outputs == 0) return {};
     if (numerator == 0) {
         numerator = dct_numerator(placement);
@@ -30,7 +32,15 @@ Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSi
     const Window window = resampler_.set(placement);
     if (sink == nullptr) return window;
     resampler_.begin(placer_, window.bottom - window.top);
-    placer_.begin(*sink, placement);
+    return window;
+}
+
+Window Renderer::begin_picked(const Geometry& geometry, int& numerator, RowSink* sink) {
+    if (sink == nullptr) return begin_resampler(geometry, numerator, sink);
+    canvas_.reset(geometry.canvas_height, geometry.canvas_width);
+    canvas_sink_.begin(canvas_, geometry.placement.dest, geometry.fill);
+    const Window window = begin_resampler(geometry, numerator, &canvas_sink_);
+    way_ = Way::picked;
     return window;
 }
 
@@ -54,15 +64,19 @@ Window Renderer::begin_warp(const Geometry& geometry, int& numerator, RowSink* s
 
 void Renderer::push(const std::uint8_t* rgb) {
     switch (way_) {
-        case Way::resampler: return resampler_.push(rgb);
+        case Way::resampler:
+        case Way::picked: return resampler_.push(rgb);
         case Way::aligned: return aligned_.push(rgb);
         case Way::warper: return warper_.push(rgb);
     }
 }
 
-void Renderer::finish(RowSink& sink) {
+void Renderer::finish(const Geometry& geometry, RowSink& sink) {
     switch (way_) {
         case Way::resampler: return placer_.finish();
+        case Way::picked:
+            placer_.finish();
+            return picker_.run(canvas_, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
         case Way::aligned: return aligned_.finish();
         case Way::warper: return warper_.finish(sink);
     }
@@ -88,7 +102,7 @@ Outcome Renderer::render_jpeg(const Geometry& geometry, RowSink* sink) {
         y += count;
     }
     jpeg_.finish();
-    if (sink != nullptr) finish(*sink);
+    if (sink != nullptr) finish(geometry, *sink);
     return {};
 }
 
@@ -109,7 +123,7 @@ void Renderer::render_pixels(const std::uint8_t* pixels, int height, int width, 
         }
         push(row);
     }
-    finish(sink);
+    finish(geometry, sink);
 }
 
 }  // namespace stoker

@@ -6,6 +6,7 @@
 
 #include "aligned_warp.h"
 #include "jpeg_decoder.h"
+#include "pixel_picker.h"
 #include "placement.h"
 #include "placer.h"
 #include "resampler.h"
@@ -20,6 +21,8 @@ namespace stoker {
 struct Geometry {
     Placement placement;
     const double* warp = nullptr;
+    bool nearest = false;                    // the warp picks pixels of the canvas
+    int canvas_height = 0, canvas_width = 0;
     int height = 0, width = 0;           // of the output
     const std::uint8_t* fill = nullptr;  // RGB
 };
@@ -38,16 +41,20 @@ class Renderer {
   private:
     Window begin(const Geometry& geometry, int& numerator, RowSink* sink);
     Window begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink);
+    Window begin_picked(const Geometry& geometry, int& numerator, RowSink* sink);
     Window begin_warp(const Geometry& geometry, int& numerator, RowSink* sink);
     void push(const std::uint8_t* rgb);
-    void finish(RowSink& sink);
+    void finish(const Geometry& geometry, RowSink& sink);
 
     JpegDecoder jpeg_;
     Resampler resampler_;
     Placer placer_;
     AlignedWarp aligned_;
     Warper warper_;
-    enum class Way { resampler, aligned, warper } way_ = Way::resampler;
+    PlanarImage canvas_;
+    PlanarSink canvas_sink_;
+    PixelPicker picker_;
+    enum class Way { resampler, picked, aligned, warper } way_ = Way::resampler;
     std::vector<std::uint8_t> last_row_;
 };
 

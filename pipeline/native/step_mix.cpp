@@ -9,11 +9,18 @@ namespace {
 
 class Shift final : public Step {
   public:
-    Shift(const bool* where, const double* matrix, const std::uint8_t fill[3])
-        : Step(where), matrix_(matrix), fill_{fill[0], fill[1], fill[2]} {}
+    Shift(const bool* where, const double* matrix, const std::uint8_t fill[3], bool nearest)
+        : Step(where), matrix_(matrix), fill_{fill[0], fill[1], fill[2]}, nearest_(nearest) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
         PlanarImage& picture = runner.picture();
+        PlanarSink sink;
+        if (nearest_) {
+            const PlanarImage& source = runner.copy();
+            sink.begin(picture, {0, 0, picture.height(), picture.width()}, fill_.data());
+            runner.picker().run(source, matrix_ + 9 * i, picture.height(), picture.width(), fill_.data(), sink);
+            return;
+        }
         Warper& warper = runner.warper();
         const WarpMap map(matrix_ + 9 * i, Window{0, 0, picture.width(), picture.height()});
         const Reach reach = map.reach(picture.height(), picture.width());
@@ -26,7 +33,6 @@ class Shift final : public Step {
                 for (std::size_t c = 0; c < 3; ++c) rgb[3 * x + c] = planes[c * plane + x];
             warper.push(rgb.data());
         }
-        PlanarSink sink;
         sink.begin(picture, {0, 0, picture.height(), picture.width()}, fill_.data());
         warper.finish(sink);
     }
@@ -34,6 +40,7 @@ class Shift final : public Step {
   private:
     const double* matrix_;
     std::array<std::uint8_t, 3> fill_;
+    bool nearest_;
 };
 
 class Mix final : public Step {
@@ -71,8 +78,8 @@ class Mix final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_shift(const bool* where, const double* matrix, const std::uint8_t fill[3]) {
-    return std::make_unique<Shift>(where, matrix, fill);
+std::unique_ptr<Step> make_shift(const bool* where, const double* matrix, const std::uint8_t fill[3], bool nearest) {
+    return std::make_unique<Shift>(where, matrix, fill, nearest);
 }
 std::unique_ptr<Step> make_mix(const bool* where, const float* weights, std::vector<Steps> chains) {
     return std::make_unique<Mix>(where, weights, std::move(chains));

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "pixel_picker.h"
 #include "planar_image.h"
 #include "warper.h"
 
@@ -49,6 +50,7 @@ class StepRunner {
     const PlanarImage& copy();
     StepRunner& inner();
     Warper& warper() { return warper_; }
+    PixelPicker& picker() { return picker_; }
     std::vector<float>& floats() { return floats_; }
 
   private:
@@ -57,6 +59,7 @@ class StepRunner {
     bool pending_ = false;  // whether tables_ are yet to be applied
     PlanarImage copy_;
     Warper warper_;
+    PixelPicker picker_;
     std::vector<float> floats_;
     std::unique_ptr<StepRunner> inner_;  // for steps that contain steps
 };
@@ -73,7 +76,7 @@ std::unique_ptr<Step> make_equalize(const bool* where);
 std::unique_ptr<Step> make_sharpen(const bool* where, const float* factor);
 // An odd number of taps along each axis; sigma has two rows a sample, y and x.
 std::unique_ptr<Step> make_blur(const bool* where, int taps_y, int taps_x, const float* sigma);
-std::unique_ptr<Step> make_shift(const bool* where, const double* matrix, const std::uint8_t fill[3]);
+std::unique_ptr<Step> make_shift(const bool* where, const double* matrix, const std::uint8_t fill[3], bool nearest);
 // A weight for the picture, then one for each chain.
 std::unique_ptr<Step> make_mix(const bool* where, const float* weights, std::vector<Steps> chains);
 

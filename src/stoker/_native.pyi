@@ -184,7 +184,11 @@ class Steps:
         self, where: npt.NDArray[np.bool_], kernel_size: tuple[int, int], sigma: npt.NDArray[np.float32]
     ) -> None: ...
     def shift(
-        self, where: npt.NDArray[np.bool_], matrix: npt.NDArray[np.float64], fill: tuple[int, int, int]
+        self,
+        where: npt.NDArray[np.bool_],
+        matrix: npt.NDArray[np.float64],
+        fill: tuple[int, int, int],
+        nearest: bool = False,
     ) -> None: ...
     def mix(
         self, where: npt.NDArray[np.bool_], weights: npt.NDArray[np.float32], chains: Sequence[Steps]
@@ -222,7 +226,7 @@ class Pool:
         decode_only: bool = False,
         steps: Steps | None = None,
         mean: npt.NDArray[np.float32] | None = None,
-        warp: tuple[npt.NDArray[np.float64], int, int] | None = None,
+        warp: tuple[npt.NDArray[np.float64], int, int, npt.NDArray[np.bool_] | None] | None = None,
         erase: Sequence[tuple[npt.NDArray[np.int32], float, float, float]] = (),
         interpolation: npt.NDArray[np.uint8] | None = None,
     ) -> Job:
@@ -234,7 +238,7 @@ class Pool:
         are not decoded here.
         ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
         or uint16 for bfloat16. The last five are the optional fields of ``ImageParams``: ``warp`` is its
-        matrix and the canvas' height and width, ``erase`` has boxes and their RGB.
+        matrix, the canvas' height and width, and which samples are nearest; ``erase`` has boxes and their RGB.
         """
     def close(self) -> None:
         """Give up what nobody has begun, wait for the rest, end the threads."""

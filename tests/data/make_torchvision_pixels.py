@@ -4,18 +4,22 @@
 
 Needs torch and torchvision. Names are "operation magnitude" as RandAugment has them, or "sharpness
 factor", "blur width height sigma", "resize interpolation height width", "rotation degrees x y red green
-blue" or "affine degrees scale shear shear x y red green blue". Nearest and lanczos are those of Pillow's
-images, the others those of tensors.
+blue" or "affine degrees scale shear shear x y red green blue"; what is warped is bilinear, or "nearest" at
+the end. Nearest and lanczos of a resize are those of Pillow's images, the others those of tensors.
 """
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torchvision.transforms.v2 import InterpolationMode, RandAugment, functional
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HEIGHT, WIDTH = 24, 28
 SIZES = ((16, 40), (40, 16), (8, 8))  # no centre of a pixel falls on an edge between two
@@ -32,6 +36,31 @@ OPERATIONS = (
 )
 
 
+def operation(
+    image: torch.Tensor, name: str, magnitude: float, mode: InterpolationMode
+) -> np.ndarray[Any, Any]:
+    """(H, W, 3) uint8: one operation of RandAugment."""
+    policy = RandAugment(interpolation=mode)
+    output = policy._apply_image_or_video_transform(image, name, magnitude, mode, {torch.Tensor: None})
+    return np.asarray(output.permute(1, 2, 0))
+
+
+def warped(image: torch.Tensor, mode: InterpolationMode) -> Iterator[tuple[str, torch.Tensor]]:
+    """Rotations and affine maps, with their names."""
+    for numbers in ((25.0, 9.0, 12.5, 200, 30, 90), (-140.0, -4.0, 30.0, 255, 255, 255)):
+        degrees, center, fill = numbers[0], list(numbers[1:3]), list(numbers[3:])
+        output = functional.rotate(image, degrees, mode, center=center, fill=fill)
+        yield f"rotation {' '.join(map(str, numbers))}", output
+    for numbers in (
+        (-30.0, 1.4, 0.0, 0.0, 3.0, 20.0, 0, 80, 160),
+        (8.0, 2.0, -12.0, 7.0, 34.0, 6.0, 99, 99, 99),
+    ):
+        degrees, scale, shear = numbers[0], numbers[1], list(numbers[2:4])
+        center, fill = list(numbers[4:6]), list(numbers[6:])
+        output = functional.affine(image, degrees, [0, 0], scale, shear, mode, fill, center)
+        yield f"affine {' '.join(map(str, numbers))}", output
+
+
 def main() -> None:
     rows, columns = np.indices((HEIGHT, WIDTH))
     waves = 128 + 90 * np.sin(rows[..., None] / (3, 5, 7) + columns[..., None] / (4, -6, 9))
@@ -39,13 +68,11 @@ def main() -> None:
     pixels = (waves + rng.normal(0, 12, waves.shape)).clip(8, 240).astype(np.uint8)
     image = torch.from_numpy(pixels).permute(2, 0, 1)
     bilinear = InterpolationMode.BILINEAR
-    policy = RandAugment(interpolation=bilinear)
     kept = {"pixels": pixels}
     for name, magnitude in OPERATIONS:
-        output = policy._apply_image_or_video_transform(
-            image, name, magnitude, bilinear, {torch.Tensor: None}
-        )
-        kept[f"{name} {magnitude}"] = output.permute(1, 2, 0).numpy()
+        kept[f"{name} {magnitude}"] = operation(image, name, magnitude, bilinear)
+        if name.startswith(("Shear", "Translate", "Rotate")):
+            kept[f"{name} {magnitude} nearest"] = operation(image, name, magnitude, InterpolationMode.NEAREST)
     for factor in (0.0, 0.4, 2.5):
         kept[f"sharpness {factor}"] = functional.adjust_sharpness(image, factor).permute(1, 2, 0).numpy()
     for width, height, sigma in ((5, 5, 1.2), (23, 23, 2.0), (3, 7, 0.4)):
@@ -59,18 +86,9 @@ def main() -> None:
         for size in SIZES:
             output = functional.resize(Image.fromarray(pixels), size, mode)
             kept[f"resize {mode.value} {size[0]} {size[1]}"] = np.asarray(output)
-    for numbers in ((25.0, 9.0, 12.5, 200, 30, 90), (-140.0, -4.0, 30.0, 255, 255, 255)):
-        degrees, center, fill = numbers[0], list(numbers[1:3]), list(numbers[3:])
-        output = functional.rotate(image, degrees, bilinear, center=center, fill=fill)
-        kept[f"rotation {' '.join(map(str, numbers))}"] = output.permute(1, 2, 0).numpy()
-    for numbers in (
-        (-30.0, 1.4, 0.0, 0.0, 3.0, 20.0, 0, 80, 160),
-        (8.0, 2.0, -12.0, 7.0, 34.0, 6.0, 99, 99, 99),
-    ):
-        degrees, scale, shear = numbers[0], numbers[1], list(numbers[2:4])
-        center, fill = list(numbers[4:6]), list(numbers[6:])
-        output = functional.affine(image, degrees, [0, 0], scale, shear, bilinear, fill, center)
-        kept[f"affine {' '.join(map(str, numbers))}"] = output.permute(1, 2, 0).numpy()
+    for mode, ending in ((bilinear, ""), (InterpolationMode.NEAREST, " nearest")):
+        for name, output in warped(image, mode):
+            kept[name + ending] = output.permute(1, 2, 0).numpy()
     np.savez_compressed(sys.argv[1], **kept)
 
 

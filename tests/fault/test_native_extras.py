@@ -61,8 +61,10 @@ class Batch:
         return images, status
 
 
-def warp_of(matrix: Any, height: int = SIZE[0], width: int = SIZE[1]) -> tuple[Any, int, int]:
-    return np.tile(np.asarray(matrix, np.float64), (N, 1, 1)), height, width
+def warp_of(
+    matrix: Any, height: int = SIZE[0], width: int = SIZE[1], nearest: Any = None
+) -> tuple[Any, int, int, Any]:
+    return np.tile(np.asarray(matrix, np.float64), (N, 1, 1)), height, width, nearest
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,8 @@ def warp_of(matrix: Any, height: int = SIZE[0], width: int = SIZE[1]) -> tuple[A
         ({"mean": np.zeros((2, 3, 3), np.float32)}, "mean must have a row a sample"),
         ({"interpolation": np.ones(N - 1, np.uint8)}, "interpolation must have a row a sample"),
         ({"interpolation": np.full(N, 4, np.uint8)}, "interpolation must be from 0 to 3"),
-        ({"warp": (np.zeros((2, 3, 3)), *SIZE)}, "matrix of a warp must have a row a sample"),
+        ({"warp": (np.zeros((2, 3, 3)), *SIZE, None)}, "matrix of a warp must have a row a sample"),
+        ({"warp": warp_of(np.eye(3), nearest=np.full(2, True))}, "nearest must have a row a sample"),
         ({"warp": warp_of(np.eye(3), 0)}, "canvas of a warp"),
         ({"warp": warp_of(np.eye(3), 20, 40000)}, "canvas of a warp"),
         ({"warp": warp_of(np.eye(3), 19)}, "dest must lie within the output, or the canvas"),
@@ -142,11 +145,12 @@ def test_a_bad_sample_leaves_its_neighbours_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e300])
 @pytest.mark.parametrize("place", range(9))
-def test_numbers_that_mean_nothing_in_a_warp(value: float, place: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("nearest", [None, np.full(N, True)])
+def test_numbers_that_mean_nothing_in_a_warp(nearest: Any, value: float, place: int, tmp_path: Path) -> None:
     """Where the map leads nowhere there is fill; nothing is read outside of the image."""
     matrix = np.eye(3)
     matrix.flat[place] = value
-    images, status = Batch(tmp_path).run(warp=warp_of(matrix))
+    images, status = Batch(tmp_path).run(warp=warp_of(matrix, nearest=nearest))
     assert not status.any()
     if np.isnan(value) and place not in (1, 3):
         assert (images == FILL).any()
@@ -161,6 +165,25 @@ def test_numbers_that_mean_nothing_in_steps(value: float, tmp_path: Path) -> Non
     steps.posterize(WHERE, np.full(N, 255, np.uint8))
     steps.solarize(WHERE, np.full(N, -(2**15), np.int16))
     steps.shift(WHERE, np.full((N, 3, 3), value), (1, 2, 3))
+    steps.shift(WHERE, np.full((N, 3, 3), value), (1, 2, 3), nearest=True)
     steps.mix(WHERE, np.full((N, 1), value, np.float32), [])
     _, status = Batch(tmp_path).run(steps=steps, mean=np.full((N, 3, 3), value, np.float32))
     assert not status.any()
+
+
+@pytest.mark.parametrize("nearest", [None, np.full(N, True)])
+def test_an_empty_image_behind_a_turned_one(nearest: Any, tmp_path: Path) -> None:
+    """It shows nothing of the one before it."""
+    batch = Batch(tmp_path)
+    turned = np.array([True, False, True])
+    batch.columns["orientation"][turned] = 6
+    for name, first in (("height", 1), ("width", 0)):
+        batch.columns[name][turned] = SOURCE[first]
+    for name in ("crop", "region"):
+        batch.columns[name][turned] = (0, 0, *SOURCE[::-1])
+    batch.columns["dest"][1] = (3, 4, 0, 0)
+    warp = None if nearest is None else warp_of([[1, 0, 1], [0, 1, 0], [0, 0, 1]], nearest=nearest)
+    images, status = batch.run(warp=warp)
+    assert not status.any()
+    assert (images[1] == FILL).all()
+    np.testing.assert_array_equal(images[0], images[2])

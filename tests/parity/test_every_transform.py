@@ -50,6 +50,8 @@ DALI_NEAREST = (255, 1)
 # A level's difference before an operation with a threshold.
 AMPLIFIED = (255, 0.5)
 WARPED = (2, 0.1)
+# Places on an edge between two pixels, or a horizon, in float32.
+DALI_PICKED = (255, 0.05)
 # What turns and shrinks is resampled twice: DALI's warp has no antialiasing.
 DALI_SHRUNK = (100, 1)
 
@@ -65,6 +67,9 @@ CASES = [
     Case(augment.RandomHorizontalFlip(), EXACT, EXACT),
     Case(augment.RandomVerticalFlip(), EXACT, EXACT),
     Case(augment.RandomRotation(40), WARPED, WARPED),
+    Case(augment.RandomRotation(40, "nearest"), EXACT, DALI_PICKED),
+    Case(augment.RandomAffine(30, (0.2, 0.2), (0.6, 1.5), 20, "nearest"), EXACT, DALI_PICKED),
+    Case(augment.RandomPerspective(0.5, p=0.8, interpolation="nearest"), EXACT, DALI_PICKED),
     Case(augment.RandomAffine(30, (0.2, 0.2), (0.6, 1.5), 20), WARPED, DALI_SHRUNK),
     Case(augment.RandomAffine(30, scale=(1, 2), fill=(9, 80, 200), center=(10, 50)), WARPED, WARPED),
     Case(augment.RandomPerspective(0.5, p=0.8), WARPED, DALI_SHRUNK),
@@ -82,6 +87,10 @@ CASES = [
     Case(augment.TrivialAugmentWide(), AMPLIFIED, AMPLIFIED),
     Case(augment.AutoAugment(), AMPLIFIED, AMPLIFIED),
     Case(augment.AugMix(), (8, 0.3), AMPLIFIED),
+    Case(augment.RandAugment(interpolation="nearest"), AMPLIFIED, AMPLIFIED),
+    Case(augment.TrivialAugmentWide(interpolation="nearest"), AMPLIFIED, AMPLIFIED),
+    Case(augment.AutoAugment(interpolation="nearest"), AMPLIFIED, AMPLIFIED),
+    Case(augment.AugMix(interpolation="nearest"), (8, 0.3), AMPLIFIED),
     Case(augment.RandomErasing(0.7), EXACT, EXACT),
     Case(augment.RandomApply([augment.ColorJitter(0.4), augment.RandomRotation(30)]), WARPED, WARPED),
     Case(augment.RandomChoice([augment.RandomSolarize(90, p=1), augment.GaussianBlur(3)]), ROUNDED, ROUNDED),
@@ -182,6 +191,19 @@ def test_a_chain(squares: Path, seed: int, engine: str) -> None:
     )
     assert difference.mean() <= (0.6 if engine == "native" else 2)
     assert np.quantile(difference, 0.9) <= (1 if engine == "native" else 4)
+
+
+@pytest.mark.parametrize("engine", ["native", "dali"])
+def test_warps_that_pick_and_others_in_one_batch(squares: Path, engine: str) -> None:
+    if not runs_here(engine):
+        pytest.skip("DALI is not installed")
+    turn = augment.RandomRotation((20, 20), "nearest", fill=90)
+    either = augment.RandomChoice([turn, augment.RandomRotation((40, 40)), augment.RandomInvert(0)])
+    chain = [augment.Resize((70, 60), "bicubic"), either]
+    true = images(datasets.open(squares), chain, "truth")
+    difference = np.abs(images(datasets.open(squares), chain, engine) - true)
+    assert difference.mean() <= (0.05 if engine == "native" else 0.5)
+    assert np.quantile(difference, 0.99) <= (1 if engine == "native" else 3)
 
 
 def test_no_transform_is_left_out() -> None:

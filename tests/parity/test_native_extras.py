@@ -265,15 +265,16 @@ def test_a_sample_whose_matrix_is_the_identity_is_not_warped(
     assert Warp(matrix, (40, 40)).applies(0, size)  # it shows a part of its canvas
 
 
+@pytest.mark.parametrize("nearest", [None, np.array([True])])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_a_warped_region_of_a_turned_jpeg(orientation: int, tmp_path: Path) -> None:
+def test_a_warped_region_of_a_turned_jpeg(orientation: int, nearest: Any, tmp_path: Path) -> None:
     exif, stream = Image.Exif(), io.BytesIO()
     exif[0x0112] = orientation
     Image.fromarray(photograph(131, 97)).save(stream, "JPEG", exif=exif, quality=90)
     pixels = reference.decode(stream.getvalue())
     height, width = pixels.shape[:2]
     params = parameters((73, 61), (height, width), n=1)
-    params = replace(params, warp=Warp(turn(0.4, 1.1, (80, 90))[None], (80, 90)))
+    params = replace(params, warp=Warp(turn(0.4, 1.1, (80, 90))[None], (80, 90), nearest=nearest))
     params.crop[:], params.region[:] = (10, 5, 80, 80), (11.3, 6.2, 88.9, 84.1)
     params.dest[:], params.flip[:] = (4, 5, 60, 70), (True, False)
     path = tmp_path / "shard"
@@ -281,6 +282,18 @@ def test_a_warped_region_of_a_turned_jpeg(orientation: int, tmp_path: Path) -> N
     found = np.abs(got[0] - reference.execute(params, 0, pixels, "float32", "NHWC"))
     assert found.max() <= 1
     assert (found > 0).mean() < 0.05
+
+
+@pytest.mark.parametrize("matrix", [turn(0.7, 0.9, (70, 90)), wild(1), wild(2), np.diag((-1.0, 1, 1))])
+def test_picked_pixels_are_the_same_to_the_last(matrix: Any, tmp_path: Path) -> None:
+    images = [photograph(70, 90, seed) for seed in range(N)]
+    params = parameters((61, 47), (70, 90))
+    params.dest[:] = (5, 6, 70, 90)
+    params.flip[1:] = (True, False)
+    warp = Warp(rows(matrix, np.float64), (80, 100), True, np.full(N, True))
+    assert not difference(images, replace(params, warp=warp), tmp_path / "shard").any()
+    mixed = replace(params, warp=replace(warp, nearest=WHERE))
+    assert difference(images, mixed, tmp_path / "shard").max() <= 1
 
 
 @pytest.mark.parametrize(("size", "most"), [((112, 112), 1), ((37, 40), 3)])
@@ -310,6 +323,7 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     works = [replace(whole, steps=(step,)) for step in steps]
     works += [replace(whole, warp=Warp(rows(turn(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)]
     works += [replace(whole, warp=Warp(rows(wild(seed), np.float64), size, True)) for seed in range(4)]
+    works.append(replace(whole, warp=Warp(rows(turn(0.3, 2, size), np.float64), size, nearest=WHERE)))
     works += [
         parameters(resized, (61, 77), interpolation=np.full(N, interpolation, np.uint8))
         for resized in ((150, 41), (20, 19), (40, 100))

@@ -155,7 +155,7 @@ def extras(n: int, size: list[int], rng: np.random.Generator) -> dict[str, Any]:
     if rng.integers(0, 2):
         found["steps"] = steps(n, rng)
     if rng.integers(0, 2):
-        found["warp"] = (matrices(n, rng), *size)
+        found["warp"] = (matrices(n, rng), *size, None if rng.random() < 0.5 else rng.random(n) < 0.5)
     if rng.integers(0, 2):
         found["interpolation"] = rng.integers(0, 4, n).astype(np.uint8)
     if rng.integers(0, 4) == 0:
@@ -209,7 +209,7 @@ def steps(n: int, rng: np.random.Generator, depth: int = 0) -> _native.Steps:
                 height, width = (2 * int(half) + 1 for half in rng.integers(0, 50, 2))
                 made.blur(where, (height, width), numbers(2))
             case 8:
-                made.shift(where, matrices(n, rng), (1, 2, 3))
+                made.shift(where, matrices(n, rng), (1, 2, 3), bool(rng.random() < 0.5))
             case _ if depth < 2:
                 chains = [steps(n, rng, depth + 1) for _ in range(int(rng.integers(0, 3)))]
                 made.mix(where, numbers(len(chains) + 1), chains)

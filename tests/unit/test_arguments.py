@@ -74,8 +74,10 @@ def test_any_sequence_will_do():
 
     assert CenterCrop(some(5, 6)) == CenterCrop((5, 6))
     assert RandomResizedCrop(8, some(0.2, 1), np.array([1, 2])) == RandomResizedCrop(8, (0.2, 1), (1, 2))
-    given = RandomAffine(some(1, 2), some(0, 1), some(1, 2), some(1, 2, 3, 4), some(1, 2, 3), some(3, 4))
-    assert given == RandomAffine((1, 2), (0, 1), (1, 2), (1, 2, 3, 4), (1, 2, 3), (3, 4))
+    given = RandomAffine(
+        some(1, 2), some(0, 1), some(1, 2), some(1, 2, 3, 4), "nearest", some(1, 2, 3), some(3, 4)
+    )
+    assert given == RandomAffine((1, 2), (0, 1), (1, 2), (1, 2, 3, 4), "nearest", (1, 2, 3), (3, 4))
     assert RandomIoUCrop(sampler_options=some(0.5)) == RandomIoUCrop(sampler_options=(0.5,))
     transforms = some(RandomGrayscale(), RandomInvert())
     assert RandomChoice(transforms, some(1, 2)) == RandomChoice((RandomGrayscale(), RandomInvert()), (1, 2))

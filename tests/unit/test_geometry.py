@@ -37,6 +37,7 @@ CHAINS = {
     "flip, crop": [RandomHorizontalFlip(1), CenterCrop((101, 120)), RandomVerticalFlip()],
     "padding, resize, flip": [CenterCrop(300), Resize((150, 200)), RandomHorizontalFlip()],
     "rotation": [Resize((150, 200)), RandomRotation(60)],
+    "picked rotation": [Resize((150, 200)), RandomRotation(60, "nearest")],
     "affine": [RandomHorizontalFlip(), Resize((140, 160)), RandomAffine(30, (0.2, 0.1), (0.8, 1.3), 20)],
     "perspective": [CenterCrop(140), RandomVerticalFlip(), RandomPerspective(0.5, 0.8)],
     "warp, crop, flip": [

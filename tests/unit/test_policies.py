@@ -160,7 +160,9 @@ def test_a_sample_has_one_operation_at_a_time():
 def test_either_sign_is_as_likely(transform, monkeypatch):
     seen = []
     compose = Operations.compose
-    monkeypatch.setattr(Operations, "compose", lambda self, frame: seen.append(self) or compose(self, frame))
+    monkeypatch.setattr(
+        Operations, "compose", lambda self, *given: seen.append(self) or compose(self, *given)
+    )
     draw(transform, n=40_000)
     signed = (seen[-1].kind >= Kind.ShearX) & (seen[-1].kind <= Kind.Sharpness) & (seen[-1].magnitude != 0)
     negative = seen[-1].magnitude[signed] < 0

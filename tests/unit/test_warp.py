@@ -93,7 +93,10 @@ def test_rotation_is_the_opposite_of_affines():
 def test_the_centre_stays_where_it_is():
     u = np.random.default_rng(0).random((20, 6))
     for center in ((0, 0), (-7.5, 40)):
-        for transform in (RandomRotation(180, center), RandomAffine(90, None, (0.5, 2), 40, center=center)):
+        for transform in (
+            RandomRotation(180, center=center),
+            RandomAffine(90, None, (0.5, 2), 40, center=center),
+        ):
             matrix = transform.matrix(sizes(20), u)
             np.testing.assert_allclose(matrix @ (*center, 1), [(*center, 1)] * 20, atol=1e-9)
     assert RandomRotation(9, center=(WIDTH / 2, HEIGHT / 2)).matrix(sizes(), u[:1]).tolist() == (
@@ -187,7 +190,7 @@ def test_half_a_pixel_of_the_border_is_half_filled():
     [
         lambda fill: RandomRotation((40, 40), fill=fill),
         lambda fill: RandomAffine((40, 40), fill=fill),
-        lambda fill: RandomPerspective(0.9, 1, fill),
+        lambda fill: RandomPerspective(0.9, 1, fill=fill),
     ],
 )
 def test_what_comes_into_sight_has_the_fill(warp):

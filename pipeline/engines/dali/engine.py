@@ -55,7 +55,7 @@ class DaliEngine:
     """
 
     name = "dali"
-    executes = frozenset({"interpolation", "mean", "warp", "perspective", "erase"}) | STEPS
+    executes = frozenset({"interpolation", "mean", "warp", "perspective", "nearest", "erase"}) | STEPS
 
     def __init__(
         self,

@@ -43,6 +43,7 @@ class Graph:
         mean: The mean RGB has a share in the colour.
         warp: Images are resampled by a matrix, which also mirrors and pads.
         perspective: The matrix may have a horizon.
+        nearest: Some samples may be picked by it, not interpolated.
         erase: Values of the boxes that are overwritten, RGB each.
     """
 
@@ -60,6 +61,7 @@ class Graph:
     mean: bool = False
     warp: bool = False
     perspective: bool = False
+    nearest: bool = False
     erase: tuple[tuple[float, ...], ...] = ()
 
     @classmethod
@@ -91,6 +93,7 @@ class Graph:
             mean=params.mean is not None,
             warp=warp,
             perspective=params.warp is not None and params.warp.perspective,
+            nearest=params.warp is not None and params.warp.nearest is not None,
             erase=tuple(tuple(erase.value.tolist()) for erase in params.erase or ()),
         )
 
@@ -202,16 +205,16 @@ def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
 
 
 def _interpolation(params: ImageParams, chosen: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
-    """The filter of each sample, (N,): DALI's numbers are ours. What is warped is resized bilinearly."""
-    return np.where(_is_warped(params), Interpolation.BILINEAR, chosen).astype(np.int32)
+    """The filter of each sample, (N,): DALI's numbers are ours. What a warp interpolates is bilinear."""
+    return np.where(_is_interpolated(params), Interpolation.BILINEAR, chosen).astype(np.int32)
 
 
-def _is_warped(params: ImageParams) -> npt.NDArray[np.bool_]:
-    """Which samples are, (N,)."""
+def _is_interpolated(params: ImageParams) -> npt.NDArray[np.bool_]:
+    """Which samples are, by a warp, (N,)."""
     if params.warp is None:
         return np.zeros(len(params), np.bool_)
-    turned = np.any(params.warp.matrix != np.eye(3), axis=(1, 2))
-    return np.asarray(turned | (params.warp.canvas != params.size))
+    warped = np.any(params.warp.matrix != np.eye(3), axis=(1, 2)) | (params.warp.canvas != params.size)
+    return np.asarray(warped if params.warp.nearest is None else warped & ~params.warp.nearest)
 
 
 def _along_axes(params: ImageParams, graph: Graph) -> dict[str, npt.NDArray[Any]]:
@@ -229,13 +232,13 @@ def _warped(params: ImageParams) -> dict[str, npt.NDArray[Any]]:
     """Inputs of a warp: the size to which the region is shrunk first, and the matrix that leads there.
 
     DALI's warp has no antialiasing, so what is to become smaller is resized before as far as all of it
-    does: what only turns or grows is resampled once, and the rest twice. What is not warped is resized to
-    the end, by its own filter, and no more than moved.
+    does: what only turns or grows is resampled once, and the rest twice. What is not warped, or picked from,
+    is resized to the end, by its own filter, and no more than moved.
     """
     matrix = params.to_source()
     start, stop = params.region[:, 1::-1], params.region[:, :1:-1]  # x, y
     size = np.maximum(np.rint((stop - start) / _least_support(matrix, params.size)), 1.0)
-    size = np.where(_is_warped(params)[:, None], size, params.dest[:, :1:-1])
+    size = np.where(_is_interpolated(params)[:, None], size, params.dest[:, :1:-1])
     to_resized = np.zeros((len(params), 3, 3))
     scale = size / (stop - start)
     to_resized[:, [0, 1], [0, 1]] = scale
@@ -245,6 +248,8 @@ def _warped(params: ImageParams) -> dict[str, npt.NDArray[Any]]:
         "dest_size": size[:, ::-1].astype(np.float32),
         "matrix": (to_resized @ matrix).astype(np.float32),
     }
+    if params.warp is not None and params.warp.nearest is not None:
+        feeds["picks"] = params.warp.nearest
     if params.warp is not None and params.warp.perspective:
         horizon = matrix[:, 2]
         feeds["horizon"] = horizon.astype(np.float32)

@@ -34,7 +34,7 @@ def define(
     pipeline = pipeline_def(
         _images,
         # To prepare for conditions takes half a second, once in a process.
-        enable_conditionals=bool(graph.steps) or graph.perspective,
+        enable_conditionals=bool(graph.steps) or graph.perspective or graph.nearest,
         batch_size=batch_size,
         num_threads=num_threads,
         device_id=device_id,
@@ -97,7 +97,7 @@ def _resampled(image: Any, graph: Graph, device: str) -> Any:
         antialias=True,
     )
     if graph.warp:
-        image = warped(image, _source, graph.size, graph.fill)
+        image = _warped(image, graph)
         return _before_horizon(image, graph, device) if graph.perspective else image
     if graph.padded:
         image = fn.slice(
@@ -117,6 +117,19 @@ def _interpolation() -> Any:
     from nvidia.dali import fn, types
 
     return fn.reinterpret(_source("interpolation", types.INT32, 0), dtype=types.INTERP_TYPE)
+
+
+def _warped(image: Any, graph: Graph) -> Any:
+    from nvidia.dali import types
+
+    matrix = _source("matrix", types.FLOAT, 2)
+    if not graph.nearest:
+        return warped(image, matrix, graph.size, graph.fill)
+    if _source("picks", types.BOOL, 0):
+        image = warped(image, matrix, graph.size, graph.fill, nearest=True)
+    else:
+        image = warped(image, matrix, graph.size, graph.fill)
+    return image
 
 
 def _before_horizon(image: Any, graph: Graph, device: str) -> Any:

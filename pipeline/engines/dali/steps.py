@@ -39,6 +39,7 @@ class Kind:
         kernel_size: Of a Blur.
         uses_mean: Whether an Affine does.
         fill: Of a Shift.
+        nearest: Whether a Shift is.
         chains: Of a Mix.
     """
 
@@ -46,6 +47,7 @@ class Kind:
     kernel_size: tuple[int, ...] = ()
     uses_mean: bool = False
     fill: tuple[int, ...] = ()
+    nearest: bool = False
     chains: tuple[tuple[Kind, ...], ...] = ()
 
 
@@ -60,6 +62,7 @@ def _kind(step: Step) -> Kind:
         kernel_size=step.kernel_size if isinstance(step, Blur) else (),
         uses_mean=isinstance(step, Affine) and step.mean is not None,
         fill=step.fill if isinstance(step, Shift) else (),
+        nearest=isinstance(step, Shift) and step.nearest,
         chains=tuple(map(kinds_of, step.chains)) if isinstance(step, Mix) else (),
     )
 
@@ -122,7 +125,9 @@ def _affine(kind: Kind, image: Any, source: Source, size: Size, device: str) -> 
 
 
 def _shift(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
-    return warped(image, source, size, kind.fill)
+    from nvidia.dali import types
+
+    return warped(image, source("matrix", types.FLOAT, 2), size, kind.fill, nearest=kind.nearest)
 
 
 def _autocontrast(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
