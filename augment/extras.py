@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Erase", "Warp"]
+__all__ = ["Border", "Erase", "Warp"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,28 @@ class Warp:
     def picks(self, i: int) -> bool:
         """Whether sample ``i``, where it is warped, takes pixels of the canvas as they are."""
         return self.nearest is not None and bool(self.nearest[i])
+
+
+@dataclass(frozen=True)
+class Border:
+    """Padding that continues the image: rows and columns of it that are shown, some of them again.
+
+    What ``region``, ``dest``, ``flip`` and ``fill`` describe is a tile then, of a size of its own for each
+    sample. The pixel of the output in row r and column c is that of the tile in row ``rows[r]`` and column
+    ``columns[c]``. There is no warp then.
+
+    Attributes:
+        size: (N, 2) int32, height and width of the tile, pixels.
+        origin: (N, 2) int32, the row and column of the tile, or outside of it, at which the output begins:
+            where nothing is continued, ``rows[r]`` is ``origin + r``.
+        rows: (N, H) int32.
+        columns: (N, W) int32.
+    """
+
+    size: npt.NDArray[np.int32]
+    origin: npt.NDArray[np.int32]
+    rows: npt.NDArray[np.int32]
+    columns: npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.augment.bordering import Bordering, continued
+from stoker.augment.extras import Border
 from stoker.augment.interpolation import SUPPORT, Interpolation
 from stoker.augment.painting import UNCHANGED, Painting
 from stoker.augment.warping import Warping
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.boxes import Objects
+    from stoker.augment.transforms.base import Size
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
@@ -43,12 +46,14 @@ _BY_AXIS = (
     "limit_stop",
     "flip",
     "canvas",
+    "tile",
+    "origin",
 )
 """Arrays whose second axis is that of the samples."""
 
 
 @dataclass(kw_only=True)
-class Frame(Painting, Warping):
+class Frame(Painting, Warping, Bordering):
     """N images in the middle of their transforms.
 
     Sizes of images in between are integers, as torchvision has them; positions are not rounded, so
@@ -133,6 +138,11 @@ class Frame(Painting, Warping):
         """Give the samples at ``rows`` back, after further transforms."""
         n = self.size.shape[1]
         self.put_warp(rows, taken)
+        for one, other in ((self, taken), (taken, self)):
+            if one.mode is None and other.mode is not None:
+                one.surround(other.mode, 0, 0)
+        if taken.mode != self.mode:
+            raise ConfigError(f"padding_mode={taken.mode!r} and {self.mode!r}", hint="Use one padding_mode.")
         for name in _BY_AXIS:
             array, part = getattr(self, name), getattr(taken, name)
             if part is not None:
@@ -157,6 +167,9 @@ class Frame(Painting, Warping):
             self.map_warped(_affine(1, 1, origin[1], origin[0]))
             self.size = np.broadcast_to(size, self.size.shape)
             return
+        if self.origin is not None:
+            self.crop_border(origin, size)
+            return
         if self.flip.any():
             origin = np.where(self.flip, self.size - size - origin, origin)
         scale = (self.stop - self.start) / self.size
@@ -164,6 +177,13 @@ class Frame(Painting, Warping):
         self.size = np.broadcast_to(size, self.size.shape)
         self.content_start = np.maximum(self.content_start, self.start)
         self.content_stop = np.minimum(self.content_stop, self.stop)
+
+    def surround(self, mode: str, before: Int | int, after: Int | int) -> None:
+        """See :class:`Bordering`."""
+        self._check_settled()
+        if self.warp is not None:
+            raise ConfigError("an image is padded after a warp", hint="Pad before it.")
+        super().surround(mode, before, after)
 
     def use_fill(self, color: int | Sequence[int]) -> None:
         """Choose the colour, RGB or one level, of padding: one for all that is padded."""
@@ -180,6 +200,7 @@ class Frame(Painting, Warping):
         resampled as :class:`stoker.augment.extras.Warp` says; behind a warp all but "nearest" is bilinear.
         """
         self._check_settled()
+        self.refuse_border("a resize")
         number = Interpolation.of(interpolation)
         if self.warp is not None:
             scale = self.size / size
@@ -202,9 +223,17 @@ class Frame(Painting, Warping):
         """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
         if self.warp is None:
             self.flip[axis] ^= where
+            self.mirror_border(where, axis)
             return
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
         self.map_warped(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
+
+    def distort(
+        self, matrix: Float, *, perspective: bool = False, interpolation: str | Enum = "bilinear"
+    ) -> None:
+        """See :class:`Warping`."""
+        self.refuse_border("a warp")
+        super().distort(matrix, perspective=perspective, interpolation=interpolation)
 
     def settle(self) -> None:
         """From here on the size must stay: a step refers to the output's size."""
@@ -220,6 +249,22 @@ class Frame(Painting, Warping):
     def erase(self, origin: Int, size: Int) -> None:
         """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""
         self.erased.append((origin, size))
+
+    def close_border(self, size: Size) -> Border | None:
+        """Become what images of ``size`` show of the tile, each of its rows and columns once."""
+        if self.mode is None or self.tile is None or self.origin is None:
+            return None
+        places = [
+            continued(origin[:, None] + np.arange(shown), extent[:, None], self.mode)
+            for origin, extent, shown in zip(self.origin, self.tile, size, strict=True)
+        ]
+        low = np.array([place.min(axis=1) for place in places])
+        high = np.array([place.max(axis=1) for place in places]) + 1
+        rows, columns = (np.int32(place - first[:, None]) for place, first in zip(places, low, strict=True))
+        border = Border(np.int32((high - low).T), np.int32((self.origin - low).T), rows, columns)
+        self.size, self.origin = self.tile, None
+        self.crop(low, high - low)
+        return border
 
     def dest(self) -> tuple[Int, Int]:
         """Where the content comes to lie in the canvas, before mirroring: corners, (2, N) int64 each."""

@@ -62,8 +62,9 @@ def _upright_map(params: ImageParams) -> tuple[Float, Float]:
     region, dest = params.region, params.dest.astype(np.float64)
     scale = dest[:, 2:] / (region[:, 2:] - region[:, :2])
     shift = dest[:, :2] - region[:, :2] * scale
-    size = params.warp.canvas if params.warp else params.size
-    scale, shift = np.where(params.flip[:, ::-1], (-scale, size - shift), (scale, shift))
+    scale, shift = np.where(params.flip[:, ::-1], (-scale, params.upright_size() - shift), (scale, shift))
+    if params.border is not None:
+        shift = shift - params.border.origin
     return scale[:, ::-1], shift[:, ::-1]
 
 
@@ -184,7 +185,8 @@ def transform_mask(
 ) -> npt.NDArray[np.integer]:
     """The mask of sample ``i``: each pixel takes the value of the source's pixel that holds its centre.
 
-    So do Pillow's ``NEAREST`` and torchvision's ``NEAREST_EXACT``.
+    So do Pillow's ``NEAREST`` and torchvision's ``NEAREST_EXACT``. Where padding continues the image, it
+    continues the mask likewise, as torchvision does.
 
     Args:
         params: Parameters of a batch.
@@ -195,11 +197,16 @@ def transform_mask(
     Returns:
         Mask of ``params.size``, of the type of ``mask``.
     """
-    return nearest(mask, source_pixels(params, i), ignore)
+    return nearest(mask, source_pixels(params, i, continued=True), ignore)
 
 
-def source_pixels(params: ImageParams, i: int) -> tuple[Pixels, Pixels]:
+def source_pixels(params: ImageParams, i: int, *, continued: bool = False) -> tuple[Pixels, Pixels]:
     """Row and column of the source's pixel that holds the centre of each pixel of sample ``i``.
+
+    Args:
+        params: Parameters of a batch.
+        i: Position of the sample in it.
+        continued: Whether padding that continues the image shows its pixels again; otherwise nothing.
 
     Returns:
         Two arrays of intp that together have the shape of the output: (H, 1) and (1, W) where its axes are
@@ -209,6 +216,10 @@ def source_pixels(params: ImageParams, i: int) -> tuple[Pixels, Pixels]:
     if params.warp is None:
         # One axis at a time: the matrix is diagonal.
         rows, columns = np.arange(height)[:, None] + 0.5, np.arange(width)[None] + 0.5
+        border = params.border
+        if border is not None and continued:
+            top, left = border.origin[i]
+            rows, columns = border.rows[i][:, None] - top + 0.5, border.columns[i][None] - left + 0.5
         matrix = params.to_source()[i]
         y, x = matrix[1, 1] * rows + matrix[1, 2], matrix[0, 0] * columns + matrix[0, 2]
     else:

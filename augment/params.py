@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.extras import Erase, Warp
+from stoker.augment.extras import Border, Erase, Warp
 from stoker.augment.frame import Frame
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.steps import step_names
@@ -59,6 +59,7 @@ class ImageParams:
             output before ``color``, fill included.
         steps: Done to the pixels one after the other, before ``color``.
         warp: Geometry that is not along the axes; ``dest`` and ``flip`` then refer to its canvas.
+        border: Rows and columns that are shown again; ``dest`` and ``flip`` then refer to its tile.
         erase: Boxes that are overwritten last, one after the other.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside is no longer one of the image. None for no such condition. Of no concern to engines.
@@ -75,6 +76,7 @@ class ImageParams:
     mean: npt.NDArray[np.float32] | None = None
     steps: tuple[Step, ...] | None = None
     warp: Warp | None = None
+    border: Border | None = None
     erase: tuple[Erase, ...] | None = None
     window: npt.NDArray[np.float64] | None = None
 
@@ -99,13 +101,21 @@ class ImageParams:
         dest = self.dest.astype(np.float64)
         scale = (self.region[:, 2:] - self.region[:, :2]) / dest[:, 2:]
         flip = self.flip[:, ::-1]
-        size = self.warp.canvas if self.warp else self.size
+        size = self.upright_size()
         matrix = np.zeros((len(self), 3, 3))
         # Fields of this class have the vertical axis first, points the horizontal one.
         matrix[:, [1, 0], [1, 0]] = np.where(flip, -scale, scale)
         matrix[:, [1, 0], 2] = self.region[:, :2] + np.where(flip, size - dest[:, :2], -dest[:, :2]) * scale
         matrix[:, 2, 2] = 1
+        if self.border is not None:
+            matrix[:, :2, 2] += matrix[:, [0, 1], [0, 1]] * self.border.origin[:, ::-1]
         return matrix @ self.warp.matrix if self.warp else matrix
+
+    def upright_size(self) -> npt.NDArray[np.integer[Any]]:
+        """Heights and widths, (N, 2) or (2,), of what ``dest`` and ``flip`` refer to."""
+        if self.border is not None:
+            return self.border.size
+        return np.array(self.warp.canvas if self.warp else self.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +269,7 @@ def _probe(plan: ImagePlan) -> ImageParams:
 
 def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
     """Write a finished frame in the form that engines take."""
+    border = frame.close_border(plan.size)
     dest_start, dest_stop = frame.dest()
     empty = np.any(dest_stop <= dest_start, axis=0)
     if empty.any():
@@ -278,7 +289,8 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         interpolation=frame.interpolation,
         mean=mean,
         steps=tuple(frame.steps) or None,
-        warp=None if frame.warp is None else _warp(frame, _fixed(plan.canvas), frame.warp),
+        warp=None if frame.warp is None else frame.close_warp(_fixed(plan.canvas)),
+        border=border,
         erase=tuple(
             Erase(_rows(origin, size, np.int32), value.astype(np.float32))
             for (origin, size), value in zip(frame.erased, plan.erase_values, strict=True)
@@ -286,10 +298,6 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         or None,
         window=None if frame.window is None else _rows(*frame.window, np.float64),
     )
-
-
-def _warp(frame: Frame, canvas: Size, matrix: npt.NDArray[np.float64]) -> Warp:
-    return Warp(matrix, canvas, frame.perspective, frame.nearest if frame.picks else None)
 
 
 def _rows(first: npt.NDArray[Any], second: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.extras import Warp
 from stoker.augment.interpolation import Interpolation
 from stoker.errors import ConfigError
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from enum import Enum
 
     import numpy.typing as npt
+
+    from stoker.augment.transforms.base import Size
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
@@ -69,6 +72,11 @@ class Warping:
         """Compose ``matrix``, (N, 3, 3) or (1, 3, 3), onto the warp; ``picks`` says which samples pick on."""
         self.warp = self.warp @ matrix  # type: ignore[operator]  # there is a warp
         self.nearest = np.logical_and(self.nearest, picks)  # type: ignore[arg-type]  # likewise
+
+    def close_warp(self, canvas: Size) -> Warp:
+        """As parameters have it, where there is one, and canvases all are ``canvas``."""
+        nearest = self.nearest if self.picks else None
+        return Warp(self.warp, canvas, self.perspective, nearest)  # type: ignore[arg-type]  # there is one
 
     def put_warp(self, rows: Rows, taken: Warping) -> None:
         """The part of :meth:`stoker.augment.frame.Frame.put` that concerns warps."""

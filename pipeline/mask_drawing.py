@@ -113,8 +113,10 @@ def draw_class_masks(
 
     Returns:
         Positions of the masks that were not drawn: all but intact PNGs of one channel of 8 bits that are as
-        large as their source.
+        large as their source; and all where padding continues the images.
     """
+    if params.border is not None:
+        return list(range(len(params)))
     return _native.class_masks(
         out,
         list(data),

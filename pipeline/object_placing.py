@@ -32,7 +32,7 @@ def place_boxes(
     min_size: float = 0.0,
 ) -> tuple[Float, npt.NDArray[np.bool_]]:
     """Boxes of the output, XYXY, and which to keep: see :func:`stoker.augment.geometry.transform_boxes`."""
-    if params.warp is not None:
+    if params.warp is not None or params.border is not None:
         return transform_boxes(params, boxes, owner, min_visible=min_visible, min_size=min_size)
     return _native.place_boxes(
         boxes,
@@ -52,7 +52,7 @@ def place_keypoints(
     params: ImageParams, keypoints: npt.NDArray[np.float32], owner: Owner, swap: tuple[int, ...]
 ) -> Float:
     """Keypoints of the output: see :func:`stoker.augment.geometry.transform_keypoints`."""
-    if params.warp is not None:
+    if params.warp is not None or params.border is not None:
         return transform_keypoints(params, keypoints, owner, swap or None)
     exchanged = np.array(swap, np.int64) if swap else None
     return _native.place_keypoints(

@@ -84,6 +84,7 @@ class RandomIoUCrop(Transform):
         """See :class:`Transform`."""
         if frame.warp is not None:
             raise ConfigError("RandomIoUCrop stands after a warp", hint="Move it before the warp.")
+        frame.refuse_border("RandomIoUCrop")
         origin, size = np.zeros_like(frame.size), frame.size.copy()
         cut = np.zeros(len(u), np.bool_)
         boxes, owner = _boxes(frame)

@@ -1,12 +1,18 @@
-"""Padding: torchvision.transforms.v2.Pad and RandomCrop with its padding, of constant colour."""
+"""Padding: torchvision.transforms.v2.Pad and RandomCrop with its padding.
+
+What ``padding_mode`` shows again is the image as it is there, resized; so crops and flips may follow it, but
+no resize or warp. A mask of classes is continued as the image is; objects are not repeated (torchvision
+refuses boxes there).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from stoker.augment.bordering import MODES
 from stoker.augment.transforms.base import Size, Transform, as_tuple, is_finite, is_whole
 from stoker.errors import ConfigError
 
@@ -31,18 +37,25 @@ class Pad(Transform):
             or four (left, top, right, bottom).
         fill: Level 0..255 or three of them (RGB). One list of transforms has one fill, that of
             CenterCrop and the warps in it too.
+        padding_mode: "constant" for ``fill``, or how the image is continued: "edge" repeats its last row or
+            column, "reflect" mirrors it about their centres and "symmetric" about its border, again where
+            the border is wider than the image (torchvision then refuses the latter two). One list of
+            transforms has one border that is not constant.
     """
 
     padding: int | Sequence[int]
     fill: int | Sequence[int] = 0
+    padding_mode: str = "constant"
 
     def __post_init__(self) -> None:
         _set_padding(self)
         set_fill(self)
+        _check_mode(self)
 
     def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        _pad(frame, self.padding, self.fill)
+        left, top, right, bottom = self.padding  # type: ignore[misc]  # four since __post_init__
+        _pad(frame, np.array([[top], [left]]), np.array([[bottom], [right]]), self)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
@@ -62,12 +75,14 @@ class RandomCrop(Transform):
         pad_if_needed: Whether an image that is still smaller is padded, on both sides by all that is
             missing, as torchvision does. Otherwise it is a ConfigError when it is met.
         fill: As for :class:`Pad`.
+        padding_mode: Likewise.
     """
 
     size: int | Sequence[int]
     padding: int | Sequence[int] | None = None
     pad_if_needed: bool = False
     fill: int | Sequence[int] = 0
+    padding_mode: str = "constant"
 
     draws: ClassVar[int] = 2
 
@@ -77,17 +92,20 @@ class RandomCrop(Transform):
             _set_padding(self)
         self.check("pad_if_needed", isinstance(self.pad_if_needed, bool), "True or False")
         set_fill(self)
+        _check_mode(self)
 
     def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
-        if self.padding is not None:
-            _pad(frame, self.padding, self.fill)
-        missing = np.maximum(size - frame.size, 0)
+        left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]  # four since __post_init__
+        before, after = np.array([[top], [left]]), np.array([[bottom], [right]])
+        missing = np.maximum(size - (frame.size + before + after), 0)
         if missing.any():
-            self._check_missing(frame.size, missing)
-            frame.use_fill(self.fill)
-            frame.crop(-missing, frame.size + 2 * missing)
+            self._check_missing(frame.size + before + after, missing)
+        # Whether there is a border, other than of a colour, must not depend on the images of a batch.
+        may_continue = self.pad_if_needed and self.padding_mode != "constant"
+        if self.padding is not None or missing.any() or may_continue:
+            _pad(frame, before + missing, after + missing, self)
         frame.crop((u.T * (frame.size - size + 1)).astype(np.int64), size)
 
     def output_size(self, size: Size | None) -> Size | None:
@@ -103,10 +121,18 @@ class RandomCrop(Transform):
             )
 
 
-def _pad(frame: Frame, padding: Any, fill: Any) -> None:
-    left, top, right, bottom = padding
-    frame.use_fill(fill)
-    frame.crop(np.array([[-top], [-left]]), frame.size + np.array([[top + bottom], [left + right]]))
+def _pad(frame: Frame, before: Int, after: Int, how: Pad | RandomCrop) -> None:
+    """Add rows and columns before and after, (2, N) or (2, 1)."""
+    if how.padding_mode == "constant":
+        frame.use_fill(how.fill)
+        frame.crop(-before, frame.size + before + after)
+    else:
+        frame.surround(how.padding_mode, before, after)
+
+
+def _check_mode(transform: Pad | RandomCrop) -> None:
+    modes = ("constant", *MODES)
+    transform.check("padding_mode", transform.padding_mode in modes, f"one of {', '.join(modes)}")
 
 
 def _set_padding(transform: Transform) -> None:

@@ -34,7 +34,8 @@ _FIELDS: dict[type[kinds.Step], dict[str, type[np.generic]]] = {
 """Fields of each step, with the types that arrays among them have in C++."""
 
 EXECUTES = frozenset(
-    {"interpolation", "mean", "warp", "perspective", "nearest", "erase"} | {kind.__name__ for kind in _FIELDS}
+    {"interpolation", "mean", "warp", "perspective", "nearest", "border", "erase"}
+    | {kind.__name__ for kind in _FIELDS}
 )
 """What the engine executes of :attr:`stoker.augment.params.ImagePlan.needs`."""
 
@@ -57,6 +58,9 @@ def extras(params: ImageParams) -> dict[str, Any]:
         nearest = params.warp.nearest
         picked = None if nearest is None else column(nearest, np.bool_)
         found["warp"] = (column(params.warp.matrix, np.float64), *params.warp.canvas, picked)
+    if params.border is not None:
+        border = params.border
+        found["border"] = tuple(column(part, np.int32) for part in (border.size, border.rows, border.columns))
     if params.erase:
         found["erase"] = [(column(one.box, np.int32), *map(float, one.value)) for one in params.erase]
     return found

@@ -13,6 +13,8 @@ constexpr double kTolerance = 1e-3;
 // only to overwrite them costs a sixth of the whole pass.
 constexpr std::size_t kStreamedBytes = 4 << 20;
 
+constexpr std::int32_t kMostTile = 1 << 15;
+
 bool within(std::int64_t start, std::int64_t length, std::int64_t size, std::int64_t least) {
     return start >= 0 && length >= least && start <= size && length <= size - start;
 }
@@ -44,9 +46,10 @@ bool Extras::needs_picture(std::size_t i) const {
 }
 
 void Batch::check() const {
-    const int height = extras.warp != nullptr ? extras.canvas_height : options.height;
-    const int width = extras.warp != nullptr ? extras.canvas_width : options.width;
+    int height = 0, width = 0;
     for (std::size_t i = 0; i < count; ++i) {
+        canvas(i, height, width);
+        if (extras.tile != nullptr) check_border(i);
         const Parameters p = parameters.at(i);
         if (!within(p.crop[0], p.crop[2], samples.height[i], 1) ||
             !within(p.crop[1], p.crop[3], samples.width[i], 1))
@@ -55,7 +58,7 @@ void Batch::check() const {
             !ordered_within(p.region[1], p.region[3], p.crop[1], p.crop[1] + p.crop[3]))
             refuse(i, "region must be (top, left, bottom, right), not empty, and lie within crop");
         if (!within(p.dest[0], p.dest[2], height, 0) || !within(p.dest[1], p.dest[3], width, 0))
-            refuse(i, "dest must lie within the output, or the canvas of a warp");
+            refuse(i, "dest must lie within the output, the canvas of a warp or the tile of a border");
         if (p.interpolation > Interpolation::lanczos) refuse(i, "interpolation must be from 0 to 3");
         for (const EraseColumn& erase : extras.erase) {
             const Rectangle box = erase.at(i);
@@ -63,6 +66,32 @@ void Batch::check() const {
                 refuse(i, "a box that is erased must lie within the output");
         }
     }
+}
+
+void Batch::check_border(std::size_t i) const {
+    const std::int32_t* tile = extras.tile + 2 * i;
+    const auto inside = [](const std::int32_t* places, int outputs, std::int32_t size) {
+        return size >= 1 && size <= kMostTile &&
+               std::all_of(places, places + outputs, [size](std::int32_t place) { return place >= 0 && place < size; });
+    };
+    const Border border = border_of(i);
+    if (!inside(border.rows, options.height, tile[0]) || !inside(border.columns, options.width, tile[1]))
+        refuse(i, "rows and columns of a border must lie within its tile, of 1 to 32768 pixels a side");
+}
+
+Border Batch::border_of(std::size_t i) const {
+    if (extras.tile == nullptr) return {};
+    return {extras.border.rows + i * static_cast<std::size_t>(options.height),
+            extras.border.columns + i * static_cast<std::size_t>(options.width)};
+}
+
+void Batch::canvas(std::size_t i, int& height, int& width) const {
+    const bool warped = extras.warp != nullptr;
+    height = warped ? extras.canvas_height : options.height;
+    width = warped ? extras.canvas_width : options.width;
+    if (extras.tile == nullptr) return;
+    height = extras.tile[2 * i];
+    width = extras.tile[2 * i + 1];
 }
 
 Target Batch::target(std::size_t i) const {
@@ -84,13 +113,11 @@ Target Batch::target(std::size_t i) const {
 Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
     Geometry geometry;
     geometry.warp = extras.warp_of(i, options.height, options.width);
-    const bool warped = geometry.warp != nullptr;
-    geometry.placement =
-        place(parameters.at(i), orientation, samples.height[i], samples.width[i],
-              warped ? extras.canvas_height : options.height, warped ? extras.canvas_width : options.width);
-    geometry.nearest = warped && extras.nearest != nullptr && extras.nearest[i];
-    geometry.canvas_height = extras.canvas_height;
-    geometry.canvas_width = extras.canvas_width;
+    canvas(i, geometry.canvas_height, geometry.canvas_width);
+    geometry.placement = place(parameters.at(i), orientation, samples.height[i], samples.width[i],
+                               geometry.canvas_height, geometry.canvas_width);
+    geometry.nearest = geometry.warp != nullptr && extras.nearest != nullptr && extras.nearest[i];
+    geometry.border = border_of(i);
     geometry.height = options.height;
     geometry.width = options.width;
     geometry.fill = parameters.fill;
@@ -98,7 +125,8 @@ Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
 }
 
 Rectangle Batch::dest(std::size_t i) const {
-    if (extras.warp_of(i, options.height, options.width) != nullptr) return {0, 0, options.height, options.width};
+    if (extras.tile != nullptr || extras.warp_of(i, options.height, options.width) != nullptr)
+        return {0, 0, options.height, options.width};
     return place(parameters.at(i), {}, samples.height[i], samples.width[i], options.height, options.width).dest;
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "border.h"
 #include "image_writer.h"
 #include "placement.h"
 #include "renderer.h"
@@ -70,6 +71,8 @@ struct Extras {
     int canvas_height = 0;
     int canvas_width = 0;
     const bool* nearest = nullptr;  // null: no warp picks
+    const std::int32_t* tile = nullptr;  // height and width; null: there are no borders
+    Border border;
     std::vector<EraseColumn> erase;
 
     bool uses_mean(std::size_t i) const;
@@ -105,7 +108,9 @@ class Batch {
     void check() const;
     Target target(std::size_t i) const;
     Geometry geometry(std::size_t i, Orientation orientation) const;
-    // Where rows come for: dest, or all of the output where the sample is warped.
+    // What dest refers to: the output, the canvas of a warp, or the tile within a border.
+    void canvas(std::size_t i, int& height, int& width) const;
+    // Where rows come for: dest, or all of the output where the sample is warped or has a border.
     Rectangle dest(std::size_t i) const;
 
     // The next sample that nobody works on; false if there is none.
@@ -118,6 +123,9 @@ class Batch {
     std::string reason(std::size_t i);
 
   private:
+    void check_border(std::size_t i) const;
+    Border border_of(std::size_t i) const;
+
     std::atomic<std::size_t> next_{0};
     std::mutex mutex_;
     std::condition_variable finished_;

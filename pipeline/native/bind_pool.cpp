@@ -86,6 +86,7 @@ void set_decoded(Batch& batch, const nb::dict& decoded) {
 }
 
 using Warp = std::tuple<Rows<double, 3, 3>, int, int, std::optional<Column<bool>>>;
+using BorderColumns = std::tuple<Rows<std::int32_t, 2>, Rows<std::int32_t, -1>, Rows<std::int32_t, -1>>;
 using Erase = std::tuple<Rows<std::int32_t, 4>, float, float, float>;
 
 void set_extras(Batch& batch, BoundSteps* steps, const std::optional<Rows<float, 3, 3>>& mean,
@@ -116,6 +117,18 @@ void set_extras(Batch& batch, BoundSteps* steps, const std::optional<Rows<float,
     }
 }
 
+void set_border(Batch& batch, const BorderColumns& border) {
+    const auto& [tile, rows, columns] = border;
+    for (const std::size_t count : {tile.shape(0), rows.shape(0), columns.shape(0)})
+        require(count == batch.count, "a border must have a row a sample");
+    require(rows.shape(1) == static_cast<std::size_t>(batch.options.height) &&
+                columns.shape(1) == static_cast<std::size_t>(batch.options.width),
+            "a border must have as many rows and columns as the output");
+    require(batch.extras.warp == nullptr, "there is either a border or a warp");
+    batch.extras.tile = tile.data();
+    batch.extras.border = {rows.data(), columns.data()};
+}
+
 // NOLINTNEXTLINE: one parameter a column, as the Python side passes them by name
 Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, const Column<std::int64_t>& offset,
            const Column<std::int64_t>& length, const Column<std::uint32_t>& crc, const Column<std::uint8_t>& codec,
@@ -125,7 +138,8 @@ Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, 
            const Colors& color, const Fill& fill, const Out& out, int layout, const StatusColumn& status,
            std::int64_t max_pixels, bool verify, bool decode_only, BoundSteps* steps,
            const std::optional<Rows<float, 3, 3>>& mean, const std::optional<Warp>& warp,
-           const std::vector<Erase>& erase, const std::optional<Column<std::uint8_t>>& interpolation) {
+           const std::vector<Erase>& erase, const std::optional<Column<std::uint8_t>>& interpolation,
+           const std::optional<BorderColumns>& border) {
     auto batch = std::make_shared<Batch>();
     batch->count = shard.shape(0);
     for (const std::size_t rows : {offset.shape(0), length.shape(0), crc.shape(0), codec.shape(0),
@@ -145,10 +159,11 @@ Job submit(Pool& pool, const Shards& shards, const Column<std::int32_t>& shard, 
     batch->options.verify = verify;
     batch->options.decode_only = decode_only;
     set_extras(*batch, steps, mean, warp, erase);
+    if (border) set_border(*batch, *border);
     batch->check();
     nb::object arrays = nb::make_tuple(shard, offset, length, crc, codec, height, width, orientation, decoded,
                                        crop, region, dest, flip, color, fill, out, status, steps, mean, warp, erase,
-                                       interpolation);
+                                       interpolation, border);
     pool.submit(batch);
     return Job(std::move(batch), std::move(arrays));
 }
@@ -170,7 +185,8 @@ void bind_pool(nb::module_& m) {
              "width"_a, "orientation"_a, "decoded"_a, "crop"_a, "region"_a, "dest"_a, "flip"_a, "color"_a,
              "fill"_a, "out"_a, "layout"_a, "status"_a, "max_pixels"_a, "verify"_a, "decode_only"_a = false,
              "steps"_a.none() = nb::none(), "mean"_a.none() = nb::none(), "warp"_a.none() = nb::none(),
-             "erase"_a = nb::make_tuple(), "interpolation"_a.none() = nb::none())
+             "erase"_a = nb::make_tuple(), "interpolation"_a.none() = nb::none(),
+             "border"_a.none() = nb::none())
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

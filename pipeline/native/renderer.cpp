@@ -12,8 +12,8 @@ bool is_empty(const Window& window) { return window.left == window.right || wind
 
 // `numerator` is 8, or 0 where the source may be decoded in a smaller size, which is then chosen.
 Window Renderer::begin(const Geometry& geometry, int& numerator, RowSink* sink) {
+    if (geometry.nearest || geometry.border.rows != nullptr) return begin_canvas(geometry, numerator, sink);
     if (geometry.warp == nullptr) return begin_resampler(geometry, numerator, sink);
-    if (geometry.nearest) return begin_picked(geometry, numerator, sink);
     return begin_warp(geometry, numerator, sink);
 }
 
@@ -35,12 +35,12 @@ Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSi
     return window;
 }
 
-Window Renderer::begin_picked(const Geometry& geometry, int& numerator, RowSink* sink) {
+Window Renderer::begin_canvas(const Geometry& geometry, int& numerator, RowSink* sink) {
     if (sink == nullptr) return begin_resampler(geometry, numerator, sink);
     canvas_.reset(geometry.canvas_height, geometry.canvas_width);
     canvas_sink_.begin(canvas_, geometry.placement.dest, geometry.fill);
     const Window window = begin_resampler(geometry, numerator, &canvas_sink_);
-    way_ = Way::picked;
+    way_ = Way::canvas;
     return window;
 }
 
@@ -65,7 +65,7 @@ Window Renderer::begin_warp(const Geometry& geometry, int& numerator, RowSink* s
 void Renderer::push(const std::uint8_t* rgb) {
     switch (way_) {
         case Way::resampler:
-        case Way::picked: return resampler_.push(rgb);
+        case Way::canvas: return resampler_.push(rgb);
         case Way::aligned: return aligned_.push(rgb);
         case Way::warper: return warper_.push(rgb);
     }
@@ -74,8 +74,10 @@ void Renderer::push(const std::uint8_t* rgb) {
 void Renderer::finish(const Geometry& geometry, RowSink& sink) {
     switch (way_) {
         case Way::resampler: return placer_.finish();
-        case Way::picked:
+        case Way::canvas:
             placer_.finish();
+            if (geometry.border.rows != nullptr)
+                return border_.run(canvas_, geometry.border, geometry.height, geometry.width, sink);
             return picker_.run(canvas_, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
         case Way::aligned: return aligned_.finish();
         case Way::warper: return warper_.finish(sink);

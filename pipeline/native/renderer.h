@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "aligned_warp.h"
+#include "border.h"
 #include "jpeg_decoder.h"
 #include "pixel_picker.h"
 #include "placement.h"
@@ -17,12 +18,13 @@
 
 namespace stoker {
 
-// Where the stored image goes: onto the output, or onto a canvas that a warp, 3x3, then shows.
+// Where the stored image goes: onto the output, or onto a canvas that a warp, 3x3, then shows, or onto a tile.
 struct Geometry {
     Placement placement;
     const double* warp = nullptr;
-    bool nearest = false;                    // the warp picks pixels of the canvas
-    int canvas_height = 0, canvas_width = 0;
+    bool nearest = false;  // the warp picks pixels of the canvas
+    Border border;
+    int canvas_height = 0, canvas_width = 0;  // or of the tile
     int height = 0, width = 0;           // of the output
     const std::uint8_t* fill = nullptr;  // RGB
 };
@@ -41,7 +43,7 @@ class Renderer {
   private:
     Window begin(const Geometry& geometry, int& numerator, RowSink* sink);
     Window begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink);
-    Window begin_picked(const Geometry& geometry, int& numerator, RowSink* sink);
+    Window begin_canvas(const Geometry& geometry, int& numerator, RowSink* sink);
     Window begin_warp(const Geometry& geometry, int& numerator, RowSink* sink);
     void push(const std::uint8_t* rgb);
     void finish(const Geometry& geometry, RowSink& sink);
@@ -54,7 +56,8 @@ class Renderer {
     PlanarImage canvas_;
     PlanarSink canvas_sink_;
     PixelPicker picker_;
-    enum class Way { resampler, picked, aligned, warper } way_ = Way::resampler;
+    BorderPainter border_;
+    enum class Way { resampler, canvas, aligned, warper } way_ = Way::resampler;
     std::vector<std::uint8_t> last_row_;
 };
 

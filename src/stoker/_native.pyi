@@ -229,6 +229,7 @@ class Pool:
         warp: tuple[npt.NDArray[np.float64], int, int, npt.NDArray[np.bool_] | None] | None = None,
         erase: Sequence[tuple[npt.NDArray[np.int32], float, float, float]] = (),
         interpolation: npt.NDArray[np.uint8] | None = None,
+        border: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None,
     ) -> Job:
         """Start a batch. All arrays are kept alive until the job is done.
 
@@ -237,8 +238,9 @@ class Pool:
         benchmark compares with. ``decoded`` holds (H, W, 3) uint8 oriented pixels for samples of codecs that
         are not decoded here.
         ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
-        or uint16 for bfloat16. The last five are the optional fields of ``ImageParams``: ``warp`` is its
-        matrix, the canvas' height and width, and which samples are nearest; ``erase`` has boxes and their RGB.
+        or uint16 for bfloat16. The last six are the optional fields of ``ImageParams``: ``warp`` is its
+        matrix, the canvas' height and width, and which samples are nearest; ``erase`` has boxes and their
+        RGB; ``border`` is its size, rows and columns.
         """
     def close(self) -> None:
         """Give up what nobody has begun, wait for the rest, end the threads."""

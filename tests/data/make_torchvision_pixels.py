@@ -3,9 +3,10 @@
     python tests/data/make_torchvision_pixels.py tests/data/torchvision-pixels.npz
 
 Needs torch and torchvision. Names are "operation magnitude" as RandAugment has them, or "sharpness
-factor", "blur width height sigma", "resize interpolation height width", "rotation degrees x y red green
-blue" or "affine degrees scale shear shear x y red green blue"; what is warped is bilinear, or "nearest" at
-the end. Nearest and lanczos of a resize are those of Pillow's images, the others those of tensors.
+factor", "blur width height sigma", "resize interpolation height width", "pad mode left top right bottom",
+"rotation degrees x y red green blue" or "affine degrees scale shear shear x y red green blue"; what is
+warped is bilinear, or "nearest" at the end. Nearest and lanczos of a resize are those of Pillow's images,
+the others those of tensors.
 """
 
 from __future__ import annotations
@@ -86,6 +87,10 @@ def main() -> None:
         for size in SIZES:
             output = functional.resize(Image.fromarray(pixels), size, mode)
             kept[f"resize {mode.value} {size[0]} {size[1]}"] = np.asarray(output)
+    for mode in ("edge", "reflect", "symmetric"):
+        for sides in ((3, 5, 2, 0), (0, 23, 27, 1)):
+            output = functional.pad(image, list(sides), padding_mode=mode)
+            kept[f"pad {mode} {' '.join(map(str, sides))}"] = output.permute(1, 2, 0).numpy()
     for mode, ending in ((bilinear, ""), (InterpolationMode.NEAREST, " nearest")):
         for name, output in warped(image, mode):
             kept[name + ending] = output.permute(1, 2, 0).numpy()

@@ -67,6 +67,13 @@ def warp_of(
     return np.tile(np.asarray(matrix, np.float64), (N, 1, 1)), height, width, nearest
 
 
+def border_of(
+    size: tuple[int, int], tile: tuple[int, int] = SIZE, n: int = N, first: int = 0
+) -> tuple[Any, ...]:
+    places = (np.tile(np.arange(extent, dtype=np.int32) + first, (n, 1)) for extent in size)
+    return np.tile(np.array(tile, np.int32), (n, 1)), *places
+
+
 @pytest.mark.parametrize(
     ("extras", "message"),
     [
@@ -77,7 +84,17 @@ def warp_of(
         ({"warp": warp_of(np.eye(3), nearest=np.full(2, True))}, "nearest must have a row a sample"),
         ({"warp": warp_of(np.eye(3), 0)}, "canvas of a warp"),
         ({"warp": warp_of(np.eye(3), 20, 40000)}, "canvas of a warp"),
-        ({"warp": warp_of(np.eye(3), 19)}, "dest must lie within the output, or the canvas"),
+        (
+            {"warp": warp_of(np.eye(3), 19)},
+            "dest must lie within the output, the canvas of a warp or the tile",
+        ),
+        ({"border": border_of(SIZE, n=2)}, "a border must have a row a sample"),
+        ({"border": border_of((19, 24))}, "as many rows and columns as the output"),
+        ({"border": border_of(SIZE), "warp": warp_of(np.eye(3))}, "either a border or a warp"),
+        ({"border": border_of(SIZE, tile=(19, 24))}, "must lie within its tile"),
+        ({"border": border_of(SIZE, first=-1)}, "must lie within its tile"),
+        ({"border": border_of(SIZE, tile=(2**15 + 1, 24))}, "1 to 32768 pixels a side"),
+        ({"border": border_of(SIZE, tile=(20, 0))}, "must lie within its tile"),
         ({"erase": [(np.zeros((2, 4), np.int32), 0, 0, 0)]}, "must have a row a sample"),
         ({"erase": [(np.tile(np.int32([0, 1, 1, 24]), (N, 1)), 0, 0, 0)]}, "must lie within the output"),
         ({"erase": [(np.tile(np.int32([-1, 0, 1, 1]), (N, 1)), 0, 0, 0)]}, "must lie within the output"),

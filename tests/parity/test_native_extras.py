@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker import _native
-from stoker.augment import ImageParams, reference
+from stoker.augment import ImageParams, RandomCrop, Resize, compile_image, reference
 from stoker.augment import steps as kinds
 from stoker.augment.extras import Erase, Warp
 from stoker.augment.interpolation import Interpolation
@@ -294,6 +294,22 @@ def test_picked_pixels_are_the_same_to_the_last(matrix: Any, tmp_path: Path) -> 
     assert not difference(images, replace(params, warp=warp), tmp_path / "shard").any()
     mixed = replace(params, warp=replace(warp, nearest=WHERE))
     assert difference(images, mixed, tmp_path / "shard").max() <= 1
+
+
+@pytest.mark.parametrize("orientation", [1, 6, 3])
+def test_a_border_of_a_turned_jpeg(orientation: int, tmp_path: Path) -> None:
+    exif, stream = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    Image.fromarray(photograph(131, 97)).save(stream, "JPEG", exif=exif, quality=90)
+    pixels = reference.decode(stream.getvalue())
+    height, width = pixels.shape[:2]
+    plan = compile_image([Resize((70, 60)), RandomCrop((80, 64), 20, padding_mode="reflect")])
+    params = plan.draw(*(np.full(N, side) for side in (height, width)), np.arange(N), 0, 0)
+    path = tmp_path / "shard"
+    got = execute(samples_of([stream.getvalue()] * N, height, width, Codec.JPEG, path), params, path)
+    for i in range(N):
+        found = np.abs(got[i] - reference.execute(params, i, pixels, "float32", "NHWC"))
+        assert found.max() <= 1
 
 
 @pytest.mark.parametrize(("size", "most"), [((112, 112), 1), ((37, 40), 3)])

@@ -14,6 +14,7 @@ import pytest
 from stoker.augment import (
     CenterCrop,
     GaussianBlur,
+    Pad,
     RandAugment,
     RandomAdjustSharpness,
     RandomAffine,
@@ -47,6 +48,8 @@ def transform(name):
     kind, *numbers = name.removesuffix(" nearest").split()
     if kind == "resize":
         return Resize((int(numbers[1]), int(numbers[2])), numbers[0])
+    if kind == "pad":
+        return Pad(list(map(int, numbers[1:])), padding_mode=numbers[0])
     values = list(map(float, numbers))
     if kind == "sharpness":
         return RandomAdjustSharpness(values[0], 1)
@@ -68,7 +71,7 @@ def tolerance(name):
         return 0
     if name.startswith("Shear"):
         return 2 if abs(float(name.split()[1])) <= 0.1 else 9
-    if name.startswith("resize nearest"):
+    if name.startswith(("resize nearest", "pad")):
         return 0
     return 0 if name.split()[0] in ("Posterize", "Solarize", "Equalize", "Invert", "TranslateX") else 1
 
@@ -77,7 +80,9 @@ def tolerance(name):
 def test_pixels_are_torchvisions(name):
     plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform(name)])
     params = plan.draw(np.array([HEIGHT]), np.array([WIDTH]), np.array([0]), 0, 0)
-    difference = execute(params, 0, PIXELS, "uint8", "NHWC").astype(int) - THEIRS[name]
+    image = execute(params, 0, PIXELS, "uint8", "NHWC")
+    assert image.shape == THEIRS[name].shape
+    difference = image.astype(int) - THEIRS[name]
     if params.fill.any() and not name.endswith("nearest"):
         # Where the image ends torchvision's share of it counts twice: it would be darker without any fill.
         seen = execute(replace(params, fill=0 * params.fill), 0, np.full_like(PIXELS, 255), "uint8", "NHWC")
