@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.extras import Border
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from stoker.augment.transforms.base import Size
 
     Int = npt.NDArray[np.int64]
 
@@ -42,12 +45,12 @@ class Bordering:
         self.origin = np.zeros_like(self.size) - before
         self.size = self.size + before + after
 
-    def refuse_border(self, what: str) -> None:
+    def refuse_border(self, what: str, hint: str = "Move it before the padding.") -> None:
         """ConfigError where there is a border already, which ``what`` cannot follow."""
         if self.mode is not None:
             raise ConfigError(
                 f"{what} stands after padding_mode={self.mode!r}; crops, flips and colours may follow it",
-                hint='Move it before the padding, or pad with padding_mode="constant".',
+                hint=hint,
             )
 
     def crop_border(self, origin: Int, size: Int) -> None:
@@ -63,6 +66,19 @@ class Bordering:
             self.origin = self.origin.copy()
             end = self.tile[axis] - self.size[axis] - self.origin[axis]
             self.origin[axis] = np.where(where, end, self.origin[axis])
+
+    def border(self, size: Size) -> tuple[Border, Int, Int]:
+        """What images of ``size`` show, and the part of ``tile`` that they do: origin and size, (2, N)."""
+        axes = zip(self.origin, self.tile, size, strict=True)  # type: ignore[arg-type]  # there is a border
+        places = [
+            continued(origin[:, None] + np.arange(n), extent[:, None], str(self.mode))
+            for origin, extent, n in axes
+        ]
+        low = np.array([place.min(axis=1) for place in places])
+        extent = np.array([place.max(axis=1) for place in places]) + 1 - low
+        rows, columns = (np.int32(place - first[:, None]) for place, first in zip(places, low, strict=True))
+        origin = np.int32((self.origin - low).T)
+        return Border(np.int32(extent.T), origin, rows, columns), low, extent
 
 
 def continued(places: Int, extent: Int, mode: str) -> Int:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.augment.noise import normal_noise
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["Border", "Erase", "Warp"]
+__all__ = ["Border", "Erase", "Noise", "Warp"]
 
 
 @dataclass(frozen=True)
@@ -87,13 +89,36 @@ class Border:
 
 
 @dataclass(frozen=True)
+class Noise:
+    """Normal noise, for each pixel and channel.
+
+    Attributes:
+        keys: (N,) uint64, of :func:`stoker.augment.noise.normal_noise`.
+        deviation: (3,) float32, RGB, in the units of the output: what it is multiplied by, in float32.
+    """
+
+    keys: npt.NDArray[np.uint64]
+    deviation: npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
 class Erase:
     """A box of the finished image that is overwritten.
 
     Attributes:
         box: (N, 4) int32, top, left, height, width in the output; height or width 0 for none.
         value: (3,) float32, RGB, in the units of the output.
+        noise: What is added to ``value``, or None.
     """
 
     box: npt.NDArray[np.int32]
     value: npt.NDArray[np.float32]
+    noise: Noise | None = None
+
+    def content(self, i: int, width: int) -> npt.NDArray[np.float32]:
+        """What comes into the box of sample ``i`` of an image of ``width``: (3,), or (height, width, 3)."""
+        if self.noise is None:
+            return self.value
+        top, left, rows, columns = self.box[i].tolist()
+        normal = normal_noise(int(self.noise.keys[i]), (top, left, rows, columns), width)
+        return normal * self.noise.deviation + self.value

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.bordering import Bordering, continued
-from stoker.augment.extras import Border
+from stoker.augment.bordering import Bordering
 from stoker.augment.interpolation import SUPPORT, Interpolation
 from stoker.augment.painting import UNCHANGED, Painting
 from stoker.augment.warping import Warping
@@ -28,11 +27,13 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.boxes import Objects
+    from stoker.augment.extras import Border
     from stoker.augment.transforms.base import Size
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
     Rows = npt.NDArray[np.int64]
+    Keys = npt.NDArray[np.uint64]
 
 __all__ = ["Frame"]
 
@@ -68,7 +69,8 @@ class Frame(Painting, Warping, Bordering):
         limit_stop: (2, N) float64, integers.
         flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
         settled: Whether no crop or resize may follow, for a step refers to the size.
-        erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end.
+        erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end, and for noise
+            its keys, (N,) uint64, or None.
         interpolation: (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear.
         fill: (3,) uint8, RGB of what was padded; black unless :meth:`use_fill` said otherwise.
         fill_chosen: Whether it did.
@@ -88,7 +90,7 @@ class Frame(Painting, Warping, Bordering):
     interpolation: npt.NDArray[np.uint8] | None = None
     settled: bool = False
     fill_chosen: bool = False
-    erased: list[tuple[Int, Int]] = field(default_factory=list)
+    erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
     objects: Objects | None = None
     window: tuple[Float, Float] | None = None
 
@@ -232,7 +234,7 @@ class Frame(Painting, Warping, Bordering):
         self, matrix: Float, *, perspective: bool = False, interpolation: str | Enum = "bilinear"
     ) -> None:
         """See :class:`Warping`."""
-        self.refuse_border("a warp")
+        self.refuse_border("a warp", 'Pad with padding_mode="constant".')
         super().distort(matrix, perspective=perspective, interpolation=interpolation)
 
     def settle(self) -> None:
@@ -246,24 +248,20 @@ class Frame(Painting, Warping, Bordering):
                 hint="Put AugMix behind all crops and resizes; flips, warps and colours may follow it.",
             )
 
-    def erase(self, origin: Int, size: Int) -> None:
-        """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none."""
-        self.erased.append((origin, size))
+    def erase(self, origin: Int, size: Int, noise: Keys | None = None) -> None:
+        """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none.
+
+        ``noise``, (N,) uint64, has the keys of the noise that comes there.
+        """
+        self.erased.append((origin, size, noise))
 
     def close_border(self, size: Size) -> Border | None:
         """Become what images of ``size`` show of the tile, each of its rows and columns once."""
-        if self.mode is None or self.tile is None or self.origin is None:
+        if self.tile is None:
             return None
-        places = [
-            continued(origin[:, None] + np.arange(shown), extent[:, None], self.mode)
-            for origin, extent, shown in zip(self.origin, self.tile, size, strict=True)
-        ]
-        low = np.array([place.min(axis=1) for place in places])
-        high = np.array([place.max(axis=1) for place in places]) + 1
-        rows, columns = (np.int32(place - first[:, None]) for place, first in zip(places, low, strict=True))
-        border = Border(np.int32((high - low).T), np.int32((self.origin - low).T), rows, columns)
+        border, low, extent = self.border(size)
         self.size, self.origin = self.tile, None
-        self.crop(low, high - low)
+        self.crop(low, extent)
         return border
 
     def dest(self) -> tuple[Int, Int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.extras import Border, Erase, Warp
+from stoker.augment.extras import Border, Erase, Noise, Warp
 from stoker.augment.frame import Frame
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.steps import step_names
@@ -86,7 +86,8 @@ class ImageParams:
     def needs(self) -> frozenset[str]:
         """Names of the optional fields that are set; for ``steps`` those of its steps' classes.
 
-        With "warp" comes "perspective" where matrices need not be affine, and "nearest" where samples may be.
+        With "warp" comes "perspective" where matrices need not be affine, and "nearest" where samples may
+        be; with "erase" comes "noise" where that comes into boxes.
         """
         optional = {field.name for field in fields(self) if field.default is None} - {"steps", "window"}
         names = frozenset(name for name in optional if getattr(self, name) is not None)
@@ -94,6 +95,8 @@ class ImageParams:
             names |= {"perspective"}
         if self.warp is not None and self.warp.nearest is not None:
             names |= {"nearest"}
+        if any(one.noise is not None for one in self.erase or ()):
+            names |= {"noise"}
         return names | step_names(self.steps or ())
 
     def to_source(self) -> npt.NDArray[np.float64]:
@@ -129,7 +132,8 @@ class ImagePlan:
         size: Height and width of the output, pixels.
         canvas: Height and width of the image that is warped, or None where none is.
         form: Element type of the output and the affine map of colours that leads there.
-        erase_values: (3,) float64 for each RandomErasing, in the units of the output.
+        erase_values: (2, 3) float64 for each RandomErasing, in the units of the output: its value, and the
+            same plus once the deviation of its noise.
     """
 
     transforms: tuple[Transform, ...]
@@ -227,7 +231,7 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
         if isinstance(transform, OutputTransform):
             form = transform.convert(form)
         elif isinstance(transform, RandomErasing):
-            erased.append(form.to_rgb(np.array(transform.value)))
+            erased.append(form.to_rgb(transform.levels()))
     size = _fixed(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
@@ -292,12 +296,16 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         warp=None if frame.warp is None else frame.close_warp(_fixed(plan.canvas)),
         border=border,
         erase=tuple(
-            Erase(_rows(origin, size, np.int32), value.astype(np.float32))
-            for (origin, size), value in zip(frame.erased, plan.erase_values, strict=True)
+            _erase(*erased, *values) for erased, values in zip(frame.erased, plan.erase_values, strict=True)
         )
         or None,
         window=None if frame.window is None else _rows(*frame.window, np.float64),
     )
+
+
+def _erase(origin: Any, size: Any, noise: Any, value: Any, noisy: Any) -> Erase:
+    box, mean = _rows(origin, size, np.int32), value.astype(np.float32)
+    return Erase(box, mean, None if noise is None else Noise(noise, (noisy - value).astype(np.float32)))
 
 
 def _rows(first: npt.NDArray[Any], second: npt.NDArray[Any], dtype: type) -> npt.NDArray[Any]:

@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Key", "bits", "derive_key", "uniform"]
+__all__ = ["Key", "bits", "derive_key", "sequence", "uniform"]
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _MIX13 = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -75,6 +75,16 @@ def uniform(key: Key, samples: npt.NDArray[np.int64], draws: int) -> npt.NDArray
     numbers = bits(key, samples, draws)
     numbers >>= _DROP
     return np.multiply(numbers, 2.0**-53)
+
+
+def sequence(state: int, places: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The numbers at ``places``, from 0, of the SplitMix64 sequence that starts from ``state``, 64 bits."""
+    numbers = places.astype(np.uint64)
+    numbers += np.uint64(1)
+    numbers *= np.uint64(_GOLDEN)
+    numbers += np.uint64(state)
+    _mix(numbers)
+    return numbers
 
 
 def _mix(x: npt.NDArray[np.uint64]) -> None:

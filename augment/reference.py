@@ -64,7 +64,7 @@ def execute(
         values += params.mean[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
     for erase in params.erase or ():
         top, left, height, width = erase.box[i].tolist()
-        values[top : top + height, left : left + width] = erase.value
+        values[top : top + height, left : left + width] = erase.content(i, params.size[1])
     image = convert(values, dtype)
     if layout == "NCHW":
         return np.ascontiguousarray(image.transpose(2, 0, 1))

@@ -8,6 +8,7 @@ import numpy as np
 
 from stoker import _native
 from stoker.augment import steps as kinds
+from stoker.augment.noise import quantiles
 from stoker.errors import EngineError
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.extras import Noise
     from stoker.augment.params import ImageParams
 
 __all__ = ["EXECUTES", "column", "extras"]
@@ -34,7 +36,7 @@ _FIELDS: dict[type[kinds.Step], dict[str, type[np.generic]]] = {
 """Fields of each step, with the types that arrays among them have in C++."""
 
 EXECUTES = frozenset(
-    {"interpolation", "mean", "warp", "perspective", "nearest", "border", "erase"}
+    {"interpolation", "mean", "warp", "perspective", "nearest", "border", "erase", "noise"}
     | {kind.__name__ for kind in _FIELDS}
 )
 """What the engine executes of :attr:`stoker.augment.params.ImagePlan.needs`."""
@@ -62,8 +64,17 @@ def extras(params: ImageParams) -> dict[str, Any]:
         border = params.border
         found["border"] = tuple(column(part, np.int32) for part in (border.size, border.rows, border.columns))
     if params.erase:
-        found["erase"] = [(column(one.box, np.int32), *map(float, one.value)) for one in params.erase]
+        found["erase"] = [
+            (column(one.box, np.int32), tuple(map(float, one.value)), _noise(one.noise))
+            for one in params.erase
+        ]
     return found
+
+
+def _noise(noise: Noise | None) -> tuple[Any, ...] | None:
+    if noise is None:
+        return None
+    return column(noise.keys, np.uint64), tuple(map(float, noise.deviation)), quantiles()
 
 
 def _steps(steps: Iterable[kinds.Step], n: int) -> _native.Steps:

@@ -58,8 +58,14 @@ struct ParameterColumns {
 // A box of each image that is overwritten; see stoker.augment.extras.Erase.
 struct EraseColumn {
     const std::int32_t* box;
-    float value[3];
+    const std::uint64_t* keys;  // null: no noise
+    Noise noise;                // whose mean it is in any case
 
+    Noise noise_of(std::size_t i) const {
+        Noise own = noise;
+        own.key = keys[i];
+        return own;
+    }
     Rectangle at(std::size_t i) const { return {box[4 * i], box[4 * i + 1], box[4 * i + 2], box[4 * i + 3]}; }
 };
 

@@ -87,7 +87,11 @@ void set_decoded(Batch& batch, const nb::dict& decoded) {
 
 using Warp = std::tuple<Rows<double, 3, 3>, int, int, std::optional<Column<bool>>>;
 using BorderColumns = std::tuple<Rows<std::int32_t, 2>, Rows<std::int32_t, -1>, Rows<std::int32_t, -1>>;
-using Erase = std::tuple<Rows<std::int32_t, 4>, float, float, float>;
+using Color = std::tuple<float, float, float>;
+using NoiseColumns = std::tuple<Column<std::uint64_t>, Color, Array<const float, nb::shape<1 << 16>>>;
+using Erase = std::tuple<Rows<std::int32_t, 4>, Color, std::optional<NoiseColumns>>;
+
+void copy(const Color& color, float* to) { std::tie(to[0], to[1], to[2]) = color; }
 
 void set_extras(Batch& batch, BoundSteps* steps, const std::optional<Rows<float, 3, 3>>& mean,
                 const std::optional<Warp>& warp, const std::vector<Erase>& erase) {
@@ -111,9 +115,18 @@ void set_extras(Batch& batch, BoundSteps* steps, const std::optional<Rows<float,
         extras.canvas_height = height;
         extras.canvas_width = width;
     }
-    for (const auto& [box, red, green, blue] : erase) {
+    for (const auto& [box, value, noise] : erase) {
         require(box.shape(0) == batch.count, "boxes that are erased must have a row a sample");
-        extras.erase.push_back({box.data(), {red, green, blue}});
+        EraseColumn column{box.data(), nullptr, {}};
+        copy(value, column.noise.mean);
+        if (noise) {
+            const auto& [keys, deviation, quantiles] = *noise;
+            require(keys.shape(0) == batch.count, "the keys of noise must have a row a sample");
+            column.keys = keys.data();
+            column.noise.quantiles = quantiles.data();
+            copy(deviation, column.noise.deviation);
+        }
+        extras.erase.push_back(column);
     }
 }
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "store_kernels.h"
+
 namespace stoker {
 
 void ImageWriter::begin(const Target& target, const Rectangle& dest) {
@@ -40,6 +42,32 @@ void ImageWriter::erase(const Rectangle& box, const float* value) {
         kernels().store(pass, target_.dtype, target_.layout, true);
         pass.out = static_cast<std::uint8_t*>(pass.out) + row_bytes;
     }
+}
+
+void ImageWriter::erase(const Rectangle& box, const Noise& noise) {
+    finish_stores();
+    switch (target_.dtype) {
+        case DType::uint8: return write<std::uint8_t>(box, noise);
+        case DType::float16: return write<Half>(box, noise);
+        case DType::bfloat16: return write<BFloat16>(box, noise);
+        case DType::float32: return write<float>(box, noise);
+    }
+}
+
+template <class Out>
+void ImageWriter::write(const Rectangle& box, const Noise& noise) {
+    const bool planar = target_.layout == Layout::nchw;
+    const std::size_t width = static_cast<std::size_t>(target_.width);
+    const std::size_t step = planar ? 1 : channels_of(target_.layout);
+    const std::size_t channel = planar ? width * static_cast<std::size_t>(target_.height) : 1;
+    auto* out = static_cast<Out*>(target_.out);
+    for (int y = box.top; y < box.top + box.height; ++y)
+        for (int x = box.left; x < box.left + box.width; ++x) {
+            const std::size_t place = static_cast<std::size_t>(y) * width + static_cast<std::size_t>(x);
+            float rgb[3];
+            noise.at(place, rgb);
+            for (std::size_t c = 0; c < 3; ++c) put(rgb[c], out[place * step + c * channel]);
+        }
 }
 
 std::size_t ImageWriter::bytes_to(int rows, int columns) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels.h"
+#include "noise.h"
 #include "row_sink.h"
 
 namespace stoker {
@@ -39,8 +40,11 @@ class ImageWriter final : public RowSink {
     void row(int y, const std::uint8_t* planes, int plane) override;
     // Overwrite a rectangle of the image, which must be stored by now, by `value`, RGB in its own units.
     void erase(const Rectangle& box, const float* value);
+    void erase(const Rectangle& box, const Noise& noise);
 
   private:
+    template <class Out>
+    void write(const Rectangle& box, const Noise& noise);
     void store(int y, const std::uint8_t* planes, int plane);
     std::size_t bytes_to(int rows, int columns) const;  // from the image's first byte on
     StorePass pass_of(int y, int x) const;  // of a row from there on, its pixels still missing

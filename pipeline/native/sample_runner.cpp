@@ -103,7 +103,12 @@ void SampleRunner::finish(const Batch& batch, std::size_t i) {
         writer_.begin(target, {0, 0, target.height, target.width});
         for (int y = 0; y < target.height; ++y) writer_.row(y, image_.row(y), image_.plane());
     }
-    for (const EraseColumn& erase : extras.erase) writer_.erase(erase.at(i), erase.value);
+    for (const EraseColumn& erase : extras.erase) {
+        if (erase.keys == nullptr)
+            writer_.erase(erase.at(i), erase.noise.mean);
+        else
+            writer_.erase(erase.at(i), erase.noise_of(i));
+    }
 }
 
 }  // namespace stoker

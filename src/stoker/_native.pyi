@@ -109,6 +109,9 @@ def place_keypoints(
 ) -> npt.NDArray[np.float64]:
     """Keypoints (M, K, 3) likewise; ``swap`` (K,) says what each was in a mirrored image."""
 
+_Color = tuple[float, float, float]
+_Noise = tuple[npt.NDArray[np.uint64], _Color, npt.NDArray[np.float32]]
+
 class Arena:
     """Memory for batches, aligned to 64 bytes, used again once the last array over it is gone.
 
@@ -227,7 +230,7 @@ class Pool:
         steps: Steps | None = None,
         mean: npt.NDArray[np.float32] | None = None,
         warp: tuple[npt.NDArray[np.float64], int, int, npt.NDArray[np.bool_] | None] | None = None,
-        erase: Sequence[tuple[npt.NDArray[np.int32], float, float, float]] = (),
+        erase: Sequence[tuple[npt.NDArray[np.int32], _Color, _Noise | None]] = (),
         interpolation: npt.NDArray[np.uint8] | None = None,
         border: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None,
     ) -> Job:
@@ -239,8 +242,8 @@ class Pool:
         are not decoded here.
         ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
         or uint16 for bfloat16. The last six are the optional fields of ``ImageParams``: ``warp`` is its
-        matrix, the canvas' height and width, and which samples are nearest; ``erase`` has boxes and their
-        RGB; ``border`` is its size, rows and columns.
+        matrix, the canvas' height and width, and which samples are nearest; ``erase`` has boxes, their
+        RGB, and of noise the keys, RGB and quantiles (65536); ``border`` is its size, rows and columns.
         """
     def close(self) -> None:
         """Give up what nobody has begun, wait for the rest, end the threads."""

@@ -13,6 +13,9 @@ from stoker import _native
 N, SOURCE, SIZE = 3, (48, 64), (20, 24)
 WHERE = np.ones(N, bool)
 FILL = (7, 8, 9)
+BLACK = (0.0, 0.0, 0.0)
+BOX = np.tile(np.int32([1, 2, 3, 4]), (N, 1))
+QUANTILES = np.zeros(2**16, np.float32)
 
 
 class Batch:
@@ -95,11 +98,15 @@ def border_of(
         ({"border": border_of(SIZE, first=-1)}, "must lie within its tile"),
         ({"border": border_of(SIZE, tile=(2**15 + 1, 24))}, "1 to 32768 pixels a side"),
         ({"border": border_of(SIZE, tile=(20, 0))}, "must lie within its tile"),
-        ({"erase": [(np.zeros((2, 4), np.int32), 0, 0, 0)]}, "must have a row a sample"),
-        ({"erase": [(np.tile(np.int32([0, 1, 1, 24]), (N, 1)), 0, 0, 0)]}, "must lie within the output"),
-        ({"erase": [(np.tile(np.int32([-1, 0, 1, 1]), (N, 1)), 0, 0, 0)]}, "must lie within the output"),
+        ({"erase": [(np.zeros((2, 4), np.int32), BLACK, None)]}, "must have a row a sample"),
         (
-            {"erase": [(np.tile(np.int32([0, 0, 2**31 - 1, 1]), (N, 1)), 0, 0, 0)]},
+            {"erase": [(BOX, BLACK, (np.zeros(2, np.uint64), BLACK, QUANTILES))]},
+            "keys of noise must have a row a sample",
+        ),
+        ({"erase": [(np.tile(np.int32([0, 1, 1, 24]), (N, 1)), BLACK, None)]}, "must lie within the output"),
+        ({"erase": [(np.tile(np.int32([-1, 0, 1, 1]), (N, 1)), BLACK, None)]}, "must lie within the output"),
+        (
+            {"erase": [(np.tile(np.int32([0, 0, 2**31 - 1, 1]), (N, 1)), BLACK, None)]},
             "must lie within the output",
         ),
     ],
@@ -150,7 +157,7 @@ def test_a_bad_sample_leaves_its_neighbours_alone(tmp_path: Path) -> None:
     steps.equalize(WHERE)
     extras: dict[str, Any] = {
         "mean": np.full((N, 3, 3), 0.1, np.float32),
-        "erase": [(np.tile(np.int32([1, 2, 3, 4]), (N, 1)), 200, 100, 50)],
+        "erase": [(np.tile(np.int32([1, 2, 3, 4]), (N, 1)), (200.0, 100.0, 50.0), None)],
         "warp": warp_of([[1, 0.1, 2], [0, 1, 3], [0, 0, 1]]),
     }
     images, status = Batch(tmp_path, damaged=True).run(steps=steps, **extras)

@@ -97,6 +97,7 @@ CASES = [
     Case(augment.AutoAugment(interpolation="nearest"), AMPLIFIED, AMPLIFIED),
     Case(augment.AugMix(interpolation="nearest"), (8, 0.3), AMPLIFIED),
     Case(augment.RandomErasing(0.7), EXACT, EXACT),
+    Case(augment.RandomErasing(0.7, value="random"), EXACT, None),
     Case(augment.RandomApply([augment.ColorJitter(0.4), augment.RandomRotation(30)]), WARPED, WARPED),
     Case(augment.RandomChoice([augment.RandomSolarize(90, p=1), augment.GaussianBlur(3)]), ROUNDED, ROUNDED),
     Case(augment.RandomZoomOut(side_range=(1.0, 2.0)), RESIZED, DALI_RESIZED),

@@ -25,7 +25,7 @@ from PIL import Image
 from stoker import _native
 from stoker.augment import ImageParams, RandomCrop, Resize, compile_image, reference
 from stoker.augment import steps as kinds
-from stoker.augment.extras import Erase, Warp
+from stoker.augment.extras import Erase, Noise, Warp
 from stoker.augment.interpolation import Interpolation
 from stoker.formats.samples import Codec, Samples
 from stoker.pipeline.engines.base import Output, Work
@@ -183,7 +183,8 @@ def test_mean_and_erase(steps: Any, erased: bool, dtype: Any, layout: Any, tmp_p
     images = [photograph(37, 97, seed) for seed in range(N)]
     boxes = np.array([[3, 4, 10, 70], [0, 0, 37, 97], [36, 96, 0, 1]], np.int32)
     first = Erase(boxes, np.array([1, 20, 200], np.float32))
-    second = Erase(boxes[::-1].copy(), np.array([0, 255, 4], np.float32))
+    noise = Noise(np.array([3, 2**63, 0], np.uint64), np.array([20, 50, -3], np.float32))
+    second = Erase(boxes[::-1].copy(), np.array([0, 255, 4], np.float32), noise)
     mean = MEAN * np.array([1, 0, 1], np.float32)[:, None, None]
     params = parameters((37, 97), (37, 97), mean=mean, steps=steps, erase=(first, second) if erased else None)
     path = tmp_path / "shard"

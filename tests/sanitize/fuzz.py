@@ -20,6 +20,7 @@ from fuzz_annotations import attack_annotations
 from PIL import Image
 
 from stoker import _native
+from stoker.augment.noise import quantiles
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -163,7 +164,9 @@ def extras(n: int, size: list[int], rng: np.random.Generator) -> dict[str, Any]:
     if rng.integers(0, 4) == 0:
         corners = np.sort(rng.integers(0, np.array([size] * 2) + 1, (n, 2, 2)), axis=1)
         boxes = np.concatenate([corners[:, 0], corners[:, 1] - corners[:, 0]], axis=1)
-        found["erase"] = [(boxes.astype(np.int32), 1.0, float("nan"), -300.0)]
+        noise = (rng.integers(0, 2**64, n, np.uint64), (1.0, float("inf"), 0.0), quantiles())
+        color = (1.0, float("nan"), -300.0)
+        found["erase"] = [(boxes.astype(np.int32), color, noise if rng.random() < 0.5 else None)]
     return found
 
 

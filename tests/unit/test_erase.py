@@ -8,9 +8,21 @@ import random
 import numpy as np
 import pytest
 
-from stoker.augment import CenterCrop, ColorJitter, Normalize, RandomErasing, Resize, ToDtype, compile_image
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    Normalize,
+    RandomErasing,
+    Resize,
+    ToDtype,
+    compile_image,
+    load_recipe,
+    save_recipe,
+)
+from stoker.augment.noise import normal_noise
 from stoker.augment.reference import execute
 from stoker.errors import ConfigError
+from stoker.pipeline.engines.make import check_needs, executes
 
 WHITE = np.full((40, 60, 3), 255, np.uint8)
 
@@ -86,6 +98,47 @@ def test_two_boxes_differ():
     assert second.value.tolist() == [9, 9, 9]
 
 
+@pytest.mark.parametrize(
+    ("transforms", "dtype", "mean", "deviation"),
+    [
+        ([RandomErasing(1, value="random")], None, 0, 1),
+        ([ToDtype("float32"), RandomErasing(1, value="random")], None, 0, 1),
+        ([RandomErasing(1, value="random"), ToDtype("float32")], None, 0, 1 / 255),
+        ([Normalize((0.5,) * 3, (0.1,) * 3), RandomErasing(1, value="random")], "float16", 0, 1),
+        ([ToDtype("float32"), RandomErasing(1, value="random"), Normalize(0.5, 0.1)], None, -5, 10),
+    ],
+)
+def test_noise_has_the_units_of_its_place(transforms, dtype, mean, deviation):
+    (erase,) = draw(transforms, dtype=dtype).erase
+    np.testing.assert_allclose(erase.value, mean, atol=1e-6)
+    np.testing.assert_allclose(erase.noise.deviation, deviation, rtol=1e-6)
+
+
+def test_noise_comes_into_the_boxes_of_a_value():
+    params = draw([Normalize(), RandomErasing(0.8, value="random")], 200)
+    (noisy,), (plain,) = params.erase, draw([Normalize(), RandomErasing(0.8)], 200).erase
+    np.testing.assert_array_equal(noisy.box, plain.box)
+    assert len(set(noisy.noise.keys.tolist())) == 200
+    white = execute(draw([Normalize()]), 0, WHITE, "float32", "NHWC")
+    for i, (top, left, height, width) in enumerate(noisy.box[:20].tolist()):
+        expected = white.copy()
+        whole = normal_noise(int(noisy.noise.keys[i]), (0, 0, 40, 60), 60)
+        box = np.s_[top : top + height, left : left + width]
+        expected[box] = whole[box]
+        np.testing.assert_allclose(execute(params, i, WHITE, "float32", "NHWC"), expected, atol=1e-6)
+
+
+def test_engines_that_make_noise(tmp_path):
+    transforms = [CenterCrop(40), Normalize(), RandomErasing(0.01, value="random")]
+    needs = compile_image(transforms).needs
+    assert needs == {"erase", "noise"}
+    assert executes("native", needs)
+    with pytest.raises(ConfigError, match="engine='dali' does not execute what the transforms need: noise"):
+        check_needs("dali", needs)
+    save_recipe(transforms, tmp_path / "recipe.json")
+    assert load_recipe(tmp_path / "recipe.json") == transforms
+
+
 @pytest.mark.parametrize("transform", [Resize((8, 8)), ColorJitter(0.5)])
 def test_geometry_and_colour_do_not_follow(transform):
     with pytest.raises(ConfigError, match="stands after RandomErasing"):
@@ -98,7 +151,8 @@ def test_geometry_and_colour_do_not_follow(transform):
         ({"p": 1.5}, "p"),
         ({"scale": (0.1, 1.5)}, "scale"),
         ({"ratio": (0, 1)}, "ratio"),
-        ({"value": "random"}, "value"),
+        ({"value": "noise"}, "value"),
+        ({"value": None}, "value"),
         ({"value": (1, 2)}, "value"),
     ],
 )

@@ -1,0 +1,23 @@
+// Normal noise as a function of a key and of the place: see stoker.augment.noise.
+#pragma once
+
+#include <cstdint>
+
+namespace stoker {
+
+struct Noise {
+    const float* quantiles = nullptr;  // 65536; null: there is no noise
+    std::uint64_t key = 0;
+    float mean[3] = {}, deviation[3] = {};
+
+    // RGB of pixel `place`, counted along the rows of the image.
+    void at(std::uint64_t place, float* rgb) const {
+        std::uint64_t bits = key + (place + 1) * 0x9E3779B97F4A7C15;
+        bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;
+        bits = (bits ^ bits >> 27) * 0x94D049BB133111EB;
+        bits ^= bits >> 31;
+        for (int c = 0; c < 3; ++c) rgb[c] = quantiles[bits >> 16 * c & 0xFFFF] * deviation[c] + mean[c];
+    }
+};
+
+}  // namespace stoker

@@ -1,0 +1,70 @@
+"""Noise: its definition by hand, its law, and that neighbours know nothing of each other."""
+
+import hashlib
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+
+from stoker.augment.noise import normal_noise, quantiles
+
+SIDE = 300
+FIELD = normal_noise(12345, (0, 0, SIDE, SIDE), SIDE)
+
+
+def test_quantiles_are_those_of_the_normal_distribution():
+    table = quantiles()
+    assert table.shape == (65536,)
+    assert table.dtype == np.float32
+    for k in (0, 1, 1000, 32767, 32768, 65535):
+        assert table[k] == pytest.approx(NormalDist().inv_cdf((k + 0.5) / 65536), rel=1e-6)
+    assert (np.diff(table) > 0).all()
+    assert table.astype(np.float64).var() == pytest.approx(1, abs=2e-4)
+
+
+def by_hand(key, place):
+    bits = (key + (place + 1) * 0x9E3779B97F4A7C15) % 2**64
+    bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    bits = (bits ^ bits >> 27) * 0x94D049BB133111EB % 2**64
+    bits ^= bits >> 31
+    return [quantiles()[bits >> 16 * c & 0xFFFF] for c in range(3)]
+
+
+@pytest.mark.parametrize("key", [0, 1, 2**53 - 1, 2**64 - 1])
+def test_it_is_what_it_says(key):
+    got = normal_noise(key, (2, 3, 4, 5), 17)
+    assert got.shape == (4, 5, 3)
+    assert got.dtype == np.float32
+    for row in range(4):
+        for column in range(5):
+            assert got[row, column].tolist() == by_hand(key, (row + 2) * 17 + column + 3)
+
+
+def test_a_box_is_part_of_the_whole():
+    np.testing.assert_array_equal(normal_noise(12345, (7, 40, 20, 30), SIDE), FIELD[7:27, 40:70])
+    assert normal_noise(1, (5, 5, 0, 3), SIDE).shape == (0, 3, 3)
+
+
+def test_it_stays_what_it_is():
+    digest = hashlib.sha256(normal_noise(7, (0, 0, 16, 16), 16).round(4).tobytes()).hexdigest()
+    assert digest[:16] == "ffc838fdb34a33dc"
+
+
+def test_it_is_normal():
+    values = np.sort(FIELD.ravel().astype(np.float64))
+    n = values.size
+    assert abs(values.mean()) < 5 / np.sqrt(n)
+    assert abs(values.var() - 1) < 5 * np.sqrt(2 / n)
+    points = np.linspace(-3, 3, 61)
+    found = np.searchsorted(values, points) / n
+    expected = [NormalDist().cdf(point) for point in points]
+    assert np.abs(found - expected).max() < 2.7 / np.sqrt(n)  # Kolmogorov and Smirnov, p = 1e-6
+
+
+def test_neighbours_and_channels_are_independent():
+    other_key = normal_noise(12346, (0, 0, SIDE, SIDE), SIDE)
+    for other in (FIELD[1:, :], FIELD[:, 1:], FIELD[:, :, [1, 2, 0]], other_key):
+        mine = FIELD[: other.shape[0], : other.shape[1]]
+        for one, another in ((mine, other), (mine**2, other**2)):
+            correlation = np.corrcoef(one.ravel(), another.ravel())[0, 1]
+            assert abs(correlation) < 5 / np.sqrt(mine.size)
