@@ -175,15 +175,18 @@ def test_a_transform(squares: Path, case: Case, engine: str) -> None:
     assert not np.array_equal(true, images(datasets.open(squares), [WHOLE], "truth"))
 
 
-def draw_chain(choose: random.Random, engine: str) -> list[Transform]:
-    """Two to four transforms that can follow each other and that the engine executes."""
+def draw_chain(seed: int, engine: str) -> list[Transform]:
+    """Two to four transforms that can follow each other, as they are drawn, and that the engine executes."""
+    choose, rows = random.Random(seed), np.arange(12)
     known = [case.transform for case in CASES]
     crops = (augment.RandomCrop, augment.CenterCrop, augment.Pad)  # of what may be smaller, or be warped
     while True:
         chosen = choose.sample([t for t in known if not isinstance(t, crops)], choose.randint(2, 4))
         with contextlib.suppress(ConfigError):
             chain = complete(chosen)
-            if executes(engine, compile_image(chain).needs):
+            plan = compile_image(chain)
+            plan.draw(np.full(12, 64), np.full(12, 64), rows, seed, 0)
+            if executes(engine, plan.needs):
                 return chain
 
 
@@ -192,7 +195,7 @@ def draw_chain(choose: random.Random, engine: str) -> list[Transform]:
 def test_a_chain(squares: Path, seed: int, engine: str) -> None:
     if not runs_here(engine):
         pytest.skip("DALI is not installed")
-    chain = draw_chain(random.Random(seed), engine)
+    chain = draw_chain(seed, engine)
     difference = np.abs(
         images(datasets.open(squares), chain, engine, seed)
         - images(datasets.open(squares), chain, "truth", seed)
