@@ -45,12 +45,12 @@ class Bordering:
         self.origin = np.zeros_like(self.size) - before
         self.size = self.size + before + after
 
-    def refuse_border(self, what: str, hint: str = "Move it before the padding.") -> None:
+    def refuse_border(self, what: str) -> None:
         """ConfigError where there is a border already, which ``what`` cannot follow."""
         if self.mode is not None:
             raise ConfigError(
-                f"{what} stands after padding_mode={self.mode!r}; crops, flips and colours may follow it",
-                hint=hint,
+                f"{what} stands after padding_mode={self.mode!r}; crops, flips, warps and colours may",
+                hint="Move it before the padding.",
             )
 
     def crop_border(self, origin: Int, size: Int) -> None:

@@ -72,14 +72,15 @@ class Border:
 
     What ``region``, ``dest``, ``flip`` and ``fill`` describe is a tile then, of a size of its own for each
     sample. The pixel of the output in row r and column c is that of the tile in row ``rows[r]`` and column
-    ``columns[c]``. There is no warp then.
+    ``columns[c]``. Where there is a warp, too, that is a pixel of its canvas, which is made as it is said
+    there of ``nearest``, and of which the warp is a resampling, or picks pixels.
 
     Attributes:
         size: (N, 2) int32, height and width of the tile, pixels.
         origin: (N, 2) int32, the row and column of the tile, or outside of it, at which the output begins:
             where nothing is continued, ``rows[r]`` is ``origin + r``.
-        rows: (N, H) int32.
-        columns: (N, W) int32.
+        rows: (N, H) int32, with the height of the output, or the canvas.
+        columns: (N, W) int32, likewise.
     """
 
     size: npt.NDArray[np.int32]

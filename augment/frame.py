@@ -202,13 +202,13 @@ class Frame(Painting, Warping, Bordering):
         resampled as :class:`stoker.augment.extras.Warp` says; behind a warp all but "nearest" is bilinear.
         """
         self._check_settled()
-        self.refuse_border("a resize")
         number = Interpolation.of(interpolation)
         if self.warp is not None:
             scale = self.size / size
             self.map_warped(_affine(scale[1], scale[0], 0, 0), number == Interpolation.NEAREST)
             self.size = np.broadcast_to(size, self.size.shape)
             return
+        self.refuse_border("a resize")
         if number != Interpolation.BILINEAR or self.interpolation is not None:
             self.interpolation = np.full_like(self._interpolations(), number)
         self.limit_start = np.floor(self.content_start)
@@ -230,13 +230,6 @@ class Frame(Painting, Warping, Bordering):
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
         self.map_warped(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
 
-    def distort(
-        self, matrix: Float, *, perspective: bool = False, interpolation: str | Enum = "bilinear"
-    ) -> None:
-        """See :class:`Warping`."""
-        self.refuse_border("a warp", 'Pad with padding_mode="constant".')
-        super().distort(matrix, perspective=perspective, interpolation=interpolation)
-
     def settle(self) -> None:
         """From here on the size must stay: a step refers to the output's size."""
         self.settled = True
@@ -256,11 +249,11 @@ class Frame(Painting, Warping, Bordering):
         self.erased.append((origin, size, noise))
 
     def close_border(self, size: Size) -> Border | None:
-        """Become what images of ``size`` show of the tile, each of its rows and columns once."""
+        """Become what images, or canvases, of ``size`` show of the tile, each row once; without any warp."""
         if self.tile is None:
             return None
         border, low, extent = self.border(size)
-        self.size, self.origin = self.tile, None
+        self.size, self.origin, self.warp, self.canvas = self.tile, None, None, None
         self.crop(low, extent)
         return border
 

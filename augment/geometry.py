@@ -7,6 +7,7 @@ the source after its EXIF orientation has been applied, and leave in pixels of t
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +35,7 @@ __all__ = [
     "apply_matrix",
     "area_scale",
     "forward_matrix",
+    "held_pixels",
     "mirrored",
     "nearest",
     "shown",
@@ -197,7 +199,29 @@ def transform_mask(
     Returns:
         Mask of ``params.size``, of the type of ``mask``.
     """
-    return nearest(mask, source_pixels(params, i, continued=True), ignore)
+    if params.border is None or params.warp is None:
+        return nearest(mask, source_pixels(params, i, continued=True), ignore)
+    canvas = transform_mask(replace(params, size=params.warp.canvas, warp=None), i, mask, ignore)
+    return nearest(canvas, held_pixels(params.warp.matrix[i], params.size, params.warp.canvas), ignore)
+
+
+def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -> tuple[Pixels, Pixels]:
+    """Row and column of the pixel, of an image of the size ``source``, that holds each centre.
+
+    Args:
+        matrix: (3, 3), from homogeneous (x, y, 1) in the output to that image.
+        size: Height and width of the output.
+        source: Height and width of the image.
+
+    Returns:
+        Two arrays, (H, W) intp; both are -1 where none holds it. Places are computed as :func:`apply_matrix`
+        does it, so that those on an edge fall to the same side everywhere.
+    """
+    rows, columns = np.indices(size) + 0.5
+    points = apply_matrix(matrix[None], np.stack((columns, rows), axis=-1).reshape(1, -1, 2))[0]
+    x, y = points.T.reshape(2, *size)
+    inside = (y >= 0) & (y < source[0]) & (x >= 0) & (x < source[1])
+    return np.where(inside, y, -1).astype(np.intp), np.where(inside, x, -1).astype(np.intp)
 
 
 def source_pixels(params: ImageParams, i: int, *, continued: bool = False) -> tuple[Pixels, Pixels]:

@@ -59,7 +59,8 @@ class ImageParams:
             output before ``color``, fill included.
         steps: Done to the pixels one after the other, before ``color``.
         warp: Geometry that is not along the axes; ``dest`` and ``flip`` then refer to its canvas.
-        border: Rows and columns that are shown again; ``dest`` and ``flip`` then refer to its tile.
+        border: Rows and columns that the output, or the canvas, shows again; ``dest`` and ``flip`` then refer
+            to its tile.
         erase: Boxes that are overwritten last, one after the other.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside is no longer one of the image. None for no such condition. Of no concern to engines.
@@ -273,7 +274,8 @@ def _probe(plan: ImagePlan) -> ImageParams:
 
 def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
     """Write a finished frame in the form that engines take."""
-    border = frame.close_border(plan.size)
+    warp = None if frame.warp is None else frame.close_warp(_fixed(plan.canvas))
+    border = frame.close_border(plan.size if warp is None else warp.canvas)
     dest_start, dest_stop = frame.dest()
     empty = np.any(dest_stop <= dest_start, axis=0)
     if empty.any():
@@ -293,7 +295,7 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         interpolation=frame.interpolation,
         mean=mean,
         steps=tuple(frame.steps) or None,
-        warp=None if frame.warp is None else frame.close_warp(_fixed(plan.canvas)),
+        warp=warp,
         border=border,
         erase=tuple(
             _erase(*erased, *values) for erased, values in zip(frame.erased, plan.erase_values, strict=True)

@@ -75,18 +75,21 @@ def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.ND
     """The geometry alone: (H, W, 3) uint8 before colour."""
     warp = params.warp
     if warp is None or not warp.applies(i, params.size):
-        return _bordered(params, i, pixels)
+        return _bordered(params, i, pixels, params.size)
     fill: tuple[int, int, int] = tuple(params.fill.tolist())
-    if warp.picks(i):
-        return pick(_upright(params, i, pixels, warp.canvas), warp.matrix[i], params.size, fill)
+    if warp.picks(i) or params.border is not None:
+        execute = pick if warp.picks(i) else resample
+        return execute(_bordered(params, i, pixels, warp.canvas), warp.matrix[i], params.size, fill)
     return resample(pixels, params.to_source()[i], params.size, fill, _window(params.region[i]))
 
 
-def _bordered(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """What is not warped: an image, or rows and columns of a tile."""
+def _bordered(
+    params: ImageParams, i: int, pixels: npt.NDArray[np.uint8], size: tuple[int, int]
+) -> npt.NDArray[np.uint8]:
+    """What is not warped, or a canvas: an image of ``size``, or rows and columns of a tile."""
     border = params.border
     if border is None:
-        return _upright(params, i, pixels, params.size)
+        return _upright(params, i, pixels, size)
     height, width = border.size[i].tolist()
     return _upright(params, i, pixels, (height, width))[np.ix_(border.rows[i], border.columns[i])]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.augment.geometry import apply_matrix
+from stoker.augment.geometry import held_pixels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -68,18 +68,10 @@ def resample(
 def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:
     """Take for each pixel of the output that of ``source`` which its centre falls into.
 
-    Arguments and result are those of :func:`resample`. Places are computed as
-    :func:`stoker.augment.geometry.apply_matrix` does it, so that those on an edge fall to the same side
-    everywhere.
+    Arguments and result are those of :func:`resample`.
     """
-    height, width = source.shape[:2]
-    rows, columns = np.indices(size) + 0.5
-    x, y = np.moveaxis(apply_matrix(matrix[None], np.stack((columns, rows), -1).reshape(1, -1, 2))[0], -1, 0)
-    seen = (x >= 0) & (x < width) & (y >= 0) & (y < height)
-    output = np.empty((len(seen), 3), np.uint8)
-    output[:] = fill
-    output[seen] = source[y[seen].astype(np.intp), x[seen].astype(np.intp)]
-    return output.reshape(*size, 3)
+    rows, columns = held_pixels(matrix, size, (source.shape[0], source.shape[1]))
+    return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, np.uint8))
 
 
 def _place(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray[np.bool_]]:

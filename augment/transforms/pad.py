@@ -1,8 +1,8 @@
 """Padding: torchvision.transforms.v2.Pad and RandomCrop with its padding.
 
-What ``padding_mode`` shows again is the image as it is there, resized; so crops and flips may follow it, but
-no resize or warp. A mask of classes is continued as the image is; objects are not repeated (torchvision
-refuses boxes there).
+What ``padding_mode`` shows again is the image as it is there, resized; so crops, flips and warps may follow
+it, but no resize. Warps then resample that image. A mask of classes is continued as the image is; objects are
+not repeated (torchvision refuses boxes there).
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ bool Extras::needs_picture(std::size_t i) const {
 void Batch::check() const {
     int height = 0, width = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        canvas(i, height, width);
+        find_upright(i, height, width);
         if (extras.tile != nullptr) check_border(i);
         const Parameters p = parameters.at(i);
         if (!within(p.crop[0], p.crop[2], samples.height[i], 1) ||
@@ -75,20 +75,22 @@ void Batch::check_border(std::size_t i) const {
                std::all_of(places, places + outputs, [size](std::int32_t place) { return place >= 0 && place < size; });
     };
     const Border border = border_of(i);
-    if (!inside(border.rows, options.height, tile[0]) || !inside(border.columns, options.width, tile[1]))
+    if (!inside(border.rows, bordered_height(), tile[0]) || !inside(border.columns, bordered_width(), tile[1]))
         refuse(i, "rows and columns of a border must lie within its tile, of 1 to 32768 pixels a side");
 }
 
 Border Batch::border_of(std::size_t i) const {
     if (extras.tile == nullptr) return {};
-    return {extras.border.rows + i * static_cast<std::size_t>(options.height),
-            extras.border.columns + i * static_cast<std::size_t>(options.width)};
+    return {extras.border.rows + i * static_cast<std::size_t>(bordered_height()),
+            extras.border.columns + i * static_cast<std::size_t>(bordered_width())};
 }
 
-void Batch::canvas(std::size_t i, int& height, int& width) const {
-    const bool warped = extras.warp != nullptr;
-    height = warped ? extras.canvas_height : options.height;
-    width = warped ? extras.canvas_width : options.width;
+int Batch::bordered_height() const { return extras.warp != nullptr ? extras.canvas_height : options.height; }
+int Batch::bordered_width() const { return extras.warp != nullptr ? extras.canvas_width : options.width; }
+
+void Batch::find_upright(std::size_t i, int& height, int& width) const {
+    height = bordered_height();
+    width = bordered_width();
     if (extras.tile == nullptr) return;
     height = extras.tile[2 * i];
     width = extras.tile[2 * i + 1];
@@ -113,9 +115,11 @@ Target Batch::target(std::size_t i) const {
 Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
     Geometry geometry;
     geometry.warp = extras.warp_of(i, options.height, options.width);
-    canvas(i, geometry.canvas_height, geometry.canvas_width);
+    geometry.canvas_height = extras.canvas_height;
+    geometry.canvas_width = extras.canvas_width;
+    find_upright(i, geometry.upright_height, geometry.upright_width);
     geometry.placement = place(parameters.at(i), orientation, samples.height[i], samples.width[i],
-                               geometry.canvas_height, geometry.canvas_width);
+                               geometry.upright_height, geometry.upright_width);
     geometry.nearest = geometry.warp != nullptr && extras.nearest != nullptr && extras.nearest[i];
     geometry.border = border_of(i);
     geometry.height = options.height;

@@ -114,8 +114,9 @@ class Batch {
     void check() const;
     Target target(std::size_t i) const;
     Geometry geometry(std::size_t i, Orientation orientation) const;
-    // What dest refers to: the output, the canvas of a warp, or the tile within a border.
-    void canvas(std::size_t i, int& height, int& width) const;
+    // The size of what has a border, if anything does: the output, or the canvas of a warp.
+    int bordered_height() const;
+    int bordered_width() const;
     // Where rows come for: dest, or all of the output where the sample is warped or has a border.
     Rectangle dest(std::size_t i) const;
 
@@ -130,6 +131,8 @@ class Batch {
 
   private:
     void check_border(std::size_t i) const;
+    // The size of what dest refers to: that, or the tile within a border.
+    void find_upright(std::size_t i, int& height, int& width) const;
     Border border_of(std::size_t i) const;
 
     std::atomic<std::size_t> next_{0};

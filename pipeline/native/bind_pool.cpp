@@ -134,10 +134,9 @@ void set_border(Batch& batch, const BorderColumns& border) {
     const auto& [tile, rows, columns] = border;
     for (const std::size_t count : {tile.shape(0), rows.shape(0), columns.shape(0)})
         require(count == batch.count, "a border must have a row a sample");
-    require(rows.shape(1) == static_cast<std::size_t>(batch.options.height) &&
-                columns.shape(1) == static_cast<std::size_t>(batch.options.width),
-            "a border must have as many rows and columns as the output");
-    require(batch.extras.warp == nullptr, "there is either a border or a warp");
+    require(rows.shape(1) == static_cast<std::size_t>(batch.bordered_height()) &&
+                columns.shape(1) == static_cast<std::size_t>(batch.bordered_width()),
+            "a border must have as many rows and columns as the output, or the canvas of a warp");
     batch.extras.tile = tile.data();
     batch.extras.border = {rows.data(), columns.data()};
 }

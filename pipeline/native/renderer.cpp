@@ -37,7 +37,7 @@ Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSi
 
 Window Renderer::begin_canvas(const Geometry& geometry, int& numerator, RowSink* sink) {
     if (sink == nullptr) return begin_resampler(geometry, numerator, sink);
-    canvas_.reset(geometry.canvas_height, geometry.canvas_width);
+    canvas_.reset(geometry.upright_height, geometry.upright_width);
     canvas_sink_.begin(canvas_, geometry.placement.dest, geometry.fill);
     const Window window = begin_resampler(geometry, numerator, &canvas_sink_);
     way_ = Way::canvas;
@@ -76,12 +76,26 @@ void Renderer::finish(const Geometry& geometry, RowSink& sink) {
         case Way::resampler: return placer_.finish();
         case Way::canvas:
             placer_.finish();
-            if (geometry.border.rows != nullptr)
-                return border_.run(canvas_, geometry.border, geometry.height, geometry.width, sink);
-            return picker_.run(canvas_, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
+            return finish_canvas(geometry, sink);
         case Way::aligned: return aligned_.finish();
         case Way::warper: return warper_.finish(sink);
     }
+}
+
+void Renderer::finish_canvas(const Geometry& geometry, RowSink& sink) {
+    const PlanarImage* canvas = &canvas_;
+    if (geometry.border.rows != nullptr) {
+        if (geometry.warp == nullptr)
+            return border_.run(canvas_, geometry.border, geometry.height, geometry.width, sink);
+        const int height = geometry.canvas_height, width = geometry.canvas_width;
+        bordered_.reset(height, width);
+        canvas_sink_.begin(bordered_, {0, 0, height, width}, geometry.fill);
+        border_.run(canvas_, geometry.border, height, width, canvas_sink_);
+        canvas = &bordered_;
+    }
+    if (geometry.nearest)
+        return picker_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
+    warper_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
 }
 
 Outcome Renderer::open_jpeg(const Payload& payload, std::int64_t max_pixels) {

@@ -24,7 +24,8 @@ struct Geometry {
     const double* warp = nullptr;
     bool nearest = false;  // the warp picks pixels of the canvas
     Border border;
-    int canvas_height = 0, canvas_width = 0;  // or of the tile
+    int upright_height = 0, upright_width = 0;  // of what the placement is in: output, canvas or tile
+    int canvas_height = 0, canvas_width = 0;    // of a warp
     int height = 0, width = 0;           // of the output
     const std::uint8_t* fill = nullptr;  // RGB
 };
@@ -47,13 +48,14 @@ class Renderer {
     Window begin_warp(const Geometry& geometry, int& numerator, RowSink* sink);
     void push(const std::uint8_t* rgb);
     void finish(const Geometry& geometry, RowSink& sink);
+    void finish_canvas(const Geometry& geometry, RowSink& sink);
 
     JpegDecoder jpeg_;
     Resampler resampler_;
     Placer placer_;
     AlignedWarp aligned_;
     Warper warper_;
-    PlanarImage canvas_;
+    PlanarImage canvas_, bordered_;
     PlanarSink canvas_sink_;
     PixelPicker picker_;
     BorderPainter border_;

@@ -14,27 +14,14 @@ class Shift final : public Step {
 
     void run(std::size_t i, StepRunner& runner) const override {
         PlanarImage& picture = runner.picture();
+        const PlanarImage& source = nearest_ ? runner.copy() : picture;  // of which a warper keeps what it needs
+        const int height = picture.height(), width = picture.width();
         PlanarSink sink;
-        if (nearest_) {
-            const PlanarImage& source = runner.copy();
-            sink.begin(picture, {0, 0, picture.height(), picture.width()}, fill_.data());
-            runner.picker().run(source, matrix_ + 9 * i, picture.height(), picture.width(), fill_.data(), sink);
-            return;
-        }
-        Warper& warper = runner.warper();
-        const WarpMap map(matrix_ + 9 * i, Window{0, 0, picture.width(), picture.height()});
-        const Reach reach = map.reach(picture.height(), picture.width());
-        const Window window = warper.begin(map, reach, picture.height(), picture.width(), fill_.data());
-        const auto plane = static_cast<std::size_t>(picture.plane());
-        std::vector<std::uint8_t> rgb(3 * static_cast<std::size_t>(window.right - window.left));
-        for (int y = window.top; y < window.bottom; ++y) {
-            const std::uint8_t* planes = picture.row(y) + window.left;
-            for (std::size_t x = 0; 3 * x < rgb.size(); ++x)
-                for (std::size_t c = 0; c < 3; ++c) rgb[3 * x + c] = planes[c * plane + x];
-            warper.push(rgb.data());
-        }
-        sink.begin(picture, {0, 0, picture.height(), picture.width()}, fill_.data());
-        warper.finish(sink);
+        sink.begin(picture, {0, 0, height, width}, fill_.data());
+        if (nearest_)
+            runner.picker().run(source, matrix_ + 9 * i, height, width, fill_.data(), sink);
+        else
+            runner.warper().run(source, matrix_ + 9 * i, height, width, fill_.data(), sink);
     }
 
   private:

@@ -98,6 +98,21 @@ void Warper::finish(RowSink& sink) {
     }
 }
 
+void Warper::run(const PlanarImage& picture, const double* matrix, int height, int width, const std::uint8_t* fill,
+                 RowSink& sink) {
+    const WarpMap map(matrix, Window{0, 0, picture.width(), picture.height()});
+    const Window window = begin(map, map.reach(height, width), height, width, fill);
+    const auto plane = static_cast<std::size_t>(picture.plane());
+    rgb_.resize(3 * static_cast<std::size_t>(window.right - window.left));
+    for (int y = window.top; y < window.bottom; ++y) {
+        const std::uint8_t* planes = picture.row(y) + window.left;
+        for (std::size_t x = 0; 3 * x < rgb_.size(); ++x)
+            for (std::size_t c = 0; c < 3; ++c) rgb_[3 * x + c] = planes[c * plane + x];
+        push(rgb_.data());
+    }
+    finish(sink);
+}
+
 void Warper::uniform(RowSink& sink) {
     for (std::size_t c = 0; c < 3; ++c)
         std::memset(line_.data() + c * static_cast<std::size_t>(pass_.plane), fill_[c],

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "jpeg_decoder.h"
+#include "planar_image.h"
 #include "row_sink.h"
 #include "step_kernels.h"
 #include "warp_map.h"
@@ -22,6 +23,9 @@ class Warper {
     void push(const std::uint8_t* rgb);
     // Once all rows are there.
     void finish(RowSink& sink);
+    // All of it, from the pixels of a picture: `matrix` leads from an output to it.
+    void run(const PlanarImage& picture, const double* matrix, int height, int width, const std::uint8_t* fill,
+             RowSink& sink);
 
   private:
     void frame();
@@ -50,6 +54,7 @@ class Warper {
     WarpPass pass_;
     std::vector<std::uint8_t> source_;
     std::vector<std::uint8_t> line_;
+    std::vector<std::uint8_t> rgb_;  // a row of a picture
     std::vector<std::int64_t> offset_;
     std::vector<std::int32_t> weights_x_, weights_y_;
 };

@@ -93,7 +93,7 @@ def border_of(
         ),
         ({"border": border_of(SIZE, n=2)}, "a border must have a row a sample"),
         ({"border": border_of((19, 24))}, "as many rows and columns as the output"),
-        ({"border": border_of(SIZE), "warp": warp_of(np.eye(3))}, "either a border or a warp"),
+        ({"border": border_of(SIZE), "warp": warp_of(np.eye(3), 30)}, "the canvas of a warp"),
         ({"border": border_of(SIZE, tile=(19, 24))}, "must lie within its tile"),
         ({"border": border_of(SIZE, first=-1)}, "must lie within its tile"),
         ({"border": border_of(SIZE, tile=(2**15 + 1, 24))}, "1 to 32768 pixels a side"),

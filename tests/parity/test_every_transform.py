@@ -217,6 +217,18 @@ def test_warps_that_pick_and_others_in_one_batch(squares: Path, engine: str) -> 
     assert np.quantile(difference, 0.99) <= (1 if engine == "native" else 3)
 
 
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_a_border_in_a_chain(squares: Path, interpolation: str) -> None:
+    crop = augment.RandomCrop((50, 44), padding=(9, 14), padding_mode="reflect")
+    chain = [augment.RandomResizedCrop(40, interpolation="bicubic"), augment.RandomHorizontalFlip(), crop]
+    chain += [augment.RandomVerticalFlip(), augment.ColorJitter(0.4, 0.4)]
+    chain += [augment.RandomApply([augment.RandomPerspective(0.4, 1, interpolation)]), augment.CenterCrop(40)]
+    true = images(datasets.open(squares), chain, "truth")
+    difference = np.abs(images(datasets.open(squares), chain, "native") - true)
+    assert difference.max() <= (2 if interpolation == "nearest" else 3)
+    assert difference.mean() <= 0.05
+
+
 def test_no_transform_is_left_out() -> None:
     named = {name_of(case) for case in CASES} | ELSEWHERE
     assert named == {name for name in augment.transforms.__all__ if name != "WarpTransform"}

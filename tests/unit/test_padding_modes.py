@@ -149,7 +149,6 @@ def test_some_samples_or_one_of_several(mode):
     [
         ([Pad(2, padding_mode="edge"), Resize((9, 9))], "a resize stands after padding_mode='edge'"),
         ([Pad(2, padding_mode="edge"), RandomResizedCrop(9)], "a resize stands after"),
-        ([Pad(2, padding_mode="edge"), RandomRotation(9)], "a warp stands after"),
         ([Pad(2, padding_mode="edge"), Pad(2)], "a crop that pads stands after"),
         ([Pad(2, padding_mode="edge"), Pad(2, padding_mode="edge")], "another such padding stands after"),
         ([Pad(2, padding_mode="edge"), RandomIoUCrop(), CenterCrop(9)], "RandomIoUCrop stands after"),
@@ -164,6 +163,26 @@ def test_some_samples_or_one_of_several(mode):
 def test_what_cannot_be_composed_is_refused(transforms, message):
     with pytest.raises(ConfigError, match=message):
         compile_image([CenterCrop(20), *transforms])
+
+
+@every_mode
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_a_warp_is_of_the_padded_image(mode, interpolation):
+    turn = RandomRotation((25, 25), interpolation, fill=77)
+    params = draw(Resize((20, 30)), Pad((3, 9, 1, 4), padding_mode=mode), turn, CenterCrop((24, 18)))
+    whole = padded(render(draw(Resize((20, 30))), 0, PIXELS), 3, 9, 1, 4, mode)
+    alone = compile_image([CenterCrop((33, 34)), turn, CenterCrop((24, 18))])
+    alone = alone.draw(np.array([33]), np.array([34]), np.zeros(1, int), 0, 0)
+    np.testing.assert_array_equal(render(params, 0, PIXELS), render(alone, 0, whole))
+
+
+def test_what_is_warped_behind_it_and_what_is_not():
+    crop = RandomCrop((HEIGHT, WIDTH), padding=3, padding_mode="reflect")
+    params = draw(crop, RandomHorizontalFlip(), RandomApply([RandomRotation((20, 20))]), n=40)
+    plain = draw(crop, RandomHorizontalFlip(), n=40)
+    same = [np.array_equal(render(params, i, PIXELS), render(plain, i, PIXELS)) for i in range(40)]
+    assert same == [not params.warp.applies(i, params.size) for i in range(40)]
+    assert 5 < sum(same) < 35
 
 
 def test_engines_that_execute_it():
@@ -211,7 +230,7 @@ def _constant(transform):
 
 @pytest.mark.parametrize("transforms", LABELS)
 def test_a_mask_of_classes_is_continued_as_the_image(transforms):
-    mask = PIXELS[..., 0]
+    mask = PIXELS[..., 0]  # 255, the warp's fill, for what is ignored
     params = draw(*transforms, n=9)
     stream = io.BytesIO()
     Image.fromarray(mask).save(stream, "PNG")
