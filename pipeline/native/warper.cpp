@@ -103,12 +103,14 @@ void Warper::run(const PlanarImage& picture, const double* matrix, int height, i
     const WarpMap map(matrix, Window{0, 0, picture.width(), picture.height()});
     const Window window = begin(map, map.reach(height, width), height, width, fill);
     const auto plane = static_cast<std::size_t>(picture.plane());
-    rgb_.resize(3 * static_cast<std::size_t>(window.right - window.left));
+    const auto pixels = static_cast<std::size_t>(window.right - window.left);
+    rgb_.resize(3 * pixels);
+    std::uint8_t* rgb = rgb_.data();
     for (int y = window.top; y < window.bottom; ++y) {
         const std::uint8_t* planes = picture.row(y) + window.left;
-        for (std::size_t x = 0; 3 * x < rgb_.size(); ++x)
-            for (std::size_t c = 0; c < 3; ++c) rgb_[3 * x + c] = planes[c * plane + x];
-        push(rgb_.data());
+        for (std::size_t x = 0; x < pixels; ++x)
+            for (std::size_t c = 0; c < 3; ++c) rgb[3 * x + c] = planes[c * plane + x];
+        push(rgb);
     }
     finish(sink);
 }
