@@ -117,6 +117,8 @@ def test_what_leaves_a_sample_alone_has_no_say():
     np.testing.assert_array_equal(picked(RandomApply([RandomPerspective(0.5, 0)]), turn), True)
     some = picked(RandomApply([turn]))
     assert 5 < some.sum() < 35
+    softened = picked(turn, RandomApply([RandomRotation((9, 9))]))
+    assert 5 < softened.sum() < 35
     either = RandomChoice([turn, RandomRotation((9, 9))])
     assert 5 < picked(either).sum() < 35
 
