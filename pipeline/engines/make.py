@@ -77,8 +77,13 @@ def check_needs(engine: str, needs: frozenset[str]) -> None:
         missing = ", ".join(sorted(_missing(engine, needs)))
         raise ConfigError(
             f"engine={engine!r} does not execute what the transforms need: {missing}",
-            hint="engine='auto' takes one that does; 'reference' executes all transforms, slowly.",
+            hint=f"{_able(needs)} it, and engine='auto' takes one that does.",
         )
+
+
+def _able(needs: frozenset[str]) -> str:
+    """Who executes all of ``needs``, as the beginning of a sentence."""
+    return "'native' executes" if executes("native", needs) else "'reference' (slowly) executes"
 
 
 def _missing(engine: str, needs: frozenset[str]) -> frozenset[str]:
