@@ -230,6 +230,13 @@ class Frame(Painting, Warping, Bordering):
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
         self.map_warped(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
 
+    def widen(self, size: Int) -> None:
+        """Let what is warped show more, or less, around the same centre: ``size``, (2, N)."""
+        self._check_settled()
+        margin = (self.size - size) / 2
+        self.map_warped(_affine(1, 1, margin[1], margin[0]))
+        self.size = size
+
     def settle(self) -> None:
         """From here on the size must stay: a step refers to the output's size."""
         self.settled = True

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
 
-__all__ = ["homography", "inverse_affine", "inverse_rotation", "is_convex"]
+__all__ = ["expanded", "homography", "inverse_affine", "inverse_rotation", "is_convex"]
 
 
 def inverse_rotation(center: Float, degrees: Float) -> Float:
@@ -23,6 +23,18 @@ def inverse_rotation(center: Float, degrees: Float) -> Float:
     inverse[:, 0, 1] = np.sin(angle)
     inverse[:, 1, 0] = -inverse[:, 0, 1]
     return _about(inverse, center, center)
+
+
+def expanded(size: Int, degrees: Float) -> Int:
+    """Sizes, (2, N), that show all of images of ``size``, (2, N), which are rotated by ``degrees``, (N,).
+
+    torchvision's, which drops the decimals of either end from the fifth on, and then goes on to whole pixels.
+    """
+    angle, half = np.radians(degrees), size / 2
+    reach = np.abs(np.cos(angle)) * half + np.abs(np.sin(angle)) * half[::-1]
+    low = half - reach + 1e-6  # what is a whole number but for its last bits counts as one
+    low, high = (np.trunc(end * 1e4) / 1e4 for end in (low, half + reach))
+    return np.asarray(np.ceil(high) - np.floor(low), np.int64)
 
 
 def inverse_affine(center: Float, degrees: Float, shift: Float, scale: Float, shear: Float) -> Float:

@@ -8,7 +8,7 @@ a fixed size before. All is one resampling of the source with antialiasing, see
 ``interpolation`` is "bilinear" by default (torchvision's is nearest for the first two), also where a resize
 before asks for another interpolation. With "nearest" pixels are picked from the resized image, which has
 that of its resize. Where several warps change an image, all must say so; one of them that is bilinear makes
-it bilinear. Of torchvision's arguments ``expand`` is left out, which gives images of different sizes.
+it bilinear.
 """
 
 from __future__ import annotations
@@ -21,8 +21,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.augment.interpolation import WARPING
-from stoker.augment.transforms.base import Transform, as_tuple, is_finite
-from stoker.augment.transforms.matrices import homography, inverse_affine, inverse_rotation, is_convex
+from stoker.augment.transforms.base import Size, Transform, as_tuple, is_finite
+from stoker.augment.transforms.matrices import (
+    expanded,
+    homography,
+    inverse_affine,
+    inverse_rotation,
+    is_convex,
+)
 from stoker.augment.transforms.pad import set_fill
 
 if TYPE_CHECKING:
@@ -81,14 +87,17 @@ class RandomRotation(WarpTransform):
     Args:
         degrees: Range of the angle, or one number x for (-x, x); drawn uniformly.
         interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
+        expand: Whether the image becomes as large as it takes to show all of it. Sizes then differ, and a
+            resize, or a crop that is no larger than the shorter side, must follow.
         center: What is rotated about: (x, y) in pixels from the top left corner, edges of pixels being
-            integers; None for the centre.
+            integers; None for the centre, as it must be with ``expand`` (torchvision then ignores it).
         fill: Level 0..255 or three of them (RGB) of what comes into sight, as for
             :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
     """
 
     degrees: float | Sequence[float]
     interpolation: str | Enum = "bilinear"
+    expand: bool = False
     center: Sequence[float] | None = None
     fill: int | Sequence[int] | None = None
 
@@ -97,11 +106,24 @@ class RandomRotation(WarpTransform):
     def __post_init__(self) -> None:
         super().__post_init__()
         _set_symmetric(self, "degrees")
+        self.check("expand", isinstance(self.expand, bool), "True or False")
+        self.check("center", self.center is None or not self.expand, "None where expand is True")
         _set_center(self)
+
+    def params(self, frame: Frame, u: Float) -> None:
+        """See :class:`Transform`."""
+        size = frame.size
+        super().params(frame, u)
+        if self.expand:
+            frame.widen(expanded(size, _between(self.degrees, u[:, 0])))
 
     def matrix(self, size: Int, u: Float) -> Float:
         """See :class:`WarpTransform`."""
         return inverse_rotation(_center(self, size), -_between(self.degrees, u[:, 0]))
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        return None if self.expand else size
 
 
 @dataclass(frozen=True)

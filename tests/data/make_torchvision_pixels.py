@@ -4,9 +4,9 @@
 
 Needs torch and torchvision. Names are "operation magnitude" as RandAugment has them, or "sharpness
 factor", "blur width height sigma", "resize interpolation height width", "pad mode left top right bottom",
-"rotation degrees x y red green blue" or "affine degrees scale shear shear x y red green blue"; what is
-warped is bilinear, or "nearest" at the end. Nearest and lanczos of a resize are those of Pillow's images,
-the others those of tensors.
+"rotation degrees x y red green blue", "expand degrees" or "affine degrees scale shear shear x y red green
+blue"; what is warped is bilinear, or "nearest" at the end. Nearest and lanczos of a resize are those of
+Pillow's images, the others those of tensors.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ def warped(image: torch.Tensor, mode: InterpolationMode) -> Iterator[tuple[str, 
         degrees, center, fill = numbers[0], list(numbers[1:3]), list(numbers[3:])
         output = functional.rotate(image, degrees, mode, center=center, fill=fill)
         yield f"rotation {' '.join(map(str, numbers))}", output
+    for degrees in (90.0, -37.0, 200.0):
+        yield f"expand {degrees}", functional.rotate(image, degrees, mode, expand=True)
     for numbers in (
         (-30.0, 1.4, 0.0, 0.0, 3.0, 20.0, 0, 80, 160),
         (8.0, 2.0, -12.0, 7.0, 34.0, 6.0, 99, 99, 99),

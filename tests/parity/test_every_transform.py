@@ -73,6 +73,7 @@ CASES = [
     Case(augment.RandomVerticalFlip(), EXACT, EXACT),
     Case(augment.RandomRotation(40), WARPED, WARPED),
     Case(augment.RandomRotation(40, "nearest"), EXACT, DALI_PICKED),
+    Case(augment.RandomRotation(40, expand=True), WARPED, WARPED),
     Case(augment.RandomAffine(30, (0.2, 0.2), (0.6, 1.5), 20, "nearest"), EXACT, DALI_PICKED),
     Case(augment.RandomPerspective(0.5, p=0.8, interpolation="nearest"), EXACT, DALI_PICKED),
     Case(augment.RandomAffine(30, (0.2, 0.2), (0.6, 1.5), 20), WARPED, DALI_SHRUNK),

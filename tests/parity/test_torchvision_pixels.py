@@ -55,6 +55,8 @@ def transform(name):
         return RandomAdjustSharpness(values[0], 1)
     if kind == "blur":
         return GaussianBlur((int(values[0]), int(values[1])), values[2])
+    if kind == "expand":
+        return RandomRotation((values[0],) * 2, interpolation, expand=True)
     if kind == "rotation":
         fill = list(map(int, values[3:]))
         return RandomRotation((values[0],) * 2, interpolation, center=values[1:3], fill=fill)
@@ -78,7 +80,9 @@ def tolerance(name):
 
 @pytest.mark.parametrize("name", sorted(set(THEIRS) - {"pixels"}))
 def test_pixels_are_torchvisions(name):
-    plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform(name)])
+    size = THEIRS[name].shape[:2]
+    cut = [CenterCrop(size)] if name.startswith("expand") else []  # all of it, if it is as large as theirs
+    plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform(name), *cut])
     params = plan.draw(np.array([HEIGHT]), np.array([WIDTH]), np.array([0]), 0, 0)
     image = execute(params, 0, PIXELS, "uint8", "NHWC")
     assert image.shape == THEIRS[name].shape

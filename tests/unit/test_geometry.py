@@ -38,6 +38,7 @@ CHAINS = {
     "padding, resize, flip": [CenterCrop(300), Resize((150, 200)), RandomHorizontalFlip()],
     "rotation": [Resize((150, 200)), RandomRotation(60)],
     "picked rotation": [Resize((150, 200)), RandomRotation(60, "nearest")],
+    "expanded rotation": [Resize((150, 200)), RandomRotation(60, expand=True), Resize((150, 160))],
     "affine": [RandomHorizontalFlip(), Resize((140, 160)), RandomAffine(30, (0.2, 0.1), (0.8, 1.3), 20)],
     "perspective": [CenterCrop(140), RandomVerticalFlip(), RandomPerspective(0.5, 0.8)],
     "warp, crop, flip": [

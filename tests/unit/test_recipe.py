@@ -66,6 +66,7 @@ EVERY = [
     RandomCrop(32, padding=4, pad_if_needed=True, fill=(9, 9, 9)),
     RandomCrop(32),
     RandomRotation(15),
+    RandomRotation(15, "nearest", True),
     RandomAffine(10, (0.1, 0.2), (0.9, 1.1), (-5, 5, -3, 4)),
     RandomAffine((0, 10), shear=8),
     RandomPerspective(0.3),
