@@ -9,7 +9,6 @@ import pytest
 from PIL import Image
 
 from stoker.augment import (
-    AugMix,
     CenterCrop,
     Pad,
     RandomAffine,
@@ -23,7 +22,6 @@ from stoker.augment import (
 )
 from stoker.augment.reference import render
 from stoker.augment.resample import resample
-from stoker.augment.transforms.matrices import expanded
 from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 24, 30
@@ -315,31 +313,3 @@ def test_padding_after_a_warp_is_refused_when_compiling():
 def test_a_bad_argument_is_named(make, name):
     with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
         make()
-
-
-@pytest.mark.parametrize(
-    ("degrees", "size"), [(0, (24, 30)), (90, (30, 24)), (180, (24, 30)), (45, (40, 40))]
-)
-def test_an_expanded_rotation_shows_all(degrees, size):
-    turn = RandomRotation((degrees, degrees), expand=True)
-    params = draw([KEEP, turn, CenterCrop(24)])
-    assert params.size == (24, 24)
-    frame = draw([KEEP, turn, Resize((50, 60))], n=3)
-    corners = np.array([(0, 0, 1), (WIDTH, 0, 1), (0, HEIGHT, 1), (WIDTH, HEIGHT, 1)])
-    seen = np.linalg.inv(frame.warp.matrix[0]) @ corners.T
-    assert (seen[:2] >= -1e-6).all()
-    assert (seen[:2] <= np.array([[60], [50]]) + 1e-6).all()
-    assert expanded(sizes(), np.array([degrees])).ravel().tolist() == list(size)
-
-
-def test_expanded_images_need_a_size():
-    with pytest.raises(ConfigError, match="different sizes"):
-        compile_image([KEEP, RandomRotation(9, expand=True)])
-    with pytest.raises(ConfigError, match="a crop pads after a warp"):
-        draw([KEEP, RandomRotation((90, 90), expand=True), CenterCrop(30)])
-    with pytest.raises(ConfigError, match="center must be None where expand is True"):
-        RandomRotation(9, expand=True, center=(1, 2))
-    with pytest.raises(ConfigError, match="expand must be True or False"):
-        RandomRotation(9, expand=1)
-    with pytest.raises(ConfigError, match="AugMix"):
-        compile_image([KEEP, AugMix(), RandomRotation(9, expand=True), Resize((9, 9))])
