@@ -22,6 +22,8 @@ _ENVIRONMENTS = {
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE",
     ),
+    # MPICH, Intel MPI and others; before Slurm, by which their mpiexec starts one helper on each machine.
+    "PMI": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
     # Of the step, not of the job: a batch script sees SLURM_NTASKS too, and is one process.
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
 }
@@ -108,7 +110,9 @@ def _from_jax() -> Ranks | None:
 def _from_environment() -> Ranks | None:
     for source, (rank, size, local_rank, local_size) in _ENVIRONMENTS.items():
         if rank in os.environ and size in os.environ:
-            local = _number(local_rank, 0), _number_here(local_size)
+            # srun, too, sets what PMI says, and leaves the rest to its own variables.
+            says_local = local_rank in os.environ
+            local = (_number(local_rank, 0), _number_here(local_size)) if says_local else _on_this_machine()
             found = Ranks(_number(rank, 0), _number(size, 1), *local, source)
             if not found.rank < found.world_size:
                 raise ConfigError(
@@ -116,6 +120,11 @@ def _from_environment() -> Ranks | None:
                     hint="Unset what another launcher has left there, or give rank and world_size.",
                 )
             return found
+    if _number("PMIX_RANK", 0):  # no variable of PMIx says of how many
+        raise ConfigError(
+            f"the environment says rank {_number('PMIX_RANK', 0)} (PMIX_RANK), and not of how many",
+            hint="Give rank and world_size, or initialise torch.distributed or JAX before.",
+        )
     return None
 
 

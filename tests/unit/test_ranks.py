@@ -49,6 +49,7 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
 }
+MPICH = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
 SLURM = {
     "SLURM_PROCID": "6",
     "SLURM_STEP_NUM_TASKS": "8",
@@ -60,7 +61,7 @@ SLURM = {
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(("HOROVOD_", "OMPI_", "SLURM_")) or name in TORCHRUN:
+        if name.startswith(("HOROVOD_", "MPI_", "OMPI_", "PMI", "SLURM_")) or name in TORCHRUN:
             monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
     monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
@@ -101,6 +102,13 @@ def test_one_process() -> None:
         ([HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
         ([OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
         ([SLURM], Ranks(6, 8, 2, 4, "Slurm")),
+        ([MPICH], Ranks(3, 4, 1, 2, "PMI")),
+        ([{"PMI_RANK": "3", "PMI_SIZE": "4"}], Ranks(3, 4, 0, 1, "PMI")),
+        ([{"PMI_RANK": "6", "PMI_SIZE": "8"}, SLURM], Ranks(6, 8, 2, 4, "PMI")),
+        ([MPICH, SLURM], Ranks(3, 4, 1, 2, "PMI")),
+        ([{"PMIX_RANK": "3"}, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([{"PMIX_RANK": "6"}, SLURM], Ranks(6, 8, 2, 4, "Slurm")),
+        ([{"PMIX_RANK": "0"}], Ranks(0, 1, 0, 1, "one process")),
         ([SLURM, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
         ([OPEN_MPI, HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
         ([HOROVOD, TORCHRUN, SLURM], Ranks(5, 8, 1, 4, "torchrun")),
@@ -182,12 +190,25 @@ def test_a_launcher_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch, ran
     assert "Unset" in str(caught.value)
 
 
+def test_pmi_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, MPICH, {"PMI_SIZE": "2"})
+    with pytest.raises(ConfigError, match="rank 3 of 2: PMI_RANK and PMI_SIZE"):
+        find_ranks()
+
+
+def test_a_rank_of_pmix_alone_is_not_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMIX_RANK", "3")
+    with pytest.raises(ConfigError, match=r"rank 3 \(PMIX_RANK\), and not of how many"):
+        find_ranks()
+    assert find_ranks(3, 4).rank == 3
+
+
 def test_integers_of_numpy() -> None:
     found = find_ranks(np.int64(1), np.int32(2))  # type: ignore[arg-type]  # as users compute them
     assert [type(found.rank), type(found.world_size)] == [int, int]
 
 
-@pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, SLURM])
+@pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, MPICH, SLURM])
 def test_the_launcher_says_which_gpu_whoever_says_the_rank(
     monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
 ) -> None:
