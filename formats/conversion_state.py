@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stoker.formats.listing import Skip
     from stoker.formats.plan import ConversionPlan
 
-__all__ = ["STATE_NAME", "ConversionState"]
+__all__ = ["STATE_NAME", "ConversionState", "empty_trash"]
 
 _TRASH = ".stoker-trash-"
 _PLAN = "plan.json"
@@ -73,8 +73,6 @@ class ConversionState:
                 replace, and not ``overwrite``.
         """
         state = cls(target, plan)
-        for trash in target.glob(_TRASH + "*"):
-            remove(trash)
         known = state._read_fingerprint()
         if known == plan.fingerprint:
             for attempt in state.folder.glob("attempt-*"):
@@ -271,6 +269,12 @@ class ConversionState:
         # What cannot be removed now is no reason to fail: the next conversion tries again.
         with suppress(OSError):
             remove(trash)
+
+
+def empty_trash(target: Path) -> None:
+    """Remove what earlier conversions gave up."""
+    for trash in target.glob(_TRASH + "*"):
+        remove(trash)
 
 
 def _move_once(source: Path, target: Path) -> None:

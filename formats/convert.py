@@ -63,7 +63,8 @@ def convert(
 
     The same source and options give the same bytes, whatever ``num_workers``. If the conversion is
     killed or the disk fills up, the same call goes on where it stopped and ends with the same bytes
-    too. ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) in the last
+    too; once it has ended, the same call sees that (:mod:`stoker.formats.finished`) and does nothing.
+    ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) in the last
     moment; until then it is none.
 
     Args:
@@ -110,7 +111,7 @@ def convert(
     Raises:
         ConfigError: An option cannot be meant as given.
         SourceError: The source cannot be used, or has a class that is not among ``classes``.
-        DatasetError: There is a dataset or another unfinished conversion in ``dst``.
+        DatasetError: There is another dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
         DecodeError: ``strict``, and a file is no intact image, or an object of one is broken.
         StorageError: A URL cannot be reached, read or written; the same call resumes.

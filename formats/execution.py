@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from stoker.errors import ConfigError, SampleError, SourceError
-from stoker.formats.conversion_state import ConversionState
+from stoker.formats.conversion_state import ConversionState, empty_trash
 from stoker.formats.cores import available_cores
+from stoker.formats.finished import find_finished
 from stoker.formats.publish import folder_lock, os_errors
 from stoker.formats.remote.store import is_url
 from stoker.formats.shards import Cancelled, ShardResult, write_shard
@@ -58,6 +59,7 @@ class Summary:
         images_per_second: Samples, whatever they are, that this run converted.
         shards: Number of shards.
         datasets: Folder of each dataset by split, or its URL; under an empty name where there are no splits.
+        already: Whether the same call had made them before, and this run did nothing.
     """
 
     written: int
@@ -67,6 +69,7 @@ class Summary:
     images_per_second: float
     shards: int
     datasets: Mapping[str, Path | str]
+    already: bool = False
 
 
 class Maker(Protocol):
@@ -175,15 +178,47 @@ def execute(
     """
     started = time.monotonic()
     run = Run(plan, _runner(engine, workers), report)
-    datasets: Mapping[str, Path | str]
     if is_url(dst):
         from stoker.formats.remote.conversion import convert_to_url
 
-        results, datasets = convert_to_url(run, str(dst), overwrite=overwrite)
-    else:
-        results, datasets = _convert_to_folder(run, Path(dst), overwrite=overwrite)
+        return _summary(run, started, *convert_to_url(run, str(dst), overwrite=overwrite))
+    folder = Path(dst)
+    with os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with folder_lock(folder):
+            empty_trash(folder)
+            if not overwrite and (found := _found(folder, plan)) is not None:
+                return found
+            return _summary(run, started, *_convert_to_folder(run, folder, overwrite=overwrite))
+
+
+def _found(folder: Path, plan: ConversionPlan) -> Summary | None:
+    """The summary of a conversion that has been made already."""
+    datasets = ConversionState(folder, plan).datasets()
+    manifests = find_finished(folder, plan, datasets)
+    if manifests is None:
+        return None
+    shards = [shard for manifest in manifests for shard in manifest.shards]
+    skipped: Counter[str] = Counter()
+    for manifest in manifests:
+        skipped.update(manifest.skipped)
+    return Summary(
+        written=sum(manifest.index.rows for manifest in manifests),
+        skipped=dict(sorted(skipped.items())),
+        bytes=sum(shard.bytes for shard in shards),
+        seconds=0.0,
+        images_per_second=0.0,
+        shards=len(shards),
+        datasets=datasets,
+        already=True,
+    )
+
+
+def _summary(
+    run: Run, started: float, results: list[ShardResult], datasets: Mapping[str, Path | str]
+) -> Summary:
     seconds = time.monotonic() - started
-    skipped = Counter(skip.reason for skip in plan.listing.skipped)
+    skipped = Counter(skip.reason for skip in run.plan.listing.skipped)
     skipped.update(skip.reason for result in results for skip in result.skipped)
     return Summary(
         written=sum(result.records for result in results),
@@ -197,23 +232,18 @@ def execute(
 
 
 def _convert_to_folder(
-    run: Run, dst: Path, *, overwrite: bool
+    run: Run, folder: Path, *, overwrite: bool
 ) -> tuple[list[ShardResult], Mapping[str, Path]]:
-    with os_errors(dst):
-        dst.mkdir(parents=True, exist_ok=True)
-        with folder_lock(dst):
-            state = ConversionState.enter(dst, run.plan, overwrite=overwrite)
-            numbers = range(len(run.plan.shards))
-            try:
-                run.make(
-                    FolderMaker(state.folder.absolute()), [n for n in numbers if state.finished(n) is None]
-                )
-            except (SampleError, SourceError):
-                # Strict, and a sample is bad. Once it is repaired the source is another: nothing to resume.
-                state.discard()
-                raise
-            results = [state.result(number) for number in numbers]
-            return results, state.publish(results)
+    state = ConversionState.enter(folder, run.plan, overwrite=overwrite)
+    numbers = range(len(run.plan.shards))
+    try:
+        run.make(FolderMaker(state.folder.absolute()), [n for n in numbers if state.finished(n) is None])
+    except (SampleError, SourceError):
+        # Strict, and a sample is bad. Once it is repaired the source is another: nothing to resume.
+        state.discard()
+        raise
+    results = [state.result(number) for number in numbers]
+    return results, state.publish(results)
 
 
 def _runner(engine: Engine, workers: int) -> Runner:

@@ -188,7 +188,10 @@ def print_summary(summary: Summary, what: str) -> None:
     print_skipped(summary.skipped)
     size, seconds, rate = human_bytes(summary.bytes), summary.seconds, summary.images_per_second
     made = f"{count(summary.written, what)}, {size} in {count(summary.shards, 'shard')}"
-    out.print(f"{made}, {seconds:.1f} s, {rate:,.0f} {what}s/s")
+    if summary.already:
+        out.print(f"already converted by the same command: {made}")
+    else:
+        out.print(f"{made}, {seconds:.1f} s, {rate:,.0f} {what}s/s")
     for folder in summary.datasets.values():
         out.print(str(folder), style="bold")
 

@@ -78,7 +78,8 @@ def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path
 
 def test_what_a_conversion_refuses_is_one_line_and_a_hint(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards")
-    again = run("convert", photos, tmp_path / "shards", status=1)
+    assert "already converted by the same command: 6 images" in run("convert", photos, tmp_path / "shards")
+    again = run("convert", photos, tmp_path / "shards", "--seed", 1, status=1)
     assert again.splitlines() == [
         f"error: there is a dataset in the folder already (path '{tmp_path / 'shards'}')",
         "name another folder, or replace it with overwrite=True (--overwrite)",

@@ -1,0 +1,123 @@
+"""The same conversion once more, after it has ended."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoker
+from stoker.errors import DatasetError
+
+ReadFiles = Callable[[Path], dict[str, bytes]]
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_nothing_is_left_to_do(photos: Path, tmp_path: Path, container: Any, read_files: ReadFiles) -> None:
+    (photos / "cat" / "notes.txt").write_text("no image")
+    (photos / "dog" / "0.jpg").write_bytes(b"\xff\xd8\xff")
+    options = {"format": container, "val": "20%", "seed": 3, "shards": 2}
+    made = stoker.convert(photos, tmp_path / "out", **options)
+    before = read_files(tmp_path / "out")
+    found = stoker.convert(photos, tmp_path / "out", **options, num_workers=3)
+    assert (made.already, found.already) == (False, True)
+    for name in ("written", "skipped", "bytes", "shards", "datasets"):
+        assert getattr(found, name) == getattr(made, name)
+    assert read_files(tmp_path / "out") == before
+    (tmp_path / "out" / ".stoker-trash-1").mkdir()
+    assert stoker.convert(photos, tmp_path / "out", **options).already
+    assert read_files(tmp_path / "out") == before
+    assert not (tmp_path / "out" / ".stoker-trash-1").exists()
+
+
+def touch(photos: Path, out: Path) -> None:
+    later = (out / "dataset.json").stat().st_mtime_ns + 1
+    os.utime(photos / "cat" / "0.jpg", ns=(later, later))
+
+
+def resize_with_an_old_date(photos: Path, out: Path) -> None:
+    (photos / "cat" / "0.jpg").write_bytes((photos / "cat" / "0.jpg").read_bytes() + b"more")
+    os.utime(photos / "cat" / "0.jpg", (0, 0))
+
+
+def add(photos: Path, out: Path) -> None:
+    shutil.copy2(photos / "cat" / "0.jpg", photos / "cat" / "10.jpg")
+
+
+def add_no_image(photos: Path, out: Path) -> None:
+    (photos / "cat" / "notes.txt").touch()
+
+
+def take_away(photos: Path, out: Path) -> None:
+    (photos / "eel" / "9.jpg").unlink()
+
+
+def rename(photos: Path, out: Path) -> None:
+    (photos / "eel").rename(photos / "fox")
+
+
+def lose_a_shard(photos: Path, out: Path) -> None:
+    stoker.open(out).data_files[0].unlink()
+
+
+def cut_a_shard(photos: Path, out: Path) -> None:
+    os.truncate(stoker.open(out).data_files[0], 100)
+
+
+def lose_the_index(photos: Path, out: Path) -> None:
+    (out / "index.arrow").unlink()
+
+
+def spoil_what_was_skipped(photos: Path, out: Path) -> None:
+    (out / "skipped.jsonl").write_text("[1]\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        touch,
+        resize_with_an_old_date,
+        add,
+        add_no_image,
+        take_away,
+        rename,
+        lose_a_shard,
+        cut_a_shard,
+        lose_the_index,
+        spoil_what_was_skipped,
+    ],
+)
+def test_what_is_no_longer_the_same_is_refused(
+    photos: Path, tmp_path: Path, change: Callable[[Path, Path], None]
+) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    change(photos, tmp_path / "out")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(photos, tmp_path / "out")
+
+
+@pytest.mark.parametrize("option", [{"seed": 1}, {"shards": 2}, {"classes": ["dog", "cat", "eel"]}], ids=str)
+def test_other_options_are_refused(photos: Path, tmp_path: Path, option: dict[str, Any]) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(photos, tmp_path / "out", **option)
+
+
+def test_labels_and_columns_of_a_list(photos: Path, tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    for text in ("photos/cat/0.jpg,3,0.5", "photos/cat/0.jpg,4,0.5", "photos/cat/0.jpg,4,0.6"):
+        file.write_text(f"path,label,score\n{text}\n")
+        if (tmp_path / "out").exists():
+            with pytest.raises(DatasetError, match="already"):
+                stoker.convert(file, tmp_path / "out")
+        assert not stoker.convert(file, tmp_path / "out", overwrite=True).already
+        assert stoker.convert(file, tmp_path / "out").already
+
+
+def test_overwrite_asks_for_work(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    assert not stoker.convert(photos, tmp_path / "out", overwrite=True).already
