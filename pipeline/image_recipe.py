@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import numpy as np
+
+from stoker.augment.transforms.pad import RandomCrop
 from stoker.errors import ConfigError
+from stoker.formats.dataset import Dataset
 from stoker.pipeline.annotation_rules import AnnotationRules, make_annotation_rules, task_columns
 from stoker.pipeline.batch import NUMBERS, ColumnSpec, batch_type
 from stoker.pipeline.batch_transforms import BatchPlan, split_transforms
@@ -17,14 +22,14 @@ from stoker.pipeline.sampling import make_draws, open_source
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    import numpy as np
     import numpy.typing as npt
 
-    from stoker.augment.params import ImagePlan
+    from stoker.augment.boxes import Objects
+    from stoker.augment.params import ImageParams, ImagePlan
     from stoker.augment.transforms import Transform
-    from stoker.formats.dataset import Dataset
+    from stoker.formats.samples import Samples
     from stoker.pipeline.batch_transforms import AnyTransform
     from stoker.pipeline.mixture import Mixture
     from stoker.pipeline.objects import ObjectRules
@@ -105,6 +110,64 @@ class ImageRecipe:
             return self.order.place(epoch, positions)
         return rows if self._rows_are_distinct else positions
 
+    def draw(
+        self,
+        positions: npt.NDArray[np.int64],
+        samples: Samples,
+        keys: npt.NDArray[np.int64],
+        epoch: int,
+        objects: Objects | None = None,
+    ) -> ImageParams:
+        """Decide the parameters of N samples; see :meth:`ImagePlan.draw`.
+
+        Args:
+            positions: (N,) int64, in the dataset.
+            samples: As the dataset has them there.
+            keys: (N,) int64, what their random numbers are keyed by.
+            epoch: That they are drawn for.
+            objects: Of the samples.
+
+        Raises:
+            ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
+        """
+
+        rows = np.arange(len(positions))
+        try:
+            return self._draw(rows, samples, keys, epoch, objects)
+        except ConfigError:
+            for i in rows.tolist():  # a plan decides sample by sample, so one of them is refused alone, too
+                own = objects and objects.take(rows[i : i + 1])
+                with self._naming(int(positions[i])):
+                    self._draw(rows[i : i + 1], samples, keys, epoch, own)
+            raise
+
+    def _draw(
+        self,
+        rows: npt.NDArray[np.int64],
+        samples: Samples,
+        keys: npt.NDArray[np.int64],
+        epoch: int,
+        objects: Objects | None,
+    ) -> ImageParams:
+        height, width = samples.height[rows], samples.width[rows]
+        return self.plan.draw(height, width, keys[rows], self.seed, epoch, objects=objects)
+
+    @contextmanager
+    def _naming(self, position: int) -> Iterator[None]:
+        """Have a ConfigError name the sample at ``position``."""
+        try:
+            yield
+        except ConfigError as error:
+            place = self.dataset.error(position, error.message)
+            raise ConfigError(
+                error.message,
+                path=place.path,
+                shard=place.shard,
+                record=place.record,
+                key=place.key,
+                hint=error.hint,
+            ) from None
+
     @cached_property
     def _rows_are_distinct(self) -> bool:
         return self.order.distinct and self.dataset.is_distinct
@@ -138,7 +201,7 @@ def make_recipe(
     plan = _plan(of_images, dtype)
     order = make_draws(opened, shuffle, sampler, samples_per_epoch, seed)
     names = _columns(columns, opened, last_batch, objects)
-    return ImageRecipe(
+    recipe = ImageRecipe(
         opened,
         order,
         plan,
@@ -150,6 +213,21 @@ def make_recipe(
         batch_plan,
         make_annotation_rules(opened, names, objects, plan, batch_plan),
     )
+    if sampler is None:  # which may leave small images out
+        _check_sizes(recipe)
+    return recipe
+
+
+def _check_sizes(recipe: ImageRecipe) -> None:
+    """Refuse crops that are larger than the lowest or the narrowest image, which an epoch would come to."""
+    dataset = recipe.dataset
+    crops = (one for one in recipe.plan.transforms if isinstance(one, RandomCrop))
+    # A mixture may draw nothing of a dataset; what else is refused is told when it is met.
+    if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
+        smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
+        positions = np.array(smallest, np.int64)
+        samples = dataset.samples(positions)
+        recipe.draw(positions, samples, samples.row, 0)
 
 
 def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:

@@ -106,9 +106,7 @@ class ImageStage:
         objects = None
         if annotations and self._recipe.annotations.needs_boxes:
             objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
-        params = self._recipe.plan.draw(
-            samples.height, samples.width, planned.keys, self._recipe.seed, self._epoch, objects=objects
-        )
+        params = self._recipe.draw(planned.positions, samples, planned.keys, self._epoch, objects)
         annotated: Callable[[], Annotated] = Annotated
         if annotator:
             annotated = annotator.start(planned.positions, samples, params, annotations)
