@@ -9,6 +9,7 @@ import numpy as np
 
 from stoker.augment.extras import Border, Erase, Noise, Warp
 from stoker.augment.frame import Frame
+from stoker.augment.own import check_size
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.steps import step_names
 from stoker.augment.transforms.apply import RandomChoice
@@ -130,6 +131,7 @@ class ImagePlan:
 
     Attributes:
         transforms: As they were given.
+        sizes: Height and width after each, pixels, or None where samples differ in it.
         size: Height and width of the output, pixels.
         canvas: Height and width of the image that is warped, or None where none is.
         form: Element type of the output and the affine map of colours that leads there.
@@ -138,6 +140,7 @@ class ImagePlan:
     """
 
     transforms: tuple[Transform, ...]
+    sizes: tuple[Size | None, ...]
     size: Size
     canvas: Size | None
     form: Form
@@ -185,10 +188,11 @@ class ImagePlan:
                 Without them the samples have none.
         """
         frame = Frame.of(height, width, objects)
-        for position, transform in enumerate(self.transforms):
+        for position, (transform, size) in enumerate(zip(self.transforms, self.sizes, strict=True)):
             if not isinstance(transform, OutputTransform):
                 u = uniform(derive_key(seed, epoch, position), samples, transform.draws)
                 transform.params(frame, u)
+                check_size(transform, frame.size, size)
         frame.paint(self.form.matrix)
         return _params(frame, self)
 
@@ -223,12 +227,14 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
     form = Form("uint8", np.eye(3, 4))
     erased: list[npt.NDArray[np.float64]] = []
     checked: list[Transform] = []
+    sizes: list[Size | None] = []
     for given in transforms:
         transform = _placed(given, checked)
         checked.append(transform)
         if transform.warps:
             canvas = canvas or _fixed(size)
         size = transform.output_size(size)
+        sizes.append(size)
         if isinstance(transform, OutputTransform):
             form = transform.convert(form)
         elif isinstance(transform, RandomErasing):
@@ -236,7 +242,7 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
     size = _fixed(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
-    plan = ImagePlan(tuple(checked), size, canvas, form, tuple(map(form.from_rgb, erased)))
+    plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, tuple(map(form.from_rgb, erased)))
     _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
 
