@@ -39,8 +39,8 @@ def convert(
     seed: int | None = None,
     resize: str | None = None,
     encoding: Encoding = "keep",
-    quality: int = 90,
-    subsampling: str = "420",
+    quality: int | None = None,
+    subsampling: str | None = None,
     shard_size: str | int | None = None,
     shard_records: int | None = None,
     shards: int | None = None,
@@ -80,8 +80,9 @@ def convert(
         encoding: What is stored: ``keep`` (resized images are JPEG where they were JPEG or WebP, else
             PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. EXIF orientation is
             applied when pixels are touched, and recorded in the index when not.
-        quality: Of JPEG, 1 to 100.
-        subsampling: Of JPEG: 444, 422 or 420.
+        quality: Of what is encoded as JPEG, 1 to 100, by default 90. With ``encoding="jpeg"`` JPEGs are
+            encoded anew if ``quality`` or ``subsampling`` is given, and kept as they are if not.
+        subsampling: Likewise: 444, 422 or, by default, 420.
         shard_size: Bytes that a shard has about, such as ``256MB``, which is the default.
         shard_records: Records that a shard has, instead of a size.
         shards: Number of shards of each split, instead of a size.

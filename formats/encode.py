@@ -12,6 +12,7 @@ from stoker.formats.decode import decode_other
 from stoker.formats.example import Feature, encode_datum, encode_example, encode_image_example
 from stoker.formats.intake import SkippedError, check_image
 from stoker.formats.object_features import object_features
+from stoker.formats.options import QUALITY, SUBSAMPLING
 from stoker.formats.samples import Codec
 
 if TYPE_CHECKING:
@@ -70,7 +71,8 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     header = check_image(data, options.max_pixels)
     target = _target(header.codec, options)
     try:
-        if options.keeps_bytes or (options.mode == "none" and target == header.codec):
+        is_fine = options.mode == "none" and target == header.codec and not options.compresses_again
+        if options.keeps_bytes or is_fine:
             if header.codec not in _TELL_DAMAGE:
                 decode_other(data)
             size = (header.height, header.width)
@@ -94,8 +96,8 @@ def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptio
         options.height,
         options.width,
         "jpeg" if target == Codec.JPEG else "raw",
-        options.quality,
-        options.subsampling,
+        QUALITY if options.quality is None else options.quality,
+        options.subsampling or SUBSAMPLING,
         options.max_pixels,
     )
     if header.codec == Codec.JPEG:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 __all__ = [
+    "QUALITY",
+    "SUBSAMPLING",
     "ConvertOptions",
     "Encoding",
     "ResizeMode",
@@ -31,6 +33,9 @@ __all__ = [
 Encoding = Literal["keep", "jpeg", "png", "raw"]
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
 SourceFormat = Literal["folder", "list", "coco", "voc", "yolo", "pairs"]
+
+QUALITY = 90
+SUBSAMPLING = "420"
 
 _SUBSAMPLINGS = ("444", "422", "420")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
@@ -115,8 +120,9 @@ class ConvertOptions(ShardOptions):
         height: Pixels; of the shorter or longer side where ``mode`` says so. 0 with ``none``.
         width: Likewise.
         encoding: keep, jpeg, png or raw.
-        quality: Of JPEG, 1 to 100.
-        subsampling: Of JPEG: 444, 422 or 420.
+        quality: Of JPEG, 1 to 100; None for :data:`QUALITY`, and for JPEGs as they are where the encoding is
+            all that is asked for.
+        subsampling: Of JPEG: 444, 422 or 420; None for :data:`SUBSAMPLING`, likewise.
         class_depth: Number of leading folders that name the class; None for all.
         max_pixels: Largest image that is taken.
         source_format: Form of the source, see :mod:`stoker.formats.sources`.
@@ -126,8 +132,8 @@ class ConvertOptions(ShardOptions):
     height: int = 0
     width: int = 0
     encoding: Encoding = "keep"
-    quality: int = 90
-    subsampling: str = "420"
+    quality: int | None = None
+    subsampling: str | None = None
     class_depth: int | None = None
     max_pixels: int = MAX_PIXELS
     source_format: SourceFormat = "folder"
@@ -135,13 +141,20 @@ class ConvertOptions(ShardOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         _one_of("encoding", self.encoding, get_args(Encoding))
-        _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
-        self._whole("quality", 1, 100)
+        if self.subsampling is not None:
+            _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
+        if self.quality is not None:
+            self._whole("quality", 1, 100)
         self._whole("max_pixels", 1, MAX_PIXELS)
         if self.class_depth is not None:
             self._whole("class_depth", 1, 4096)
         if self.mode != "none" and self.height * self.width > self.max_pixels:
             raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
+
+    @property
+    def compresses_again(self) -> bool:
+        """Whether JPEGs that need no resizing are encoded anew: in a quality that was asked for."""
+        return self.encoding == "jpeg" and (self.quality is not None or self.subsampling is not None)
 
     @property
     def keeps_bytes(self) -> bool:

@@ -40,10 +40,16 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         str | None, typer.Option(help="shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, in pixels.")
     ] = None,
     encoding: Annotated[str, typer.Option(help="keep, jpeg, png, or raw RGB bytes.")] = "keep",
-    quality: Annotated[int, typer.Option(help="JPEG quality of what is encoded anew, 1 to 100.")] = 90,
+    quality: Annotated[
+        int | None,
+        typer.Option(
+            help="JPEG quality of what is encoded anew, 1 to 100; by default 90. With --encoding jpeg, JPEGs "
+            "are, too, where it is given."
+        ),
+    ] = None,
     subsampling: Annotated[
-        str, typer.Option(help="JPEG chroma subsampling likewise: 444, 422 or 420.")
-    ] = "420",
+        str | None, typer.Option(help="JPEG chroma subsampling likewise: 444, 422 or, by default, 420.")
+    ] = None,
     shard_size: Annotated[
         str | None, typer.Option(help="Bytes of a shard, about, such as 256MB (the default).")
     ] = None,

@@ -195,6 +195,21 @@ class TestTouchingPixels:
         assert dataset.read(0) == (photos / "cat/0.jpg").read_bytes()
         assert dataset.read(1).startswith(b"\xff\xd8\xff")
 
+    @pytest.mark.parametrize("given", [{"quality": 50}, {"subsampling": "444"}], ids=str)
+    def test_a_quality_that_was_asked_for_holds_for_jpegs_too(
+        self, photos: Path, tmp_path: Path, given: dict[str, Any]
+    ) -> None:
+        stoker.convert(photos, tmp_path / "out", encoding="jpeg", **given)
+        found = Image.open(io.BytesIO(stoker.open(tmp_path / "out").read(0)))
+        expected = io.BytesIO()
+        source = Image.open(photos / "cat/0.jpg")
+        quality, subsampling = given.get("quality", 90), {"444": 0, "420": 2}[given.get("subsampling", "420")]
+        source.save(expected, "JPEG", quality=quality, subsampling=subsampling)
+        wanted = Image.open(io.BytesIO(expected.getvalue()))
+        assert found.quantization == wanted.quantization
+        assert found.layer == wanted.layer
+        assert np.abs(np.asarray(found).astype(int) - np.asarray(source)).mean() < 8
+
 
 def test_each_split_is_a_dataset(photos: Path, tmp_path: Path) -> None:
     summary = stoker.convert(photos, tmp_path / "out", val="20%", test=0.1, seed=2)
