@@ -130,7 +130,6 @@ class ImageRecipe:
         Raises:
             ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
         """
-
         rows = np.arange(len(positions))
         try:
             return self._draw(rows, samples, keys, epoch, objects)
