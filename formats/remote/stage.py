@@ -76,7 +76,8 @@ def stage(
 
     Every file is compared with the digest in the manifest, and fetched again where they differ. After a
     kill the same call goes on with the blocks that are missing. ``dst`` becomes a dataset, which
-    :func:`stoker.open` reads, in the last moment.
+    :func:`stoker.open` reads, in the last moment. Of one that is there already, files that are missing or
+    have another size are fetched again.
 
     Args:
         src: URL of a dataset's folder (s3, gs, http, ... as fsspec knows them), or a path on a network
@@ -104,6 +105,7 @@ def stage(
         with folder_lock(target):
             fetched, repeated = 0, 0
             if not _is_here(remote, target):
+                remove(target / MANIFEST_NAME)  # of a copy that is whole no longer
                 state = _enter(remote, target)
                 fetcher = FileFetcher((remote.index, *remote.shards), target, state, stop)
                 fetcher.run(connections, progress or no_progress)
@@ -136,7 +138,7 @@ def _check_limit(remote: RemoteDataset, limit: str | int | None) -> None:
 
 
 def _is_here(remote: RemoteDataset, target: Path) -> bool:
-    """Whether the dataset has been staged already."""
+    """Whether the dataset has been staged already, and its files have their sizes still."""
     if not (target / MANIFEST_NAME).exists():
         return False
     if Manifest.load(target).fingerprint != remote.manifest.fingerprint:
@@ -145,7 +147,12 @@ def _is_here(remote: RemoteDataset, target: Path) -> bool:
             path=target,
             hint="name another folder, or remove it",
         )
-    return True
+    return all(_is_whole(target / file.name, file) for file in (remote.index, *remote.shards))
+
+
+def _is_whole(path: Path, file: RemoteFile) -> bool:
+    """Whether a file is where it gets to once it was checked, and has not been cut short since."""
+    return path.is_file() and path.stat().st_size == file.size
 
 
 def _enter(remote: RemoteDataset, target: Path) -> Path:
@@ -171,7 +178,7 @@ class FileFetcher:
     """Fetches files of a dataset, in blocks at the same time, and checks them.
 
     Args:
-        files: Of a dataset; those that are in ``target`` are not fetched.
+        files: Of a dataset; those that are in ``target``, in their sizes, are not fetched.
         target: Folder that they get to when they are whole.
         state: Folder in which they grow; what is there of a run that was killed is made use of.
         stop: Set when fetching ends early.
@@ -230,7 +237,7 @@ class FileFetcher:
         checking: list[Future[None]] = []
         requests = 0
         for number, file in enumerate(self._files):
-            if (self._target / file.name).exists():  # it was checked before it got there
+            if _is_whole(self._target / file.name, file):
                 self._done += file.size
                 continue
             fetching.append((number, self._request(number, fetchers)))

@@ -159,6 +159,26 @@ def test_staged_already(source: Path, tmp_path: Path, serve: Callable[[Path], An
         stage(other, tmp_path / "here")
 
 
+def test_a_finished_copy_that_was_damaged_is_mended(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
+    server, here = serve(source), tmp_path / "here"
+    stage(server.url, here)
+    cut, gone = (f"shard-0000{number}-of-00005.tfrecord" for number in (1, 3))
+    size = (here / cut).stat().st_size + (here / gone).stat().st_size
+    os.truncate(here / cut, 1000)
+    (here / gone).unlink()
+    # It is a dataset no more until it is whole: a stop in between must not pass for the end.
+    server.corrupt = {cut: 10**6}
+    with pytest.raises(StorageError, match="arrives damaged"):
+        stage(server.url, here)
+    with pytest.raises(DatasetError, match="not a dataset"):
+        stoker.open(here)
+    server.corrupt = {}
+    assert 0 < stage(server.url, here).fetched <= size
+    assert content(here) == content(source)
+
+
 def test_limits(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
