@@ -76,6 +76,8 @@ class Painting:
         They find the colours that the transforms before them have made: those of the samples that a
         step is applied to are rounded here, the others go on as a map.
         """
+        for step in steps:
+            step.check(len(self.color))
         if self.painted:
             where = np.logical_or.reduce([step.where for step in steps])
             changed = (self.color != UNCHANGED).any(axis=(1, 2))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.levels import equalized, stretched, tables
+from stoker.augment.own import check_array, check_pixels
 from stoker.augment.resample import pick, resample
 
 if TYPE_CHECKING:
@@ -52,11 +53,15 @@ class Step:
 
     def run(self, i: int, pixels: Pixels) -> Pixels:
         """Execute it on the image of sample ``i``; may return ``pixels`` itself, never changes it."""
-        return self.apply(i, pixels) if self.where[i] else pixels
+        return check_pixels(self, self.apply(i, pixels), pixels) if self.where[i] else pixels
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         """What :meth:`run` does where ``where`` is true."""
         raise NotImplementedError
+
+    def check(self, n: int) -> None:
+        """ConfigError where an array of one's own transform is not what a step of N samples holds."""
+        check_array(self, "where", np.bool_, (n,))
 
     def spread(self, rows: Rows, n: int) -> Step:
         """The same for N samples, of which those at ``rows`` are this step's; False elsewhere."""
@@ -93,6 +98,11 @@ class Table(Step):
     """
 
     levels: npt.NDArray[np.uint8]
+
+    def check(self, n: int) -> None:
+        """See :class:`Step`."""
+        super().check(n)
+        check_array(self, "levels", np.uint8, (n, 3, 256))
 
     def apply(self, i: int, pixels: Pixels) -> Pixels:
         """See :class:`Step`."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from stoker.augment import CenterCrop, RandomApply, Resize, Transform, compile_image
+from stoker.augment.reference import execute
+from stoker.augment.steps import Step, Table
 from stoker.errors import ConfigError
 
 
@@ -59,3 +61,68 @@ def test_a_size_that_output_size_does_not_say(transforms, said):
 
 def test_any_size_will_do_where_the_next_one_makes_it_the_same_again():
     assert draw(Half(), CenterCrop(20)).size == (20, 20)
+
+
+@dataclass(frozen=True)
+class Levels(Transform):
+    table: str = ""
+
+    def params(self, frame, u):
+        n = frame.size.shape[1]
+        frame.add_steps(
+            {
+                "shares": lambda: Table(np.ones(n, bool), np.full((n, 3, 256), 0.5)),
+                "one channel": lambda: Table(np.ones(n, bool), np.zeros((n, 256), np.uint8)),
+                "a list": lambda: Table(np.ones(n, bool), [[1], [2]]),
+                "weights": lambda: Table(np.ones(n), np.zeros((n, 3, 256), np.uint8)),
+                "one answer": lambda: Table(np.ones(n + 1, bool), np.zeros((n, 3, 256), np.uint8)),
+            }[self.table]()
+        )
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("shares", r"^Table: levels must be \(1, 3, 256\) uint8, .*; found \(1, 3, 256\) float64"),
+        ("one channel", r"^Table: levels must be \(1, 3, 256\) uint8, .*; found \(1, 256\) uint8"),
+        ("a list", r"^Table: levels must be .*; found \[\[1\], \[2\]\]"),
+        ("weights", r"^Table: where must be \(1,\) bool, .*; found \(1,\) float64"),
+        ("one answer", r"^Table: where must be \(1,\) bool, .*; found \(2,\) bool"),
+    ],
+)
+def test_a_table_of_another_form(table, said):
+    with pytest.raises(ConfigError, match=said):
+        compile_image([CenterCrop(20), Levels(table)])
+
+
+@dataclass(frozen=True)
+class Returns(Step):
+    make: Any
+
+    def apply(self, i, pixels):
+        return self.make(pixels)
+
+
+@dataclass(frozen=True)
+class Returning(Transform):
+    make: Any
+
+    def params(self, frame, u):
+        frame.add_steps(Returns(np.ones(len(u), bool), self.make))
+
+
+@pytest.mark.parametrize(
+    ("make", "found"),
+    [
+        (lambda pixels: pixels * 0.5, r"\(20, 20, 3\) float64"),
+        (lambda pixels: pixels[:, :, 0], r"\(20, 20\) uint8"),
+        (lambda pixels: pixels[1:], r"\(19, 20, 3\) uint8"),
+        (lambda pixels: None, "None"),
+    ],
+)
+def test_a_step_that_returns_another_form(make, found):
+    params = draw(CenterCrop(20), Returning(make), n=1)
+    with pytest.raises(
+        ConfigError, match=rf"^Returns: apply must return \(20, 20, 3\) uint8 as it got; found {found}"
+    ):
+        execute(params, 0, np.zeros((24, 30, 3), np.uint8))
