@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from stoker.errors import SourceError
 from stoker.formats.file_table import FileTable
 from stoker.formats.list_columns import ListColumns
 from stoker.formats.list_entries import fail, has_cells, read_entries
 from stoker.formats.listing import ListedFiles, Listing, Skip, inside, is_regular, printable
+from stoker.formats.no_images import no_images
 from stoker.formats.remote.store import Store, is_url
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None 
     columns = ListColumns(cells=has_cells(file))
     found, skipped = find_files(folder, columns.gather(read_entries(file)))
     if not len(found.files):
-        raise SourceError("the list names no image that can be read", path=file)
+        raise no_images("the list names no image that can be read", file, skipped)
     try:
         labels, classes = columns.labels(found.entries)
     except ValueError as error:

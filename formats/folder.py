@@ -20,6 +20,7 @@ from stoker.errors import SourceError
 from stoker.formats.file_table import FileTable
 from stoker.formats.intake import looks_like_image
 from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
+from stoker.formats.no_images import no_images
 from stoker.formats.suffixes import has_image_suffix, why_no_image
 
 if TYPE_CHECKING:
@@ -73,17 +74,18 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
     files, order = table.sorted(Path(folder))
     labels = classes.labels()[order]
     taken = labels >= 0
-    if not taken.any():
-        raise SourceError(
-            "the folder holds no image in a class folder",
-            path=root,
-            hint="expected is one folder a class: SOURCE/CLASS/IMAGE.jpg; for other forms give a CSV or "
-            "JSON list of path and label",
-        )
     skipped += [
         Skip(key, "not an image" if "/" in key else "not in a class folder")
         for key in files.keys.filter(~taken).to_pylist()
     ]
+    if not taken.any():
+        raise no_images(
+            "the folder holds no image in a class folder",
+            root,
+            skipped,
+            "expected is one folder a class: SOURCE/CLASS/IMAGE.jpg; for other forms give a CSV or JSON list "
+            "of path and label",
+        )
     files = files if taken.all() else files.take(np.flatnonzero(taken))
     return Listing(
         **vars(files),

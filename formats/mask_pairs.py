@@ -17,6 +17,7 @@ import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.listing import Listing, Skip
+from stoker.formats.no_images import no_images
 from stoker.formats.source_folder import open_folder
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def list_images(root: str | os.PathLike[str]) -> Listing:
     """
     files, skipped = open_folder(root).images()
     if not len(files):
-        raise SourceError("the folder holds no image", path=root)
+        raise no_images("the folder holds no image", root, skipped)
     return Listing(**vars(files), labels=None, classes=(), skipped=tuple(skipped))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from stoker.errors import SourceError
 from stoker.formats.annotations import AnnotationInfo
 from stoker.formats.listing import ListedObjects, Listing, Skip, printable
+from stoker.formats.no_images import no_images
 from stoker.formats.object_issues import BadObjectError, checked_box
 from stoker.formats.object_table import ObjectTable
 from stoker.formats.source_folder import open_folder, parts_around
@@ -78,7 +79,7 @@ def list_yolo(path: str | os.PathLike[str]) -> Listing:
     images, labels = folders
     files, skipped = images.images()
     if not len(files):
-        raise SourceError("the folder holds no image", path=images.root)
+        raise no_images("the folder holds no image", images.root, skipped)
     names = read_names([open_folder(path), images, labels, images.parent, images.parent.parent])
     reader = _Reader(names, ObjectTable(keypoints=names.keypoints), skipped)
     contents = labels.read(map(_labels_of, files.names()))
