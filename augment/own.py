@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +15,23 @@ if TYPE_CHECKING:
     from stoker.augment.steps import Step
     from stoker.augment.transforms.base import Size, Transform
 
-__all__ = ["check_array", "check_pixels", "check_size"]
+__all__ = ["check_array", "check_class", "check_pixels", "check_size"]
+
+
+def check_class(transform: Transform, base: type[Transform]) -> None:
+    """ConfigError where the class of ``transform`` hides its arguments, or decides no more than ``base``."""
+    kind = type(transform)
+    hidden = vars(transform).keys() - {field.name for field in fields(transform)}
+    if hidden and "__dataclass_params__" not in vars(kind):
+        raise ConfigError(
+            f"{kind.__name__} is no dataclass, so that checkpoints and recipes do not know its {min(hidden)}",
+            hint=f"Put @dataclass(frozen=True) above class {kind.__name__}, and make its arguments fields.",
+        )
+    if kind.params is base.params:
+        raise ConfigError(
+            f"{kind.__name__} has no method params(self, frame, u), which decides what it does to a batch",
+            hint="Rename its method decide to params." if hasattr(kind, "decide") else "Define it.",
+        )
 
 
 def check_size(transform: Transform, found: npt.NDArray[np.int64], size: Size | None) -> None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from stoker.augment.extras import Border, Erase, Noise, Warp
 from stoker.augment.frame import Frame
-from stoker.augment.own import check_size
+from stoker.augment.own import check_class, check_size
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.steps import step_names
-from stoker.augment.transforms.apply import RandomChoice
+from stoker.augment.transforms.apply import RandomApply, RandomChoice
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.output import Form, OutputTransform, ToDtype
@@ -266,10 +266,20 @@ def _placed(transform: object, before: Sequence[Transform]) -> Transform:
         )
     if isinstance(transform, RandomChoice) and transform.on_batches:
         raise ConfigError("a RandomChoice of transforms of batches is applied by a loader, behind all others")
+    _check_class(transform)
     if before and before[-1].late and not transform.late:
         name = type(transform).__name__
         raise ConfigError(f"{name} stands after {type(before[-1]).__name__}", hint=f"Move {name} before it.")
     return transform
+
+
+def _check_class(transform: Transform) -> None:
+    """See :func:`check_class`; of those within it, too."""
+    if not isinstance(transform, OutputTransform):
+        check_class(transform, Transform)
+    parts: Sequence[Any] = transform.transforms if isinstance(transform, (RandomApply, RandomChoice)) else ()
+    for part in parts:
+        _check_class(part)
 
 
 def _probe(plan: ImagePlan) -> ImageParams:

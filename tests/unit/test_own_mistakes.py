@@ -126,3 +126,50 @@ def test_a_step_that_returns_another_form(make, found):
         ConfigError, match=rf"^Returns: apply must return \(20, 20, 3\) uint8 as it got; found {found}"
     ):
         execute(params, 0, np.zeros((24, 30, 3), np.uint8))
+
+
+class Undeclared(Transform):
+    def __init__(self, strength):
+        self.strength = strength
+
+    def params(self, frame, u):
+        pass
+
+
+@dataclass(frozen=True)
+class Decides(Transform):
+    def decide(self, frame, u):
+        pass
+
+
+@dataclass(frozen=True)
+class Nothing(Transform):
+    pass
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize(
+    ("transform", "said"),
+    [
+        (
+            Undeclared(3),
+            r"(?s)^Undeclared is no dataclass, .* its strength.*@dataclass\(frozen=True\) above class",
+        ),
+        (
+            Decides(),
+            r"(?s)^Decides has no method params\(self, frame, u\).*Rename its method decide to params",
+        ),
+        (Nothing(), r"(?s)^Nothing has no method params\(self, frame, u\).*Define it"),
+    ],
+)
+def test_a_class_that_is_not_as_all_transforms_are(transform, said, within):
+    with pytest.raises(ConfigError, match=said):
+        compile_image([CenterCrop(20), RandomApply([transform]) if within else transform])
+
+
+def test_a_class_without_arguments_has_none_to_declare():
+    class Same(Transform):
+        def params(self, frame, u):
+            pass
+
+    assert compile_image([CenterCrop(20), Same()]).to_json()["transforms"][1] == {"name": "Same"}
