@@ -58,6 +58,8 @@ def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None 
     folder = resolve(file.parent if root is None else root)
     columns = ListColumns(cells=has_cells(file))
     found, skipped = find_files(folder, columns.gather(read_entries(file)))
+    if not len(found.files) and not skipped:
+        fail(file, "the list has no entries")
     if not len(found.files):
         raise no_images("the list names no image that can be read", file, skipped)
     try:

@@ -36,7 +36,7 @@ class ListColumns:
     def __init__(self, *, cells: bool) -> None:
         self._cells = cells
         self._rows = 0
-        self._labels = _Column(cells=cells)
+        self._labels = _Column(cells=cells, names=True)
         self._label_counts = array("q")
         self._several = False
         self._others: dict[str, _Column] = {}
@@ -89,11 +89,18 @@ class ListColumns:
 
 
 class _Column:
-    """Values as text, and which kinds of them there are."""
+    """Values as text, and which kinds of them there are.
 
-    def __init__(self, *, cells: bool, missing: int = 0) -> None:
+    Args:
+        cells: Whether they are text that may stand for numbers.
+        names: Whether text is a number only if no other text is the same number: 7, and not 007.
+        missing: How many values to begin with nobody has given.
+    """
+
+    def __init__(self, *, cells: bool, names: bool = False, missing: int = 0) -> None:
         self.kinds: set[type] = set()
         self._cells = cells
+        self._names = names
         self._strings = Strings()
         for _ in range(missing):
             self.add(None)
@@ -109,8 +116,8 @@ class _Column:
             return str
         for kind in (int, float):
             with suppress(ValueError):
-                kind(cell)
-                return kind
+                number = kind(cell)
+                return str if self._names and kind is int and str(number) != cell.strip() else kind
         return str
 
     def take(self, rows: Rows) -> pa.Array:

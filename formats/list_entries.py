@@ -6,6 +6,7 @@ import csv
 import json
 import os
 from contextlib import contextmanager
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from stoker.errors import SourceError
@@ -15,7 +16,7 @@ from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.json_stream import stream_array
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
     from typing import TextIO
 
@@ -23,6 +24,7 @@ __all__ = ["fail", "has_cells", "read_entries"]
 
 _RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *OBJECT_COLUMNS, *MASK_COLUMNS, "label", "row", "image"}
 _LARGEST = 1 << 63
+_MOST_SHOWN = 200  # characters of names in a message
 _SEVERAL, _BETWEEN = "labels", "|"
 
 Entry = dict[str, Any]
@@ -83,6 +85,8 @@ def _read_csv(file: Path) -> Iterator[Entry]:
             fail(file, "two columns have the same name")
         if {"label", _SEVERAL} <= set(header):
             fail(file, f"there are both a column label and a column {_SEVERAL}")
+        if header:
+            _check_names(file, "the header", header, _SEVERAL if _SEVERAL in header else "label")
         for row in rows:
             if row and len(row) != len(header):
                 fail(file, f"line {rows.line_num} has {len(row)} fields where the header has {len(header)}")
@@ -112,15 +116,20 @@ def _read_jsonl(file: Path) -> Iterator[Entry]:
                 yield json.loads(line)
 
 
+def _check_names(file: Path, where: str, names: Collection[str], label: str) -> None:
+    for name in ("path", label):
+        if name not in names:
+            there = shorten(", ".join(names), _MOST_SHOWN, placeholder=" ...") or "nothing"
+            fail(file, f"{where} has no {name}: it has {there}")
+
+
 def _check(file: Path, number: int, entry: Any) -> None:
     where = f"entry {number + 1}"
     if not isinstance(entry, dict):
         fail(file, f"{where} is no object")
     if "label" not in entry and isinstance(entry.get(_SEVERAL), list):
         entry["label"] = entry.pop(_SEVERAL)
-    for name in ("path", "label"):
-        if name not in entry:
-            fail(file, f"{where} has no {name}")
+    _check_names(file, where, entry, "label")
     if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
         fail(file, f"{where} has a path that is no file name: {entry['path']!r}")
     labels = entry["label"] if isinstance(entry["label"], list) else [entry["label"]]

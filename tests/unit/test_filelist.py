@@ -139,9 +139,15 @@ def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
     ("suffix", "text", "says"),
     [
         (".txt", "path,label\n", "neither a folder nor"),
-        (".csv", "", "names no image"),
-        (".csv", "path,class\nimages/0.jpg,a\n", "entry 1 has no label"),
-        (".csv", "images/0.jpg,a\nimages/1.jpg,b\n", "has no path"),
+        (".csv", "", "has no entries"),
+        (".csv", "path,label\n", "has no entries"),
+        (".json", "[]", "has no entries"),
+        (".jsonl", "", "has no entries"),
+        (".csv", "path,class\nimages/0.jpg,a\n", "the header has no label: it has path, class"),
+        (".csv", "images/0.jpg,a\nimages/1.jpg,b\n", "the header has no path: it has images/0.jpg, a"),
+        (".json", '[{"file": "images/0.jpg", "label": 1}]', "entry 1 has no path: it has file, label"),
+        (".json", "[{}]", "entry 1 has no path: it has nothing"),
+        (".jsonl", '{"path": "images/0.jpg", "class": 1}', "entry 1 has no label: it has path, class"),
         (".csv", "path,label\nimages/0.jpg\n", "line 2 has 1 fields"),
         (".csv", "path,label,label\n", "same name"),
         (".csv", 'path,label\n"images/0.jpg,a\n', "cannot be parsed"),
@@ -165,7 +171,14 @@ def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
 def test_a_bad_list_is_refused_with_the_reason(folder: Path, suffix: str, text: str, says: str) -> None:
     with pytest.raises(SourceError, match=says) as caught:
         listed(folder, text, suffix)
-    assert str(caught.value).count("expected is CSV") == (says != "names no image")
+    assert str(caught.value).count("expected is CSV") == 1
+
+
+def test_numbers_written_in_two_ways_are_two_names(folder: Path) -> None:
+    listing = listed(folder, "path,label\nimages/0.jpg,007\nimages/1.jpg,7\n")
+    assert (listing.labels.to_pylist(), listing.classes) == ([0, 1], ("007", "7"))
+    listing = listed(folder, "path,label\nimages/0.jpg, 7\nimages/1.jpg,-3\n")
+    assert (listing.labels.to_pylist(), listing.classes) == ([7, -3], ())
 
 
 def test_a_list_that_is_not_text(folder: Path) -> None:

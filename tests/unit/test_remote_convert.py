@@ -210,7 +210,7 @@ def test_text_from_and_to_urls(tmp_path: Path, memory: Any, compressed: bool) ->
 
 def test_a_list_that_is_none_is_named(memory: Any, tmp_path: Path) -> None:
     memory.pipe("/bucket/list.csv", b"file,class\na.jpg,1\n")
-    with pytest.raises(SourceError, match="entry 1 has no path") as caught:
+    with pytest.raises(SourceError, match="the header has no path: it has file, class") as caught:
         stoker.convert("memory://bucket/list.csv", tmp_path / "out")
     assert caught.value.path == "memory://bucket/list.csv"
     with pytest.raises(StorageError, match="does not exist") as missing:
