@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from stoker.formats.remote.cache import cache_errors
 from stoker.pipeline.threads import Worker
 
 if TYPE_CHECKING:
@@ -96,7 +97,8 @@ class Requests:
             error: BaseException | None = None
             fetched = 0
             try:
-                fetched = self._files.fill(low, high, self._read) if is_wanted else 0
+                with cache_errors(self._files.folder):
+                    fetched = self._files.fill(low, high, self._read) if is_wanted else 0
             except BaseException as caught:  # whatever it is, who waits must hear of it
                 error = caught
             with self._guard:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
@@ -11,13 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stoker._native import crc32c
-from stoker.errors import CorruptRecordError, LockedError
+from stoker.errors import CorruptRecordError, LockedError, StokerError, WriteError
 from stoker.formats.consistency import open_index
 from stoker.formats.dataset import Dataset
 from stoker.formats.files import open_regular, read_at
 from stoker.formats.manifest import INDEX_NAME
 from stoker.formats.options import parse_size
-from stoker.formats.publish import folder_lock, os_errors, remove
+from stoker.formats.publish import folder_lock, remove
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.formats.remote.dataset import FileReader, open_remote
 from stoker.formats.remote.stage import FileFetcher, no_progress
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["CachedDataset", "CachedFiles", "Ranges", "open_cached"]
+__all__ = ["CachedDataset", "CachedFiles", "Ranges", "cache_errors", "open_cached"]
 
 _INDEX_STATE = ".index"
 _CONNECTIONS = 16
@@ -126,8 +127,9 @@ class CachedFiles:
             self.blocks.evict(excess, np.zeros(int(self.blocks.first[-1]), np.int64))
 
     def _fill(self, blocks: Blocks, *, anew: bool = False) -> None:
-        for low, high in self.blocks.runs(blocks, _REQUEST_BYTES):
-            self.blocks.fill(low, high, self.fetch, anew=anew)
+        with cache_errors(self.blocks.folder):
+            for low, high in self.blocks.runs(blocks, _REQUEST_BYTES):
+                self.blocks.fill(low, high, self.fetch, anew=anew)
 
 
 class CachedDataset(Dataset):
@@ -218,7 +220,7 @@ def open_cached(
     stop = threading.Event()
     remote = open_remote(url, stop)
     folder = Path(cache) / remote.manifest.fingerprint
-    with os_errors(folder):
+    with cache_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with _waiting_lock(folder, stop):
             if not (folder / INDEX_NAME).exists():
@@ -232,6 +234,22 @@ def open_cached(
                 files.blocks.check_evictable()
             files.blocks.close()
     return CachedDataset(remote, folder, limit)
+
+
+@contextmanager
+def cache_errors(folder: Path) -> Iterator[None]:
+    """Turn an operating system's error about a cache's folder into a WriteError that says what to do."""
+    try:
+        yield
+    except StokerError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            message, hint = "the disk of the cache is full", "make room, or give it a smaller cache_size"
+        else:
+            message = f"the cache cannot be written: {error.strerror or error}"
+            hint = "name a folder with cache= that this process may write into"
+        raise WriteError(message, path=error.filename or folder, hint=hint) from error
 
 
 @contextmanager

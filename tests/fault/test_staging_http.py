@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -15,7 +17,7 @@ import pytest
 
 import stoker
 from stoker.augment import CenterCrop, Resize
-from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError
 from stoker.formats.remote import file_system
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.pipeline.order import BlockShuffle
@@ -307,6 +309,29 @@ def test_arguments(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -
         loader(server.url, cache=tmp_path, cache_size="much")
     with pytest.raises(DatasetError, match="not a dataset"):
         loader(f"{server.url}/nowhere", cache=tmp_path)
+
+
+def test_a_cache_that_cannot_be_written(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, file = serve(source), tmp_path / "file"
+    file.touch()
+    with pytest.raises(WriteError, match="the cache cannot be written: Not a directory") as caught:
+        loader(server.url, cache=file)
+    assert str(caught.value.path).startswith(str(file))
+    assert "name a folder with cache=" in str(caught.value)
+
+    def is_full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    opened = stoker.open(server.url, cache=tmp_path / "cache")
+    with loader(opened) as remote:
+        monkeypatch.setattr(BlockFiles, "_write", is_full)
+        with pytest.raises(WriteError, match="the disk of the cache is full") as full:
+            epoch(remote)
+        with pytest.raises(WriteError, match="the disk of the cache is full"):
+            opened.read(0)
+    assert "smaller cache_size" in str(full.value)
 
 
 def test_the_figures_say_what_was_waited_for(
