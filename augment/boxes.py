@@ -118,7 +118,8 @@ def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
     x, y = points[..., 0], points[..., 1]
     bounds = [x.min(1, initial=np.inf, where=seen), y.min(1, initial=np.inf, where=seen)]
     bounds += [x.max(1, initial=-np.inf, where=seen), y.max(1, initial=-np.inf, where=seen)]
-    boxes = np.stack(bounds, axis=-1)
+    # A corner on the edge may come out beyond it by its last digits.
+    boxes = np.clip(np.stack(bounds, axis=-1), 0, (width, height, width, height))
     area = np.abs(_area(quads))
     inside = _convex_area(points, seen)
     share = shares(inside, area)

@@ -259,6 +259,13 @@ def test_an_image_of_nothing_but_padding_has_no_labels():
 # Clipping of quadrilaterals
 
 
+def test_boxes_that_turn_do_not_leave_the_image_by_their_last_digits() -> None:
+    params = draw([Resize((32, 32)), RandomRotation(60)], n=500)
+    boxes, _ = transform_boxes(params, [(0, 0, WIDTH, HEIGHT)] * 500, np.arange(500))
+    assert boxes.min() == 0
+    assert boxes.max() == 32
+
+
 def test_the_tip_of_a_diamond():
     diamond = np.array([[(0, -4), (4, 0), (0, 4), (-4, 0)]], float)
     box, share = clip_quads(diamond, (10, 10))
