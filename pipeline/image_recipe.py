@@ -70,7 +70,7 @@ class ImageRecipe:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides the order and the pixels, as JSON leaves it."""
+        """What decides the order, the pixels and which objects leave, as JSON leaves it."""
         identity = {
             "dataset": self.dataset.fingerprint,
             "seed": self.seed,
@@ -79,6 +79,9 @@ class ImageRecipe:
         }
         if batch := self.batch_plan.to_json():
             identity["batch"] = batch
+        if (objects := self.annotations.objects).columns:
+            identity["box_format"] = objects.box_format
+            identity |= {"min_visible": float(objects.min_visible), "min_size": float(objects.min_size)}
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
     def spec(self, name: str) -> ColumnSpec:

@@ -20,8 +20,8 @@ class State:
     Attributes:
         epoch: The epoch that the next pass runs.
         position: Samples of that epoch's global order which all ranks together have received.
-        identity: What decides the order and the pixels: dataset, seed, shuffle, transforms. Ranks, batch
-            size, threads and engine may change between saving and loading.
+        identity: What decides the order and the pixels: dataset, seed, shuffle, transforms; and what becomes
+            of objects. Ranks, batch size, threads and engine may change between saving and loading.
     """
 
     epoch: int

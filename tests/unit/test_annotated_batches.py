@@ -20,7 +20,7 @@ from stoker.augment import (
     RandomRotation,
     Resize,
 )
-from stoker.errors import ConfigError, StaleIndexError
+from stoker.errors import CheckpointError, ConfigError, StaleIndexError
 from stoker.pipeline.batch import ColumnSpec
 
 if TYPE_CHECKING:
@@ -201,3 +201,29 @@ def test_only_what_the_columns_need_is_read(pack_images: Callable[..., Path]) ->
         ImageLoader(folder, batch_size=N, transforms=SMALL, columns=("image", "masks")) as loader,
     ):
         next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"min_visible": 0.5}, "min_visible was 0.25 and is 0.5"),
+        ({"min_size": 0}, "min_size was 2.0 and is 0.0"),
+        ({"box_format": "XYXY"}, "box_format was 'XYWH' and is 'XYXY'"),
+    ],
+)
+def test_a_state_is_of_the_objects_that_leave(annotated: Path, change: dict[str, Any], message: str) -> None:
+    given = {"min_visible": np.float32(0.25), "min_size": 2, "box_format": "XYWH"}
+    with load(annotated, columns=("image", "boxes"), **given) as saved:
+        state = saved.state_dict()
+        saved.load_state_dict(state)
+    with (
+        load(annotated, columns=("image", "boxes"), **{**given, **change}) as other,
+        pytest.raises(CheckpointError) as caught,
+    ):
+        other.load_state_dict(state)
+    assert caught.value.message == f"the state belongs to another loader: {message}"
+
+
+def test_a_state_without_objects_does_not_speak_of_them(annotated: Path) -> None:
+    with load(annotated, columns=("image",)) as saved, load(annotated, columns=("row",), min_size=9) as other:
+        other.load_state_dict(saved.state_dict())
