@@ -20,12 +20,15 @@ from stoker.pipeline.console import (
     human_bytes,
     out,
     print_error,
+    print_json,
     print_rows,
     progress,
 )
 
 if TYPE_CHECKING:
     from stoker.formats.dataset import Dataset as StokerDataset
+    from stoker.formats.pixels import PixelStatistics
+    from stoker.formats.verify import Report
 
 __all__ = ["app", "main"]
 
@@ -43,6 +46,7 @@ app = typer.Typer(
 Dataset = Annotated[str, typer.Argument(help="A dataset: the folder that convert or index made.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; by default the cores allowed.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the result to this file, too.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else.")]
 
 
 def main() -> None:
@@ -82,6 +86,7 @@ def verify(
     decode: Annotated[
         bool, typer.Option("--decode", help="Decode every image as well; takes far longer.")
     ] = False,
+    as_json: AsJson = False,
     threads: Threads = None,
 ) -> None:
     """Check every byte of a dataset.
@@ -89,17 +94,26 @@ def verify(
     Exit status 1 if anything is wrong.
     """
     from stoker.formats.verify import verify as run
+    from stoker.pipeline.describe_json import report_json
 
     with progress("verifying", "samples") as show:
         report = run(dataset, decode=decode, num_threads=threads, progress=show)
+    if as_json:
+        print_json(report_json(report))
+    else:
+        _print_report(report)
+    if not report.ok:
+        raise typer.Exit(1)
+
+
+def _print_report(report: Report) -> None:
     for problem in report.problems:
         out.print(str(problem), style="red")
     checked = f"{count(report.samples, 'sample')}, {human_bytes(report.bytes)}"
     if report.ok:
-        out.print(f"good: {checked}{', all decoded' if decode else ''}", style="green")
-        return
-    out.print(f"{count(report.found, 'problem')} in {checked}", style="bold red")
-    raise typer.Exit(1)
+        out.print(f"good: {checked}{', all decoded' if report.decoded else ''}", style="green")
+    else:
+        out.print(f"{count(report.found, 'problem')} in {checked}", style="bold red")
 
 
 @app.command()
@@ -112,6 +126,7 @@ def info(
         Path | None,
         typer.Option(help="Write the mean image, 256x256, to this .png or .npy; --pixels is implied."),
     ] = None,
+    as_json: AsJson = False,
     threads: Threads = None,
 ) -> None:
     """Say what a dataset holds.
@@ -120,13 +135,22 @@ def info(
     """
     from stoker.formats.dataset import open as open_dataset
     from stoker.pipeline.describe import class_table, facts
+    from stoker.pipeline.describe_json import dataset_json
 
     opened = open_dataset(dataset)
-    print_rows(facts(opened))
-    if opened.num_classes:
-        out.print(class_table(opened))
-    if pixels or mean_image is not None:
-        _print_pixels(opened, mean_image, threads)
+    if not as_json:
+        print_rows(facts(opened))
+        if opened.num_classes:
+            out.print(class_table(opened))
+    found = _pixels(opened, mean_image, threads) if pixels or mean_image is not None else None
+    if as_json:
+        more = {} if found is None else {"mean": found.mean, "std": found.std}
+        print_json({**dataset_json(opened), **more})
+    elif found is not None:
+        mean, std = (tuple(round(value, 4) for value in values) for values in (found.mean, found.std))
+        out.print(f"Normalize(mean={mean}, std={std})")
+        if mean_image is not None:
+            out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
 
 
 @app.command()
@@ -175,18 +199,17 @@ def doctor() -> None:
             out.print(f"{finding.subject}: {finding.advice}", style="yellow")
 
 
-def _print_pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> None:
+def _pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> PixelStatistics:
+    """Statistics of all pixels; the mean image goes to its file."""
     from stoker.formats.pixels import check_mean_image, pixel_statistics, save_mean_image
 
     if mean_image is not None:
         check_mean_image(mean_image)
     with progress("decoding", "images") as show:
         found = pixel_statistics(opened, num_threads=threads, progress=show)
-    mean, std = (tuple(round(value, 4) for value in values) for values in (found.mean, found.std))
-    out.print(f"Normalize(mean={mean}, std={std})")
     if mean_image is not None:
         save_mean_image(mean_image, found.mean_image)
-        out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
+    return found
 
 
 cli_preview.register(app)

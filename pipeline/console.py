@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from contextlib import contextmanager
 from time import monotonic
@@ -34,6 +35,7 @@ __all__ = [
     "is_terminal",
     "out",
     "print_error",
+    "print_json",
     "print_rows",
     "print_skipped",
     "print_summary",
@@ -173,6 +175,11 @@ class _Lines:
         if pace:
             parts += [_rate(pace, self._unit), f"{(total - done) / pace:,.0f} s left"]
         print(f"{self._title}: {', '.join(parts)}", file=sys.stderr, flush=True)
+
+
+def print_json(value: Any) -> None:
+    """A value for programs, in ASCII whatever the terminal's encoding."""
+    print(json.dumps(value, indent=1))
 
 
 def print_rows(rows: list[tuple[str, Any]]) -> None:

@@ -1,17 +1,20 @@
 """The commands for images, as a user calls them."""
 
 import io
+import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 
 import stoker
-from stoker.pipeline.cli import main
+from stoker.pipeline.cli import main, verify
 
 Run = Callable[..., str]
 
@@ -104,6 +107,38 @@ def test_info_of_pixels(run: Run, photos: Path, tmp_path: Path) -> None:
     run("info", tmp_path / "shards", "--mean-image", tmp_path / "mean.png")
     with Image.open(tmp_path / "mean.png") as image:
         assert image.size == (256, 256)
+
+
+def test_info_for_programs(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards", "--shards", 2)
+    said = json.loads(run("info", tmp_path / "shards", "--json", "--pixels"))
+    dataset = stoker.open(tmp_path / "shards")
+    assert (said["samples"], said["shards"], said["bytes"]) == (6, 2, sum(dataset.data_sizes))
+    assert said["classes"] == [{"name": "a", "samples": 3}, {"name": "b", "samples": 3}]
+    assert said["encodings"] == {"JPEG": 6}
+    assert said["skipped"] == {"not an image": 1}
+    assert said["height"]["min"] == dataset.column("height").min()
+    assert len(said["mean"]) == len(said["std"]) == 3
+
+
+def test_verify_for_programs(
+    run: Run, photos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run("convert", photos, tmp_path / "shards")
+    said = json.loads(run("verify", tmp_path / "shards", "--json"))
+    assert (said["ok"], said["samples"], said["problems"]) == (True, 6, [])
+    (tmp_path / "shards" / "index.arrow").unlink()
+    with pytest.raises(typer.Exit) as ended:
+        verify(str(tmp_path / "shards"), as_json=True)
+    assert ended.value.exit_code == 1
+    said = json.loads(capfd.readouterr().out)
+    assert (said["ok"], said["found"]) == (False, 1)
+    assert "index" in said["problems"][0]["message"]
+
+
+def test_the_module_is_the_command() -> None:
+    ran = subprocess.run([sys.executable, "-m", "stoker", "--version"], capture_output=True, check=True)
+    assert ran.stdout.decode().strip() == stoker.__version__
 
 
 @pytest.mark.parametrize("name", ["mean.jpg", "nowhere/mean.png"])
