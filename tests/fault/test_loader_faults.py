@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import resource
 import struct
 import threading
@@ -196,6 +197,21 @@ def test_replace_takes_the_next_good_sample(
     assert [key for batch in batches for key in batch.key] == [f"k{row}" for row in expected]
     assert np.array_equal(np.concatenate([batch.image for batch in batches]), undisturbed[expected])
     assert (stats.skipped, stats.replaced, stats.samples) == (0, 3, 15)
+
+
+def test_a_shard_cut_short_under_a_loader_that_maps_none(
+    pack_images: Callable[..., Path], payloads: list[bytes], engine: str
+) -> None:
+    dataset = datasets.open(pack_images(payloads))
+    with (
+        load(dataset.path, engine, mapped=False) as loader,
+        load(dataset.path, engine, mapped=False, on_error="skip") as skipping,
+    ):
+        os.truncate(dataset.data_files[0], int(dataset.index.column("offset")[7]))
+        with pytest.raises(CorruptRecordError, match="the payload cannot be read") as caught:
+            list(loader)
+        assert [row for batch in skipping for row in batch.row.tolist()] == list(range(7))
+    assert (caught.value.shard, caught.value.key) == ("shard-00000-of-00001.tfrecord", "k7")
 
 
 class TestNothingGoodInABatch:
