@@ -273,13 +273,8 @@ def nearest(
 
 
 def shown(params: ImageParams) -> npt.NDArray[np.bool_]:
-    """(N,) bool: images that are not uniform, as those are of which only padding is left."""
-    maps = (
-        params.color[:, :, :3]
-        if params.mean is None
-        else np.concatenate((params.color[:, :, :3], params.mean), 2)
-    )
-    return np.asarray(maps.any(axis=(1, 2)))
+    """(N,) bool: images of which more than padding is left."""
+    return np.full(len(params), True) if params.empty is None else ~params.empty
 
 
 def apply_matrix(matrix: Float, points: Float) -> Float:

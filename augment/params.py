@@ -65,6 +65,7 @@ class ImageParams:
         erase: Boxes that are overwritten last, one after the other.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
             outside is no longer one of the image. None for no such condition. Of no concern to engines.
+        empty: (N,) bool, images of which only padding is left; None for none. Likewise of no concern.
     """
 
     size: tuple[int, int]
@@ -81,6 +82,7 @@ class ImageParams:
     border: Border | None = None
     erase: tuple[Erase, ...] | None = None
     window: npt.NDArray[np.float64] | None = None
+    empty: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.crop)
@@ -91,7 +93,11 @@ class ImageParams:
         With "warp" comes "perspective" where matrices need not be affine, and "nearest" where samples may
         be; with "erase" comes "noise" where that comes into boxes.
         """
-        optional = {field.name for field in fields(self) if field.default is None} - {"steps", "window"}
+        optional = {field.name for field in fields(self) if field.default is None} - {
+            "steps",
+            "window",
+            "empty",
+        }
         names = frozenset(name for name in optional if getattr(self, name) is not None)
         if self.warp is not None and self.warp.perspective:
             names |= {"perspective"}
@@ -318,6 +324,7 @@ def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
         )
         or None,
         window=None if frame.window is None else _rows(*frame.window, np.float64),
+        empty=empty,
     )
 
 

@@ -208,8 +208,7 @@ def test_rows_that_no_pixel_takes_are_not_decoded() -> None:
 
 
 def test_an_image_of_padding_alone_shows_nothing() -> None:
-    params = draw([Resize((5, 6))])
-    params.color[...] = 0
+    params = replace(draw([Resize((5, 6))]), empty=np.ones(1, bool))
     assert not shown(params).any()
     mask = np.zeros((HEIGHT, WIDTH), np.uint8)
     out, left = drawn(params, [png(mask, compressed(filtered(mask, np.zeros(HEIGHT, np.int64)), 6, 0))])

@@ -138,8 +138,7 @@ def test_memory_is_used_again_and_cleared() -> None:
 
 
 def test_an_image_of_padding_alone_shows_nothing() -> None:
-    params = draw([Resize((5, 6))])
-    params.color[...] = 0
+    params = replace(draw([Resize((5, 6))]), empty=np.ones(1, bool))
     full = [encode_runs(np.ones((HEIGHT, WIDTH)))]
     assert not both(params, ONE, runs=full, polygons=[[star(5, 30, (20, 20))]]).any()
 

@@ -7,6 +7,8 @@ import pytest
 
 from stoker.augment import (
     CenterCrop,
+    ColorJitter,
+    Normalize,
     RandomAffine,
     RandomHorizontalFlip,
     RandomPerspective,
@@ -254,6 +256,20 @@ def test_an_image_of_nothing_but_padding_has_no_labels():
     np.testing.assert_array_equal(keep, shown)
     masks = [transform_mask(params, i, np.zeros((1, 1), int)) for i in range(64)]
     np.testing.assert_array_equal([(mask == 0).any() for mask in masks], shown)
+
+
+@pytest.mark.parametrize("last", [[], [Normalize()], [RandomRotation(9)]])
+def test_a_black_image_is_not_an_empty_one(last) -> None:
+    params = draw([CenterCrop(100), ColorJitter(brightness=(0, 0)), *last])
+    plain = draw([CenterCrop(100), ColorJitter(brightness=(1, 1)), *last])
+    box, keypoint = [(60, 40, 90, 100)], [[(70, 50, 2)]]
+    for found, expected in zip(
+        transform_boxes(params, box, ONE), transform_boxes(plain, box, ONE), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+        assert found.all()
+    assert transform_keypoints(params, keypoint, ONE)[0, 0, 2] == 2
+    assert (transform_mask(params, 0, np.ones((HEIGHT, WIDTH), int)) == 1).any()
 
 
 # Clipping of quadrilaterals

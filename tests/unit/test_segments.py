@@ -148,7 +148,7 @@ def test_what_was_cut_away_does_not_return_with_padding():
 
 def test_an_image_of_padding_alone_shows_no_object():
     params = draw([CenterCrop(40), RandomResizedCrop(10, scale=(0.01, 0.01))], 1)
-    params.color[...] = 0
+    params.empty[...] = True
     size = np.array([HEIGHT]), np.array([WIDTH])
     assert not transform_segments(params, ONE, *size, polygons=[[STAR]]).any()
     assert transform_segments(params, ONE[:0], *size, polygons=[]).shape == (0, 10, 10)
