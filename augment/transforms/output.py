@@ -76,9 +76,15 @@ class Normalize(OutputTransform):
             self.set(name, tuple(map(float, value)))
 
     def convert(self, form: Form) -> Form:
-        """See :class:`OutputTransform`."""
+        """See :class:`OutputTransform`; ConfigError for a mean in 0..255 where pixels are in 0..1."""
         if form.dtype == "uint8":
             form = ToDtype("float32").convert(form)
+        white = form.from_rgb(np.full(3, 255.0))
+        if np.allclose(white, 1) and max(self.mean) > 1:
+            raise ConfigError(
+                f"Normalize: mean must be in units of pixels in 0..1; found {self.mean!r}",
+                hint="Divide mean and std by 255, or put ToDtype('float32', scale=False) before Normalize.",
+            )
         matrix = form.matrix.copy()
         matrix[:, 3] -= self.mean
         return Form(form.dtype, matrix / np.array(self.std)[:, None])

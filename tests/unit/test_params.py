@@ -116,6 +116,15 @@ def test_normalize_channel_by_channel():
     np.testing.assert_allclose(color[:, :3] @ rgb + color[:, 3], (rgb / 255 - mean) / std, rtol=1e-6)
 
 
+@pytest.mark.parametrize("before", [[], [ToDtype("float16")]])
+def test_a_mean_of_levels_is_refused_where_pixels_are_shares(before):
+    with pytest.raises(
+        ConfigError, match=r"(?s)^Normalize: mean .* in 0..1; found \(123.0, 117.0, 104.0\).*255"
+    ):
+        compile_image([CenterCrop(4), *before, Normalize((123, 117, 104), (58, 57, 57))])
+    compile_image([CenterCrop(4), *before, Normalize((1, 1, 1), (58, 57, 57))])
+
+
 @pytest.mark.parametrize("dtype", [None, "uint8"])
 def test_normalised_pixels_do_not_fit_uint8(dtype):
     last = [ToDtype("uint8")] if dtype is None else []
