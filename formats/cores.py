@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import os
+from operator import index
+from typing import SupportsIndex
 
-__all__ = ["available_cores"]
+from stoker.errors import ConfigError
+
+__all__ = ["available_cores", "check_threads"]
+
+_MOST = 4096
 
 
 def available_cores() -> int:
@@ -16,3 +22,17 @@ def available_cores() -> int:
     except (OSError, ValueError):
         return cores
     return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
+
+
+def check_threads(name: str, given: SupportsIndex | None, default: int | None = None) -> int:
+    """Number of threads: as given, from 1 to 4096, or the default, which is the cores allowed.
+
+    Raises:
+        ConfigError: It is no integer, or out of bounds.
+    """
+    if given is None:
+        return available_cores() if default is None else default
+    number = index(given) if isinstance(given, SupportsIndex) and not isinstance(given, bool) else 0
+    if not 1 <= number <= _MOST:
+        raise ConfigError(f"{name} must be an integer from 1 to {_MOST}, not {given!r}")
+    return number

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from stoker.errors import ConfigError, SampleError, SourceError
 from stoker.formats.conversion_state import ConversionState, empty_trash
-from stoker.formats.cores import available_cores
+from stoker.formats.cores import available_cores, check_threads
 from stoker.formats.finished import find_finished
 from stoker.formats.publish import folder_lock, os_errors
 from stoker.formats.remote.store import is_url
@@ -153,14 +153,10 @@ def check_workers(num_workers: int | None, *, remote: bool = False) -> int:
     """Number of threads: as given, or the cores that this process may use; more of a remote source.
 
     Raises:
-        ConfigError: Less than one.
+        ConfigError: It is no number of threads.
     """
-    cores = available_cores()
-    default = max(cores, _LEAST_WORKERS_FROM_AFAR) if remote else cores
-    workers = default if num_workers is None else num_workers
-    if workers < 1:
-        raise ConfigError(f"num_workers must be at least 1, not {num_workers}")
-    return workers
+    default = max(available_cores(), _LEAST_WORKERS_FROM_AFAR) if remote else None
+    return check_threads("num_workers", num_workers, default)
 
 
 def execute(

@@ -15,7 +15,7 @@ from PIL import Image
 from stoker import _native
 from stoker.errors import ConfigError, DatasetError, DecodeError
 from stoker.formats.ahead import in_order
-from stoker.formats.cores import available_cores
+from stoker.formats.cores import check_threads
 from stoker.formats.decode import decode_rgb
 from stoker.formats.samples import Codec
 
@@ -73,13 +73,13 @@ def pixel_statistics(
         CorruptRecordError: A checksum does not match; names shard, record and key.
         DecodeError: An image cannot be decoded; likewise.
         DatasetError: The dataset holds no images.
-        ConfigError: ``num_threads``, or a side of the mean image, is less than 1.
+        ConfigError: ``num_threads`` is no number of threads, or a side of the mean image is less than 1.
     """
     if dataset.manifest.kind != "image" or not len(dataset):
         raise DatasetError("the dataset holds no images", path=dataset.path)
-    threads = available_cores() if num_threads is None else num_threads
-    if threads < 1 or min(mean_image_size) < 1:
-        raise ConfigError("num_threads and both sides of mean_image_size must be at least 1")
+    threads = check_threads("num_threads", num_threads)
+    if min(mean_image_size) < 1:
+        raise ConfigError("both sides of mean_image_size must be at least 1")
     total = _Sums(0, [0] * 3, [0] * 3, np.zeros((*mean_image_size, 3), np.int64))
     for done, part in _sums(dataset, mean_image_size, threads):
         total = total.plus(part)

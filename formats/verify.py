@@ -18,7 +18,7 @@ from stoker.errors import CorruptRecordError, DatasetError
 from stoker.formats.ahead import in_order
 from stoker.formats.consistency import local_folder, open_index
 from stoker.formats.containers import container
-from stoker.formats.cores import available_cores
+from stoker.formats.cores import check_threads
 from stoker.formats.files import file_digest, open_regular, read_at
 from stoker.formats.manifest import INDEX_NAME, Manifest
 from stoker.formats.tfrecord import text_index_line
@@ -107,15 +107,17 @@ def verify(
         progress: Called with samples done and samples in all, from the calling thread.
 
     Raises:
+        ConfigError: ``num_threads`` is no number of threads.
         DatasetError: The folder has no manifest that can be read. All else is in the report.
     """
+    threads = check_threads("num_threads", num_threads)
     folder = local_folder(path)
     manifest = Manifest.load(folder)
     files = manifest.data_files(folder)
     index, problems = _verify_index(folder, manifest)
     rows = 0 if index is None else len(index)
     found, done = len(problems), 0
-    with ThreadPoolExecutor(num_threads or available_cores(), thread_name_prefix="stoker-verify") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-verify") as pool:
         # A few at a time: an interrupt waits for no more than those.
         for checked, some in in_order(pool, _checks(folder, manifest, files, index, decode), _AHEAD):
             found += len(some)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
+from stoker.errors import ConfigError
 from stoker.formats import cores
-from stoker.formats.cores import available_cores
+from stoker.formats.cores import available_cores, check_threads
 from stoker.formats.execution import check_workers
 
 if TYPE_CHECKING:
@@ -35,3 +37,15 @@ def test_cores_without_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
     monkeypatch.setattr(cores, "open", missing, raising=False)
     assert available_cores() == 6
+
+
+@pytest.mark.parametrize("given", ["2", 2.0, 0, -1, 10**6, True], ids=repr)
+def test_what_is_no_number_of_threads(given: Any) -> None:
+    with pytest.raises(ConfigError, match="num_threads must be an integer from 1 to 4096"):
+        check_threads("num_threads", given)
+    with pytest.raises(ConfigError, match="num_workers must be an integer"):
+        check_workers(given)
+
+
+def test_numbers_of_threads() -> None:
+    assert (check_threads("num_threads", np.int64(3)), check_threads("num_threads", None, 5)) == (3, 5)

@@ -10,7 +10,7 @@ import pytest
 
 import stoker
 from stoker.augment import CenterCrop
-from stoker.errors import DatasetError
+from stoker.errors import ConfigError, DatasetError
 from stoker.formats import foreign
 from stoker.formats.containers import CONTAINERS
 from stoker.formats.index import Index, write_index
@@ -209,3 +209,8 @@ def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., byte
         assert [".idx" in problem.message for problem in stoker.verify(tmp_path / folder).problems] == [True]
         index.unlink()
         assert stoker.verify(tmp_path / folder).ok, "without DALI's reader nobody misses it"
+
+
+def test_threads_that_cannot_be_meant(make_dataset: Make) -> None:
+    with pytest.raises(ConfigError, match="num_threads"):
+        stoker.verify(make_dataset("tfrecord"), num_threads=-1)
