@@ -15,7 +15,7 @@ from stoker.errors import ConfigError, SampleError, SourceError
 from stoker.formats.conversion_state import ConversionState, empty_trash
 from stoker.formats.cores import available_cores, check_threads
 from stoker.formats.finished import find_finished
-from stoker.formats.publish import folder_lock, os_errors
+from stoker.formats.publish import check_writable_name, folder_lock, os_errors
 from stoker.formats.remote.store import is_url
 from stoker.formats.shards import Cancelled, ShardResult, write_shard
 
@@ -179,6 +179,7 @@ def execute(
 
         return _summary(run, started, *convert_to_url(run, str(dst), overwrite=overwrite))
     folder = Path(dst)
+    check_writable_name(folder)
     with os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with folder_lock(folder):

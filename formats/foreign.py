@@ -18,7 +18,15 @@ from stoker.formats.foreign_records import FeatureNames, ForeignSample, read_exa
 from stoker.formats.foreign_shards import ForeignShard, find_shards
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
-from stoker.formats.publish import folder_lock, move_durably, remove, sync, sync_folder, write_durably
+from stoker.formats.publish import (
+    folder_lock,
+    made_folder,
+    move_durably,
+    remove,
+    sync,
+    sync_folder,
+    write_durably,
+)
 from stoker.formats.remote.store import Store, is_url
 from stoker.formats.tfrecord import text_index_line
 
@@ -72,6 +80,7 @@ def index(
             expected, or its label is of no use, or none of ``classes``.
         CorruptRecordError: A shard is damaged.
         DatasetError: There is a dataset in ``into`` already.
+        ConfigError: No shards are named, or the path of ``into`` is not UTF-8.
         LockedError: Another process is writing into ``into``.
         StorageError: A URL cannot be read or written.
     """
@@ -81,8 +90,7 @@ def index(
     if is_url(into):
         return _index_to_url(indexer, shards, places, Store(into))
     folder = Path(into)
-    folder.mkdir(parents=True, exist_ok=True)
-    with folder_lock(folder):
+    with made_folder(folder), folder_lock(folder):
         if (folder / MANIFEST_NAME).exists():
             raise DatasetError(
                 "the folder is a dataset already", path=folder, hint="name another folder, or remove it"

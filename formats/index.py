@@ -209,8 +209,8 @@ class Index:
             _check_schema(batch.schema, path)
         except FileNotFoundError as error:
             raise StaleIndexError("the index is missing", path=path, hint=_HINT) from error
-        # UnicodeDecodeError: the name of a column is damaged.
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        # UnicodeError: the name of a column is damaged, or the path is not UTF-8.
+        except (pa.ArrowException, OSError, UnicodeError) as error:
             raise StaleIndexError(f"the index cannot be read: {error}", path=path, hint=_HINT) from error
         # A validity bitmap may lie about the count of nulls; no column of ours has one.
         if any(column.null_count or column.buffers()[0] is not None for column in batch.columns):

@@ -10,13 +10,24 @@ import shutil
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from stoker.errors import LockedError, StokerError, WriteError
+from stoker.errors import ConfigError, LockedError, StokerError, WriteError
+from stoker.formats.listing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["folder_lock", "move_durably", "os_errors", "remove", "sync", "sync_folder", "write_durably"]
+__all__ = [
+    "check_writable_name",
+    "folder_lock",
+    "made_folder",
+    "move_durably",
+    "os_errors",
+    "remove",
+    "sync",
+    "sync_folder",
+    "write_durably",
+]
 
 LOCK_NAME = ".stoker-lock"
 
@@ -66,6 +77,41 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
+
+
+@contextmanager
+def made_folder(path: Path) -> Iterator[None]:
+    """A folder that is made if missing; it goes again if the block fails and has left nothing in it.
+
+    Raises:
+        ConfigError: Its path is not UTF-8, in which Arrow could write no index.
+    """
+    check_writable_name(path)
+    missing = [place for place in (path, *path.parents) if not place.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        for place in missing:
+            with suppress(OSError):  # not empty
+                place.rmdir()
+        raise
+
+
+def check_writable_name(folder: Path) -> None:
+    """See that files of Arrow can be in a folder.
+
+    Raises:
+        ConfigError: Its path is not UTF-8.
+    """
+    try:
+        os.fspath(folder.absolute()).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            "the path of the folder is not UTF-8, in which an index can be written",
+            path=printable(os.fspath(folder)),
+            hint="name another folder",
+        ) from None
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Converting: which sources, targets and options are refused, and what ``strict`` stops at."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,8 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError
+from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StaleIndexError
+from stoker.formats import foreign
 
 ReadFiles = Callable[[Path], dict[str, bytes]]
 
@@ -134,3 +136,18 @@ def test_nothing_left_is_an_error(photos: Path, tmp_path: Path, read_files: Read
     with pytest.raises(SourceError, match="broken image"):
         stoker.convert(photos, tmp_path / "out")
     assert read_files(tmp_path / "out") == {}
+
+
+def test_a_path_that_is_not_utf_8(photos: Path, tmp_path: Path) -> None:
+    target = tmp_path / os.fsdecode(b"out\xff")
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        stoker.convert(photos, target)
+    assert str(caught.value.path).endswith("out\\xff")
+    assert not target.exists()
+    stoker.convert(photos, tmp_path / "out")
+    shard = stoker.open(tmp_path / "out").data_files[0]
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        foreign.index([shard], target)
+    (tmp_path / "out").rename(target)
+    with pytest.raises(StaleIndexError, match="cannot be read"):
+        stoker.open(target)

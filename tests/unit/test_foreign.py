@@ -261,7 +261,7 @@ def test_damage_and_compression_are_errors(tmp_path: Path, make_jpeg: Jpeg) -> N
     path.write_bytes(b"\x1f\x8b" + bytes(30))
     with pytest.raises(CorruptRecordError, match="gzip"):
         foreign.index([path], tmp_path / "into")
-    assert list((tmp_path / "into").iterdir()) == [], "nothing is left"
+    assert not (tmp_path / "into").exists(), "nothing is left"
 
 
 def test_what_cannot_be_meant(tmp_path: Path, make_jpeg: Jpeg) -> None:
@@ -290,6 +290,15 @@ def test_what_is_no_shard(tmp_path: Path, make_jpeg: Jpeg) -> None:
         with pytest.raises(SourceError, match=f"no shard of {kind}"):
             foreign.index(sources, tmp_path / "into")
     assert not (tmp_path / "into").exists()
+
+
+def test_what_failed_leaves_no_folder(tmp_path: Path) -> None:
+    empty = write_tfrecord(tmp_path / "x", [])
+    (tmp_path / "mine").mkdir()
+    for into in (tmp_path / "a" / "b", tmp_path / "mine"):
+        with pytest.raises(SourceError, match="no image in these shards"):
+            foreign.index([empty], into)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "x"]
 
 
 def test_two_at_once_into_one_folder(tmp_path: Path, make_jpeg: Jpeg) -> None:
