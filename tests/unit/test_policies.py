@@ -5,6 +5,8 @@ How often each is drawn, and with which magnitude, is in tests/unit/test_distrib
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from PIL import Image, ImageEnhance, ImageOps
@@ -42,12 +44,15 @@ def draw(*transforms, n=1, seed=0):
     return plan.draw(np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), seed, 0)
 
 
+@dataclass(frozen=True, init=False)
 class Fixed(RandAugment):
     """Operations that are given, to see what one does."""
 
+    operations: tuple[tuple[Kind, float], ...] = ()
+
     def __init__(self, *operations):
         super().__init__(len(operations))
-        object.__setattr__(self, "operations", operations)
+        self.set("operations", operations)
 
     def params(self, frame, u):
         kind, magnitude = (np.array([one] * len(u)) for one in zip(*self.operations, strict=True))
