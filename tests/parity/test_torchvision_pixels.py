@@ -5,7 +5,7 @@ They are in tests/data/torchvision-pixels.npz, made by the script beside it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,12 +30,15 @@ PIXELS = THEIRS["pixels"]
 HEIGHT, WIDTH = PIXELS.shape[:2]
 
 
+@dataclass(frozen=True, init=False)
 class One(RandAugment):
     """One operation that is given."""
 
+    operation: tuple[Kind, float] = (Kind.Identity, 0.0)
+
     def __init__(self, kind, magnitude, interpolation):
         super().__init__(1, interpolation=interpolation)
-        object.__setattr__(self, "operation", (kind, magnitude))
+        self.set("operation", (kind, magnitude))
 
     def params(self, frame, u):
         kind, magnitude = (np.array([[one]]) for one in self.operation)
