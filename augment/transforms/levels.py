@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from stoker.augment.steps import Autocontrast, Equalize, Posterize, Solarize
-from stoker.augment.transforms.base import Transform, is_count, is_finite
+from stoker.augment.transforms.base import Transform, is_finite, is_whole
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,7 +27,7 @@ __all__ = ["RandomAutocontrast", "RandomEqualize", "RandomPosterize", "RandomSol
 
 @dataclass(frozen=True)
 class RandomPosterize(Transform):
-    """Keep the highest ``bits`` of each level, with probability ``p``."""
+    """Keep the highest ``bits`` of each level, 0 to 8, with probability ``p``."""
 
     bits: int
     p: float = 0.5
@@ -35,7 +35,7 @@ class RandomPosterize(Transform):
     draws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        self.check("bits", is_count(self.bits) and self.bits <= 8, "an integer within 1 to 8")
+        self.check("bits", is_whole(self.bits) and self.bits <= 8, "an integer within 0 to 8")
         self.check_probability()
 
     def params(self, frame: Frame, u: Float) -> None:

@@ -54,6 +54,10 @@ def test_posterize_is_pillows(bits):
     )
 
 
+def test_posterize_may_leave_nothing() -> None:
+    assert not run(photograph(), RandomPosterize(0, 1)).any()  # torchvision's, of tensors
+
+
 @pytest.mark.parametrize("threshold", [0, 1, 128, 255, 256])
 def test_solarize_is_pillows(threshold):
     pixels = photograph()
