@@ -1,0 +1,107 @@
+"""How long a storage in trouble is asked again; no test waits."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from typing import Any
+
+import pytest
+
+from stoker.errors import StorageError
+from stoker.formats.remote.store import Store
+
+
+class Waits(threading.Event):
+    """Pauses, noted instead of waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.seconds.append(timeout)
+        return self.is_set()
+
+
+class StatusError(Exception):
+    """As aiohttp says what a server has answered."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+@pytest.fixture
+def waits() -> Waits:
+    return Waits()
+
+
+@pytest.fixture
+def store(memory: Any, waits: Waits) -> Store:
+    memory.pipe_file("/bucket/file", b"content")
+    return Store("memory://bucket", waits)
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, memory: Any, error: Exception, times: int) -> None:
+    original, left = type(memory).cat_file, iter(range(times))
+
+    def cat_file(self: Any, path: str, **options: Any) -> bytes:
+        if next(left, None) is not None:
+            raise error
+        return bytes(original(self, path, **options))
+
+    monkeypatch.setattr(type(memory), "cat_file", cat_file)
+
+
+def refused() -> OSError:
+    return OSError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_server_in_trouble_is_asked_for_about_a_minute(
+    store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    fail(monkeypatch, memory, StatusError(status), 100)
+    with pytest.raises(StorageError, match=f"cannot be read: status {status}") as caught:
+        store.read("file")
+    assert caught.value.path == "memory://bucket/file"
+    assert len(waits.seconds) == 9
+    assert 25 < sum(waits.seconds) < 77
+    assert all(0.05 * 2**i <= seconds < 0.15 * 2**i for i, seconds in enumerate(waits.seconds))
+
+
+def test_one_that_comes_back_in_time_is_read(
+    store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fail(monkeypatch, memory, StatusError(503), 9)
+    assert store.read("file") == b"content"
+    assert len(waits.seconds) == 9
+
+
+def test_one_that_refuses_is_given_longer_if_it_was_there(
+    store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        fail(patched, memory, refused(), 100)
+        with pytest.raises(StorageError, match="refused"):
+            store.read("file")
+        assert len(waits.seconds) == 5
+    assert store.read("file") == b"content"
+    waits.seconds.clear()
+    fail(monkeypatch, memory, refused(), 100)
+    with pytest.raises(StorageError, match="refused"):
+        store.read("file")
+    assert len(waits.seconds) == 9
+
+
+@pytest.mark.parametrize("error", [StatusError(403), PermissionError("not yours")])
+def test_what_does_not_pass_is_told_at_once(
+    store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    fail(monkeypatch, memory, error, 100)
+    with pytest.raises(StorageError):
+        store.read("file")
+    assert not waits.seconds
