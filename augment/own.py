@@ -1,8 +1,7 @@
-"""What transforms and steps of one's own must keep to, checked before it shows in pictures alone."""
+"""What steps of one's own must keep to, checked before it shows in pictures alone."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,40 +12,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.steps import Step
-    from stoker.augment.transforms.base import Size, Transform
 
-__all__ = ["check_array", "check_class", "check_pixels", "check_size"]
-
-
-def check_class(transform: Transform, base: type[Transform]) -> None:
-    """ConfigError where the class of ``transform`` hides its arguments, or decides no more than ``base``."""
-    kind = type(transform)
-    hidden = vars(transform).keys() - {field.name for field in fields(transform)}
-    if hidden and "__dataclass_params__" not in vars(kind):
-        raise ConfigError(
-            f"{kind.__name__} is no dataclass, so that checkpoints and recipes do not know its {min(hidden)}",
-            hint=f"Put @dataclass(frozen=True) above class {kind.__name__}, and make its arguments fields.",
-        )
-    if kind.params is base.params:
-        raise ConfigError(
-            f"{kind.__name__} has no method params(self, frame, u), which decides what it does to a batch",
-            hint="Rename its method decide to params." if hasattr(kind, "decide") else "Define it.",
-        )
-
-
-def check_size(transform: Transform, found: npt.NDArray[np.int64], size: Size | None) -> None:
-    """ConfigError where images have sizes, (2, N), other than ``transform`` says; None for any."""
-    if size is None:
-        return
-    differs = found != np.array(size)[:, None]
-    if not differs.any():
-        return
-    height, width = found[:, differs.any(axis=0)][:, 0].tolist()
-    raise ConfigError(
-        f"{transform!r} made an image {height} x {width} pixels (height x width) "
-        f"where its output_size says {size[0]} x {size[1]}",
-        hint="Let output_size(size) give the size that params makes, or None where samples differ in it.",
-    )
+__all__ = ["check_array", "check_pixels"]
 
 
 def check_array(step: Step, name: str, dtype: type[np.generic], shape: tuple[int, ...]) -> None:

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.augment.checks import check_size, fixed_size, placed
 from stoker.augment.extras import Border, Erase, Noise, Warp
 from stoker.augment.frame import Frame
-from stoker.augment.own import check_class, check_size
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.steps import step_names
-from stoker.augment.transforms.apply import RandomApply, RandomChoice
-from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.erase import RandomErasing
 from stoker.augment.transforms.output import Form, OutputTransform, ToDtype
-from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.boxes import Objects
     from stoker.augment.steps import Step
-    from stoker.augment.transforms.base import Description, Size
+    from stoker.augment.transforms.base import Description, Size, Transform
     from stoker.augment.transforms.output import DType
 
 __all__ = ["ImageParams", "ImagePlan", "compile_image"]
@@ -93,11 +90,8 @@ class ImageParams:
         With "warp" comes "perspective" where matrices need not be affine, and "nearest" where samples may
         be; with "erase" comes "noise" where that comes into boxes.
         """
-        optional = {field.name for field in fields(self) if field.default is None} - {
-            "steps",
-            "window",
-            "empty",
-        }
+        optional = {field.name for field in fields(self) if field.default is None}
+        optional -= {"steps", "window", "empty"}
         names = frozenset(name for name in optional if getattr(self, name) is not None)
         if self.warp is not None and self.warp.perspective:
             names |= {"perspective"}
@@ -235,57 +229,22 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
     checked: list[Transform] = []
     sizes: list[Size | None] = []
     for given in transforms:
-        transform = _placed(given, checked)
+        transform = placed(given, checked)
         checked.append(transform)
         if transform.warps:
-            canvas = canvas or _fixed(size)
+            canvas = canvas or fixed_size(size)
         size = transform.output_size(size)
         sizes.append(size)
         if isinstance(transform, OutputTransform):
             form = transform.convert(form)
         elif isinstance(transform, RandomErasing):
             erased.append(form.to_rgb(transform.levels()))
-    size = _fixed(size)
+    size = fixed_size(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)
     plan = ImagePlan(tuple(checked), tuple(sizes), size, canvas, form, tuple(map(form.from_rgb, erased)))
     _probe(plan)  # what cannot be composed is refused here, not in training
     return plan
-
-
-def _fixed(size: Size | None) -> Size:
-    """ConfigError where images differ in size at a point where they may not."""
-    if size is None:
-        raise ConfigError(
-            "the transforms leave images of different sizes, which cannot form a batch or be warped",
-            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size).",
-        )
-    return size
-
-
-def _placed(transform: object, before: Sequence[Transform]) -> Transform:
-    """``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
-    if not isinstance(transform, Transform):
-        raise ConfigError(
-            f"transforms must be transforms of stoker.augment; found {transform!r}",
-            hint="Transforms of torchvision have counterparts of the same name there.",
-        )
-    if isinstance(transform, RandomChoice) and transform.on_batches:
-        raise ConfigError("a RandomChoice of transforms of batches is applied by a loader, behind all others")
-    _check_class(transform)
-    if before and before[-1].late and not transform.late:
-        name = type(transform).__name__
-        raise ConfigError(f"{name} stands after {type(before[-1]).__name__}", hint=f"Move {name} before it.")
-    return transform
-
-
-def _check_class(transform: Transform) -> None:
-    """See :func:`check_class`; of those within it, too."""
-    if not isinstance(transform, OutputTransform):
-        check_class(transform, Transform)
-    parts: Sequence[Any] = transform.transforms if isinstance(transform, (RandomApply, RandomChoice)) else ()
-    for part in parts:
-        _check_class(part)
 
 
 def _probe(plan: ImagePlan) -> ImageParams:
@@ -296,7 +255,7 @@ def _probe(plan: ImagePlan) -> ImageParams:
 
 def _params(frame: Frame, plan: ImagePlan) -> ImageParams:
     """Write a finished frame in the form that engines take."""
-    warp = None if frame.warp is None else frame.close_warp(_fixed(plan.canvas))
+    warp = None if frame.warp is None else frame.close_warp(fixed_size(plan.canvas))
     border = frame.close_border(plan.size if warp is None else warp.canvas)
     dest_start, dest_stop = frame.dest()
     empty = np.any(dest_stop <= dest_start, axis=0)

@@ -80,7 +80,7 @@ class Normalize(OutputTransform):
         if form.dtype == "uint8":
             form = ToDtype("float32").convert(form)
         white = form.from_rgb(np.full(3, 255.0))
-        if np.allclose(white, 1) and max(self.mean) > 1:
+        if np.allclose(white, 1) and np.max(self.mean) > 1:
             raise ConfigError(
                 f"Normalize: mean must be in units of pixels in 0..1; found {self.mean!r}",
                 hint="Divide mean and std by 255, or put ToDtype('float32', scale=False) before Normalize.",

@@ -14,6 +14,7 @@ from stoker.augment import (
     Normalize,
     RandomHorizontalFlip,
     RandomResizedCrop,
+    RandomRotation,
     RandomVerticalFlip,
     Resize,
     ToDtype,
@@ -114,6 +115,15 @@ def test_normalize_channel_by_channel():
     color = draw([CenterCrop(4), Normalize(mean, std)], [(4, 4)]).color[0]
     rgb = np.array([10, 100, 200])
     np.testing.assert_allclose(color[:, :3] @ rgb + color[:, 3], (rgb / 255 - mean) / std, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "transforms", [[Resize((1, 40000))], [Resize((40000, 1)), RandomRotation(9), CenterCrop((8, 1))]]
+)
+def test_images_that_are_too_large_for_engines_are_refused_at_once(transforms):
+    with pytest.raises(ConfigError, match=r"40000.* a side has 32768 at most"):
+        compile_image(transforms)
+    compile_image([Resize((40000, 40000)), CenterCrop(8)])  # nothing is of that size there
 
 
 @pytest.mark.parametrize("before", [[], [ToDtype("float16")]])
