@@ -21,6 +21,7 @@ from stoker.augment.boxes import (
     corners,
     shares,
 )
+from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -47,13 +48,21 @@ __all__ = [
 
 
 def forward_matrix(params: ImageParams) -> Float:
-    """(N, 3, 3) float64, from homogeneous (x, y, 1) in the source to the output."""
+    """(N, 3, 3) float64, from homogeneous (x, y, 1) in the source to the output; ConfigError without one."""
     scale, shift = _upright_map(params)
     matrix = np.zeros((len(params), 3, 3))
     matrix[:, [0, 1], [0, 1]] = scale
     matrix[:, :2, 2] = shift
     matrix[:, 2, 2] = 1
-    return matrix if params.warp is None else np.linalg.inv(params.warp.matrix) @ matrix
+    if params.warp is None:
+        return matrix
+    try:
+        return np.linalg.inv(params.warp.matrix) @ matrix
+    except np.linalg.LinAlgError:
+        raise ConfigError(
+            "a warp shows an image along one line alone, so that boxes, keypoints and masks cannot follow it",
+            hint="Let the matrices that a transform of your own gives to frame.distort have inverses.",
+        ) from None
 
 
 def _upright_map(params: ImageParams) -> tuple[Float, Float]:

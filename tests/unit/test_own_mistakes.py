@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stoker.augment import CenterCrop, RandomApply, Resize, Transform, compile_image
+from stoker.augment.geometry import transform_boxes
 from stoker.augment.reference import execute
 from stoker.augment.steps import Step, Table
 from stoker.errors import ConfigError
@@ -173,3 +174,17 @@ def test_a_class_without_arguments_has_none_to_declare():
             pass
 
     assert compile_image([CenterCrop(20), Same()]).to_json()["transforms"][1] == {"name": "Same"}
+
+
+@dataclass(frozen=True)
+class Flatten(Transform):
+    warps: ClassVar[bool] = True
+
+    def params(self, frame, u):
+        frame.distort(np.diag((1.0, 0, 1))[None].repeat(len(u), axis=0))
+
+
+def test_a_warp_that_boxes_cannot_follow():
+    params = draw(CenterCrop(20), Flatten(), n=2)
+    with pytest.raises(ConfigError, match=r"(?s)boxes, keypoints and masks cannot follow .*frame\.distort"):
+        transform_boxes(params, [(0, 0, 9, 9)], np.zeros(1, int))
