@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker.errors import LoaderClosedError
-from stoker.formats.remote.store import StoppedError
+from stoker.formats.remote.patience import StoppedError
 from stoker.pipeline.threads import stopping
 
 if TYPE_CHECKING:

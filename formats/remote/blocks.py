@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker.errors import ConfigError
-from stoker.formats.remote.store import StoppedError
+from stoker.formats.remote.patience import StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

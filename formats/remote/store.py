@@ -7,50 +7,25 @@ environment, or what the storage's own tools have set up.
 
 from __future__ import annotations
 
-import errno
 import os
-import random
 import threading
 from concurrent.futures import wait
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from stoker.errors import StorageError
 from stoker.formats.remote.file_system import file_system, modified
+from stoker.formats.remote.patience import Patience, StoppedError
 from stoker.formats.remote.web import crawl, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-__all__ = ["StoppedError", "Store", "StoredFile", "is_url"]
+__all__ = ["Store", "StoredFile", "is_url"]
 
 T = TypeVar("T")
 
-_TRIES = 6
-_PATIENT_TRIES = 10  # with pauses of 51 seconds together: a server restarts, or has others do less
-_FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, give or take a half
 _POLL = 0.2  # seconds between two looks at whether a read is still wanted
-_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
-# Of HTTP: the server is in trouble or too busy, which may pass; other 4xx will not.
-_PASSING = frozenset({408, 425, 429})
-# Of a network: the server, or the way to it, is gone; EBUSY is how s3fs says that it is to be asked less.
-_TROUBLE = frozenset(
-    {
-        errno.EBUSY,
-        errno.ECONNABORTED,
-        errno.ECONNREFUSED,
-        errno.ECONNRESET,
-        errno.EHOSTUNREACH,
-        errno.ENETDOWN,
-        errno.ENETUNREACH,
-        errno.EPIPE,
-    }
-)
-
-
-class StoppedError(Exception):
-    """The caller has been stopped and wants nothing any more."""
 
 
 class StoredFile(NamedTuple):
@@ -87,7 +62,7 @@ class Store:
     def __init__(self, url: str | os.PathLike[str], stop: threading.Event | None = None) -> None:
         self.url = os.fspath(url).rstrip("/")
         self._stop = stop or threading.Event()
-        self._has_answered = False
+        self._patience = Patience(self._stop)
         self._fs, root = file_system(self.url)
         self._root = str(root).rstrip("/")
 
@@ -307,42 +282,14 @@ class Store:
         return f"{self._root}/{name}" if name else self._root
 
     def _try(self, name: str, what: str, action: Callable[[], T]) -> T:
-        pause = _FIRST_PAUSE
-        for tries in count(1):
-            if self._stop.is_set():
-                raise StoppedError
-            try:
-                result = action()
-            except (FileNotFoundError, StoppedError):
-                raise
-            except Exception as error:  # every storage has errors of its own
-                if not _may_pass(error) or tries >= self._worth(error):
-                    raise StorageError(
-                        f"cannot be {what}: {_said(error)}",
-                        path=self.at(name) if name else self.url,
-                        hint="see that the address is right, that it can be reached from here, and that "
-                        "you may use it",
-                    ) from error
-            else:
-                self._has_answered = True
-                return result
-            self._stop.wait(pause * (0.5 + random.random()))  # noqa: S311 - many readers must not come back at once
-            pause *= 2
-        raise AssertionError("the last try returns or raises")
-
-    def _worth(self, error: Exception) -> int:
-        """Tries that an error is worth: more where the server tells of its trouble itself, or was there."""
-        is_told = isinstance(getattr(error, "status", None), int)
-        was_there = self._has_answered and getattr(error, "errno", None) in _TROUBLE
-        return _PATIENT_TRIES if is_told or was_there else _TRIES
-
-
-def _may_pass(error: Exception) -> bool:
-    status = getattr(error, "status", None)
-    if isinstance(status, int) and 400 <= status < 500:
-        return status in _PASSING
-    return not isinstance(error, _FINAL)
-
-
-def _said(error: Exception) -> str:
-    return str(error) or type(error).__name__
+        try:
+            return self._patience.ask(action)
+        except (FileNotFoundError, StoppedError):
+            raise
+        except Exception as error:  # every storage has errors of its own
+            raise StorageError(
+                f"cannot be {what}: {str(error) or type(error).__name__}",
+                path=self.at(name) if name else self.url,
+                hint="see that the address is right, that it can be reached from here, and that "
+                "you may use it",
+            ) from error

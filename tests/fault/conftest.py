@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stoker.formats.remote import store as stores
+from stoker.formats.remote import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +115,7 @@ class FaultyServer:
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """``serve(folder)`` starts a server; pauses before tries are short."""
-    monkeypatch.setattr(stores, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.001)
     servers: list[FaultyServer] = []
 
     def start(root: Path) -> FaultyServer:

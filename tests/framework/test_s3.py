@@ -16,7 +16,7 @@ from stoker.errors import DatasetError, StorageError
 from stoker.formats import foreign, tfrecord
 from stoker.formats.example import encode_example
 from stoker.formats.intake import read_source
-from stoker.formats.remote import store as stores
+from stoker.formats.remote import patience
 from stoker.formats.remote.stage import stage
 
 s3fs = pytest.importorskip("s3fs")
@@ -38,7 +38,7 @@ def s3() -> Iterator[Any]:
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
         patch.setenv("NO_PROXY", host)
-        patch.setattr(stores, "_FIRST_PAUSE", 0.001)
+        patch.setattr(patience, "_FIRST_PAUSE", 0.001)
         s3fs.S3FileSystem.clear_instance_cache()
         fs = s3fs.S3FileSystem()
         fs.mkdir("data")

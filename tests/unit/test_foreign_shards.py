@@ -14,7 +14,7 @@ from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, DatasetError, SourceError, StorageError
 from stoker.formats import foreign, foreign_shards, tfrecord
 from stoker.formats.example import encode_datum, encode_example
-from stoker.formats.remote import store as stores
+from stoker.formats.remote import patience
 from stoker.formats.remote.stage import stage
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ ROOT = "memory://bucket/shards"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses before tries, and several requests for a shard."""
-    monkeypatch.setattr(stores, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
     monkeypatch.setattr(foreign_shards, "_REQUEST_BYTES", 500)
 
 

@@ -13,7 +13,7 @@ import pytest
 import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
 from stoker.formats.intake import SkippedError, read_source
-from stoker.formats.remote import store as stores
+from stoker.formats.remote import patience
 from stoker.formats.remote.store import Store, is_url
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stores, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
 
 
 @pytest.fixture

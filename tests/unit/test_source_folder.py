@@ -13,7 +13,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError, StorageError
-from stoker.formats.remote import store as stores
+from stoker.formats.remote import patience
 from stoker.formats.remote.store import Store
 from stoker.formats.remote.web import crawl
 from stoker.formats.source_folder import open_folder, parts_around
@@ -36,7 +36,7 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """URL of a web server that shows ``tmp_path``."""
-    monkeypatch.setattr(stores, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path)))
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
