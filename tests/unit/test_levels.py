@@ -181,7 +181,7 @@ def test_an_image_of_which_nothing_is_left_takes_the_steps_too():
 @pytest.mark.parametrize(
     ("make", "name"),
     [
-        (lambda: RandomPosterize(0), "bits"),
+        (lambda: RandomPosterize(-1), "bits"),
         (lambda: RandomPosterize(9), "bits"),
         (lambda: RandomSolarize(float("nan")), "threshold"),
         (lambda: RandomSolarize(1, p=2), "p"),
