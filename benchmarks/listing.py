@@ -20,9 +20,9 @@ from fractions import Fraction
 from pathlib import Path
 
 from stoker.benchmarks.workloads import PHOTOGRAPHS, photographs_in
-from stoker.formats.options import ConvertOptions
-from stoker.formats.plan import plan_conversion
-from stoker.formats.sources import find_format, list_source
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.sources.forms import find_format, list_source
 
 __all__ = ["Listed", "make_sources", "measure"]
 

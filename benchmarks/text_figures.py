@@ -36,8 +36,8 @@ from stoker.bucketing import (
 from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order import FullShuffle, Stream
 from stoker.pipeline.shares import Shares, allot
-from stoker.pipeline.text_plan import TextPlanner
-from stoker.pipeline.text_rules import TextRules
+from stoker.pipeline.text.plan import TextPlanner
+from stoker.pipeline.text.rules import TextRules
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,7 +24,7 @@ from torch import nn
 
 import stoker
 from stoker.benchmarks.machine import available_cores, describe
-from stoker.pipeline.bucket_comparison import text_lengths
+from stoker.pipeline.text.bucket_comparison import text_lengths
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

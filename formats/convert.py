@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.class_numbers import check_classes, number_classes
-from stoker.formats.execution import Engine, Progress, Summary, check_workers, execute, no_progress
-from stoker.formats.folder import may_be_image
-from stoker.formats.header import MAX_PIXELS
-from stoker.formats.listing import Listing, inside
-from stoker.formats.options import (
+from stoker.formats.conversion.execution import Engine, Progress, Summary, check_workers, execute, no_progress
+from stoker.formats.conversion.options import (
     ConvertOptions,
     Encoding,
     SourceFormat,
@@ -20,9 +16,13 @@ from stoker.formats.options import (
     parse_share,
     parse_size,
 )
-from stoker.formats.plan import plan_conversion
+from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.folder import may_be_image
+from stoker.formats.header import MAX_PIXELS
 from stoker.formats.remote.store import is_url
-from stoker.formats.sources import find_format, list_source
+from stoker.formats.sources.class_numbers import check_classes, number_classes
+from stoker.formats.sources.forms import find_format, list_source
+from stoker.formats.sources.listing import Listing, inside
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,20 +63,21 @@ def convert(
 
     The same source and options give the same bytes, whatever ``num_workers``. If the conversion is
     killed or the disk fills up, the same call goes on where it stopped and ends with the same bytes
-    too; once it has ended, the same call sees that (:mod:`stoker.formats.finished`) and does nothing.
+    too; once it has ended, the same call sees that and does nothing, as
+    :mod:`stoker.formats.conversion.finished` says.
     ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) in the last
     moment; until then it is none.
 
     Args:
         src: A folder with one folder a class (see :mod:`stoker.formats.folder`), or a ``.csv``,
-            ``.json`` or ``.jsonl`` list of path and label (see :mod:`stoker.formats.filelist`); or
+            ``.json`` or ``.jsonl`` list of path and label (see :mod:`stoker.formats.sources.filelist`); or
             annotations of COCO, Pascal VOC or YOLO (see the modules of these names). Any of them may be
             at a URL that fsspec knows, such as ``s3://bucket/photos``.
         dst: Folder to write; made if missing. May be such a URL, too.
         format: Container of the shards.
         seed: Seed of a global shuffle; None keeps the sorted order.
         resize: ``shorter=N``, ``longer=N``, ``squash=HxW``, ``crop=HxW`` or ``fill=HxW``, see
-            :func:`stoker.formats.options.parse_resize`. None leaves the bytes as they are.
+            :func:`stoker.formats.conversion.options.parse_resize`. None leaves the bytes as they are.
         encoding: What is stored: ``keep`` (resized images are JPEG where they were JPEG or WebP, else
             PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. EXIF orientation is
             applied when pixels are touched, and recorded in the index when not.
@@ -102,10 +103,10 @@ def convert(
             connected to, or that ``RAY_ADDRESS`` names, else of one on this machine. ``src`` and ``dst``
             must be within reach of all its machines. The bytes are the same.
         source_format: folder, list, coco, voc, yolo or pairs; by default found by looking, see
-            :func:`stoker.formats.sources.find_format`.
+            :func:`stoker.formats.sources.forms.find_format`.
         images: Folder of the images of a COCO JSON, or its URL; that of the file by default.
         masks: Folder with a mask of classes for each image, or its URL, see
-            :mod:`stoker.formats.mask_pairs`.
+            :mod:`stoker.formats.sources.mask_pairs`.
         ignore_index: Value in masks of what belongs to no class; None if there is none.
         progress: Called about ten times a second.
 

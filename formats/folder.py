@@ -17,18 +17,18 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
-from stoker.formats.file_table import FileTable
-from stoker.formats.intake import looks_like_image
-from stoker.formats.listing import Listing, Skip, inside, is_regular, printable
-from stoker.formats.no_images import no_images
-from stoker.formats.suffixes import has_image_suffix, why_no_image
+from stoker.formats.sources.file_table import FileTable
+from stoker.formats.sources.intake import looks_like_image
+from stoker.formats.sources.listing import Listing, Skip, inside, is_regular, printable
+from stoker.formats.sources.no_images import no_images
+from stoker.formats.sources.suffixes import has_image_suffix, why_no_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from stoker.formats.listing import ListedFiles
+    from stoker.formats.sources.listing import ListedFiles
 
 __all__ = ["find_images", "list_folder", "may_be_image"]
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, LockedError, StokerError, WriteError
-from stoker.formats.listing import printable
+from stoker.formats.sources.listing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

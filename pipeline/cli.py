@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stoker.errors import StokerError
-from stoker.pipeline import cli_convert, cli_preview, cli_stage, cli_text
-from stoker.pipeline.console import (
+from stoker.pipeline.commands import convert as cli_convert
+from stoker.pipeline.commands import preview as cli_preview
+from stoker.pipeline.commands import stage as cli_stage
+from stoker.pipeline.commands import text as cli_text
+from stoker.pipeline.commands.console import (
     count,
     human_bytes,
     out,
@@ -94,7 +97,7 @@ def verify(
     Exit status 1 if anything is wrong.
     """
     from stoker.formats.verify import verify as run
-    from stoker.pipeline.describe_json import report_json
+    from stoker.pipeline.commands.describe_json import report_json
 
     with progress("verifying", "samples") as show:
         report = run(dataset, decode=decode, num_threads=threads, progress=show)
@@ -134,8 +137,8 @@ def info(
     With --pixels, also what Normalize wants.
     """
     from stoker.formats.dataset import open as open_dataset
-    from stoker.pipeline.describe import class_table, facts
-    from stoker.pipeline.describe_json import dataset_json
+    from stoker.pipeline.commands.describe import class_table, facts
+    from stoker.pipeline.commands.describe_json import dataset_json
 
     opened = open_dataset(dataset)
     if not as_json:
@@ -190,7 +193,7 @@ def bench(
 @app.command()
 def doctor() -> None:
     """Say what is installed and which engine would run."""
-    from stoker.pipeline.doctor import examine
+    from stoker.pipeline.commands.doctor import examine
 
     findings = examine()
     print_rows([(finding.subject, finding.found) for finding in findings])

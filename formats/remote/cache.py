@@ -14,10 +14,10 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, LockedError, StokerError, WriteError
 from stoker.formats.consistency import open_index
+from stoker.formats.conversion.options import parse_size
 from stoker.formats.dataset import Dataset
 from stoker.formats.files import open_regular, read_at
 from stoker.formats.manifest import INDEX_NAME
-from stoker.formats.options import parse_size
 from stoker.formats.publish import folder_lock, remove
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.formats.remote.dataset import FileReader, open_remote

@@ -17,17 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import DatasetError, SampleError, SourceError
-from stoker.formats.conversion_state import STATE_NAME, ConversionState
+from stoker.formats.conversion.shards import shard_files, write_shard
+from stoker.formats.conversion.state import STATE_NAME, ConversionState
 from stoker.formats.manifest import MANIFEST_NAME, Manifest
 from stoker.formats.remote.store import Store
-from stoker.formats.shards import shard_files, write_shard
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from stoker.formats.execution import Run
-    from stoker.formats.plan import ConversionPlan
-    from stoker.formats.shards import ShardResult
+    from stoker.formats.conversion.execution import Run
+    from stoker.formats.conversion.plan import ConversionPlan
+    from stoker.formats.conversion.shards import ShardResult
 
 __all__ = ["UrlMaker", "convert_to_url"]
 
@@ -37,12 +37,12 @@ _AT_ONCE = 16  # small files that are fetched, or shards that are named
 
 @dataclass(frozen=True)
 class UrlMaker:
-    """Makes shards in a temporary folder and uploads them; see :class:`stoker.formats.execution.Maker`."""
+    """A :class:`~stoker.formats.conversion.execution.Maker` that works in a temporary folder and uploads."""
 
     url: str
 
     def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
-        """See :class:`stoker.formats.execution.Maker`."""
+        """See :class:`stoker.formats.conversion.execution.Maker`."""
         store = Store(self.url, how.get("stop"))
         with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
             result = write_shard(plan, number, Path(folder), **how)

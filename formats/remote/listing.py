@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
-from stoker.formats.file_table import FileTable
-from stoker.formats.listing import Listing, Skip, printable
 from stoker.formats.remote.store import Store
-from stoker.formats.suffixes import has_image_suffix, why_no_image
+from stoker.formats.sources.file_table import FileTable
+from stoker.formats.sources.listing import Listing, Skip, printable
+from stoker.formats.sources.suffixes import has_image_suffix, why_no_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from stoker.formats.listing import ListedFiles
     from stoker.formats.remote.store import StoredFile
+    from stoker.formats.sources.listing import ListedFiles
 
 __all__ = ["find_stored_images", "list_stored_folder"]
 

@@ -17,8 +17,8 @@ from stoker.errors import EngineError, MissingDependencyError, StokerError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from stoker.formats.execution import Maker, Tracker
-    from stoker.formats.plan import ConversionPlan
+    from stoker.formats.conversion.execution import Maker, Tracker
+    from stoker.formats.conversion.plan import ConversionPlan
 
 __all__ = ["RayRunner"]
 
@@ -28,7 +28,7 @@ _TICK = 0.2  # seconds between two looks at progress, and to an interrupt
 
 @dataclass(frozen=True)
 class RayRunner:
-    """Makes each shard in a task of its own; see :data:`stoker.formats.execution.Runner`.
+    """Makes each shard in a task of its own; see :data:`stoker.formats.conversion.execution.Runner`.
 
     Attributes:
         workers: CPUs of the cluster that is started on this machine where there is none to connect to.

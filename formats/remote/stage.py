@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, DatasetError, StorageError, WriteError
+from stoker.formats.conversion.options import parse_size
 from stoker.formats.files import file_digest
 from stoker.formats.manifest import MANIFEST_NAME, Manifest
-from stoker.formats.options import parse_size
 from stoker.formats.publish import (
     folder_lock,
     move_durably,

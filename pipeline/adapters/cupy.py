@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
-from stoker.pipeline.mixing import mix_copy, split
+from stoker.pipeline.images.mixing import mix_copy, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch import BatchParams

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stoker.pipeline.mixing import mix_copy, split
+from stoker.pipeline.images.mixing import mix_copy, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch import BatchParams

@@ -8,7 +8,7 @@ import mxnet
 import numpy as np
 
 from stoker.errors import ConfigError
-from stoker.pipeline.mixing import mix_copy, split
+from stoker.pipeline.images.mixing import mix_copy, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch import BatchParams

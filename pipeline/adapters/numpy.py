@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import ConfigError
-from stoker.pipeline.mixing import mix_images, split
+from stoker.pipeline.images.mixing import mix_images, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch import BatchParams
@@ -46,7 +46,7 @@ class Adapter:
         return split(values, counts)
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """See :func:`stoker.pipeline.mixing.mix_images`."""
+        """See :func:`stoker.pipeline.images.mixing.mix_images`."""
         return mix_images(params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:

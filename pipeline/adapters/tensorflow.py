@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from stoker.pipeline.adapters.view import View
-from stoker.pipeline.mixing import mix_copy
+from stoker.pipeline.images.mixing import mix_copy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import torch
 from stoker.augment.mix import MixParams
 from stoker.errors import ConfigError
 from stoker.pipeline.adapters.view import View
-from stoker.pipeline.mixing import box_of
+from stoker.pipeline.images.mixing import box_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

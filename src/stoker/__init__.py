@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
     from stoker.formats.convert import convert
-    from stoker.formats.convert_text import convert_text
     from stoker.formats.dataset import Dataset, open  # noqa: A004 - stoker.open, as gzip.open
+    from stoker.formats.text.convert import convert_text
     from stoker.formats.verify import verify
-    from stoker.pipeline.image_loader import ImageLoader
+    from stoker.pipeline.images.loader import ImageLoader
     from stoker.pipeline.mixture import Mixture, mix
     from stoker.pipeline.order import BlockShuffle
     from stoker.pipeline.sampling import ClassBalanced, Repeated, Weighted
-    from stoker.pipeline.text_loader import TextLoader
+    from stoker.pipeline.text.loader import TextLoader
 
 __all__ = [
     "BlockShuffle",
@@ -57,13 +57,13 @@ _HOME = {
     "BlockShuffle": "stoker.pipeline.order",
     "ClassBalanced": "stoker.pipeline.sampling",
     "Dataset": "stoker.formats.dataset",
-    "ImageLoader": "stoker.pipeline.image_loader",
+    "ImageLoader": "stoker.pipeline.images.loader",
     "Mixture": "stoker.pipeline.mixture",
     "Repeated": "stoker.pipeline.sampling",
-    "TextLoader": "stoker.pipeline.text_loader",
+    "TextLoader": "stoker.pipeline.text.loader",
     "Weighted": "stoker.pipeline.sampling",
     "convert": "stoker.formats.convert",
-    "convert_text": "stoker.formats.convert_text",
+    "convert_text": "stoker.formats.text.convert",
     "mix": "stoker.pipeline.mixture",
     "open": "stoker.formats.dataset",
     "verify": "stoker.formats.verify",

@@ -12,11 +12,11 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError, SourceError, WriteError
-from stoker.formats import shards as shards_module
+from stoker.formats.conversion import shards as shards_module
 
 SCRIPT = """
 import sys, threading, stoker
-from stoker.formats import shards
+from stoker.formats.conversion import shards
 real, begun = shards.write_durably, []
 def stops(path, content):
     begun.append(path)
@@ -96,7 +96,7 @@ def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
         os.utime(source, ns=(0, 0))
         return real(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("stoker.formats.execution.write_shard", touched)
+    monkeypatch.setattr("stoker.formats.conversion.execution.write_shard", touched)
     with pytest.raises(SourceError, match="changed while it was converted"):
         stoker.convert_text(source, tmp_path / "d")
     assert not (tmp_path / "d" / "dataset.json").exists()

@@ -19,7 +19,7 @@ from stoker.augment import Resize
 from stoker.errors import EngineError, SampleError
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.pipeline import prefetch
-from stoker.pipeline.image_stage import ImageStage
+from stoker.pipeline.images.stage import ImageStage
 from stoker.pipeline.requests import Requests
 
 if TYPE_CHECKING:

@@ -169,7 +169,7 @@ def test_ctrl_c_ends_it_at_once(engine: str, thumbnails: Path, where: str) -> No
     code = {
         # A step that asks for more than there ever is.
         "waiting": """
-from stoker.pipeline import image_stage
+from stoker.pipeline.images import stage as image_stage
 finish = image_stage.ImageStage.finish
 def slow(self):
     if slow.calls == 3:

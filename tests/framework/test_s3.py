@@ -15,9 +15,9 @@ from stoker.augment import CenterCrop, Resize
 from stoker.errors import DatasetError, StorageError
 from stoker.formats import foreign, tfrecord
 from stoker.formats.example import encode_example
-from stoker.formats.intake import read_source
 from stoker.formats.remote import patience
 from stoker.formats.remote.stage import stage
+from stoker.formats.sources.intake import read_source
 
 s3fs = pytest.importorskip("s3fs")
 moto_server = pytest.importorskip("moto.server")

@@ -23,7 +23,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.geometry import shown, transform_mask
-from stoker.pipeline.mask_drawing import draw_class_masks
+from stoker.pipeline.images.mask_drawing import draw_class_masks
 
 Mask = npt.NDArray[np.uint8]
 ONE = np.zeros(1, np.int64)

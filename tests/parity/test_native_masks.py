@@ -20,7 +20,7 @@ from stoker.augment import (
 from stoker.augment.extras import Warp
 from stoker.augment.segments import encode_runs, transform_segments
 from stoker.errors import ConfigError
-from stoker.pipeline.mask_drawing import (
+from stoker.pipeline.images.mask_drawing import (
     MaskMemory,
     bad_polygons,
     bad_runs,

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import SourceError
-from stoker.formats import json_stream
-from stoker.formats.json_stream import stream_array, stream_object
+from stoker.formats.sources.forms import json_stream
+from stoker.formats.sources.json_stream import stream_array, stream_object
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

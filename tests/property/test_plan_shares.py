@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.formats.options import ConvertOptions
-from stoker.formats.plan import shard_rows, shares, shuffled
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import shard_rows, shares, shuffled
 
 COUNTS = st.lists(st.integers(0, 50), min_size=1, max_size=30)
 SHARES = st.fractions(0, 1, max_denominator=1000)

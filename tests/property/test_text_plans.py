@@ -14,8 +14,8 @@ from stoker.bucketing import SortedBucketSampler
 from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order import FullShuffle, Order, Sequential, Stream
 from stoker.pipeline.shares import Shares, allot
-from stoker.pipeline.text_plan import TextPlanner
-from stoker.pipeline.text_rules import TextRules
+from stoker.pipeline.text.plan import TextPlanner
+from stoker.pipeline.text.rules import TextRules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,13 +14,13 @@ from typer.testing import CliRunner
 
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError
+from stoker.formats.conversion.image_objects import encode_mask
 from stoker.formats.files import file_digest
-from stoker.formats.image_objects import encode_mask
 from stoker.formats.index import Index, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME
-from stoker.formats.sources import find_format
+from stoker.formats.sources.forms import find_format
 from stoker.pipeline.cli import app
-from stoker.pipeline.describe import class_table, facts
+from stoker.pipeline.commands.describe import class_table, facts
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -204,7 +204,7 @@ def test_a_conversion_that_was_stopped_ends_the_same(
             raise OSError(errno.ENOSPC, "no space left")
         return encode_mask(*arguments)
 
-    monkeypatch.setattr("stoker.formats.image_encoder.encode_mask", full)
+    monkeypatch.setattr("stoker.formats.conversion.image_encoder.encode_mask", full)
     with pytest.raises(WriteError):
         convert("stopped")
     assert not (tmp_path / "stopped" / MANIFEST_NAME).exists()

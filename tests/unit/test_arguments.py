@@ -37,7 +37,7 @@ from stoker.augment import (
     save_recipe,
 )
 from stoker.errors import ConfigError
-from stoker.pipeline.batch_transforms import split_transforms
+from stoker.pipeline.images.batch_transforms import split_transforms
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ from stoker.errors import CheckpointError, ConfigError
 from stoker.formats import dataset as datasets
 from stoker.formats.manifest import MANIFEST_NAME
 from stoker.pipeline.batch import ColumnSpec
-from stoker.pipeline.batch_transforms import BatchPlan, function_name, split_transforms
-from stoker.pipeline.mixing import mix_copy, mix_images, split
+from stoker.pipeline.images.batch_transforms import BatchPlan, function_name, split_transforms
+from stoker.pipeline.images.mixing import mix_copy, mix_images, split
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
-from stoker.formats.class_names import parse_class_names
+from stoker.formats.sources.class_names import parse_class_names
 
 
 def test_names_with_commas_between() -> None:

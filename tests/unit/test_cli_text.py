@@ -7,8 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 import stoker
-from stoker.pipeline.bucket_comparison import Settings, compare_methods, text_lengths
 from stoker.pipeline.cli import app
+from stoker.pipeline.text.bucket_comparison import Settings, compare_methods, text_lengths
 
 
 def run(*arguments: object) -> str:

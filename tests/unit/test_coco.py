@@ -10,9 +10,9 @@ from PIL import Image
 
 import stoker
 from stoker.errors import DecodeError, SourceError
-from stoker.formats.coco import list_coco
-from stoker.formats.coco_categories import swap_of
 from stoker.formats.runs import runs_of_mask
+from stoker.formats.sources.coco import list_coco
+from stoker.formats.sources.coco_categories import swap_of
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

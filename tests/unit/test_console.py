@@ -3,8 +3,8 @@
 import pytest
 
 from stoker.errors import DatasetError
-from stoker.pipeline import console
-from stoker.pipeline.console import print_error, progress
+from stoker.pipeline.commands import console
+from stoker.pipeline.commands.console import print_error, progress
 
 
 @pytest.fixture

@@ -12,12 +12,12 @@ import pytest
 from PIL import Image
 
 import stoker
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.conversion.shards import write_shard
 from stoker.formats.example import parse_example
 from stoker.formats.folder import list_folder
-from stoker.formats.options import ConvertOptions
-from stoker.formats.plan import plan_conversion
 from stoker.formats.samples import Codec
-from stoker.formats.shards import write_shard
 
 Encode = Callable[..., bytes]
 ReadFiles = Callable[[Path], dict[str, bytes]]

@@ -10,8 +10,8 @@ import pytest
 
 from stoker.errors import ConfigError
 from stoker.formats import cores
+from stoker.formats.conversion.execution import check_workers
 from stoker.formats.cores import available_cores, check_threads
-from stoker.formats.execution import check_workers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stoker.formats.file_table import FileTable
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.folder import list_folder
-from stoker.formats.options import ConvertOptions
-from stoker.formats.plan import plan_conversion
+from stoker.formats.sources.file_table import FileTable
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6))
 

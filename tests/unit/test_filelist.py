@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import SourceError
-from stoker.formats.filelist import list_file
-from stoker.formats.listing import Listing
+from stoker.formats.sources.filelist import list_file
+from stoker.formats.sources.listing import Listing
 
 
 @pytest.fixture

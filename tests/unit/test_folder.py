@@ -9,7 +9,7 @@ import pytest
 
 from stoker.errors import SourceError
 from stoker.formats.folder import list_folder
-from stoker.formats.listing import Listing
+from stoker.formats.sources.listing import Listing
 
 
 @pytest.fixture

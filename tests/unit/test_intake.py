@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.formats.intake import SkippedError, looks_like_image, read_source
+from stoker.formats.sources.intake import SkippedError, looks_like_image, read_source
 
 
 @pytest.fixture

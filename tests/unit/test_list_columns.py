@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stoker.formats.list_columns import ListColumns
+from stoker.formats.sources.list_columns import ListColumns
 
 
 def gathered(entries: list[dict[str, Any]], *, cells: bool) -> ListColumns:

@@ -11,8 +11,8 @@ import pytest
 from stoker.augment import CenterCrop, Normalize, Resize
 from stoker.errors import ConfigError, DatasetError, LoaderClosedError
 from stoker.formats import dataset as datasets
-from stoker.pipeline import image_loader
 from stoker.pipeline.batch import ColumnSpec
+from stoker.pipeline.images import loader as image_loader
 from stoker.pipeline.order import BlockShuffle
 
 if TYPE_CHECKING:

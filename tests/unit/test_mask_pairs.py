@@ -13,11 +13,11 @@ from PIL import Image
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
-from stoker.formats.conversion_state import ConversionState
-from stoker.formats.image_objects import encode_mask
-from stoker.formats.intake import SkippedError
-from stoker.formats.placement import place
-from stoker.formats.sources import list_source
+from stoker.formats.conversion.image_objects import encode_mask
+from stoker.formats.conversion.placement import place
+from stoker.formats.conversion.state import ConversionState
+from stoker.formats.sources.forms import list_source
+from stoker.formats.sources.intake import SkippedError
 from stoker.formats.verify_annotations import mask_problem
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import SourceError
-from stoker.formats.filelist import list_file
 from stoker.formats.folder import list_folder
-from stoker.formats.mask_pairs import list_images
+from stoker.formats.sources.filelist import list_file
+from stoker.formats.sources.mask_pairs import list_images
 
 
 def test_classes_that_are_links(photos: Path, tmp_path: Path) -> None:

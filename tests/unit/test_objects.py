@@ -10,7 +10,7 @@ import pytest
 from stoker.augment import CenterCrop, RandomHorizontalFlip, RandomPerspective, RandomRotation, Resize
 from stoker.augment.params import compile_image
 from stoker.formats.annotations import Annotations
-from stoker.pipeline.objects import BatchObjects, ObjectRules, pad, transform_objects
+from stoker.pipeline.images.objects import BatchObjects, ObjectRules, pad, transform_objects
 
 
 def objects(counts: list[int]) -> BatchObjects:

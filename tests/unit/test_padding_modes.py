@@ -29,8 +29,8 @@ from stoker.augment.geometry import transform_boxes, transform_keypoints, transf
 from stoker.augment.reference import render
 from stoker.errors import ConfigError
 from stoker.pipeline.engines.make import check_needs, executes
-from stoker.pipeline.mask_drawing import draw_class_masks
-from stoker.pipeline.object_placing import place_boxes, place_keypoints
+from stoker.pipeline.images.mask_drawing import draw_class_masks
+from stoker.pipeline.images.object_placing import place_boxes, place_keypoints
 
 HEIGHT, WIDTH = 13, 17
 PIXELS = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker.formats.annotations import Annotations
-from stoker.formats.encode import encode_image
-from stoker.formats.image_objects import fit_objects
-from stoker.formats.options import ConvertOptions
-from stoker.formats.placement import Placement, place, place_mask, place_objects
+from stoker.formats.conversion.encode import encode_image
+from stoker.formats.conversion.image_objects import fit_objects
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.placement import Placement, place, place_mask, place_objects
 from stoker.formats.runs import mask_of_runs, runs_of_mask
 
 MODES: list[tuple[Any, int, int]] = [

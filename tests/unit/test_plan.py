@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.formats.listing import Listing
-from stoker.formats.options import ConvertOptions, parse_resize, parse_share, parse_size
-from stoker.formats.plan import plan_conversion, shard_rows, shuffled
+from stoker.formats.conversion.options import ConvertOptions, parse_resize, parse_share, parse_size
+from stoker.formats.conversion.plan import plan_conversion, shard_rows, shuffled
+from stoker.formats.sources.listing import Listing
 
 # Seen with NumPy 2; an array that was made with it stays as it is only if this does.
 GOLDEN = [0, 2, 11, 9, 1, 8, 5, 4, 3, 10, 6, 7]

@@ -26,10 +26,10 @@ from stoker.augment import (
 )
 from stoker.errors import ConfigError
 from stoker.pipeline.cli import app
-from stoker.pipeline.preview import preview
-from stoker.pipeline.preview_marks import Legend, color_of, draw_marks, named_marks
-from stoker.pipeline.preview_names import shorten
-from stoker.pipeline.preview_pictures import Marks, Scene, draw_pictures, original_pictures, read_scene
+from stoker.pipeline.preview.make import preview
+from stoker.pipeline.preview.marks import Legend, color_of, draw_marks, named_marks
+from stoker.pipeline.preview.names import shorten
+from stoker.pipeline.preview.pictures import Marks, Scene, draw_pictures, original_pictures, read_scene
 
 HEIGHT, WIDTH = 90, 120
 LEGEND = Legend(lambda label: f"thing {label}", ((0, 1),))

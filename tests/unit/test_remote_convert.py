@@ -12,9 +12,9 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
-from stoker.formats.intake import SkippedError, read_source
 from stoker.formats.remote import patience
 from stoker.formats.remote.store import Store, is_url
+from stoker.formats.sources.intake import SkippedError, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from stoker.errors import SourceError, StorageError
 from stoker.formats.remote import patience
 from stoker.formats.remote.store import Store
 from stoker.formats.remote.web import crawl
-from stoker.formats.source_folder import open_folder, parts_around
-from stoker.formats.sources import find_format
+from stoker.formats.sources.forms import find_format
+from stoker.formats.sources.source_folder import open_folder, parts_around
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

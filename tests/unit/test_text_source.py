@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats import text_source
-from stoker.formats.listing import Skip
-from stoker.formats.text_lines import open_lines
-from stoker.formats.text_source import open_text
+from stoker.formats.sources.listing import Skip
+from stoker.formats.text import source as text_source
+from stoker.formats.text.lines import open_lines
+from stoker.formats.text.source import open_text
 
 
 def write(path: Path, content: bytes) -> Path:

@@ -9,8 +9,8 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError
-from stoker.formats.sources import find_format
-from stoker.formats.voc import list_voc
+from stoker.formats.sources.forms import find_format
+from stoker.formats.sources.voc import list_voc
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -10,9 +10,9 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError
-from stoker.formats.source_folder import open_folder
-from stoker.formats.yolo import is_yolo, list_yolo
-from stoker.formats.yolo_names import YoloNames, read_names
+from stoker.formats.sources.source_folder import open_folder
+from stoker.formats.sources.yolo import is_yolo, list_yolo
+from stoker.formats.sources.yolo_names import YoloNames, read_names
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -1,0 +1,1 @@
+"""From a listed source to published shards: plan, encode, write, resume."""

@@ -1,0 +1,241 @@
+"""Options of a conversion, checked and in one form."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from operator import index
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, cast, get_args
+
+import numpy as np
+
+from stoker.errors import ConfigError
+from stoker.formats.containers import CONTAINERS
+from stoker.formats.header import MAX_PIXELS
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = [
+    "QUALITY",
+    "SUBSAMPLING",
+    "ConvertOptions",
+    "Encoding",
+    "ResizeMode",
+    "ShardOptions",
+    "SourceFormat",
+    "parse_resize",
+    "parse_share",
+    "parse_size",
+]
+
+Encoding = Literal["keep", "jpeg", "png", "raw"]
+ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
+SourceFormat = Literal["folder", "list", "coco", "voc", "yolo", "pairs"]
+
+QUALITY = 90
+SUBSAMPLING = "420"
+
+_SUBSAMPLINGS = ("444", "422", "420")
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+_LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
+# What a record has beside its payload, about: framing, the names of the features, the key.
+_RECORD_OVERHEAD = 300
+# Of photographs: what a pixel takes, JPEG where the encoding is kept, and the longer side by the shorter.
+_BYTES_A_PIXEL = {"keep": 0.3, "jpeg": 0.3, "png": 1.2, "raw": 3.0}
+_ASPECT = 4 / 3
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """How samples of any kind are divided among splits and shards.
+
+    Attributes:
+        container: tfrecord or lmdb.
+        seed: Seed of the global shuffle, from 0; None keeps the order of the source.
+        shard_bytes: Bytes that a shard has at most, about, unless a sample alone has more; 0 if not by size.
+        shard_records: Records that a shard has at most; 0 if not by records.
+        shards: Number of shards; 0 if not by number.
+        val: Share of each class that goes to ``val``, 0 to 1.
+        test: Likewise to ``test``.
+        strict: Whether the first sample that would be skipped stops the conversion.
+    """
+
+    container: str = "tfrecord"
+    seed: int | None = None
+    shard_bytes: int = 0
+    shard_records: int = 0
+    shards: int = 0
+    val: Fraction = Fraction(0)
+    test: Fraction = Fraction(0)
+    strict: bool = False
+
+    made_by: ClassVar[str] = "convert"
+
+    def __post_init__(self) -> None:
+        _one_of("format", self.container, CONTAINERS)
+        if self.seed is not None:
+            self._whole("seed", 0, (1 << 64) - 1)
+        for name in ("shard_bytes", "shard_records", "shards"):
+            self._whole(name, 0, (1 << 63) - 1)
+        if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:
+            raise ConfigError("shards are made by one of shard_size, shard_records and shards, each above 0")
+        if self.val + self.test >= 1:
+            raise ConfigError(
+                f"val and test leave nothing to train on: {float(self.val):g} + {float(self.test):g} of all"
+            )
+
+    def _whole(self, name: str, low: int, high: int) -> None:
+        """Make a number Python's own integer, as the manifest has it, or refuse it."""
+        object.__setattr__(self, name, _within(name, getattr(self, name), low, high))
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the datasets that are made; one without a name if there are no splits."""
+        if not self.val and not self.test:
+            return ("",)
+        return ("train", *(["val"] if self.val else []), *(["test"] if self.test else []))
+
+    def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """(N,) bytes that each record takes, about, for samples of ``sizes`` bytes in the source."""
+        return sizes + _RECORD_OVERHEAD
+
+    def to_manifest(self) -> dict[str, str | int | float | bool | None]:
+        """As the manifest states them."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {
+            "made_by": self.made_by,
+            **{name: float(v) if isinstance(v, Fraction) else v for name, v in values.items()},
+        }
+
+
+@dataclass(frozen=True)
+class ConvertOptions(ShardOptions):
+    """How images become shards.
+
+    Attributes:
+        mode: How images are resized: none, shorter, longer, squash, crop, fill.
+        height: Pixels; of the shorter or longer side where ``mode`` says so. 0 with ``none``.
+        width: Likewise.
+        encoding: keep, jpeg, png or raw.
+        quality: Of JPEG, 1 to 100; None for :data:`QUALITY`, and for JPEGs as they are where the encoding is
+            all that is asked for.
+        subsampling: Of JPEG: 444, 422 or 420; None for :data:`SUBSAMPLING`, likewise.
+        class_depth: Number of leading folders that name the class; None for all.
+        max_pixels: Largest image that is taken.
+        source_format: Form of the source, see :mod:`stoker.formats.sources.forms`.
+    """
+
+    mode: ResizeMode = "none"
+    height: int = 0
+    width: int = 0
+    encoding: Encoding = "keep"
+    quality: int | None = None
+    subsampling: str | None = None
+    class_depth: int | None = None
+    max_pixels: int = MAX_PIXELS
+    source_format: SourceFormat = "folder"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _one_of("encoding", self.encoding, get_args(Encoding))
+        if self.subsampling is not None:
+            _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
+        if self.quality is not None:
+            self._whole("quality", 1, 100)
+        self._whole("max_pixels", 1, MAX_PIXELS)
+        if self.class_depth is not None:
+            self._whole("class_depth", 1, 4096)
+        if self.mode != "none" and self.height * self.width > self.max_pixels:
+            raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
+
+    @property
+    def compresses_again(self) -> bool:
+        """Whether JPEGs that need no resizing are encoded anew: in a quality that was asked for."""
+        return self.encoding == "jpeg" and (self.quality is not None or self.subsampling is not None)
+
+    @property
+    def keeps_bytes(self) -> bool:
+        """Whether every image is stored as it is."""
+        return self.mode == "none" and self.encoding == "keep"
+
+    def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """See :meth:`ShardOptions.record_bytes`; exact where bytes are kept or raw pixels have one size.
+
+        Else by what photographs take, for no file is looked at before the conversion is planned.
+        """
+        if not self.keeps_bytes:
+            pixels = sizes / _BYTES_A_PIXEL["keep"]
+            if self.mode != "none":
+                pixels = np.full(len(sizes), float(self.height * self.width))
+                pixels *= {"shorter": _ASPECT, "longer": 1 / _ASPECT}.get(self.mode, 1)
+            sizes = (pixels * _BYTES_A_PIXEL[self.encoding]).astype(np.int64)
+        return super().record_bytes(sizes)
+
+
+def parse_size(name: str, value: str | int) -> int:
+    """Read a number of bytes: 256MB, 1.5 GiB, 2TB, 1000000. M is 10^6 and Mi is 2^20.
+
+    Raises:
+        ConfigError: It is none, or less than 1.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
+    if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
+        raise ConfigError(f"{name} must be a number of bytes such as 256MB or 1GiB, not {value!r}")
+    return size
+
+
+def parse_share(name: str, value: str | float | Fraction) -> Fraction:
+    """Read a share of all samples: 0.1, "0.1" or "10%", exactly as it is written.
+
+    Raises:
+        ConfigError: It is none, or not from 0 to less than 1.
+    """
+    text = str(value).strip()
+    try:
+        share = Fraction(text[:-1]) / 100 if text.endswith("%") else Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(-1)
+    if not 0 <= share < 1:
+        raise ConfigError(f"{name} must be a share such as 0.1 or 10%, from 0 to less than 1, not {value!r}")
+    return share
+
+
+def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
+    """Read a resize such as shorter=256 or fill=224x224 (height x width): (mode, height, width).
+
+    The modes are those of DIGITS, and of torchvision's ``Resize(n)`` for ``shorter``, but that it enlarges:
+    ``shorter`` and ``longer`` scale so that that side has at most so many pixels; ``squash`` scales both
+    sides, each by its own factor; ``crop`` scales to cover height x width and cuts out the centre;
+    ``fill`` scales to fit within height x width and puts black around.
+
+    Raises:
+        ConfigError: It is none of these, or a side is longer than a JPEG may be.
+    """
+    if value is None:
+        return "none", 0, 0
+    match = re.fullmatch(r"(shorter|longer)=(\d+)|(squash|crop|fill)=(\d+)[xX](\d+)", str(value).strip())
+    if match is None:
+        raise ConfigError(
+            f"resize must be shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, not {value!r}"
+        )
+    mode = cast("ResizeMode", match[1] or match[3])
+    height, width = (int(match[2]),) * 2 if match[1] else (int(match[4]), int(match[5]))
+    for side in (height, width):
+        _within("a side in resize", side, 1, _LONGEST_SIDE)
+    return mode, height, width
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+
+
+def _within(name: str, value: Any, low: int, high: int) -> int:
+    """An integer of any kind, NumPy's too, as Python's own."""
+    number = index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else low - 1
+    if not low <= number <= high:
+        raise ConfigError(f"{name} must be an integer from {low} to {high}, not {value!r}")
+    return number

@@ -1,0 +1,205 @@
+"""Planning a conversion: which sample goes to which split and which shard, in which order.
+
+Pure: a plan follows from a listing and options alone. Nothing is read and nothing is written, so
+every shard of a plan can be made anywhere, at any time, and again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+import stoker
+from stoker.errors import ConfigError
+from stoker.formats.conversion.image_encoder import ImageEncoder
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.ragged import Ragged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from fractions import Fraction
+
+    import numpy.typing as npt
+
+    from stoker.formats.conversion.encoder import Encoder
+    from stoker.formats.conversion.options import ShardOptions
+    from stoker.formats.sources.listing import Listing
+
+    Rows = npt.NDArray[np.int64]
+
+__all__ = ["ConversionPlan", "PlannedShard", "plan_conversion"]
+
+
+@dataclass(frozen=True)
+class PlannedShard:
+    """One shard of a plan.
+
+    Attributes:
+        split: Name of its dataset; empty where there are no splits.
+        position: Position in that dataset, from 0.
+        rows: (N,) int64, rows of the listing in the order in which they are written.
+    """
+
+    split: str
+    position: int
+    rows: Rows
+
+
+@dataclass(frozen=True)
+class ConversionPlan:
+    """All that there is to know for making any of the shards.
+
+    Attributes:
+        options: How.
+        listing: Of what.
+        encoder: What makes records of its samples.
+        shards: In the order of the splits and of the positions in them.
+        fingerprint: SHA-256 in hexadecimal of options, listing and version: the same plan, the same bytes.
+    """
+
+    options: ShardOptions
+    listing: Listing
+    encoder: Encoder
+    shards: tuple[PlannedShard, ...]
+    fingerprint: str
+
+
+def plan_conversion(
+    listing: Listing, options: ShardOptions, encoder: Encoder | None = None
+) -> ConversionPlan:
+    """Plan a conversion.
+
+    Args:
+        listing: Of what.
+        options: How.
+        encoder: What makes records of its samples; by default that of images.
+
+    Raises:
+        ConfigError: A split that was asked for would get no sample.
+    """
+    if encoder is None:
+        assert isinstance(options, ConvertOptions), "images are encoded as their options say"
+        encoder = ImageEncoder(listing, options)
+    sizes = options.record_bytes(listing.sizes) + (listing.bytes - listing.sizes)
+    shards = []
+    for split, rows in split_rows(listing, options).items():
+        if not len(rows):
+            raise ConfigError(
+                f"{split} would get none of {len(listing)} samples",
+                hint="ask for a larger share, or for none",
+            )
+        ordered = shuffled(rows, options.seed)
+        for position, part in enumerate(shard_rows(sizes[ordered], options)):
+            shards.append(PlannedShard(split, position, ordered[part]))
+    identity = json.dumps([stoker.__version__, options.to_manifest(), listing.fingerprint()])
+    fingerprint = hashlib.sha256(identity.encode()).hexdigest()
+    return ConversionPlan(options, listing, encoder, tuple(shards), fingerprint)
+
+
+def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
+    """Rows of the listing by split, in ascending order.
+
+    In each class the samples with the lowest hashes of their keys go to ``val`` and those with the
+    highest to ``test``: which ones they are depends on no seed, and when files come or go only those
+    at the edge move. At least one sample of a class stays in ``train``.
+    """
+    everything = np.arange(len(listing), dtype=np.int64)
+    if options.splits == ("",):
+        return {"": everything}
+    classes = _stratum(listing)
+    order = np.lexsort((_hashes(listing.names()), classes))
+    counts = np.bincount(classes)
+    ties = _hashes([*listing.classes, *map(str, range(len(counts)))][: len(counts)])
+    val = np.minimum(shares(counts, options.val, ties), np.maximum(counts - 1, 0))
+    test = np.minimum(shares(counts, options.test, ties), np.maximum(counts - 1 - val, 0))
+    rank = np.empty(len(listing), np.int64)
+    rank[order] = everything - (np.cumsum(counts) - counts)[classes[order]]
+    in_val = rank < val[classes]
+    in_test = rank >= (counts - test)[classes]
+    parts = {"train": ~in_val & ~in_test, "val": in_val, "test": in_test}
+    return {split: np.flatnonzero(parts[split]).astype(np.int64) for split in options.splits}
+
+
+def _stratum(listing: Listing) -> Rows:
+    """A small number for each sample, the same for samples to be divided alike.
+
+    That is the label, of several the first; samples without a label are divided among themselves.
+    """
+    if listing.labels is None:
+        return np.zeros(len(listing), np.int64)
+    if listing.multi_label:
+        lists = Ragged.from_arrow(listing.labels)
+        some = lists.counts > 0
+        none = lists.values.max(initial=-1) + 1
+        numbers = np.full(len(listing), none, np.int64)
+        numbers[some] = lists.values[lists.starts[:-1][some]]
+    else:
+        numbers = np.asarray(listing.labels.to_numpy(zero_copy_only=False), np.int64)
+    if listing.classes:
+        return numbers
+    return np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
+
+
+def shares(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64]) -> Rows:
+    """Divide ``share`` of all samples among classes by the largest remainders.
+
+    Every class gets its exact share rounded down or up, and the total is the exact share of all,
+    rounded to the nearest.
+
+    Args:
+        counts: (C,) samples of each class.
+        share: From 0 to 1.
+        ties: (C,) which of equal remainders come first.
+    """
+    numerator, denominator = share.numerator, share.denominator
+    # Python's integers: an exact share may have a denominator of any size.
+    exact = [int(count) * numerator for count in counts]
+    whole = np.array([value // denominator for value in exact], np.int64)
+    total = (2 * sum(exact) + denominator) // (2 * denominator)
+    by_remainder = sorted(range(len(exact)), key=lambda i: (-(exact[i] % denominator), int(ties[i])))
+    whole[by_remainder[: total - int(whole.sum())]] += 1
+    return whole
+
+
+def _hashes(names: Iterable[str]) -> npt.NDArray[np.uint64]:
+    digests = bytearray()
+    for name in names:
+        digests += hashlib.blake2b(name.encode(), digest_size=8).digest()
+    return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+def shuffled(rows: Rows, seed: int | None) -> Rows:
+    """A permutation of the rows that depends on the seed and their number alone.
+
+    It sorts by the raw output of Philox, which NumPy promises to keep; the streams of its
+    distributions and of ``shuffle`` may change between versions (NEP 19).
+    """
+    if seed is None:
+        return rows
+    return rows[np.argsort(np.random.Philox(key=seed).random_raw(len(rows)), kind="stable")]
+
+
+def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:
+    """Divide samples in a row into shards, none of them empty.
+
+    Args:
+        sizes: (N,) bytes of each sample, N at least 1.
+        options: Whose ``shard_bytes``, ``shard_records`` or ``shards`` counts.
+    """
+    n = len(sizes)
+    if options.shard_records:
+        starts = np.arange(0, n, options.shard_records)
+    elif options.shards:
+        number = min(options.shards, n)
+        starts = np.arange(number, dtype=np.int64) * n // number
+    else:
+        ends = np.cumsum(sizes)
+        number = max(1, -(-int(ends[-1]) // options.shard_bytes))
+        # Shards of equal size rather than full ones and a rest: readers share them out evenly.
+        limits = np.arange(1, number, dtype=np.int64) * (int(ends[-1]) // number)
+        starts = np.unique(np.concatenate([[0], np.minimum(np.searchsorted(ends - sizes, limits), n - 1)]))
+    return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], n], strict=True)]

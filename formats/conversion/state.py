@@ -1,0 +1,298 @@
+"""What an unfinished conversion keeps in its target folder, and how that becomes a dataset.
+
+``.stoker-convert`` holds the plan's fingerprint and, for every finished shard, its files, its part of
+the index and its result. All that is published is complete in there first and gets to its place by
+renaming, manifests last; whenever that is interrupted, doing it again ends the same.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import DatasetError, SourceError
+from stoker.formats.containers import container
+from stoker.formats.conversion.shards import ShardResult, finished_shard, shard_files
+from stoker.formats.files import file_digest
+from stoker.formats.index import Index, concat_indexes, write_index
+from stoker.formats.manifest import (
+    INDEX_NAME,
+    MANIFEST_NAME,
+    SKIPPED_NAME,
+    STATE_NAME,
+    TOKENIZER_NAME,
+    IndexFile,
+    Manifest,
+    Shard,
+)
+from stoker.formats.publish import move_durably, remove, sync, sync_folder, write_durably
+from stoker.formats.tfrecord import text_index_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stoker.formats.conversion.plan import ConversionPlan
+    from stoker.formats.sources.listing import Skip
+
+__all__ = ["STATE_NAME", "ConversionState", "empty_trash"]
+
+_TRASH = ".stoker-trash-"
+_PLAN = "plan.json"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A finished shard and its final name."""
+
+    number: int
+    name: str
+    result: ShardResult
+
+
+class ConversionState:
+    """The unfinished conversion of ``plan`` into ``target``; its owner holds the folder's lock."""
+
+    def __init__(self, target: Path, plan: ConversionPlan) -> None:
+        self.target = target
+        self.plan = plan
+        self.folder = target / STATE_NAME
+        self._kind = plan.options.container
+
+    @classmethod
+    def enter(cls, target: Path, plan: ConversionPlan, *, overwrite: bool) -> ConversionState:
+        """Start a conversion, or find the one that was interrupted.
+
+        Raises:
+            DatasetError: There is a dataset, another unfinished conversion, or a file that a shard would
+                replace, and not ``overwrite``.
+        """
+        state = cls(target, plan)
+        known = state._read_fingerprint()
+        if known == plan.fingerprint:
+            for attempt in state.folder.glob("attempt-*"):
+                remove(attempt)
+            return state
+        if known is not None and not overwrite:
+            raise DatasetError(
+                "an unfinished conversion with other options, or of a source that has changed since, is in "
+                "the folder",
+                path=target,
+                hint="run the command that was interrupted once more, or start anew with overwrite=True "
+                "(--overwrite)",
+            )
+        if not overwrite:
+            state._refuse_to_replace()
+        state.discard()
+        state.folder.mkdir()
+        write_durably(state.folder / _PLAN, json.dumps({"fingerprint": plan.fingerprint}).encode())
+        sync_folder(target)
+        return state
+
+    def _refuse_to_replace(self) -> None:
+        shards = f"shard-*-of-*{container(self._kind).SUFFIX}"
+        for dataset in self.datasets().values():
+            if (dataset / MANIFEST_NAME).exists():
+                raise DatasetError(
+                    "there is a dataset in the folder already",
+                    path=dataset,
+                    hint="name another folder, or replace it with overwrite=True (--overwrite)",
+                )
+            # Of somebody else, for whom these names are as usual.
+            for file in (*dataset.glob(shards), dataset / INDEX_NAME, dataset / SKIPPED_NAME):
+                if file.exists():
+                    raise DatasetError(
+                        "there is a file in the folder that would be replaced, and no dataset that it is of",
+                        path=file,
+                        hint="name another folder, or replace such files with overwrite=True (--overwrite)",
+                    )
+
+    def _read_fingerprint(self) -> str | None:
+        try:
+            return str(json.loads((self.folder / _PLAN).read_text())["fingerprint"])
+        except FileNotFoundError:
+            return None
+        # Not ours, or damaged: of no conversion that could be resumed.
+        except (ValueError, KeyError, TypeError):
+            return ""
+
+    def datasets(self) -> dict[str, Path]:
+        """Folder of each dataset by split."""
+        return {split: self.target / split if split else self.target for split in self.plan.options.splits}
+
+    def finished(self, number: int) -> ShardResult | None:
+        """Result of a shard if it has been made, else None."""
+        return finished_shard(self.folder, number, self._kind)
+
+    def result(self, number: int) -> ShardResult:
+        """Result of a shard that has been made."""
+        result = self.finished(number)
+        assert result is not None, "every shard is made before it is published"
+        return result
+
+    def publish(self, results: list[ShardResult]) -> dict[str, Path]:
+        """Make datasets of the finished shards, and forget the state.
+
+        Raises:
+            SourceError: Not one sample is left.
+        """
+        if not any(result.records for result in results):
+            skipped = Counter(skip.reason for result in results for skip in result.skipped)
+            self.discard()
+            raise SourceError(
+                f"no {self.plan.encoder.kind} could be converted: {dict(sorted(skipped.items()))}",
+                path=self.plan.listing.root,
+            )
+        datasets = self.datasets()
+        for split, dataset in datasets.items():
+            dataset.mkdir(exist_ok=True)
+            self._retire(split, dataset)
+            self._publish_files(split, dataset, results)
+        for split, dataset in datasets.items():
+            move_durably(self.folder / f"{split}.{MANIFEST_NAME}", dataset / MANIFEST_NAME)
+            sync_folder(dataset)
+        sync_folder(self.target)
+        self.discard()
+        return datasets
+
+    def _retire(self, split: str, dataset: Path) -> None:
+        """Take away the dataset that is replaced: it stops being one at once, then its files go."""
+        current = dataset / MANIFEST_NAME
+        retired = self.folder / f"{split}.retired.json"
+        if current.exists() and not retired.exists() and not self._is_published(split, current):
+            move_durably(current, retired)
+            sync_folder(dataset)
+        if not retired.exists():
+            return
+        with suppress(DatasetError):
+            manifest = Manifest.from_json(retired.read_text(encoding="utf-8"))
+            # Shards that were only indexed belong to somebody else.
+            for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
+                remove(dataset / shard.name)
+                remove(text_index_path(dataset / shard.name))
+        for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME):
+            remove(dataset / name)
+        retired.unlink()
+
+    def _is_published(self, split: str, current: Path) -> bool:
+        """Whether a manifest is that of this very conversion, interrupted after it was published."""
+        mark = self.folder / f"{split}.published"
+        return mark.exists() and mark.read_text() == file_digest(current)
+
+    def _publish_files(self, split: str, dataset: Path, results: list[ShardResult]) -> None:
+        places = self._places(split, results)
+        index = self._merge_index(split, places)
+        for place in places:
+            files = shard_files(self.folder, place.number, self._kind)
+            _move_once(files["shard"], dataset / place.name)
+            if "idx" in files:
+                _move_once(files["idx"], text_index_path(dataset / place.name))
+        skipped = self._skipped(split, results)
+        opened = Index.open(index)
+        manifest = Manifest(
+            container=self._kind,
+            kind=self.plan.encoder.kind,
+            columns=opened.types,
+            shards=tuple(
+                Shard(place.name, place.result.bytes, place.result.records, place.result.digest)
+                for place in places
+            ),
+            index=IndexFile(len(opened), index.stat().st_size, file_digest(index)),
+            classes=self.plan.listing.classes,
+            options=self.plan.options.to_manifest(),
+            skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),
+            annotations=self.plan.listing.info,
+        )
+        lines = bytearray()
+        for skip in skipped:
+            lines += json.dumps(skip._asdict(), ensure_ascii=False).encode() + b"\n"
+        contents: dict[str, bytes | bytearray] = {SKIPPED_NAME: lines, **self.plan.encoder.files}
+        for name, content in contents.items():
+            staged = self.folder / f"{split}.{name}"
+            write_durably(staged, content)
+            move_durably(staged, dataset / name)
+        move_durably(index, dataset / INDEX_NAME)
+        sync_folder(dataset)
+        path = self.folder / f"{split}.{MANIFEST_NAME}"
+        write_durably(path, manifest.to_json().encode())
+        write_durably(self.folder / f"{split}.published", file_digest(path).encode())
+
+    def _places(self, split: str, results: list[ShardResult]) -> list[_Place]:
+        """Shards of a split by their final names; one of which everything was skipped gets none."""
+        numbers = [
+            number
+            for number, (shard, result) in enumerate(zip(self.plan.shards, results, strict=True))
+            if shard.split == split and result.records
+        ]
+        suffix = container(self._kind).SUFFIX
+        return [
+            _Place(number, f"shard-{position:05d}-of-{len(numbers):05d}{suffix}", results[number])
+            for position, number in enumerate(numbers)
+        ]
+
+    def _merge_index(self, split: str, places: list[_Place]) -> Path:
+        merged = self.folder / f"{split}.{INDEX_NAME}"
+        remove(merged)
+        parts = []
+        for position, place in enumerate(places):
+            part = shard_files(self.folder, place.number, self._kind)["index"]
+            if position != self.plan.shards[place.number].position:
+                part = _renumbered(part, position)
+            parts.append(part)
+        if parts:
+            concat_indexes(parts, merged)
+        else:
+            first = next(n for n, shard in enumerate(self.plan.shards) if shard.split == split)
+            write_index(merged, _columns(shard_files(self.folder, first, self._kind)["index"]))
+        sync(merged)
+        return merged
+
+    def _skipped(self, split: str, results: list[ShardResult]) -> list[Skip]:
+        """What was left out of a split; what was never in the plan belongs to the first one."""
+        skipped = list(self.plan.listing.skipped) if split == self.plan.options.splits[0] else []
+        for shard, result in zip(self.plan.shards, results, strict=True):
+            if shard.split == split:
+                skipped += result.skipped
+        return sorted(skipped)
+
+    def discard(self) -> None:
+        """Give up what is unfinished: at once, by renaming it; then its files are removed."""
+        if not self.folder.exists():
+            return
+        trash = self.target / f"{_TRASH}{secrets.token_hex(8)}"
+        self.folder.rename(trash)
+        # What cannot be removed now is no reason to fail: the next conversion tries again.
+        with suppress(OSError):
+            remove(trash)
+
+
+def empty_trash(target: Path) -> None:
+    """Remove what earlier conversions gave up."""
+    for trash in target.glob(_TRASH + "*"):
+        remove(trash)
+
+
+def _move_once(source: Path, target: Path) -> None:
+    """Move a file that an interrupted publication may have moved already."""
+    if source.exists():
+        move_durably(source, target)
+
+
+def _columns(part: Path) -> dict[str, Any]:
+    index = Index.open(part)
+    return {name: index.arrow(name) for name in index.schema.names}
+
+
+def _renumbered(part: Path, position: int) -> Path:
+    """A part of the index whose shard comes earlier, because one before it turned out empty."""
+    columns = _columns(part)
+    columns["shard"] = np.full(len(columns["shard"]), position)
+    renumbered = part.with_suffix(".renumbered")
+    remove(renumbered)
+    write_index(renumbered, columns)
+    return renumbered

@@ -1,0 +1,54 @@
+"""Files of a source as they are found, in any order, and the sorted columns that they become."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.compute as pc
+
+from stoker.formats.sources.listing import ListedFiles
+from stoker.formats.strings import Strings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+__all__ = ["FileTable"]
+
+
+class FileTable:
+    """Grows by a file at a time, by the bytes of its name and 24 more; objects would take hundreds."""
+
+    def __init__(self) -> None:
+        self._names = Strings()
+        self._sizes = array("q")
+        self._modified = array("q")
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def add(self, key: str, size: int, modified: int) -> None:
+        """Add a file.
+
+        Args:
+            key: Its path in the source; raises UnicodeEncodeError if that is not UTF-8.
+            size: Bytes.
+            modified: Time, nanoseconds since 1970.
+        """
+        self._names.add(key.encode())
+        self._sizes.append(size)
+        self._modified.append(modified)
+
+    def sorted(self, root: Path | str) -> tuple[ListedFiles, npt.NDArray[np.int64]]:
+        """The files sorted by key, and the number of each, (N,) int64, in the order in which they were added.
+
+        Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; of equal ones that
+        which was added first comes first.
+        """
+        keys = self._names.to_arrow()
+        sizes, modified = (np.frombuffer(values, np.int64) for values in (self._sizes, self._modified))
+        order = pc.sort_indices(keys).to_numpy().view(np.int64)
+        return ListedFiles(root, keys, sizes, modified).take(order), order

@@ -1,0 +1,43 @@
+"""The error of a source in which no image is left, and why not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from stoker.errors import SourceError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable
+
+    from stoker.formats.sources.listing import Skip
+
+__all__ = ["no_images"]
+
+# What a user can do about what was left out.
+_REMEDIES = {
+    "link that leaves the source": "links out of the source are not followed: give the folder that they lead "
+    "to, or a CSV or JSON list with absolute paths and labels",
+    "link to a folder": "links to folders are not followed: give a CSV or JSON list with paths and labels",
+    "path that leaves the source": "relative paths stay in the folder of the list: write absolute ones",
+}
+
+
+def no_images(
+    message: str, path: str | os.PathLike[str], skipped: Iterable[Skip], hint: str | None = None
+) -> SourceError:
+    """The error, with the reasons for which files were left out and how many each.
+
+    Args:
+        message: What is missing.
+        path: The source.
+        skipped: What was left out.
+        hint: What is expected, unless the reasons tell something better.
+    """
+    counts = Counter(skip.reason for skip in skipped)
+    reasons = ", ".join(f"{count:,} x {reason}" for reason, count in counts.most_common())
+    remedies = "; ".join(_REMEDIES[reason] for reason in _REMEDIES if counts[reason])
+    return SourceError(
+        f"{message}; left out: {reasons}" if reasons else message, path=path, hint=remedies or hint
+    )

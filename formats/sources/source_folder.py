@@ -1,0 +1,214 @@
+"""A folder of a source, on a disk or at a URL: who reads annotations in it sees no difference."""
+
+from __future__ import annotations
+
+import errno
+import os
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import SourceError
+from stoker.formats.ahead import in_order
+from stoker.formats.files import open_regular, read_at
+from stoker.formats.folder import find_images
+from stoker.formats.remote.listing import find_stored_images
+from stoker.formats.remote.store import Store, is_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from stoker.formats.remote.store import StoredFile
+    from stoker.formats.sources.listing import ListedFiles, Skip
+
+__all__ = ["SourceFolder", "open_folder", "parts_around"]
+
+_LONGEST = 16 << 20  # bytes of a file of annotations, or of names
+_AT_ONCE = 32  # files that are read from afar, each after a round trip
+
+
+class SourceFolder(ABC):
+    """A folder with files that say something of images, or with the images.
+
+    Attributes:
+        root: Its path, resolved, or its URL.
+    """
+
+    root: str
+
+    @abstractmethod
+    def child(self, name: str) -> SourceFolder:
+        """A folder in the folder."""
+
+    @property
+    @abstractmethod
+    def parent(self) -> SourceFolder:
+        """The folder that this one is in."""
+
+    @abstractmethod
+    def is_there(self) -> bool:
+        """Whether there is such a folder."""
+
+    @abstractmethod
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+
+    @abstractmethod
+    def images(self) -> tuple[ListedFiles, list[Skip]]:
+        """Files in it, and in folders in it, that look like images, sorted, and what else is there.
+
+        Raises:
+            SourceError: It cannot be read.
+            StorageError: Likewise, at a URL.
+        """
+
+    @abstractmethod
+    def names(self, suffix: str) -> list[str]:
+        """Paths of the files in it, and in folders in it, that end in ``suffix``, sorted."""
+
+    @abstractmethod
+    def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
+        """Contents of files, one after the other; where one cannot be read, why.
+
+        Raises:
+            StorageError: A URL cannot be read, which says nothing of the file.
+        """
+
+    @abstractmethod
+    def find(self, name: str) -> bytes | None:
+        """Content of a file; None where there is none.
+
+        Raises:
+            OSError: It cannot be read.
+        """
+
+    def lines(self, name: str) -> list[str] | None:
+        """Lines of a file of names, in UTF-8; None where there is none.
+
+        Raises:
+            SourceError: It cannot be read.
+        """
+        try:
+            content = self.find(name)
+            # utf-8-sig: spreadsheets write a byte order mark.
+            return None if content is None else content.decode("utf-8-sig").splitlines()
+        except (OSError, ValueError) as error:
+            raise SourceError(f"the names cannot be read: {error}", path=f"{self.root}/{name}") from error
+
+
+def open_folder(path: str | os.PathLike[str]) -> SourceFolder:
+    """The folder at a path or URL, which need not be there."""
+    return _StoredFolder(Store(path)) if is_url(path) else _LocalFolder(Path(path))
+
+
+def parts_around(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
+    """What stands in a path or URL before its last folder ``name``, and behind; None where there is none."""
+    text = os.fspath(path).rstrip("/") if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - as text
+    before, found, behind = f"{text}/".rpartition(f"/{name}/")
+    is_host = is_url(path) and not before.partition("://")[2]
+    return None if is_host or not found else (before or "/", behind.rstrip("/"))
+
+
+class _LocalFolder(SourceFolder):
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.root = os.path.realpath(path)
+
+    def child(self, name: str) -> SourceFolder:
+        return _LocalFolder(self._path / name)
+
+    @property
+    def parent(self) -> SourceFolder:
+        return _LocalFolder(self._path.absolute().parent)
+
+    def is_there(self) -> bool:
+        return self._path.is_dir()
+
+    def has(self, name: str) -> bool:
+        return (self._path / name).is_file()
+
+    def images(self) -> tuple[ListedFiles, list[Skip]]:
+        return find_images(self.root)
+
+    def names(self, suffix: str) -> list[str]:
+        found = []
+        for folder, _, names in os.walk(self.root):
+            inside = folder.removeprefix(self.root).lstrip("/")
+            found += [f"{inside}/{name}" if inside else name for name in names if name.endswith(suffix)]
+        return sorted(found)
+
+    def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
+        return map(self._try, names)
+
+    def find(self, name: str) -> bytes | None:
+        return self._read(name) if self.has(name) else None
+
+    def _try(self, name: str) -> bytes | OSError | ValueError:
+        try:
+            return self._read(name)
+        except (OSError, ValueError) as error:
+            return error
+
+    def _read(self, name: str) -> bytes:
+        with open_regular(self._path / name) as (descriptor, size):
+            _check_size(size)
+            return read_at(descriptor, 0, size)
+
+
+class _StoredFolder(SourceFolder):
+    """Its files are listed once, when they are first asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.root = store.url
+
+    def child(self, name: str) -> SourceFolder:
+        return _StoredFolder(self._store.child(name))
+
+    @property
+    def parent(self) -> SourceFolder:
+        scheme, _, path = self.root.partition("://")
+        return open_folder(f"{scheme}://{path.rpartition('/')[0] or path}")
+
+    def is_there(self) -> bool:
+        return self._store.is_folder()
+
+    def has(self, name: str) -> bool:
+        return name in self._files
+
+    def images(self) -> tuple[ListedFiles, list[Skip]]:
+        return find_stored_images(self.root, self._files.values())
+
+    def names(self, suffix: str) -> list[str]:
+        return [name for name in self._files if name.endswith(suffix)]
+
+    def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
+        _ = self._files  # listed here, by one thread
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
+            tasks = ((name, partial(self._read, name)) for name in names)
+            for _, content in in_order(pool, tasks, 4 * _AT_ONCE):
+                yield content
+
+    def find(self, name: str) -> bytes | None:
+        return self._store.read_if_there(name)
+
+    def _read(self, name: str) -> bytes | OSError | ValueError:
+        file = self._files.get(name)
+        try:
+            if file is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            _check_size(file.size)
+        except (FileNotFoundError, ValueError) as error:
+            return error
+        return self._store.read(name)
+
+    @cached_property
+    def _files(self) -> dict[str, StoredFile]:
+        return {file.name: file for file in self._store.files()}
+
+
+def _check_size(size: int) -> None:
+    if size > _LONGEST:
+        raise ValueError(f"{size} bytes, more than {_LONGEST}")

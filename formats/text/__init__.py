@@ -1,0 +1,1 @@
+"""Text as a source and as token ids in shards."""

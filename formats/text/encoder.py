@@ -1,0 +1,185 @@
+"""Token ids as records: a tf.train.Example that anybody parses, and ids that a loader takes as they lie.
+
+A record has an int64_list for each field, and a bytes feature ``stoker/ids`` with all ids once more, as
+little-endian numbers of one width. That is the payload: the index locates it, its checksum covers it,
+and a batch is decoded by NumPy without a look at a single varint (docs/decisions/0005).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import SourceError
+from stoker.formats.conversion.encoder import EncodedRecord
+from stoker.formats.manifest import TOKENIZER_NAME
+from stoker.formats.sources.listing import Skip
+from stoker.formats.wire import delimited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.formats.text.source import TextListing
+    from stoker.formats.text.tokenizers import Tokenizer
+
+__all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column"]
+
+IDS_FEATURE = "stoker/ids"
+
+# Enough for one call of a tokenizer or of Arrow to cost more than making it.
+_CHUNK_SAMPLES = 4096
+_BYTES_LIST, _INT64_LIST = 1, 3
+
+
+def length_column(field: str) -> str:
+    """Name of the index column that holds a field's tokens a sample."""
+    return f"{field}_length"
+
+
+@dataclass(frozen=True)
+class TextEncoder:
+    """Encodes the samples of a text listing, see :class:`stoker.formats.conversion.encoder.Encoder`.
+
+    Attributes:
+        listing: The text.
+        tokenizer: What makes ids of it.
+        dtype: Of the payload: uint16 or int32.
+    """
+
+    listing: TextListing
+    tokenizer: Tokenizer
+    dtype: str
+
+    @property
+    def kind(self) -> str:
+        """See :class:`Encoder`."""
+        return "text"
+
+    @property
+    def chunk_samples(self) -> int:
+        """See :class:`Encoder`."""
+        return _CHUNK_SAMPLES
+
+    @property
+    def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
+        """See :class:`Encoder`; tokens of each field."""
+        return {length_column(field): np.int32 for field in self.listing.fields}
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """See :class:`Encoder`; the tokenizer, where it is more than its name."""
+        return {} if self.tokenizer.file is None else {TOKENIZER_NAME: self.tokenizer.file}
+
+    def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
+        """See :class:`Encoder`."""
+        found = self.listing.texts(rows)
+        texts = [one for one in found if not isinstance(one, Skip)]
+        columns = [
+            self._tokenize([text[field] for text in texts]) for field in range(len(self.listing.fields))
+        ]
+        keys = self.listing.keys.take(rows).to_pylist()
+        names = [delimited(1, field.encode()) for field in self.listing.fields]
+        at = 0
+        for key, one in zip(keys, found, strict=True):
+            if isinstance(one, Skip):
+                yield one
+                continue
+            parts = [column[at] for column in columns]
+            at += 1
+            lengths = tuple(part.length for part in parts)
+            if 0 in lengths:
+                yield Skip(key, "no tokens", self.listing.fields[lengths.index(0)])
+                continue
+            payload = b"".join(part.ids for part in parts)
+            prefix = _before(names, [part.varints for part in parts], len(payload))
+            yield EncodedRecord(key, prefix, payload, b"", lengths)
+
+    def columns(
+        self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
+    ) -> dict[str, Any]:
+        """See :class:`Encoder`; there are none."""
+        return {}
+
+    def refusal(self, skip: Skip) -> SourceError:
+        """See :class:`Encoder`."""
+        return SourceError(
+            skip.words,
+            path=self.listing.files[0].path,
+            key=skip.key,
+            hint="repair or remove the line, or convert without strict to skip it",
+        )
+
+    def _tokenize(self, texts: Sequence[str]) -> list[_Sequence]:
+        ids, lengths = self.tokenizer.encode(texts)
+        bounds = np.concatenate(([0], np.cumsum(lengths)))
+        varints, places = encode_varints(ids)
+        stored = ids.astype(np.dtype(self.dtype).newbyteorder("<")).tobytes()
+        width = np.dtype(self.dtype).itemsize
+        edges = zip(bounds.tolist(), places[bounds].tolist(), strict=True)
+        sequences = []
+        start, place = next(edges)
+        for end, next_place in edges:
+            sequences.append(
+                _Sequence(end - start, stored[start * width : end * width], varints[place:next_place])
+            )
+            start, place = end, next_place
+        return sequences
+
+
+@dataclass(frozen=True)
+class _Sequence:
+    """One field of one sample: its tokens, and both encodings of their ids."""
+
+    length: int
+    ids: bytes
+    varints: bytes
+
+
+def _before(names: Sequence[bytes], varints: Sequence[bytes], payload_bytes: int) -> bytes:
+    """An Example up to its payload, the only value of its last feature."""
+    entries = [
+        _message(1, name + _message(2, _message(_INT64_LIST, _message(1, values))))
+        for name, values in zip(names, varints, strict=True)
+    ]
+    payload = _message(_BYTES_LIST, _header(1, payload_bytes), payload_bytes)
+    entries.append(_message(1, _IDS_NAME + _message(2, payload, payload_bytes), payload_bytes))
+    return _message(1, b"".join(entries), payload_bytes)
+
+
+def _message(number: int, content: bytes, following: int = 0) -> bytes:
+    """As :func:`stoker.formats.wire.delimited`, which a record calls a dozen times with few lengths."""
+    return _header(number, len(content) + following) + content
+
+
+@lru_cache(maxsize=1 << 16)
+def _header(number: int, size: int) -> bytes:
+    return delimited(number, b"", size)
+
+
+_IDS_NAME = delimited(1, IDS_FEATURE.encode())
+
+
+def encode_varints(ids: npt.NDArray[np.int32]) -> tuple[bytes, npt.NDArray[np.int64]]:
+    """Encode integers of at least 0 as protocol buffer varints, end to end.
+
+    Args:
+        ids: (T,) int32.
+
+    Returns:
+        The bytes, and where each integer begins and the last one ends, (T + 1,) int64.
+    """
+    widths = np.ones(len(ids), np.int64)
+    for bits in (7, 14, 21, 28):
+        widths += ids >= 1 << bits
+    places = np.concatenate(([0], np.cumsum(widths)))
+    out = np.empty(int(places[-1]), np.uint8)
+    for byte in range(5):
+        which = np.flatnonzero(widths > byte)
+        more = (widths[which] > byte + 1).astype(np.uint8) << 7
+        out[places[which] + byte] = (ids[which] >> 7 * byte & 127).astype(np.uint8) | more
+    return out.tobytes(), places

@@ -1,0 +1,1 @@
+"""The commands of ``stoker``, and what they print."""

@@ -1,0 +1,75 @@
+"""A dataset in words and tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.formats.samples import Codec
+from stoker.pipeline.commands.console import human_bytes, table
+from stoker.pipeline.commands.describe_objects import annotation_facts, class_labels
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from rich.table import Table
+
+    from stoker.formats.dataset import Dataset
+
+__all__ = ["class_table", "facts"]
+
+_CLASSES_SHOWN = 20
+
+
+def facts(dataset: Dataset) -> list[tuple[str, str]]:
+    """Name and value of what there is to know of a dataset without reading its shards."""
+    manifest = dataset.manifest
+    total = sum(dataset.data_sizes)
+    rows = [
+        ("path", str(dataset.path)),
+        ("kind", f"{manifest.kind} in {manifest.container}, format {manifest.version}"),
+        ("samples", f"{len(dataset):,}"),
+        ("shards", f"{len(manifest.shards):,}, {human_bytes(total)}"),
+        ("classes", f"{dataset.num_classes:,}"),
+        ("columns", ", ".join(f"{name} {kind}" for name, kind in manifest.columns.items())),
+        ("fingerprint", dataset.fingerprint),
+    ]
+    if manifest.kind == "image" and len(dataset):
+        rows[5:5] = _image_facts(dataset) + annotation_facts(dataset)
+    chosen = [f"{name}={value}" for name, value in manifest.options.items() if value or name == "seed"]
+    rows += [("options", ", ".join(chosen))] if chosen else []
+    rows += [(f"skipped, {reason}", f"{count:,}") for reason, count in manifest.skipped.items()]
+    return rows
+
+
+def _image_facts(dataset: Dataset) -> list[tuple[str, str]]:
+    height, width = dataset.column("height"), dataset.column("width")
+    lengths = dataset.column("length")
+    codecs = np.bincount(dataset.column("codec"), minlength=256)
+    names = ", ".join(f"{Codec(int(c)).name} {codecs[c]:,}" for c in np.flatnonzero(codecs))
+    turned = int((dataset.column("orientation") > 1).sum())
+    return [
+        ("encoding", names + (f"; {turned:,} with an EXIF orientation" if turned else "")),
+        ("height", _spread(height, " px")),
+        ("width", _spread(width, " px")),
+        ("bytes a sample", _spread(lengths)),
+    ]
+
+
+def _spread(values: npt.NDArray[Any], unit: str = "") -> str:
+    low, middle, high = int(values.min()), int(np.median(values)), int(values.max())
+    return f"{low:,} to {high:,}{unit}, median {middle:,}"
+
+
+def class_table(dataset: Dataset) -> Table:
+    """Samples, or objects, of each class, the first classes only where there are many."""
+    labels, what = class_labels(dataset)
+    counts = np.bincount(labels, minlength=dataset.num_classes)
+    made = table("class", "label", what)
+    for label, name in enumerate(dataset.classes[:_CLASSES_SHOWN]):
+        made.add_row(name, str(label), f"{counts[label]:,}")
+    if dataset.num_classes > _CLASSES_SHOWN:
+        made.add_row(
+            f"and {dataset.num_classes - _CLASSES_SHOWN:,} more", "", f"{counts[_CLASSES_SHOWN:].sum():,}"
+        )
+    return made

@@ -1,0 +1,63 @@
+"""A dataset, and what is wrong with one, for programs: values that JSON has, numbers without their units."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.formats.samples import Codec
+from stoker.pipeline.commands.describe_objects import class_labels
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.formats.dataset import Dataset
+    from stoker.formats.verify import Report
+
+__all__ = ["dataset_json", "report_json"]
+
+
+def dataset_json(dataset: Dataset) -> dict[str, Any]:
+    """What there is to know of a dataset without reading its shards; sizes in bytes, sides in pixels."""
+    manifest = dataset.manifest
+    described: dict[str, Any] = {
+        "path": str(dataset.path),
+        "kind": manifest.kind,
+        "container": manifest.container,
+        "version": manifest.version,
+        "fingerprint": dataset.fingerprint,
+        "samples": len(dataset),
+        "shards": len(manifest.shards),
+        "bytes": sum(dataset.data_sizes),
+        "tasks": sorted(dataset.tasks),
+        "columns": dict(manifest.columns),
+        "classes": _classes(dataset),
+        "options": dict(manifest.options),
+        "skipped": dict(manifest.skipped),
+    }
+    if manifest.kind == "image" and len(dataset):
+        codecs, counts = np.unique(dataset.column("codec"), return_counts=True)
+        described["encodings"] = {
+            Codec(code).name: count for code, count in zip(codecs.tolist(), counts.tolist(), strict=True)
+        }
+        described |= {name: _spread(dataset.column(name)) for name in ("height", "width", "length")}
+    return described
+
+
+def _classes(dataset: Dataset) -> list[dict[str, str | int]]:
+    """By label, the name of each class and how many samples, or objects, have it."""
+    labels, what = class_labels(dataset)
+    counts = np.bincount(labels, minlength=dataset.num_classes) if dataset.num_classes else ()
+    named = zip(dataset.classes, counts, strict=False)
+    return [{"name": name, what: int(count)} for name, count in named]
+
+
+def _spread(values: npt.NDArray[Any]) -> dict[str, float]:
+    return {"min": int(values.min()), "median": float(np.median(values)), "max": int(values.max())}
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """A report, and whether all is well."""
+    return {"ok": report.ok, **asdict(report), "path": str(report.path)}

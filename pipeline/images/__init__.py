@@ -1,0 +1,1 @@
+"""Batches of images: decided, executed by an engine, with the annotations that follow them."""

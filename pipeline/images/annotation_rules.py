@@ -1,0 +1,142 @@
+"""Which columns a dataset's annotations make, and what a loader's arguments make of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+from stoker.formats.annotation_columns import OBJECT_COLUMNS, is_object_column
+from stoker.pipeline.batch import ColumnSpec
+from stoker.pipeline.images.annotator import Annotator, MaskRules
+from stoker.pipeline.images.objects import EXTRA, ObjectRules
+
+if TYPE_CHECKING:
+    from stoker.augment.params import ImagePlan
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.images.batch_transforms import BatchPlan
+    from stoker.pipeline.mixture import Mixture
+
+__all__ = ["AnnotationRules", "make_annotation_rules", "task_columns"]
+
+_BOX_COLUMNS = ("boxes", "box_labels", "crowd", "area", "object_id")
+_DTYPES = {
+    "boxes": "float32",
+    "box_labels": "int64",
+    "crowd": "bool",
+    "area": "float32",
+    "object_id": "int64",
+}
+_IGNORE = 255
+"""Where the dataset names no value to ignore: that of PASCAL VOC, Cityscapes and ADE20K."""
+
+
+@dataclass(frozen=True)
+class AnnotationRules:
+    """What a loader makes of annotations, the same in every epoch.
+
+    Attributes:
+        objects: Which columns of objects, and how.
+        masks: How masks of classes leave; None where they are not wanted.
+        multi_label: Whether a sample has a list of labels.
+        needs_boxes: Whether a transform of images decides by boxes.
+    """
+
+    objects: ObjectRules
+    masks: MaskRules | None
+    multi_label: bool
+    needs_boxes: bool
+
+    def annotator(self, dataset: Dataset | Mixture, num_threads: int) -> Annotator | None:
+        """What makes them; None where there is nothing to make."""
+        objects = self.objects if self.objects.columns else None
+        if not (objects or self.masks or self.needs_boxes):
+            return None
+        return Annotator(dataset, objects, self.masks, needs_boxes=self.needs_boxes, num_threads=num_threads)
+
+    def spec(self, name: str, dataset: Dataset | Mixture, size: tuple[int, int]) -> ColumnSpec | None:
+        """Form of a column of annotations; None for any other column."""
+        if name == "segmentation" and self.masks:
+            return ColumnSpec(name, self.masks.dtype, size)
+        if name == "count" and self.objects.columns:
+            return ColumnSpec(name, "int64", ())
+        if name not in self.objects.columns:
+            return None
+        shapes = {"boxes": (4,), "keypoints": (len(dataset.manifest.annotations.keypoints), 3), "masks": size}
+        dtypes = {**_DTYPES, "keypoints": "float32", "masks": "uint8"}
+        dtype = dtypes.get(name) or _extra_dtype(dataset.types[name])
+        return ColumnSpec(name, dtype, (None, *shapes.get(name, ())), ragged=self.objects.form == "ragged")
+
+
+def task_columns(dataset: Dataset | Mixture) -> tuple[str, ...]:
+    """Names of the columns that the annotations of a dataset make, besides the label."""
+    names: list[str] = []
+    if "boxes" in dataset.tasks:
+        names += _BOX_COLUMNS
+        names += [
+            name
+            for name, kind in dataset.types.items()
+            if name.startswith(EXTRA) and is_object_column(name, kind) and name not in OBJECT_COLUMNS
+        ]
+        names += ["keypoints"] if "keypoints" in dataset.tasks else []
+        names += ["masks"] if "instances" in dataset.tasks else []
+    return (*names, *(["segmentation"] if "segmentation" in dataset.tasks else []))
+
+
+def make_annotation_rules(
+    dataset: Dataset | Mixture,
+    columns: tuple[str, ...],
+    given: ObjectRules,
+    plan: ImagePlan,
+    batch_plan: BatchPlan,
+) -> AnnotationRules:
+    """Rules for the columns that a loader hands out.
+
+    Args:
+        dataset: What has the annotations.
+        columns: Of the loader.
+        given: Its arguments; columns and swap are filled in.
+        plan: Transforms of images.
+        batch_plan: Transforms of batches.
+
+    Raises:
+        ConfigError: The dataset lacks what the columns or the transforms need.
+    """
+    info = dataset.manifest.annotations
+    made = frozenset(columns) & frozenset(task_columns(dataset))
+    masks = None
+    if "segmentation" in made:
+        ignore = _IGNORE if info.ignore is None else info.ignore
+        masks = MaskRules("uint8" if max(ignore, len(info.mask_classes) - 1) < 256 else "int64", ignore)
+    multi_label = "labels" in dataset.tasks
+    if plan.uses_boxes and "boxes" not in dataset.tasks:
+        raise ConfigError("a transform decides by boxes, and the dataset has none", path=dataset.path)
+    if "label" in columns and (multi_label or batch_plan.transforms) and not dataset.num_classes:
+        raise ConfigError(
+            "labels as shares of classes need the names of the classes, and the dataset has none",
+            path=dataset.path,
+            hint="Leave the column 'label' out, or convert with classes.",
+        )
+    _check_mixing(made | ({"label"} & set(columns)), batch_plan)
+    objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
+    return AnnotationRules(objects, masks, multi_label, plan.uses_boxes)
+
+
+def _check_mixing(columns: frozenset[str], batch_plan: BatchPlan) -> None:
+    """ConfigError where a transform of batches cannot carry a column along."""
+    if not batch_plan.transforms:
+        return
+    kinds = {"label", "keypoints", "masks", "segmentation"}
+    for name in sorted(columns):
+        if (name if name in kinds else "boxes") not in batch_plan.columns:
+            names = ", ".join(type(transform).__name__ for transform in batch_plan.transforms)
+            raise ConfigError(
+                f"{names} cannot mix the column {name!r}",
+                hint=f"It can mix {', '.join(sorted(batch_plan.columns))}.",
+            )
+
+
+def _extra_dtype(kind: str) -> str:
+    """NumPy's name of the numbers in a large_list, as Arrow writes it: ``large_list<item: int64>``."""
+    inner = kind.partition("<")[2].rstrip(">").rpartition(" ")[2]
+    return {"float": "float32", "double": "float64", "halffloat": "float16"}.get(inner, inner)

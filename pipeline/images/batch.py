@@ -1,0 +1,197 @@
+"""The batch that a consumer receives, put together of what the engine and the annotator made."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.augment.batch import one_hot
+from stoker.errors import ConfigError, DatasetError
+from stoker.pipeline.batch import ColumnSpec
+from stoker.pipeline.images.batch_transforms import function_name
+from stoker.pipeline.images.mixing import mix_images
+from stoker.pipeline.images.objects import pad
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from stoker.pipeline.adapters import Adapter
+    from stoker.pipeline.images.annotator import Annotated
+    from stoker.pipeline.images.objects import BatchObjects
+    from stoker.pipeline.images.plan import Planned
+    from stoker.pipeline.images.recipe import ImageRecipe
+    from stoker.pipeline.stats import Clock
+
+    Array = npt.NDArray[Any]
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["BatchMaker", "made_by_functions", "multi_hot"]
+
+
+class BatchMaker:
+    """Puts batches together; see the module.
+
+    Args:
+        recipe: What a batch is.
+        adapter: Makes arrays of the framework.
+        clock: Adds up where the time goes.
+        epoch: Keys the random numbers of transforms of batches.
+    """
+
+    def __init__(self, recipe: ImageRecipe, adapter: Adapter, clock: Clock, epoch: int) -> None:
+        self._recipe = recipe
+        self._adapter = adapter
+        self._clock = clock
+        self._epoch = epoch
+
+    def make(self, planned: Planned, images: Any, annotated: Annotated, kept: Int64 | None) -> Any:
+        """The batch.
+
+        Args:
+            planned: Its N samples.
+            images: Of the engine, all N.
+            annotated: Of the annotator, all N.
+            kept: (K,) positions in the batch of the samples to hand out; None for all as they are.
+        """
+        began, before = perf_counter(), sum(self._clock.on_batches.values())
+        chosen = np.arange(len(planned)) if kept is None else kept
+        labels = self._labels(planned, chosen)
+        objects, masks = annotated.objects, annotated.masks
+        if kept is not None:
+            objects = None if objects is None else objects.of_samples(kept, len(planned))
+            masks = None if masks is None else masks[kept]
+        images, wrapped = self._chosen(images, kept), not isinstance(images, np.ndarray)
+        batch = self._recipe.batch_plan
+        for number in range(len(batch.transforms) if len(chosen) else 0):
+            name, params = batch.draw(
+                number, planned.keys[chosen], self._recipe.plan.size, self._recipe.seed, self._epoch
+            )
+            with self._timed(name):
+                layout = self._recipe.output.layout
+                mixed = self._adapter.mix if wrapped else mix_images
+                images = mixed(params, images, layout)
+                if labels is not None:
+                    labels = params.labels(labels, self._recipe.dataset.num_classes)
+                if objects is not None:
+                    objects = objects.mixed(params, self._recipe.annotations.objects)
+                if masks is not None:
+                    masks = params.segmentation(masks)
+        if not wrapped:
+            images = self._adapter.images(images, self._recipe.output.dtype)
+        columns = {"image": self._run_functions(images, len(chosen)), "label": labels, "segmentation": masks}
+        values = [
+            columns["image"] if name == "image" else self._column(name, columns, objects, planned, chosen)
+            for name in self._recipe.columns
+        ]
+        elsewhere = sum(self._clock.on_batches.values()) - before
+        self._clock.handing_over += perf_counter() - began - elsewhere
+        return self._recipe.batch(*values)
+
+    def _chosen(self, images: Any, kept: Int64 | None) -> Any:
+        """The images to hand out: in NumPy memory as they are, else those of the framework."""
+        if isinstance(images, np.ndarray):
+            return images if kept is None else images[kept]
+        images = self._adapter.images(images, self._recipe.output.dtype)
+        return images if kept is None else self._adapter.take(images, kept)
+
+    def _run_functions(self, images: Any, n: int) -> Any:
+        for function in self._recipe.batch_plan.functions:
+            with self._timed(function_name(function)):
+                images = _run(function, images, n)
+        return images
+
+    @contextmanager
+    def _timed(self, name: str) -> Iterator[None]:
+        began = perf_counter()
+        yield
+        self._clock.on_batches[name] = self._clock.on_batches.get(name, 0.0) + perf_counter() - began
+
+    def _labels(self, planned: Planned, chosen: Int64) -> Array | None:
+        if "label" not in self._recipe.columns:
+            return None
+        dataset, positions = self._recipe.dataset, planned.positions[chosen]
+        if not self._recipe.annotations.multi_label:
+            labels = dataset.values("label", positions)
+            # Shares of classes, also of a batch in which there is nothing to mix.
+            return one_hot(labels, dataset.num_classes) if self._recipe.batch_plan.transforms else labels
+        lists = dataset.lists("label", positions)
+        return multi_hot(lists.values, lists.counts, dataset.num_classes)
+
+    def _column(
+        self,
+        name: str,
+        columns: dict[str, Array | None],
+        objects: BatchObjects | None,
+        planned: Planned,
+        chosen: Int64,
+    ) -> Any:
+        given = columns.get(name)
+        if given is not None:
+            return self._adapter.column(given)
+        if objects is not None and (name == "count" or name in self._recipe.annotations.objects.columns):
+            return self._object_column(name, objects, len(chosen))
+        if name == "key":
+            return self._adapter.column(self._recipe.dataset.keys(planned.positions[chosen]))
+        values: Array
+        if name == "mask":  # of the place in the batch: padding stays padding, whatever replaces it
+            values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
+        elif name == "row":
+            values = planned.samples.row[chosen]
+        else:
+            values = self._recipe.dataset.values(name, planned.positions[chosen])
+        return self._adapter.column(values)
+
+    def _object_column(self, name: str, objects: BatchObjects, n: int) -> Any:
+        counts = objects.counts(n)
+        if name == "count":
+            return self._adapter.column(counts)
+        values = objects.column(name, self._recipe.annotations.objects)
+        if self._recipe.annotations.objects.form == "padded":
+            return self._adapter.column(pad(values, counts))
+        return self._adapter.ragged(values, counts)
+
+
+def made_by_functions(recipe: ImageRecipe, adapter: Adapter, n: int) -> ColumnSpec:
+    """Form of the images that functions make of ``n``, found by having them run on zeros."""
+    output = recipe.output
+    zeros = np.zeros(output.shape(n, recipe.plan.size), output.numpy_dtype)
+    images = adapter.images(zeros, output.dtype)
+    for function in recipe.batch_plan.functions:
+        images = _run(function, images, n)
+    # PyTorch's dtypes have no name of their own: torch.float32.
+    name = getattr(images.dtype, "name", None) or str(images.dtype).rpartition(".")[2]
+    return ColumnSpec("image", name, tuple(images.shape[1:]))
+
+
+def _run(function: Callable[[Any], Any], images: Any, n: int) -> Any:
+    images = function(images)
+    if not hasattr(images, "shape") or images.shape[:1] != (n,):
+        found = f"shape {tuple(images.shape)}" if hasattr(images, "shape") else repr(type(images))
+        raise ConfigError(
+            f"{function_name(function)} must return an array of {n} images, and has returned {found}"
+        )
+    return images
+
+
+def multi_hot(labels: Int64, counts: Int64, num_classes: int) -> npt.NDArray[np.float32]:
+    """(N, num_classes) float32, 1 for each of a sample's labels.
+
+    Args:
+        labels: (L,) the labels of all samples, one sample after the other.
+        counts: (N,) labels of each.
+        num_classes: Number of classes.
+
+    Raises:
+        DatasetError: A label that is no class.
+    """
+    outside = (labels < 0) | (labels >= num_classes)
+    if outside.any():
+        raise DatasetError(f"label {int(labels[outside][0])} in a dataset of {num_classes} classes")
+    hot = np.zeros((len(counts), num_classes), np.float32)
+    hot[np.repeat(np.arange(len(counts)), counts), labels] = 1
+    return hot

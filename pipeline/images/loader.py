@@ -1,0 +1,287 @@
+"""The loader of images."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from stoker.formats.cores import available_cores
+from stoker.formats.header import MAX_PIXELS
+from stoker.pipeline import adapters, devices
+from stoker.pipeline.arguments import optional_number, whole_number
+from stoker.pipeline.engines.make import choose_engine, depth, make_engine
+from stoker.pipeline.images.batch import made_by_functions
+from stoker.pipeline.images.objects import ObjectForm, ObjectRules
+from stoker.pipeline.images.recipe import OnError, make_recipe
+from stoker.pipeline.images.stage import ImageStage
+from stoker.pipeline.loader import Loader
+from stoker.pipeline.order import BlockShuffle, LastBatch, Schedule
+from stoker.pipeline.ranks import find_ranks
+from stoker.pipeline.staging import make_staging, resolve
+from stoker.pipeline.state import in_epochs_of
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from stoker.augment.boxes import BoxFormat
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.batch import ColumnSpec
+    from stoker.pipeline.engines.base import DType, Layout
+    from stoker.pipeline.images.batch_transforms import AnyTransform
+    from stoker.pipeline.mixture import Mixture
+    from stoker.pipeline.sampling import Sampler
+
+__all__ = ["ImageLoader"]
+
+
+class ImageLoader(Loader):
+    """Feeds decoded, augmented batches of images to a training loop, working ahead of it.
+
+    Each pass over the loader is one epoch, the next pass the next one. Leaving a pass early ends it. A
+    batch does not depend on threads, prefetching or engine: it is a function of seed, epoch and step.
+
+    Args:
+        dataset: A dataset or the path of one, or several mixed by :func:`stoker.mix`; with ``cache``, the URL
+            of one. What lies elsewhere of datasets that :func:`stoker.open` opened with a cache is fetched
+            ahead, too.
+        batch_size: Samples a batch on this rank.
+        transforms: What happens to the images, see :mod:`stoker.augment`; they must end in one size. Behind
+            them transforms of batches (MixUp, CutMix, Mosaic, or a RandomChoice of these, which draws one for
+            the batch), and behind those functions of your own: each takes the batch's images as they are
+            handed out and returns as many.
+        shuffle: False for the order of the index, True for a full shuffle, or a
+            :class:`~stoker.pipeline.order.BlockShuffle` for storage that wants long reads.
+        sampler: What an epoch draws, if not every sample once: :class:`~stoker.Weighted`,
+            :class:`~stoker.ClassBalanced`, :class:`~stoker.Repeated`, or a sampler of your own.
+        steps_per_epoch: Make a pass this many steps of an infinite stream of draws, which goes on from pass
+            to pass; by default a pass is all draws once.
+        seed: Decides the order and every random parameter.
+        rank: This rank; by default found from torch.distributed, JAX, or the launcher's environment.
+        world_size: Number of ranks, likewise.
+        last_batch: "partial" hands out a short last batch, "drop" leaves it out, "pad" fills it and adds a
+            column ``mask``, (N,) bool, False where a sample is padding.
+        engine: "native" (C++), "dali", "reference" (Pillow and NumPy: slow, and executes all transforms), or
+            "auto": dali where there are a GPU and DALI, else native; reference where the transforms need it.
+        device: Where batches are wanted, "cpu" or "cuda:N"; by default where the engine leaves them.
+        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
+            and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
+        columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the
+            source), "mask", and any further column of numbers of the index; of annotated datasets "boxes",
+            "box_labels", "crowd", "area", "object_id", "keypoints", "masks" (of objects, 0 or 1), and
+            "segmentation". "label" is (N,) int64, or (N, classes) float32 where samples have several, or
+            where a transform mixes them.
+        objects: How columns of objects leave: "ragged", a list of N arrays, (M, ...) for a sample of M
+            objects; or "padded" with zeros to (N, most, ...), with a column ``count``, (N,) int64.
+        box_format: "XYXY" (left, top, right, bottom), "XYWH" or "CXCYWH", pixels of the output.
+        min_visible: Objects of whose box a smaller share is seen are dropped, 0 to 1. Of what is not seen at
+            all nothing is left in any case.
+        min_size: Objects whose box is narrower or lower are dropped, pixels of the output.
+        dtype: "uint8", "float32", "float16" or "bfloat16"; by default what the transforms end in. Floats
+            are in 0..1 before Normalize, as torchvision's ``ToDtype(scale=True)`` makes them.
+        layout: "NCHW", "NHWC", or "NHWC4", which pads the channels to four.
+        num_threads: Engine threads; by default the cores this process may use, shared with the other
+            ranks of this machine.
+        prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
+        read_ahead: Batches whose bytes the kernel is asked for before they are started; 0 for none. The
+            default covers half a second of work at a thousand images a second.
+        on_error: What a bad sample does: "raise" an error that names it, "skip" leaves it out of its batch,
+            "replace" puts the next good sample of the batch in its place.
+        max_pixels: Images with more are bad samples; checked before anything is decoded.
+        verify: Compare every payload with its checksum.
+        mapped: Map the shards; False reads each payload instead, as suits network file systems, where a
+            file that shrinks under a mapping ends the process.
+        pin_memory: Make the batches of ``output="torch"`` in page-locked memory, from which
+            ``.to("cuda", non_blocking=True)`` copies while the processor goes on. With ``device="cuda:N"``
+            the native engine does so anyway, and the copy runs on a stream of its own.
+        cache: Folder on a local disk for what is fetched of a dataset at a URL (or on a network file
+            system), in the order in which it is needed; ranks of one machine share it.
+        cache_size: Bytes that it may have about, such as ``"200GB"``; what lies behind is evicted. None for
+            any number.
+
+    Raises:
+        ConfigError: An argument cannot be meant as given.
+        DatasetError: The path is no dataset that can be read.
+        MissingDependencyError: The engine or the output needs a package that is not installed.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | Mixture | str | os.PathLike[str],
+        *,
+        batch_size: int,
+        transforms: Sequence[AnyTransform] = (),
+        shuffle: bool | BlockShuffle = False,
+        sampler: Sampler | None = None,
+        steps_per_epoch: int | None = None,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        last_batch: LastBatch = "partial",
+        engine: str = "auto",
+        device: str | None = None,
+        output: str = "numpy",
+        columns: Sequence[str] = ("image", "label"),
+        objects: ObjectForm = "ragged",
+        box_format: BoxFormat = "XYXY",
+        min_visible: float = 0.0,
+        min_size: float = 0.0,
+        dtype: DType | None = None,
+        layout: Layout = "NCHW",
+        num_threads: int | None = None,
+        prefetch: int = 4,
+        read_ahead: int = 8,
+        on_error: OnError = "raise",
+        max_pixels: int = MAX_PIXELS,
+        verify: bool = True,
+        mapped: bool = True,
+        pin_memory: bool = False,
+        cache: str | os.PathLike[str] | None = None,
+        cache_size: str | int | None = None,
+    ) -> None:
+        batch_size = whole_number("batch_size", batch_size, 1)
+        steps_per_epoch = optional_number("steps_per_epoch", steps_per_epoch, 1)
+        num_threads = optional_number("num_threads", num_threads, 1)
+        max_pixels = whole_number("max_pixels", max_pixels, 1)
+        self._ranks = find_ranks(rank, world_size)
+        self._batch_size = batch_size
+        self._read_ahead = whole_number("read_ahead", read_ahead, 0)
+        self._last_batch: LastBatch = last_batch
+        self._is_stream = steps_per_epoch is not None
+        self._recipe = make_recipe(
+            resolve(dataset, cache, cache_size),
+            transforms,
+            shuffle=shuffle,
+            sampler=sampler,
+            samples_per_epoch=steps_per_epoch and steps_per_epoch * batch_size * self._ranks.world_size,
+            seed=whole_number("seed", seed),
+            last_batch=last_batch,
+            columns=columns,
+            dtype=dtype,
+            layout=layout,
+            on_error=on_error,
+            objects=ObjectRules(
+                form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
+            ),
+        )
+        self._schedule(epoch=0, start=0)  # refuses a bad batch_size or last_batch before anything is started
+        super().__init__(self._ranks, self._recipe.identity, self._recipe.order.n, prefetch, output)
+        opened = self._recipe.dataset
+        self._staging = make_staging(opened)
+        framework = adapters.framework(output)
+        if device is None and devices.gpu_count() and not adapters.sees_gpu(framework):
+            device = "cpu"
+        threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
+        local_rank = self._ranks.local_rank
+        engine_name, engine_device = choose_engine(engine, device, local_rank, self._recipe.plan.needs)
+        wanted = device or (None if engine_device == "cpu" else engine_device)
+        place = wanted and devices.place(wanted, local_rank)
+        copied = framework == "torch" and engine_device == "cpu" and place not in (None, "cpu")
+        self._adapter = adapters.load(framework, place, pin_memory=pin_memory or copied)
+        # What other engines make is copied into page-locked memory.
+        own_memory = {"empty": self._adapter.empty} if engine_name == "native" else {}
+        self._engine = make_engine(
+            engine_name,
+            engine_device,
+            [str(path) for path in opened.data_files],
+            opened.data_sizes,
+            self._recipe.output,
+            num_threads=threads,
+            depth=min(self._prefetch, depth(engine_name, threads, batch_size)),
+            batch_size=batch_size,
+            max_pixels=max_pixels,
+            verify=verify,
+            mapped=mapped,
+            **own_memory,
+        )
+        self._annotator = self._recipe.annotations.annotator(opened, threads)
+
+    def __repr__(self) -> str:
+        return (
+            f"<ImageLoader of {self._recipe.dataset!r}: {len(self)} batches of {self._batch_size}, "
+            f"engine {self._engine.name} on {self._engine.device}, "
+            f"rank {self._ranks.rank} of {self._ranks.world_size}>"
+        )
+
+    @property
+    def dataset(self) -> Dataset | Mixture:
+        """What is drawn from."""
+        return self._recipe.dataset
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns of a batch."""
+        return self._recipe.columns
+
+    @property
+    def engine(self) -> str:
+        """Name of the engine that runs."""
+        return self._engine.name
+
+    @property
+    def device(self) -> str:
+        """Where the engine leaves images, "cpu" or "cuda:N"."""
+        return self._engine.device
+
+    def element_spec(self) -> tuple[ColumnSpec, ...]:
+        """Form of the columns of a batch, without the batch axis.
+
+        Where functions of your own stand at the end of the transforms, they are called with a batch of zeros,
+        once: they may make images of another shape or dtype.
+        """
+        return tuple(
+            self._made_by_functions
+            if name == "image" and self._recipe.batch_plan.functions
+            else self._recipe.spec(name)
+            for name in self._recipe.columns
+        )
+
+    @cached_property
+    def _made_by_functions(self) -> ColumnSpec:
+        return made_by_functions(self._recipe, self._adapter, self._batch_size)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the loader is, as a small JSON-able dict.
+
+        It counts what the consumer has received, not what is ready. After a pass that was left early it
+        names the next batch of that pass.
+        """
+        state = super().state_dict()
+        return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where ``state`` was taken: the next pass begins with exactly the next batch.
+
+        The number of ranks, the batch size, the engine and the threads may be others than before. Where
+        ``steps_per_epoch`` then makes epochs of another number of samples, a stream goes on where it was,
+        in the epoch that this is with the new length.
+
+        Raises:
+            CheckpointError: The state belongs to another dataset or configuration; says what differs.
+        """
+        super().load_state_dict(in_epochs_of(self._samples, state))
+
+    def _schedule(self, epoch: int, start: int) -> Schedule:
+        ranks = self._ranks
+        samples = self._recipe.order.n
+        return Schedule(samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start)
+
+    def _stage(self, schedule: Schedule, epoch: int) -> ImageStage:
+        return ImageStage(
+            self._recipe,
+            schedule,
+            epoch,
+            engine=self._engine,
+            annotator=self._annotator,
+            adapter=self._adapter,
+            clock=self._clock,
+            read_ahead=self._read_ahead,
+            staging=self._staging,
+        )
+
+    def _release(self) -> None:
+        if self._staging:
+            self._staging.close()
+        self._engine.close()
+        if self._annotator:
+            self._annotator.close()

@@ -1,0 +1,185 @@
+"""The objects of a batch: they follow their images, and leave as lists or padded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+
+from stoker.augment.boxes import BoxFormat, box_areas, convert_boxes
+from stoker.augment.geometry import area_scale
+from stoker.errors import ConfigError
+from stoker.formats.ragged import places_of
+from stoker.pipeline.images.mask_drawing import draw_segments
+from stoker.pipeline.images.object_placing import place_boxes, place_keypoints
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy.typing as npt
+
+    from stoker.augment.batch import BatchParams
+    from stoker.augment.params import ImageParams
+    from stoker.formats.annotations import Annotations
+    from stoker.pipeline.images.mask_drawing import MaskMemory
+
+    Array = npt.NDArray[Any]
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["EXTRA", "BatchObjects", "ObjectForm", "ObjectRules", "pad", "transform_objects"]
+
+ObjectForm = Literal["ragged", "padded"]
+
+EXTRA = "object_"
+"""What the columns of a source's own facts about objects begin with: "object_difficult"."""
+
+
+@dataclass(frozen=True)
+class ObjectRules:
+    """Which columns of objects a loader hands out, and how: see :class:`stoker.ImageLoader`.
+
+    Attributes:
+        columns: Their names.
+        form: "ragged" or "padded".
+        box_format: Of the boxes.
+        min_visible: Smallest share of a box's area that must be seen, 0 to 1.
+        min_size: Least width and height of a box, pixels of the output.
+        swap: (K,) what each keypoint is in a mirrored image; empty for itself.
+    """
+
+    columns: frozenset[str] = frozenset()
+    form: ObjectForm = "ragged"
+    box_format: BoxFormat = "XYXY"
+    min_visible: float = 0.0
+    min_size: float = 0.0
+    swap: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, value, known in (
+            ("objects", self.form, get_args(ObjectForm)),
+            ("box_format", self.box_format, get_args(BoxFormat)),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} must be one of {', '.join(known)}, found {value!r}")
+        if not 0 <= self.min_visible <= 1:
+            raise ConfigError(f"min_visible must be a share from 0 to 1, found {self.min_visible!r}")
+        if not 0 <= self.min_size < np.inf:
+            raise ConfigError(f"min_size must be pixels from 0, found {self.min_size!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class BatchObjects:
+    """M objects of N images, image by image.
+
+    Attributes:
+        owner: (M,) int64, position in the batch of the image that each belongs to; ascends.
+        columns: (M, ...) by name. "boxes" are always there, (M, 4) float64 XYXY, pixels of the output.
+    """
+
+    owner: Int64
+    columns: Mapping[str, Array]
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def counts(self, n: int) -> Int64:
+        """(N,) int64, objects of each of ``n`` images."""
+        return np.bincount(self.owner, minlength=n)
+
+    def of_samples(self, chosen: Int64, n: int) -> BatchObjects:
+        """The objects of the images at ``chosen``, (K,) positions among ``n``, repeats allowed."""
+        ends = np.concatenate(([0], np.cumsum(self.counts(n))))
+        start, stop = ends[chosen], ends[chosen + 1]
+        at = places_of(start, stop)
+        owner = np.repeat(np.arange(len(chosen)), stop - start)
+        return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
+
+    def mixed(self, params: BatchParams, rules: ObjectRules) -> BatchObjects:
+        """The objects that the images of a mixed batch show: some are dropped, some shown again."""
+        moved = params.boxes(
+            self.columns["boxes"], self.owner, min_visible=rules.min_visible, min_size=rules.min_size
+        )
+        columns: dict[str, Array] = {}
+        for name, values in self.columns.items():
+            if name == "boxes":
+                columns[name] = moved.boxes
+            elif name == "keypoints":
+                columns[name] = params.keypoints(values, moved)
+            elif name == "masks":
+                columns[name] = params.masks(values, moved)
+            elif name == "area":
+                columns[name] = values[moved.origin] * moved.area_scale
+            else:
+                columns[name] = values[moved.origin]
+        return BatchObjects(moved.owner, columns)
+
+    def column(self, name: str, rules: ObjectRules) -> Array:
+        """One column as it is handed out, (M, ...); what is measured in pixels is float32."""
+        values = self.columns[name]
+        if name == "boxes":
+            values = convert_boxes(values, "XYXY", rules.box_format)
+        return values.astype(np.float32) if values.dtype == np.float64 else values
+
+
+def transform_objects(
+    annotations: Annotations,
+    params: ImageParams,
+    height: npt.NDArray[np.integer[Any]],
+    width: npt.NDArray[np.integer[Any]],
+    rules: ObjectRules,
+    *,
+    memory: MaskMemory | None = None,
+) -> BatchObjects:
+    """The objects that the images of a batch show.
+
+    Args:
+        annotations: Of its N samples.
+        params: Of the batch.
+        height: (N,) integers, of the sources, pixels.
+        width: (N,) likewise.
+        rules: Which columns are wanted; an object that is dropped is in none of them.
+        memory: Where masks come to lie.
+    """
+    boxes, keep = place_boxes(
+        params, annotations.boxes, annotations.owner, min_visible=rules.min_visible, min_size=rules.min_size
+    )
+    kept = annotations
+    if not keep.all():
+        kept, boxes = annotations.take(keep), boxes[keep]
+    columns: dict[str, Array] = {
+        "boxes": boxes,
+        "box_labels": kept.labels,
+        "crowd": kept.crowd,
+        "object_id": kept.id,
+        **{EXTRA + name: values for name, values in kept.extra.items()},
+    }
+    if "area" in rules.columns:
+        columns["area"] = kept.area * _area_scale(kept, params, boxes)
+    if kept.keypoints is not None and "keypoints" in rules.columns:
+        columns["keypoints"] = place_keypoints(params, kept.keypoints, kept.owner, rules.swap)
+    if "masks" in rules.columns:
+        columns["masks"] = draw_segments(
+            params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory
+        )
+    wanted = rules.columns | {"boxes"}
+    return BatchObjects(kept.owner, {name: columns[name] for name in columns.keys() & wanted})
+
+
+def pad(values: Array, counts: Int64) -> Array:
+    """(N, most, ...), the ``counts``, (N,), of each sample out of (M, ...) and zeros behind them."""
+    most = int(counts.max(initial=0))
+    padded: Array = np.zeros((len(counts), most, *values.shape[1:]), values.dtype)
+    padded[np.arange(most) < counts[:, None]] = values
+    return padded
+
+
+def _area_scale(kept: Annotations, params: ImageParams, boxes: Array) -> Array:
+    """(M,) what the areas of objects are multiplied by: the image's scale there, times the box's share seen.
+
+    The upright box around a turned object says too much of its area; it does not count for more than all.
+    """
+    source = kept.boxes.astype(np.float64)
+    scale = area_scale(params, (source[:, :2] + source[:, 2:]) / 2, kept.owner)
+    seen, whole = box_areas(boxes), box_areas(source)
+    return np.asarray(np.minimum(scale, np.divide(seen, whole, out=np.zeros_like(whole), where=whole > 0)))

@@ -1,0 +1,61 @@
+"""Which samples form each batch of images, and what their random numbers are keyed by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from stoker.formats.samples import Samples
+    from stoker.pipeline.images.recipe import ImageRecipe
+    from stoker.pipeline.order import Schedule
+
+__all__ = ["Planned", "planned_batches"]
+
+# Positions whose order is worked out at once: its cost is that of a NumPy call, not of a position.
+_ORDER_CHUNK = 4096
+
+
+@dataclass(frozen=True)
+class Planned:
+    """The samples of a batch.
+
+    Attributes:
+        positions: (N,) int64, in the dataset.
+        mask: (N,) bool, False for padding.
+        samples: Where their payloads lie; ``row`` is the row in the index.
+        keys: (N,) int64, what their random numbers are keyed by.
+    """
+
+    positions: npt.NDArray[np.int64]
+    mask: npt.NDArray[np.bool_]
+    samples: Samples
+    keys: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+
+def planned_batches(recipe: ImageRecipe, schedule: Schedule, epoch: int) -> Iterator[Planned]:
+    """The batches of a pass, in order; each is worked out when it is asked for, some together.
+
+    Args:
+        recipe: What a batch is.
+        schedule: The positions of each step, of this rank.
+        epoch: Of the pass.
+    """
+    first, steps = 0, 1  # the first batch is not kept waiting
+    while first < len(schedule):
+        parts = [schedule.positions(step) for step in range(first, min(first + steps, len(schedule)))]
+        first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
+        drawn = recipe.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
+        ends = np.cumsum([len(positions) for positions, _ in parts])
+        for (places, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
+            samples = recipe.dataset.samples(positions)
+            yield Planned(positions, mask, samples, recipe.random_keys(epoch, places, samples.row))

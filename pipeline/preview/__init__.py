@@ -1,0 +1,1 @@
+"""Contact sheets: samples of a dataset, and what transforms make of them."""

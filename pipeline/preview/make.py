@@ -1,0 +1,150 @@
+"""``stoker preview``: samples of a dataset and what transforms make of them, on one sheet."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.augment.recipe import load_recipe
+from stoker.errors import ConfigError
+from stoker.formats import dataset as datasets
+from stoker.pipeline.preview.marks import Legend
+from stoker.pipeline.preview.page import render_page
+from stoker.pipeline.preview.pictures import draw_pictures, original_pictures, read_scene
+from stoker.pipeline.preview.sheet import Sheet, render_image
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from stoker.augment.recipe import AnyTransform
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.preview.pictures import Picture, Scene
+
+__all__ = ["make_sheet", "preview"]
+
+_GRID = 5
+"""Pictures a row where there are originals alone."""
+
+
+def preview(
+    dataset: str | Path,
+    out: str | Path,
+    recipe: str | Path | None = None,
+    *,
+    samples: int = 6,
+    draws: int = 4,
+    seed: int = 0,
+    positions: Sequence[int] | None = None,
+    cell: int = 240,
+) -> Sheet:
+    """Write a contact sheet.
+
+    Args:
+        dataset: Folder of a dataset of images.
+        out: File to write, .png or .html.
+        recipe: Name or file of a recipe; None for the samples alone.
+        samples: How many, spread evenly over the dataset.
+        draws: Epochs, from 0, of which each sample is shown; one where nothing is random.
+        seed: Seed of the transforms.
+        positions: Which samples, instead of ``samples``.
+        cell: Longest side of a picture, pixels.
+
+    Raises:
+        ConfigError: An argument, or a recipe that cannot be meant as given.
+        DatasetError: The path is no dataset that can be read.
+        SampleError: A sample cannot be read or decoded; names it.
+    """
+    target = Path(out)
+    if target.suffix not in (".png", ".html"):
+        raise ConfigError(f"out must end in .png or .html, found {str(out)!r}")
+    if not target.parent.is_dir():
+        raise ConfigError("the folder of out does not exist", path=target.parent)
+    transforms = None if recipe is None else load_recipe(recipe)
+    opened = datasets.open(dataset)
+    chosen = _positions(opened, samples, positions)
+    sheet = make_sheet(opened, transforms, chosen, draws=draws, seed=seed, cell=cell, recipe=str(recipe))
+    if target.suffix == ".png":
+        render_image(sheet).save(target, optimize=True)
+    else:
+        listed = "" if transforms is None else "\n".join(json.dumps(step.to_dict()) for step in transforms)
+        target.write_text(render_page(sheet, listed), "utf-8")
+    return sheet
+
+
+def make_sheet(
+    dataset: Dataset,
+    transforms: Sequence[AnyTransform] | None,
+    positions: npt.NDArray[np.int64],
+    *,
+    draws: int,
+    seed: int,
+    cell: int,
+    recipe: str,
+) -> Sheet:
+    """Compose a contact sheet; see :func:`preview`. ``recipe`` is what its head calls the transforms."""
+    scene = read_scene(dataset, positions)
+    originals = original_pictures(scene)
+    facts = [_contents(dataset)]
+    headings: tuple[str, ...] = ()
+    rows: list[tuple[Picture, ...]]
+    if transforms is None:
+        rows = [tuple(originals[i : i + _GRID]) for i in range(0, len(originals), _GRID)]
+    else:
+        # Transforms of batches draw numbers of their own.
+        random = any(getattr(step, "draws", 1) for step in transforms)
+        epochs = range(draws if random else 1)
+        drawn = [draw_pictures(scene, transforms, seed, epoch) for epoch in epochs]
+        headings = ("original", *(f"epoch {epoch}" if random else "every epoch" for epoch in epochs))
+        rows = list(zip(originals, *drawn, strict=True))
+        facts.append(_steps(transforms, recipe, seed, drawn[0][0]))
+    return Sheet(
+        dataset.path.resolve().name,
+        tuple(facts),
+        headings,
+        tuple(rows),
+        _legend(scene),
+        dataset.manifest.annotations.mask_classes or dataset.classes,
+        cell,
+    )
+
+
+def _positions(dataset: Dataset, samples: int, positions: Sequence[int] | None) -> npt.NDArray[np.int64]:
+    """Positions of the samples to show."""
+    if dataset.manifest.kind != "image":
+        raise ConfigError(
+            f"preview shows images, and this dataset holds {dataset.manifest.kind}", path=dataset.path
+        )
+    n = len(dataset)
+    if positions is None:
+        # Each in the middle of its share: the first of a class is often its odd one.
+        count = min(samples, n)
+        return ((np.arange(count) + 0.5) * n / max(count, 1)).astype(np.int64)
+    outside = [position for position in positions if not 0 <= position < n]
+    if outside:
+        raise ConfigError(
+            f"there is no sample {outside[0]}: positions go from 0 to {n - 1}", path=dataset.path
+        )
+    return np.array(positions, np.int64)
+
+
+def _legend(scene: Scene) -> Legend:
+    info = scene.dataset.manifest.annotations
+    return Legend(scene.class_name, info.skeleton, info.ignore, by_object=scene.dataset.num_classes <= 1)
+
+
+def _contents(dataset: Dataset) -> str:
+    parts = [f"{len(dataset):,} samples"]
+    if dataset.num_classes:
+        parts.append(f"{dataset.num_classes:,} classes")
+    return ", ".join([*parts, *sorted(dataset.tasks - {"label", "labels"})])
+
+
+def _steps(transforms: Sequence[AnyTransform], recipe: str, seed: int, picture: Picture) -> str:
+    height, width = picture.pixels.shape[:2]
+    names = ", ".join(type(transform).__name__ for transform in transforms)
+    return f"{Path(recipe).stem}: {names}; {width} x {height} pixels, seed {seed}"

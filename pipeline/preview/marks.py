@@ -1,0 +1,205 @@
+"""Drawing annotations: boxes with names, masks, keypoints with their skeleton, as a layer over a picture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFilter
+
+from stoker.pipeline.preview.names import NAME_SIZE, Name, font, place_names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from stoker.pipeline.preview.pictures import Marks
+
+    Color = tuple[int, int, int]
+    Bitmap = npt.NDArray[np.uint8]
+
+__all__ = ["Legend", "color_of", "contrast_to", "draw_marks", "named_marks"]
+
+_PALETTE = (
+    *("e63946", "1d7fd1", "2a9d5c", "f3a712", "8f4fd6", "f3722c", "00a7c7"),
+    *("ef5da8", "6a994e", "5e60ce", "b5838d", "4d908e", "c9184a", "7f5539"),
+)
+_SUPERSAMPLING = 2
+"""Lines and letters are drawn so much larger and then reduced, which smooths them."""
+_TINT = 0.38
+"""How much of a mask's colour covers the picture."""
+
+
+@dataclass(frozen=True)
+class Legend:
+    """What marks mean.
+
+    Attributes:
+        class_name: Name of a class of objects.
+        skeleton: Pairs of keypoints that are joined.
+        ignore: Value in segmentation masks that belongs to no class.
+        by_object: Colours tell objects apart, not classes, as where there is one class.
+    """
+
+    class_name: Callable[[int], str]
+    skeleton: tuple[tuple[int, int], ...] = ()
+    ignore: int | None = 255
+    by_object: bool = False
+
+
+def color_of(number: int) -> Color:
+    """A colour for a class or an object, (R, G, B); they recur after fourteen."""
+    code = _PALETTE[number % len(_PALETTE)]
+    return int(code[:2], 16), int(code[2:4], 16), int(code[4:], 16)
+
+
+def draw_marks(
+    marks: Marks,
+    source: tuple[int, int],
+    shown: tuple[int, int],
+    legend: Legend,
+    density: float = 1.0,
+    *,
+    named: bool = True,
+) -> Image.Image:
+    """The layer of annotations.
+
+    Args:
+        marks: In pixels of the picture.
+        source: Height and width of the picture.
+        shown: Height and width of the layer, pixels.
+        legend: What the marks mean.
+        density: Pixels of the layer for one of the page that it is shown on; lines are so much wider.
+        named: Whether names are drawn, too; in Pillow's own font, which has no letters but those of ASCII.
+
+    Returns:
+        RGBA, transparent where nothing is marked.
+    """
+    height, width = (side * _SUPERSAMPLING for side in shown)
+    layer = Image.new("RGBA", (width, height))
+    order = _by_size(marks)
+    colors = [_object_color(marks, legend, k) for k in range(len(marks.labels))]
+    if marks.segmentation is not None:
+        layer.alpha_composite(_classes(marks.segmentation, (width, height), legend))
+    if marks.masks is not None:
+        for k in order:
+            layer.alpha_composite(_mask(marks.masks[k], (width, height), colors[k]))
+    pen = _Pen(layer, density * _SUPERSAMPLING)
+    scale = np.array((width / source[1], height / source[0]))
+    boxes = marks.boxes * np.tile(scale, 2)
+    for k in order:
+        pen.box(boxes[k], colors[k], bool(marks.crowd[k]))
+    if marks.keypoints is not None:
+        for k in order:
+            pen.keypoints(marks.keypoints[k] * (*scale, 1), colors[k], legend.skeleton)
+    if named:
+        for name, color in named_marks(marks, source, (height, width), legend, density * _SUPERSAMPLING):
+            pen.name(name, color)
+    return layer.resize((shown[1], shown[0]), Image.Resampling.LANCZOS)
+
+
+def named_marks(
+    marks: Marks, source: tuple[int, int], shown: tuple[int, int], legend: Legend, density: float
+) -> list[tuple[Name, Color]]:
+    """Names of objects where there is room for them, the smallest objects' first, with their colours.
+
+    Args: As for :func:`draw_marks`.
+    """
+    height, width = shown
+    boxes = marks.boxes * np.tile((width / source[1], height / source[0]), 2)
+    names = [
+        (k, legend.class_name(int(marks.labels[k])) + (" (crowd)" if marks.crowd[k] else ""))
+        for k in reversed(_by_size(marks))
+    ]
+    placed = place_names(names, boxes, (width, height), density)
+    return [(name, _object_color(marks, legend, name.number)) for name in placed]
+
+
+def _by_size(marks: Marks) -> list[int]:
+    """Positions of the objects, the largest first, so that small ones stay in sight."""
+    sides = marks.boxes[:, 2:] - marks.boxes[:, :2]
+    order: list[int] = np.argsort(-np.prod(sides, axis=1), kind="stable").tolist()
+    return order
+
+
+def _object_color(marks: Marks, legend: Legend, number: int) -> Color:
+    return color_of(number if legend.by_object else int(marks.labels[number]))
+
+
+def _classes(mask: Bitmap, size: tuple[int, int], legend: Legend) -> Image.Image:
+    """Tints of classes; what belongs to none is grey."""
+    values, places = np.unique(mask, return_inverse=True)
+    tints = [
+        (128, 128, 128, 200) if value == legend.ignore else (*color_of(value), round(255 * _TINT))
+        for value in values.tolist()
+    ]
+    layer = np.array(tints, np.uint8)[places.reshape(mask.shape)]
+    return Image.fromarray(layer, "RGBA").resize(size, Image.Resampling.NEAREST)
+
+
+def _mask(mask: Bitmap, size: tuple[int, int], color: Color) -> Image.Image:
+    """A tint with an outline."""
+    inside = Image.fromarray(np.where(mask, np.uint8(255), np.uint8(0))).resize(
+        size, Image.Resampling.NEAREST
+    )
+    core = np.asarray(inside.filter(ImageFilter.MinFilter(2 * _SUPERSAMPLING + 1)))
+    alpha = np.where(core, round(255 * _TINT), np.asarray(inside)).astype(np.uint8)
+    layer = Image.new("RGBA", size, color)
+    layer.putalpha(Image.fromarray(alpha))
+    return layer
+
+
+class _Pen:
+    """Draws on a layer.
+
+    Args:
+        layer: What to draw on.
+        unit: Its pixels for one of the page.
+    """
+
+    def __init__(self, layer: Image.Image, unit: float) -> None:
+        self._drawing = ImageDraw.Draw(layer)
+        self._unit = unit
+
+    def box(self, box: npt.NDArray[np.float64], color: Color, crowd: bool) -> None:
+        """An outline; fainter for a crowd."""
+        left, top, right, bottom = box.tolist()
+        if right - left < 1 or bottom - top < 1:
+            return
+        corners = (left, top, max(left, right - 1), max(top, bottom - 1))
+        # A dark rim keeps a line visible on a background of its colour.
+        self._drawing.rectangle(corners, outline=(0, 0, 0, 110), width=round(2.6 * self._unit))
+        faint = (*color, 140 if crowd else 255)
+        self._drawing.rectangle(corners, outline=faint, width=round(1.8 * self._unit))
+
+    def keypoints(
+        self, points: npt.NDArray[np.float64], color: Color, skeleton: tuple[tuple[int, int], ...]
+    ) -> None:
+        """Keypoints of an object, (K, 3): filled where visible, hollow where hidden, joined by a skeleton."""
+        for a, b in skeleton:
+            if points[a, 2] > 0 and points[b, 2] > 0:
+                line = [*points[a, :2].tolist(), *points[b, :2].tolist()]
+                self._drawing.line(line, fill=(0, 0, 0, 110), width=round(3 * self._unit))
+                self._drawing.line(line, fill=(*color, 255), width=round(2 * self._unit))
+        radius = 2.8 * self._unit
+        for x, y, visibility in points.tolist():
+            if visibility > 0:
+                paints = ((*color, 255), (255, 255, 255, 255))
+                fill, rim = paints if visibility > 1 else paints[::-1]
+                circle = (x - radius, y - radius, x + radius, y + radius)
+                self._drawing.ellipse(circle, fill=fill, outline=rim, width=round(1.2 * self._unit))
+
+    def name(self, name: Name, color: Color) -> None:
+        """A name on a plate of its object's colour."""
+        left, top, right, bottom = name.place
+        self._drawing.rounded_rectangle(name.place, radius=3 * self._unit, fill=(*color, 235))
+        letters, middle = font(NAME_SIZE * self._unit), ((left + right) / 2, (top + bottom) / 2)
+        self._drawing.text(middle, name.text, fill=contrast_to(color), font=letters, anchor="mm")
+
+
+def contrast_to(color: Color) -> Color:
+    """Black or white, whichever is better read on the colour (ITU-R BT.601 luma)."""
+    red, green, blue = color
+    return (20, 20, 20) if 0.299 * red + 0.587 * green + 0.114 * blue > 150 else (255, 255, 255)

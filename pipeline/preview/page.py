@@ -1,0 +1,123 @@
+"""A contact sheet as one self-contained HTML page: pictures inlined, marks in a layer that can be hidden."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from html import escape
+from io import BytesIO
+from typing import TYPE_CHECKING
+
+from PIL import Image
+
+from stoker.pipeline.preview.marks import contrast_to, draw_marks, named_marks
+from stoker.pipeline.preview.sheet import fitted, swatches
+
+if TYPE_CHECKING:
+    from stoker.pipeline.preview.pictures import Picture
+    from stoker.pipeline.preview.sheet import Sheet
+
+__all__ = ["render_page"]
+
+_DENSITY = 2
+"""Pixels of a picture for one of the page, as fine displays have them."""
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d1d1f; --grey: #6e6e73; --paper: #fbfbf9; --rule: #e3e3e0; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #f2f2f0; --grey: #a0a0a6; --paper: #161618; --rule: #2e2e32; }
+}
+* { box-sizing: border-box; }
+body { margin: 0; padding: 36px; background: var(--paper); color: var(--ink);
+  font: 14px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; }
+h1 { margin: 0 0 6px; font-size: 25px; font-weight: 650; letter-spacing: -0.01em; }
+header p { margin: 0; color: var(--grey); }
+details { margin-top: 10px; color: var(--grey); } summary { cursor: pointer; }
+pre { margin: 8px 0 0; font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; }
+#hide + label { display: inline-block; margin: 14px 0 0; cursor: pointer; color: var(--grey); }
+#hide:checked ~ main .marks { display: none; }
+main { overflow-x: auto; margin-top: 20px; padding-bottom: 8px; }
+.row { display: flex; gap: 16px; padding: 14px 0; border-top: 1px solid var(--rule); }
+.headings { padding: 6px 0; font-weight: 600; border: 0; }
+.cell { flex: none; width: var(--cell); margin: 0; }
+.picture { position: relative; }
+.picture > img, .marks img { display: block; width: 100%; height: 100%; border-radius: 6px; }
+.marks { position: absolute; inset: 0; overflow: hidden; border-radius: 6px; }
+.name { position: absolute; overflow: hidden; padding: 0 3px; border-radius: 3px; white-space: nowrap;
+  text-overflow: ellipsis; font-size: 11px; line-height: 15px; }
+figcaption { margin-top: 7px; font-size: 12.5px; color: var(--grey); overflow-wrap: anywhere; }
+figcaption div:first-child { color: var(--ink); }
+.swatch { display: inline-block; margin-right: 10px; }
+.swatch i { display: inline-block; width: 10px; height: 10px; margin-right: 4px; border-radius: 5px; }
+"""
+
+
+def render_page(sheet: Sheet, recipe: str) -> str:
+    """The sheet as HTML; it refers to nothing outside of itself.
+
+    Args:
+        sheet: What is shown.
+        recipe: The transforms as text, to be unfolded; empty for none.
+    """
+    title = escape(sheet.title)
+    facts = "".join(f"<p>{escape(fact)}</p>" for fact in sheet.facts)
+    folded = f"<details><summary>Recipe</summary><pre>{escape(recipe)}</pre></details>" if recipe else ""
+    switch = ""
+    if any(_has_marks(picture) for row in sheet.rows for picture in row):
+        switch = '<input type="checkbox" id="hide"><label for="hide">Hide annotations</label>'
+    headings = "".join(f'<div class="cell">{escape(heading)}</div>' for heading in sheet.headings)
+    rows = [f'<div class="row headings">{headings}</div>'] if headings else []
+    rows += [
+        f'<div class="row">{"".join(_cell(sheet, picture) for picture in row)}</div>' for row in sheet.rows
+    ]
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{title}</title>\n'
+        f"<style>{_STYLE}:root {{ --cell: {sheet.cell}px; }}</style>\n</head>\n<body>\n"
+        f"<header><h1>{title}</h1>{facts}{folded}</header>\n{switch}\n"
+        f"<main>\n{chr(10).join(rows)}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _has_marks(picture: Picture) -> bool:
+    return bool(len(picture.marks.labels)) or picture.marks.segmentation is not None
+
+
+def _cell(sheet: Sheet, picture: Picture) -> str:
+    height, width = fitted(picture, sheet.cell)
+    # Pictures are not enlarged: a browser does that as well.
+    density = min(_DENSITY, max(1.0, max(picture.pixels.shape[:2]) / sheet.cell))
+    large = round(height * density), round(width * density)
+    image = Image.fromarray(picture.pixels).resize(large[::-1], Image.Resampling.LANCZOS)
+    layers = [f'<img alt="{escape(" ".join(picture.caption))}" src="{_inline(image, "JPEG")}">']
+    if _has_marks(picture):
+        layers.append(_marks(sheet, picture, large, density))
+    lines = [f"<div>{escape(line)}</div>" for line in picture.caption]
+    spots = [
+        f'<span class="swatch"><i style="background:rgb{color}"></i>{escape(name)}</span>'
+        for color, name in swatches(sheet, picture)
+    ]
+    lines += [f"<div>{''.join(spots)}</div>"] if spots else []
+    size = f"width:{width}px;height:{height}px"
+    return (
+        f'<figure class="cell"><div class="picture" style="{size}">{"".join(layers)}</div>'
+        f"<figcaption>{''.join(lines)}</figcaption></figure>"
+    )
+
+
+def _marks(sheet: Sheet, picture: Picture, large: tuple[int, int], density: float) -> str:
+    """The layer of marks; its names are text, which a browser has all letters for."""
+    source = picture.pixels.shape[:2]
+    drawn = draw_marks(picture.marks, source, large, sheet.legend, density, named=False)
+    names = [
+        f'<span class="name" title="{escape(name.text)}" style="left:{name.place[0] / density:.1f}px;'
+        f"top:{name.place[1] / density:.1f}px;max-width:calc(100% - {name.place[0] / density:.1f}px);"
+        f'background:rgb{color};color:rgb{contrast_to(color)}">{escape(name.text)}</span>'
+        for name, color in named_marks(picture.marks, source, large, sheet.legend, density)
+    ]
+    return f'<div class="marks"><img alt="" src="{_inline(drawn, "PNG")}">{"".join(names)}</div>'
+
+
+def _inline(image: Image.Image, kind: str) -> str:
+    stream = BytesIO()
+    image.save(stream, kind, quality=88, optimize=True)
+    return f"data:image/{kind.lower()};base64,{b64encode(stream.getvalue()).decode()}"

@@ -1,0 +1,285 @@
+"""What a preview shows: samples as they are, and as the transforms leave them, with their annotations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from stoker.augment import reference
+from stoker.augment.boxes import Objects
+from stoker.augment.geometry import transform_mask
+from stoker.augment.params import compile_image
+from stoker.augment.segments import decode_runs, fill_polygons
+from stoker.errors import ConfigError, DecodeError
+from stoker.formats.header import MAX_PIXELS
+from stoker.formats.samples import Codec
+from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
+from stoker.pipeline.images.batch_transforms import split_transforms
+from stoker.pipeline.images.objects import BatchObjects, ObjectRules, transform_objects
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from stoker.augment.batch import BatchParams
+    from stoker.augment.params import ImageParams, ImagePlan
+    from stoker.augment.recipe import AnyTransform
+    from stoker.formats.annotations import Annotations
+    from stoker.formats.dataset import Dataset
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["Marks", "Picture", "Scene", "draw_pictures", "original_pictures", "read_scene"]
+
+_LEAST_SHARE = 0.05
+"""Share of a mixed label that is worth a word."""
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What is known of what an image shows, in its pixels.
+
+    Attributes:
+        labels: (M,) int64, class of each object.
+        crowd: (M,) bool.
+        boxes: (M, 4) float64 XYXY.
+        keypoints: (M, K, 3), x, y, visibility; or None.
+        masks: (M, H, W) uint8; or None.
+        segmentation: (H, W) integers; or None.
+    """
+
+    labels: Array
+    crowd: Array
+    boxes: Array
+    keypoints: Array | None = None
+    masks: Array | None = None
+    segmentation: Array | None = None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image to be shown: (H, W, 3) uint8, its marks, and the lines below it."""
+
+    pixels: npt.NDArray[np.uint8]
+    marks: Marks
+    caption: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Some samples of a dataset, decoded.
+
+    Attributes:
+        dataset: Where they are from.
+        positions: (N,) int64.
+        pixels: N images, (H, W, 3) uint8.
+        annotations: Their objects.
+        labels: (N, C) float32 shares of classes; or None where samples have no labels of their own.
+        segmentation: N masks, (H, W) integers; or None.
+    """
+
+    dataset: Dataset
+    positions: npt.NDArray[np.int64]
+    pixels: list[npt.NDArray[np.uint8]]
+    annotations: Annotations
+    labels: npt.NDArray[np.float32] | None
+    segmentation: list[Array] | None
+
+    @property
+    def sizes(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Heights and widths, (N,) each."""
+        heights, widths = ([image.shape[axis] for image in self.pixels] for axis in (0, 1))
+        return np.array(heights, np.int64), np.array(widths, np.int64)
+
+    def class_name(self, label: int) -> str:
+        """Name of a class, or its number."""
+        classes = self.dataset.classes
+        return classes[label] if 0 <= label < len(classes) else f"class {label}"
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """N images of one size, after the transforms of images, and on the way through those of batches.
+
+    Attributes:
+        images: (N, H, W, 3) float32 in 0..255.
+        objects: Of all images.
+        labels: (N, C) float32, or None.
+        segmentation: (N, H, W) integers, or None.
+    """
+
+    images: Array
+    objects: BatchObjects
+    labels: Array | None
+    segmentation: Array | None
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """What transforms of batches must carry along."""
+        columns = {"label": self.labels, "segmentation": self.segmentation}
+        return frozenset({name for name, column in columns.items() if column is not None}) | (
+            self.objects.columns.keys() & {"boxes", "keypoints", "masks"} if len(self.objects) else set()
+        )
+
+    def mixed(self, params: BatchParams, rules: ObjectRules) -> _Batch:
+        """After a transform of batches."""
+        return _Batch(
+            params.images(self.images, "NHWC"),
+            self.objects.mixed(params, rules) if len(self.objects) else self.objects,
+            None if self.labels is None else params.labels(self.labels, self.labels.shape[1]),
+            None if self.segmentation is None else params.segmentation(self.segmentation),
+        )
+
+
+def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
+    """Read and decode samples with all their annotations.
+
+    Raises:
+        SampleError: A sample cannot be read or decoded; names it.
+    """
+    annotations = dataset.annotations(positions)
+    pixels = [_decode(dataset, position) for position in positions.tolist()]
+    masks = None
+    if "segmentation" in dataset.tasks:
+        masks = [np.asarray(Image.open(BytesIO(dataset.mask(position)))) for position in positions.tolist()]
+    return Scene(dataset, positions, pixels, annotations, _labels(dataset, positions), masks)
+
+
+def original_pictures(scene: Scene) -> list[Picture]:
+    """The samples as they are."""
+    annotations, pictures = scene.annotations, []
+    keys = scene.dataset.keys(scene.positions)
+    for i, (image, key) in enumerate(zip(scene.pixels, keys, strict=True)):
+        mine = annotations.take(annotations.owner == i)
+        height, width = image.shape[:2]
+        marks = Marks(
+            mine.labels,
+            mine.crowd,
+            mine.boxes.astype(np.float64),
+            mine.keypoints,
+            _whole_masks(mine, (height, width)),
+            scene.segmentation[i] if scene.segmentation else None,
+        )
+        caption = (*_label_lines(scene, scene.labels, i), key, f"{width} x {height}")
+        pictures.append(Picture(image, marks, caption))
+    return pictures
+
+
+def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, epoch: int) -> list[Picture]:
+    """The samples as the transforms leave them in an epoch; transforms of batches mix them with each other.
+
+    Raises:
+        ConfigError: The transforms cannot be meant as given, or cannot carry along what the samples have.
+    """
+    single, together = split_transforms(transforms)
+    plan = compile_image(single, "float32")
+    rows = scene.dataset.rows[scene.positions]
+    objects = Objects(scene.annotations.boxes.astype(np.float64), scene.annotations.owner)
+    params = plan.draw(*scene.sizes, rows, seed, epoch, objects=objects)
+    rules = _rules(scene)
+    batch = _execute(scene, plan, params, rules)
+    for number, transform in enumerate(together.transforms):
+        lost = batch.columns - together.columns
+        if lost:
+            names = " and ".join(sorted(lost))
+            raise ConfigError(f"{type(transform).__name__} cannot mix {names}, which the samples have")
+        _, decided = together.draw(number, rows, plan.size, seed, epoch)
+        batch = batch.mixed(decided, rules)
+    return [_picture(scene, batch, i, mixed=bool(together.transforms)) for i in range(len(rows))]
+
+
+def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
+    samples = dataset.samples([position])
+    data = dataset.read(position)
+    if samples.codec[0] == Codec.RAW:
+        shape = int(samples.height[0]), int(samples.width[0]), 3
+        return np.frombuffer(data, np.uint8).reshape(shape)
+    try:
+        return decode(data, max_pixels=MAX_PIXELS)
+    except PillowDecodeError as error:
+        raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+
+
+def _labels(dataset: Dataset, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:
+    if "labels" in dataset.tasks:
+        lists = dataset.lists("label", positions)
+        rows, labels = np.repeat(np.arange(len(positions)), lists.counts), lists.values
+    elif "label" in dataset.tasks:
+        rows, labels = np.arange(len(positions)), dataset.labels[positions]
+    else:
+        return None
+    shares = np.zeros((len(positions), max(dataset.num_classes, labels.max(initial=-1) + 1)), np.float32)
+    known = labels >= 0  # a negative label says that there is none
+    shares[rows[known], labels[known]] = 1
+    return shares
+
+
+def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.uint8] | None:
+    if objects.polygons is None and objects.runs is None:
+        return None
+    masks = np.zeros((len(objects), *size), np.uint8)
+    for k in range(len(objects)):
+        if objects.polygons is not None:
+            masks[k] |= fill_polygons(objects.polygons[k], size)
+        if objects.runs is not None and len(objects.runs[k]):
+            masks[k] |= decode_runs(objects.runs[k], size)
+    return masks
+
+
+def _rules(scene: Scene) -> ObjectRules:
+    """Which columns of objects are to be drawn."""
+    found = scene.annotations
+    columns = {"box_labels", "crowd"} | ({"keypoints"} if found.keypoints is not None else set())
+    columns |= {"masks"} if found.polygons is not None or found.runs is not None else set()
+    return ObjectRules(frozenset(columns), swap=scene.dataset.manifest.annotations.swap)
+
+
+def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, rules: ObjectRules) -> _Batch:
+    """Images and annotations under the parameters of their samples."""
+    n = len(params)
+    values = np.stack([reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)])
+    scale, shift = plan.form.matrix[:, :3].diagonal(), plan.form.matrix[:, 3]
+    objects = transform_objects(scene.annotations, params, *scene.sizes, rules)
+    segmentation = None
+    if scene.segmentation is not None:
+        ignore = scene.dataset.manifest.annotations.ignore
+        masks = enumerate(scene.segmentation)
+        segmentation = np.stack(
+            [transform_mask(params, i, m, 255 if ignore is None else ignore) for i, m in masks]
+        )
+    return _Batch(((values - shift) / scale).astype(np.float32), objects, scene.labels, segmentation)
+
+
+def _picture(scene: Scene, batch: _Batch, i: int, *, mixed: bool) -> Picture:
+    mine = batch.objects.owner == i
+    columns = {name: values[mine] for name, values in batch.objects.columns.items()}
+    marks = Marks(
+        columns["box_labels"],
+        columns["crowd"],
+        columns["boxes"],
+        columns.get("keypoints"),
+        columns.get("masks"),
+        None if batch.segmentation is None else batch.segmentation[i],
+    )
+    pixels = np.floor(batch.images[i].clip(0, 255) + 0.5).astype(np.uint8)
+    caption = _label_lines(scene, batch.labels, i) if mixed else ()
+    if len(scene.annotations):
+        there = np.count_nonzero(scene.annotations.owner == i)
+        caption = (*caption, f"{mine.sum()} objects" if mixed else f"{mine.sum()} of {there} objects")
+    return Picture(pixels, marks, caption)
+
+
+def _label_lines(scene: Scene, labels: Array | None, i: int) -> tuple[str, ...]:
+    """The classes of a sample; a line for each with its share where these are not whole."""
+    if labels is None:
+        return ()
+    ranked = np.argsort(-labels[i], kind="stable").tolist()
+    shown = [label for label in ranked if labels[i, label] >= _LEAST_SHARE]
+    if all(labels[i, label] == 1 for label in shown):
+        return (", ".join(map(scene.class_name, shown)),) if shown else ()
+    return tuple(f"{scene.class_name(label)} {labels[i, label]:.2f}" for label in shown)

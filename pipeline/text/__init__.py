@@ -1,0 +1,1 @@
+"""Batches of text: decided from lengths, read, padded or packed."""

@@ -1,0 +1,99 @@
+"""Every way to batch the same text by length, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+
+from stoker.bucketing import (
+    FixedBucketSampler,
+    PlanReport,
+    SortedBucketSampler,
+    bucket_boundaries,
+    pack,
+    report_plan,
+)
+from stoker.bucketing.boundaries import Method
+from stoker.errors import ConfigError, DatasetError
+from stoker.formats.text.encoder import length_column
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from stoker.bucketing.base import Sampler
+    from stoker.formats.dataset import Dataset
+
+__all__ = ["Settings", "compare_methods", "text_lengths"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all methods have in common.
+
+    Attributes:
+        batch_size: Samples of a batch on one rank.
+        buckets: Number of buckets.
+        pad_multiple: Padded lengths are multiples of this.
+        pack: Tokens of a packed row; None leaves packing out.
+        world_size: Number of ranks.
+        seed: Decides what is drawn.
+    """
+
+    batch_size: int = 32
+    buckets: int = 8
+    pad_multiple: int = 1
+    pack: int | None = None
+    world_size: int = 1
+    seed: int = 0
+
+
+def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
+    """(N,) int64 tokens of every sample, or (N, D) for D fields; read from the index alone.
+
+    Raises:
+        ConfigError: There is no such field.
+        DatasetError: It is no dataset of text.
+    """
+    if dataset.manifest.kind != "text":
+        raise DatasetError(
+            f"the dataset holds {dataset.manifest.kind}s, which have no lengths", path=dataset.path
+        )
+    stored = str(dataset.manifest.options.get("fields", "")).split(",")
+    chosen = stored if fields is None else list(fields)
+    if not chosen or not set(chosen) <= set(stored):
+        raise ConfigError(
+            f"fields must be of {', '.join(stored)}, found {', '.join(chosen)}", path=dataset.path
+        )
+    columns = [dataset.column(length_column(field)).astype(np.int64) for field in chosen]
+    return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+
+def compare_methods(lengths: npt.NDArray[np.int64], settings: Settings) -> dict[str, PlanReport]:
+    """A report of each method's first epoch, by name: random batches, sorted windows, buckets, packing.
+
+    Raises:
+        ConfigError: A setting does not fit the lengths.
+    """
+    shared: dict[str, Any] = {"seed": settings.seed, "world_size": settings.world_size}
+    several = lengths.ndim > 1
+    multiple = settings.pad_multiple
+    samplers: dict[str, Sampler] = {
+        name: SortedBucketSampler(lengths, settings.batch_size, window=window, multiple_of=multiple, **shared)
+        for name, window in (("random", 1), ("sorted", 100))
+    }
+    for method in get_args(Method):
+        if method == "optimal" and several and lengths.shape[1] > 2:
+            continue
+        edges = bucket_boundaries(lengths, settings.buckets, method, multiple_of=multiple)
+        samplers[method] = FixedBucketSampler(lengths, edges, settings.batch_size, **shared)
+    reports = {
+        name: report_plan(sampler.plan(0), lengths, sampler.plan(1)) for name, sampler in samplers.items()
+    }
+    if settings.pack is not None:
+        plans = [pack(lengths, settings.pack, seed=settings.seed, epoch=epoch) for epoch in (0, 1)]
+        reports[f"packed {settings.pack}"] = report_plan(plans[0], lengths, plans[1])
+    return reports

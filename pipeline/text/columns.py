@@ -1,0 +1,109 @@
+"""The columns of a batch of text: which arrays are made, and what each looks like."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, cast, get_args
+
+import numpy as np
+
+from stoker.bucketing import Dict, Pack, Pad, Ragged
+from stoker.bucketing.batchify import Output
+from stoker.errors import ConfigError
+from stoker.pipeline.batch import NUMBERS
+from stoker.pipeline.text.epoch import Pieces
+from stoker.pipeline.text.stage import assemble
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from stoker.bucketing import Batchify
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.mixture import Mixture
+    from stoker.pipeline.text.plan import TextPlanner
+    from stoker.pipeline.text.rules import TextRules
+    from stoker.pipeline.text.tokens import TokenReader
+
+__all__ = ["column_names", "default_batchify", "probe"]
+
+_OUTPUTS = get_args(Output)
+_PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
+_PACKED: tuple[Output, ...] = ("input_ids", "segment_ids", "position_ids")
+
+
+def default_batchify(planner: TextPlanner, reader: TokenReader, columns: Sequence[str] | None) -> Batchify:
+    """What makes the arrays that ``columns`` names."""
+    if planner.rules.pack is not None:
+        outputs = [name for name in _OUTPUTS if columns is None or name in columns]
+        chosen = _PACKED if columns is None else outputs
+        return Pack(outputs=chosen, value=reader.pad_id, max_sequences=planner.max_sequences)
+    pads = {}
+    for field, prefix in zip(reader.fields, _prefixes(reader.fields), strict=True):
+        outputs = [name for name in _OUTPUTS if columns is not None and prefix + name in columns]
+        pads[field] = Pad(outputs=_PADDED if columns is None else outputs, prefix=prefix, value=reader.pad_id)
+    return Dict(cast("Mapping[str, Batchify]", pads)) if len(pads) > 1 else pads[reader.fields[0]]
+
+
+def _prefixes(fields: Sequence[str]) -> list[str]:
+    """What stands before the names of each field's arrays, in letters that Python's names may have."""
+    return [""] if len(fields) == 1 else [re.sub(r"\W", "_", field) + "_" for field in fields]
+
+
+def probe(
+    batchify: Batchify, planner: TextPlanner, reader: TokenReader
+) -> dict[str, tuple[str, tuple[int | None, ...]]]:
+    """Name, dtype and shape without the batch axis of what ``batchify`` makes, tried on a token a field."""
+    count = len(reader.fields)
+    edges = planner.boundaries
+    widths = [1] * count if edges is None else edges[0].tolist()
+    fixed = edges is not None and len(edges) == 1
+    one = np.ones((1, count), np.int64)
+    groups = None if planner.rules.pack is None else np.array([0, 1])
+    pieces = Pieces(one[:, 0], one[:, 0], one, groups)
+    sequences = [Ragged(np.zeros(1, reader.dtype), np.array([0, 1]))] * count
+    made = assemble(batchify, reader.fields, sequences, pieces, (1, *widths))
+    return {
+        name: (
+            np.asarray(value).dtype.name,
+            tuple(size if fixed else None for size in np.shape(value)[1:]),
+        )
+        for name, value in made.items()
+    }
+
+
+def column_names(
+    columns: Sequence[str] | None,
+    made: Mapping[str, Any],
+    dataset: Dataset | Mixture,
+    rules: TextRules,
+    fields: Sequence[str],
+) -> tuple[str, ...]:
+    """What a batch holds: the names asked for, or all that is made.
+
+    Args:
+        columns: The names asked for; None for all that is made.
+        made: By the batchify function.
+        dataset: Whose columns of numbers may be named, too.
+        rules: Of the loader.
+        fields: Those that it reads.
+
+    Raises:
+        ConfigError: There is no such column.
+    """
+    names = tuple(made) if columns is None else tuple(columns)
+    if rules.last_batch == "pad" and "mask" not in names:
+        names = (*names, "mask")
+    known = {*made, "mask"}
+    if rules.pack is None:
+        known |= {"row", "key", *(name for name, kind in dataset.types.items() if kind in NUMBERS)}
+    for name in names:
+        if name not in known:
+            outputs = {prefix + output for prefix in _prefixes(fields) for output in _OUTPUTS}
+            raise ConfigError(
+                f"columns: there is no {name!r} of the fields {', '.join(fields)}",
+                path=dataset.path,
+                hint=f"There are {', '.join(sorted(known | outputs))}; fields= says which fields are read.",
+            )
+    if not names:
+        raise ConfigError("columns must name at least one column")
+    return names

@@ -1,0 +1,239 @@
+"""Which sequences form a batch of text, decided from lengths alone: buckets, a token budget, packed rows."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.bucketing import (
+    FixedBucketSampler,
+    Sampler,
+    SortedBucketSampler,
+    TokenBudgetSampler,
+    bucket_boundaries,
+    pack,
+)
+from stoker.bucketing.lengths import cost_function
+from stoker.bucketing.sampler import as_edges
+from stoker.errors import ConfigError
+from stoker.pipeline.draws import without_order
+from stoker.pipeline.order import Stream
+from stoker.pipeline.recent import Recent
+from stoker.pipeline.text.epoch import TextEpoch
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.bucketing import BatchPlan, PackingPlan
+    from stoker.bucketing.base import Balance
+    from stoker.pipeline.order import Order
+    from stoker.pipeline.text.epoch import History
+    from stoker.pipeline.text.rules import TextRules
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["TextPlanner"]
+
+_CHUNK = 1 << 16  # draws that are worked out at once: their numbers stay in the cache
+
+
+class TextPlanner:
+    """Plans epochs.
+
+    Args:
+        rules: How.
+        lengths: (N, D) integers, tokens of each sample in each of D fields.
+        order: What an epoch draws. In which order it does matters only without ``rules.shuffle``.
+        world_size: Number of ranks.
+
+    Raises:
+        ConfigError: The rules do not fit the lengths.
+
+    Attributes:
+        takes_all: Whether an epoch draws every sample once, so that only its batches differ from another's.
+    """
+
+    def __init__(self, rules: TextRules, lengths: npt.NDArray[Any], order: Order, world_size: int) -> None:
+        if rules.pack is not None and lengths.shape[1] > 1:
+            raise ConfigError("packing takes one field", hint="Choose one: fields=('answer',)")
+        self.rules = rules
+        self.order = order
+        self.takes_all = _takes_all(order, len(lengths))
+        self._draws = without_order(order) if rules.shuffle else order
+        self._lengths = _limited(lengths, rules)
+        self._world_size = world_size
+        self._drawn: Recent[int, Int64] = Recent()
+        self._epochs: Recent[int, TextEpoch] = Recent()
+        self._plans: Recent[tuple[int, History], BatchPlan] = Recent()
+
+    def plan(self, epoch: int, history: History = ()) -> BatchPlan:
+        """The batches of an epoch, or of what is left of it behind its ``history``."""
+        return self._plans.get((epoch, history), lambda _: self.epoch(epoch).sampler.plan(epoch, history))
+
+    def epoch(self, epoch: int) -> TextEpoch:
+        """What an epoch draws, and what makes batches of it."""
+        same = self.takes_all and (self.rules.pack is None or not self.rules.shuffle)
+        return self._epochs.get(0 if same else epoch, self._make_epoch)
+
+    @cached_property
+    def boundaries(self) -> Int64 | None:
+        """(K, D) int64, where buckets end; None where there are none."""
+        rules = self.rules
+        if rules.pack is not None:
+            return np.array([[rules.pack]], np.int64)
+        if rules.buckets is None or rules.batch_sampler is not None:
+            return None
+        if isinstance(rules.buckets, int):
+            method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
+            lengths = _flat(self._usual_lengths())
+            return _table(
+                bucket_boundaries(lengths, rules.buckets, method, multiple_of=rules.pad_multiple).boundaries
+            )
+        return _table(as_edges(rules.buckets))
+
+    @cached_property
+    def max_sequences(self) -> int:
+        """The most pieces that a packed row has, in every epoch."""
+        if self.rules.max_sequences is not None:
+            return self.rules.max_sequences
+        packing = self.epoch(0).packing
+        assert packing is not None, "asked for only where rows are packed"
+        return int(np.diff(packing.offsets).max())
+
+    @property
+    def has_equal_epochs(self) -> bool:
+        """Whether every epoch has as many batches as any other."""
+        rules = self.rules
+        if rules.batch_sampler is not None:
+            return False  # windows of random samples may fill another number of batches
+        by_size = rules.pack is None and rules.max_tokens is None
+        return self.takes_all or (by_size and (rules.buckets is None or rules.last_batch != "partial"))
+
+    @property
+    def most_steps(self) -> int:
+        """A bound of the steps of an epoch: a step takes one draw or one piece at least."""
+        pieces = 1
+        if self.rules.too_long == "split":
+            pieces = -(-int(self._lengths.max()) // (self.rules.pack or 1))
+        return self.order.n * pieces
+
+    def lasting_shapes(self) -> list[tuple[int, ...]]:
+        """The shapes that batches of any epoch may have, but for smaller ones of what is left over."""
+        if self.boundaries is None:
+            return []
+        if self.takes_all:
+            return self.plan(0).shapes()
+        sampler = self.epoch(0).sampler
+        assert isinstance(sampler, (FixedBucketSampler, TokenBudgetSampler)), "these have buckets"
+        sizes = sampler.batch_sizes.tolist()
+        return [(size, *edge) for size, edge in zip(sizes, self.boundaries.tolist(), strict=True)]
+
+    def _make_epoch(self, epoch: int) -> TextEpoch:
+        drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)
+        lengths = self._lengths if drawn is None else self._lengths[drawn]
+        if self.rules.pack is None:
+            return TextEpoch(self._sampler(lengths, self.rules.balance), drawn, None)
+        packing = self._pack(lengths[:, 0], epoch)
+        full = np.full((len(packing), 1), packing.capacity, np.int64)
+        return TextEpoch(self._sampler(full, self._costs(packing)), drawn, packing)
+
+    def _draw(self, epoch: int) -> Int64:
+        return _rows(self._draws, epoch)
+
+    def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
+        rules = self.rules
+        assert rules.pack is not None, "asked for only where rows are packed"
+        # Other samples could be packed more to a row than arrays of one shape have room for.
+        most = rules.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
+        seed = rules.seed if rules.shuffle else None
+        return pack(lengths, rules.pack, max_sequences=most, too_long=rules.too_long, seed=seed, epoch=epoch)
+
+    def _costs(self, packing: PackingPlan) -> Int64 | None:
+        """(rows,) int64, what each packed row costs; None where nothing is balanced."""
+        if self.rules.balance is None:
+            return None
+        costs: Int64 = np.add.reduceat(
+            cost_function(self.rules.balance)(packing.lengths), packing.offsets[:-1]
+        )
+        return costs
+
+    def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> Sampler:
+        """What draws batches, of samples or of packed rows, of (M, D) lengths."""
+        rules = self.rules
+        shared: dict[str, Any] = {
+            "seed": rules.seed,
+            "world_size": self._world_size,
+            "membership": "fresh" if rules.shuffle else "ordered",
+            "shuffle": rules.shuffle,
+            "last_batch": rules.last_batch,
+            "balance": balance,
+        }
+        if rules.batch_sampler is not None:
+            made = rules.batch_sampler(_flat(lengths), **shared)
+            if not isinstance(made, Sampler):
+                raise ConfigError(f"batch_sampler must make a stoker.bucketing.Sampler, found {made!r}")
+            return made
+        if self.boundaries is None:
+            assert rules.batch_size is not None, "a budget has buckets"
+            shared["multiple_of"] = rules.pad_multiple
+            return SortedBucketSampler(_flat(lengths), rules.batch_size, window=1, **shared)
+        edges = _flat(self.boundaries)
+        if rules.max_tokens is not None:
+            return TokenBudgetSampler(_flat(lengths), rules.max_tokens, edges, **shared)
+        assert rules.batch_size is not None, "one of the two is given"
+        return FixedBucketSampler(_flat(lengths), edges, rules.batch_size, **shared)
+
+    def _usual_lengths(self) -> Int64:
+        """(M, D) int64, lengths as epochs draw them, and the longest of all samples, which any may draw."""
+        order = self.order.order if isinstance(self.order, Stream) else self.order
+        if _takes_all(order, len(self._lengths)):
+            return self._lengths
+        drawn = self._drawn.get(0, self._draw) if order is self.order else _rows(without_order(order), 0)
+        return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
+
+
+def _takes_all(order: Order, samples: int) -> bool:
+    return order.distinct and order.n == samples
+
+
+def _rows(order: Order, epoch: int) -> Int64:
+    """(n,) int64, all that an epoch draws."""
+    rows = np.empty(order.n, np.int64)
+    for start in range(0, order.n, _CHUNK):
+        chunk = rows[start : start + _CHUNK]
+        chunk[:] = order.rows(epoch, np.arange(start, start + len(chunk)))
+    return rows
+
+
+def _limited(lengths: npt.NDArray[Any], rules: TextRules) -> npt.NDArray[Any]:
+    """(N, D), lengths after truncation; rows that are packed are truncated or split there.
+
+    Raises:
+        ConfigError: A sequence is longer than may be.
+    """
+    if rules.pack is not None:
+        longest = np.array([rules.pack])
+    elif rules.max_length is not None:
+        longest = np.full(lengths.shape[1], rules.max_length)
+    elif rules.buckets is None or isinstance(rules.buckets, int):
+        return lengths
+    else:
+        longest = _table(as_edges(rules.buckets))[-1]
+    if rules.too_long == "error" and (lengths > longest).any():
+        row = int((lengths > longest).any(axis=1).argmax())
+        raise ConfigError(
+            f"row {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
+            hint='Take the beginning, too_long="truncate", or leave them out with dataset.select().',
+        )
+    return np.minimum(lengths, longest) if rules.too_long == "truncate" else lengths
+
+
+def _table(edges: Int64) -> Int64:
+    return edges.reshape(len(edges), -1)
+
+
+def _flat(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """One length a sample as (N,), which the samplers tell from (N, D)."""
+    return table[:, 0] if table.shape[1] == 1 else table

@@ -1,0 +1,154 @@
+"""Reading token ids from shards: one join of bytes for a whole batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.bucketing import Ragged
+from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
+from stoker.formats.text.encoder import length_column
+from stoker.pipeline.shard_files import open_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset import Dataset
+    from stoker.pipeline.mixture import Mixture
+    from stoker.pipeline.text.epoch import Pieces
+
+__all__ = ["Places", "TokenReader"]
+
+_WHERE = ("shard", "offset", "length", "crc")
+_HINT = "stoker verify lists all bad samples; convert the source again."
+
+
+class Places(NamedTuple):
+    """Where the payloads of N samples lie.
+
+    Attributes:
+        positions: (N,) int64, the samples.
+        shard: (N,) int32, as the index has it, like what follows.
+        offset: (N,) int64, bytes.
+        length: (N,) int64, bytes.
+        crc: (N,) uint32.
+        tokens: (N, F) int64, of each field that is stored.
+    """
+
+    positions: npt.NDArray[np.int64]
+    shard: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
+    crc: npt.NDArray[np.uint32]
+    tokens: npt.NDArray[np.int64]
+
+
+class TokenReader:
+    """Reads sequences of a dataset of text.
+
+    Args:
+        dataset: What ``stoker.convert_text`` made, a part of it, or several mixed.
+        fields: Which of its fields to read; None for all.
+        dtype: Of the token ids that are handed out.
+        verify: Compare every payload with its checksum.
+
+    Raises:
+        ConfigError: There is no such field.
+        StaleIndexError: The dataset does not say what its payloads are, or a data file has another size.
+        DatasetError: A data file cannot be opened.
+    """
+
+    def __init__(
+        self, dataset: Dataset | Mixture, fields: Sequence[str] | None, dtype: str, *, verify: bool
+    ) -> None:
+        options = dataset.manifest.options
+        stored = str(options.get("fields", "")).split(",")
+        if any(length_column(field) not in dataset.types for field in stored):
+            raise StaleIndexError("the index lacks the lengths of the text's fields", path=dataset.path)
+        if options.get("dtype") not in ("uint16", "int32"):
+            raise StaleIndexError(
+                f"token ids are uint16 or int32, not {options.get('dtype')!r}", path=dataset.path
+            )
+        self.fields = tuple(fields) if fields is not None else tuple(stored)
+        if not self.fields or len(set(self.fields)) < len(self.fields) or not set(self.fields) <= set(stored):
+            raise ConfigError(
+                f"fields must be of {', '.join(stored)}, each once, found {self.fields}", path=dataset.path
+            )
+        self.pad_id = int(options.get("pad_id") or 0)
+        self.dtype = np.dtype(dtype)
+        self._dataset = dataset
+        self._verify = verify
+        self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
+        self._chosen = [stored.index(field) for field in self.fields]
+        self._columns = [length_column(field) for field in stored]
+        self._shards = open_shards([str(file) for file in dataset.data_files], dataset.data_sizes)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """(N, D) int64, tokens of every sample of the dataset in each field that is read."""
+        columns = [self._dataset.column(self._columns[field]) for field in self._chosen]
+        return np.stack(columns, axis=1, dtype=np.int64)
+
+    def locate(self, positions: npt.NDArray[np.int64]) -> Places:
+        """Where samples lie."""
+        shard, offset, length, crc = (self._dataset.values(name, positions) for name in _WHERE)
+        tokens = [self._dataset.values(name, positions) for name in self._columns]
+        return Places(positions, shard, offset, length, crc, np.stack(tokens, axis=1, dtype=np.int64))
+
+    def will_need(self, places: Places) -> None:
+        """Ask the kernel to read these samples ahead."""
+        self._shards.will_need(places.shard, places.offset, places.length)
+
+    def read(self, pieces: Pieces, places: Places) -> list[Ragged]:
+        """The sequences of a batch, for each field that is read.
+
+        Args:
+            pieces: The sequences.
+            places: Of the samples that they are of.
+
+        Raises:
+            CorruptRecordError: A payload is not what was written; names shard, record and key.
+        """
+        stored = places.tokens
+        values = np.frombuffer(b"".join(self._payloads(places)), self._stored).astype(self.dtype)
+        bounds = np.concatenate(([0], np.cumsum(stored)))
+        if len(self._chosen) == 1 == len(self._columns) and np.array_equal(stored, pieces.lengths):
+            return [Ragged(values, bounds)]
+        starts = bounds[:-1].reshape(stored.shape)
+        return [
+            _slices(values, starts[:, field] + pieces.begins, pieces.lengths[:, column])
+            for column, field in enumerate(self._chosen)
+        ]
+
+    def close(self) -> None:
+        """Close the files."""
+        self._shards.close()
+
+    def _payloads(self, places: Places) -> Iterator[memoryview]:
+        sizes = places.tokens.sum(axis=1) * self._stored.itemsize
+        columns = (column.tolist() for column in (*places[:5], sizes))
+        for position, shard, offset, length, crc, size in zip(*columns, strict=True):
+            try:
+                view = self._shards.view(shard, offset, length)
+            except (ValueError, OSError) as error:
+                raise self._error(position, f"the payload cannot be read: {error}") from error
+            if self._verify and crc32c(view) != crc:
+                raise self._error(position, "the payload does not match its checksum")
+            if length != size:
+                raise self._error(position, f"the payload has {length} bytes, and its tokens take {size}")
+            yield view
+
+    def _error(self, position: int, message: str) -> Exception:
+        return self._dataset.error(position, message, CorruptRecordError, _HINT)
+
+
+def _slices(
+    values: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
+) -> Ragged:
+    """Pieces of ``values``, end to end."""
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    return Ragged(values[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)
