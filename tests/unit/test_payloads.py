@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from stoker.errors import StaleIndexError
 from stoker.formats import dataset as datasets
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Status
@@ -156,3 +157,10 @@ def test_what_is_no_image(read: Callable[..., Found], data: bytes, codec: Codec)
     found = read(data, codec=np.uint8(codec), height=8, width=8)
     assert found.status not in (Status.OK, Status.READ_ERROR)
     assert np.array_equal(found.data, BLACK_PIXEL)
+
+
+def test_a_file_of_another_size(tmp_path: Path) -> None:
+    file = tmp_path / "shard"
+    file.write_bytes(b"12345")
+    with pytest.raises(StaleIndexError, match="5 bytes and should have 4"):
+        PayloadReader([str(file)], [4], max_pixels=MAX_PIXELS, verify=True)

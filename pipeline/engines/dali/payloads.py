@@ -11,6 +11,7 @@ from stoker import _native
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
+from stoker.pipeline.shard_files import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +83,7 @@ class PayloadReader:
         verify: bool,
         mapped: bool = True,
     ) -> None:
-        self._shards = _native.Shards(files, sizes, mapped)
+        self._shards = open_shards(files, sizes, mapped=mapped)
         self._max_pixels = max_pixels
         self._verify = verify
 
