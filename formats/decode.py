@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from PIL import Image
 
-__all__ = ["decode_other", "decode_rgb", "to_rgb"]
+__all__ = ["decode_other", "decode_rgb", "from_planes", "to_rgb"]
 
 # Pillow's modes of 16 bits; it has no colours of so many, and takes their higher bytes by itself. Before
 # version 11 it calls the greys of some formats "I", which elsewhere are 32 bits.
@@ -38,6 +38,8 @@ def decode_rgb(data: Any, codec: Codec, height: int, width: int) -> npt.NDArray[
     """
     if codec == Codec.JPEG:
         data, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", MAX_PIXELS)
+    elif codec == Codec.PLANES:
+        return from_planes(data, height, width)
     elif codec != Codec.RAW:
         return decode_other(data)
     return np.frombuffer(data, np.uint8).reshape(height, width, 3)
@@ -47,6 +49,18 @@ def decode_other(data: Any) -> npt.NDArray[np.uint8]:
     """Decode an image with Pillow, of an animation the first frame; see :func:`decode_rgb`."""
     with open_image(data) as image:
         return to_rgb(image)
+
+
+def from_planes(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """(H, W, 3) uint8 RGB of the pixels that Caffe's Datum holds: one plane, grey, or blue, green and red.
+
+    Raises:
+        ValueError: The bytes are neither.
+    """
+    planes = np.frombuffer(data, np.uint8).reshape(-1, height, width)
+    if len(planes) not in (1, 3):
+        raise ValueError(f"{len(planes)} planes of {height} x {width} pixels, not 1 or 3")
+    return np.ascontiguousarray(np.broadcast_to(planes[::-1], (3, height, width)).transpose(1, 2, 0))
 
 
 def to_rgb(image: Image.Image) -> npt.NDArray[np.uint8]:

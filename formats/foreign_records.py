@@ -119,7 +119,7 @@ def read_value(record: Record) -> ForeignSample:
     """Read a record that holds a Caffe Datum or an encoded image.
 
     Raises:
-        SourceError: It is a Datum of pixels, which are planar and in another order of channels.
+        SourceError: It is a Datum of pixels that are neither grey nor colours, or of floats.
         DecodeError: The image's header cannot be read.
     """
     key = record.key.decode(errors="backslashreplace")
@@ -131,10 +131,14 @@ def read_value(record: Record) -> ForeignSample:
         whole = Span(0, record.length)
         return ForeignSample(whole, read_header(record.view), key, None, "")
     planar = datum.data is not None and datum.channels * datum.height * datum.width == datum.data.length
-    if datum.data is None or (planar and not datum.encoded):
+    if datum.data is None or (planar and not datum.encoded and datum.channels not in {1, 3}):
+        kind = "floats" if datum.data is None else f"pixels of {datum.channels} channels"
         raise SourceError(
-            "the Datum holds pixels, plane by plane, not an encoded image",
-            hint="write it with Caffe's convert_imageset --encoded, or run stoker convert on the images",
+            f"the Datum holds {kind}, neither grey nor colours of 8 bits, nor an encoded image",
+            hint="images are read from what Caffe's convert_imageset writes, with --encoded or without",
         )
-    header = read_header(record.view[datum.data.offset : datum.data.offset + datum.data.length])
+    if planar and not datum.encoded:
+        header = Header(Codec.PLANES, datum.height, datum.width, 1)
+    else:
+        header = read_header(record.view[datum.data.offset : datum.data.offset + datum.data.length])
     return ForeignSample(datum.data, header, key, datum.label, "")

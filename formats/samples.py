@@ -24,6 +24,8 @@ class Codec(IntEnum):
     BMP = 4
     GIF = 5
     TIFF = 6
+    PLANES = 7
+    """(channels, height, width) uint8, as in Caffe's Datum: one plane, grey, or blue, green and red."""
     OTHER = 255
 
 

@@ -96,15 +96,17 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
             yield int(which[0]), f"the file cannot be read: {error}"
 
 
+# Bytes a pixel where payloads are pixels.
+_CHANNELS: dict[int, tuple[int, ...]] = {Codec.RAW: (3,), Codec.PLANES: (1, 3)}
+
+
 def _decode(data: bytes, images: Samples, i: int) -> str | None:
     """What is wrong with an intact payload as an image, or None."""
     height, width = int(images.height[i]), int(images.width[i])
-    if images.codec[i] == Codec.RAW:
-        return (
-            None
-            if len(data) == height * width * 3
-            else f"{len(data)} bytes are no {height} x {width} RGB pixels"
-        )
+    channels = _CHANNELS.get(int(images.codec[i]))
+    if channels is not None:
+        fits = any(len(data) == height * width * count for count in channels)
+        return None if fits else f"{len(data)} bytes are no {height} x {width} pixels"
     try:
         header = read_header(data)
         decode_rgb(data, header.codec, height, width)

@@ -166,7 +166,7 @@ class NativeEngine:
             if self._verify and _native.crc32c(view) != int(samples.crc[i]):
                 batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
             else:
-                batch.decoded[i] = decode(view, max_pixels=self._max_pixels)
+                batch.decoded[i] = decode(view, samples, i, max_pixels=self._max_pixels)
         except PillowDecodeError as error:
             batch.failed[i] = (error.status, str(error))
         except (ValueError, OSError) as error:

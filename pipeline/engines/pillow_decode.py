@@ -1,4 +1,4 @@
-"""Codecs that no engine decodes itself, by way of Pillow: PNG, WebP, BMP, GIF, TIFF."""
+"""Codecs that no engine decodes itself: planes by NumPy; PNG, WebP, BMP, GIF and TIFF by way of Pillow."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from stoker.formats.decode import to_rgb
+from stoker.formats.decode import from_planes, to_rgb
 from stoker.formats.header import open_image
+from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Status
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from stoker.formats.samples import Samples
 
 __all__ = ["PillowDecodeError", "decode"]
 
@@ -25,20 +28,25 @@ class PillowDecodeError(ValueError):
         self.status = status
 
 
-def decode(data: Any, *, max_pixels: int) -> npt.NDArray[np.uint8]:
+def decode(data: Any, samples: Samples, i: int, *, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Decode an image: (H, W, 3) uint8 RGB, its EXIF orientation applied; of an animation the first frame.
 
     Args:
         data: Any C-contiguous buffer.
-        max_pixels: An image with more is refused by its header.
+        samples: What the index says of the batch's samples.
+        i: Which of them this is.
+        max_pixels: An image with more is refused before it is decoded.
 
     Raises:
         PillowDecodeError: It is no image, damaged, or has more than ``max_pixels``.
     """
     try:
+        if samples.codec[i] == Codec.PLANES:
+            height, width = int(samples.height[i]), int(samples.width[i])
+            _check_pixels(height, width, max_pixels)
+            return from_planes(data, height, width)
         with open_image(data) as image:
-            if image.width * image.height > max_pixels:
-                raise PillowDecodeError(Status.TOO_LARGE, f"{image.height}x{image.width} pixels")
+            _check_pixels(image.height, image.width, max_pixels)
             return to_rgb(image)
     except PillowDecodeError:
         raise
@@ -46,3 +54,8 @@ def decode(data: Any, *, max_pixels: int) -> npt.NDArray[np.uint8]:
         raise PillowDecodeError(Status.TOO_LARGE, str(error)) from error
     except Exception as error:  # Pillow's parsers raise almost anything on damaged data
         raise PillowDecodeError(Status.NOT_DECODABLE, str(error) or type(error).__name__) from error
+
+
+def _check_pixels(height: int, width: int, most: int) -> None:
+    if height * width > most:
+        raise PillowDecodeError(Status.TOO_LARGE, f"{height}x{width} pixels")

@@ -108,7 +108,8 @@ class ReferenceEngine:
             return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index"
         raw = samples.codec[i] == Codec.RAW
         try:
-            pixels = np.frombuffer(data, np.uint8) if raw else decode(data, max_pixels=self._max_pixels)
+            most = self._max_pixels
+            pixels = np.frombuffer(data, np.uint8) if raw else decode(data, samples, i, max_pixels=most)
             if samples.codec[i] == Codec.JPEG:
                 _check_whole(data)
         except PillowDecodeError as error:

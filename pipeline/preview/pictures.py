@@ -200,7 +200,7 @@ def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
         shape = int(samples.height[0]), int(samples.width[0]), 3
         return np.frombuffer(data, np.uint8).reshape(shape)
     try:
-        return decode(data, max_pixels=MAX_PIXELS)
+        return decode(data, samples, 0, max_pixels=MAX_PIXELS)
     except PillowDecodeError as error:
         raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
 

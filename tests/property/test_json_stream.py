@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import SourceError
-from stoker.formats.sources.forms import json_stream
+from stoker.formats.sources import json_stream
 from stoker.formats.sources.json_stream import stream_array, stream_object
 
 VALUES = st.recursive(

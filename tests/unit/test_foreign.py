@@ -5,13 +5,16 @@ import os
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import lmdb as py_lmdb
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 import stoker
+from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedError, SourceError
 from stoker.formats import foreign, tfrecord
 from stoker.formats.example import Feature, encode_datum, encode_example
@@ -240,13 +243,32 @@ def test_labels_that_are_no_positions_name_no_classes(tmp_path: Path, make_jpeg:
     assert stoker.open(tmp_path / "into").labels.tolist() == [-1, 2**62]
 
 
-def test_pixels_in_a_datum_are_refused(tmp_path: Path) -> None:
-    pixels = np.zeros((3, 4, 5), np.uint8).tobytes()
-    raw = b"\x08\x03\x10\x04\x18\x05\x22\x3c" + pixels
-    with pytest.raises(SourceError, match="plane by plane") as caught:
-        foreign.index([write_lmdb(tmp_path / "x", {b"a": raw})], tmp_path / "into")
-    assert "convert_imageset --encoded" in str(caught.value)
-    with pytest.raises(SourceError, match="plane by plane"):
+def planes(pixels: NDArray[np.uint8]) -> bytes:
+    """A Datum of (channels, 4, 5) uint8 with label 7, on the wire."""
+    length = bytes([pixels.nbytes])
+    return b"\x08%c\x10\x04\x18\x05\x22%b%b\x28\x07" % (len(pixels), length, pixels.tobytes())
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_pixels_in_a_datum(tmp_path: Path, engine: str) -> None:
+    bgr = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
+    values = {b"color": planes(bgr), b"grey": planes(bgr[:1])}
+    foreign.index([write_lmdb(tmp_path / "x", values)], tmp_path / "into")
+    dataset = stoker.open(tmp_path / "into")
+    assert dataset.samples([0, 1]).codec.tolist() == [Codec.PLANES] * 2
+    assert dataset.labels.tolist() == [7, 7]
+    assert stoker.verify(tmp_path / "into", decode=True).ok
+    options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NCHW"}
+    with stoker.ImageLoader(dataset, batch_size=2, engine=engine, **options) as loader:
+        ((images, _),) = loader
+    assert np.array_equal(images, [bgr[::-1], np.repeat(bgr[:1], 3, axis=0)])
+
+
+def test_pixels_in_a_datum_that_are_no_image(tmp_path: Path) -> None:
+    two = planes(np.zeros((2, 4, 5), np.uint8))
+    with pytest.raises(SourceError, match="pixels of 2 channels"):
+        foreign.index([write_lmdb(tmp_path / "x", {b"a": two})], tmp_path / "into")
+    with pytest.raises(SourceError, match="holds floats"):
         foreign.index([write_lmdb(tmp_path / "y", {b"a": b"\x32\x04" + bytes(4)})], tmp_path / "into")
 
 

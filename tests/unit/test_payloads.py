@@ -159,6 +159,14 @@ def test_what_is_no_image(read: Callable[..., Found], data: bytes, codec: Codec)
     assert np.array_equal(found.data, BLACK_PIXEL)
 
 
+def test_planes_become_pixels(read: Callable[..., Found]) -> None:
+    planes = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
+    found = read(planes.tobytes(), codec=Codec.PLANES, height=4, width=5)
+    np.testing.assert_array_equal(found.data, planes[::-1].transpose(1, 2, 0))
+    assert read(planes.tobytes(), codec=Codec.PLANES, height=4, width=4).status == Status.NOT_DECODABLE
+    assert read(planes.tobytes(), codec=Codec.PLANES, height=200, width=200).status == Status.TOO_LARGE
+
+
 def test_a_file_of_another_size(tmp_path: Path) -> None:
     file = tmp_path / "shard"
     file.write_bytes(b"12345")

@@ -122,7 +122,7 @@ class PayloadReader:
         height, width = int(samples.height[i]), int(samples.width[i])
         if samples.codec[i] != Codec.RAW:
             try:
-                pixels = decode(pixels.data, max_pixels=self._max_pixels)
+                pixels = decode(pixels.data, samples, i, max_pixels=self._max_pixels)
             except PillowDecodeError as error:
                 return payloads.reject(i, error.status, str(error))
             if pixels.shape[:2] != (height, width):
