@@ -36,9 +36,9 @@ PEERS = {
 """Module and class of each peer, by the name that ``--against`` takes."""
 
 TITLES = {
-    "stoker": "Stoker, native engine",
+    "stoker": "Stoker, C++ engine",
     "stoker-no-read-ahead": "Stoker, no read-ahead",
-    "stoker-dali": "Stoker, dali engine",
+    "stoker-dali": "Stoker, DALI engine",
     "torch": "PyTorch DataLoader",
     "tfdata": "tf.data, antialiased",
     "tfdata-plain": "tf.data, not antialiased",
