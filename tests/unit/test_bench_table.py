@@ -57,7 +57,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_all_rows():
 def test_notes_versions_and_reasons_stand_below():
     printed = text(FOUND)
     assert "nvidia-dali 2: a shuffle buffer" in printed
-    assert "times: how many times as fast Stoker, native engine is" in printed
+    assert "times: how many times as fast Stoker, C++ engine is" in printed
     assert "FFCV: not measured, No module named 'ffcv'" in printed
 
 
@@ -74,5 +74,5 @@ def test_plot_is_drawn_and_the_same_each_time(tmp_path, suffix):
     plot([FOUND, FOUND], second)
     assert first.read_bytes() == second.read_bytes()
     if suffix == "svg":
-        assert "Stoker, native engine" in first.read_text()
+        assert "Stoker, C++ engine" in first.read_text()
         assert "FFCV" not in first.read_text()
