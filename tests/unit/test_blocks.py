@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from stoker.errors import StorageError
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.pipeline.requests import Requests
 
@@ -112,6 +113,7 @@ def test_pins_of_another_process_hold(tmp_path: Path, contents: list[bytes]) -> 
     code = f"""
 import sys, numpy as np
 from pathlib import Path
+from stoker.errors import StorageError
 from stoker.formats.remote.blocks import BlockFiles
 files = BlockFiles(Path(sys.argv[1]), ["f0", "f1", "f2", "f3"], {SIZES}, {BLOCK})
 files.pin(np.array([0, 2]))
@@ -167,11 +169,11 @@ def test_a_request_that_failed_is_made_again(tmp_path: Path, contents: list[byte
     def read(file: int, start: int, stop: int) -> bytes:
         if fails:
             fails.pop()
-            raise OSError("gone")
+            raise StorageError("gone")
         return reader(file, start, stop)
 
     requests = Requests(files, read, 1, threading.Event())
-    with pytest.raises(OSError, match="gone"):
+    with pytest.raises(StorageError, match="gone"):
         requests.request(array(0))[0].result()
     assert requests.request(array(0))[0].result() == BLOCK
     assert reader.asked == [(0, 0, 4096)]
@@ -179,7 +181,7 @@ def test_a_request_that_failed_is_made_again(tmp_path: Path, contents: list[byte
 
 
 def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[bytes]) -> None:
-    class HeldError(OSError):
+    class HeldError(StorageError):
         """Can be referred to weakly."""
 
     def fail(file: int, start: int, stop: int) -> bytes:
