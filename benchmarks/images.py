@@ -82,7 +82,7 @@ class Run:
                 self.goals.append(
                     Goal(f"{workload.title}: times the best of others", workload.least, own / max(rivals))
                 )
-            elif own and dali and "dali" in workload.rivals:
+            elif own and dali:
                 self.goals.append(Goal(f"{workload.title}: dali engine over DALI by hand", 0.95, own / dali))
         first = [peer.first_batch_seconds for peer in comparison.measured() if peer.name == "stoker"]
         if first and workload.megapixels is None:
