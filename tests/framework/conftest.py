@@ -1,0 +1,30 @@
+"""Fixtures of the tests with frameworks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+
+class Left:
+    """What an engine has left on a device, as far as DLPack tells; NumPy's memory stands in for a GPU's."""
+
+    def __init__(self) -> None:
+        room = np.empty(256, np.float32)
+        first = -room.ctypes.data % 64 // 4  # as all memory of engines is aligned
+        self.memory = room[first : first + 12].reshape(1, 2, 2, 3)
+        self.memory[:] = np.arange(12).reshape(self.memory.shape)
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.memory.__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.memory.__dlpack_device__()
+
+
+@pytest.fixture
+def left() -> Left:
+    """Twelve float32, (1, 2, 2, 3), at ``left.memory``."""
+    return Left()
