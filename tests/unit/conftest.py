@@ -9,6 +9,7 @@ import fsspec
 import numpy as np
 import pytest
 from PIL import Image
+from text_shards import read_sequences, write_shards
 
 from stoker import ImageLoader
 from stoker.augment import RandomResizedCrop
@@ -83,3 +84,15 @@ def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
     yield make
     for loader in made:
         loader.close()
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small dataset of text, see :mod:`text_shards`."""
+    return write_shards(tmp_path_factory.mktemp("text"))
+
+
+@pytest.fixture(scope="module")
+def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
+    """Its token ids, see :func:`text_shards.read_sequences`."""
+    return read_sequences(shards)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from text_shards import N, make, read_sequences, same, write_shards
+from text_shards import N, make, same
 
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COLUMNS = ("input_ids", "attention_mask", "row")
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_shards(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
-def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
-    return read_sequences(shards)
 
 
 def test_every_sample_comes_once_with_its_own_tokens(

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-from text_shards import make, read_sequences, write_shards
+from text_shards import make
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import stoker
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_shards(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
-def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
-    return read_sequences(shards)
 
 
 def test_packed_rows_hold_whole_sequences_apart_from_each_other(

@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from text_shards import N, make, same, write_shards
+from text_shards import N, make, same
 
 from stoker.errors import CheckpointError
 
@@ -14,11 +14,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import stoker
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_shards(tmp_path_factory.mktemp("text"))
 
 
 @pytest.mark.parametrize(

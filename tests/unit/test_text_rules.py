@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from text_shards import make, read_sequences, write_shards
+from text_shards import make
 
 import stoker
 from stoker.errors import ConfigError
@@ -15,16 +15,6 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_shards(tmp_path_factory.mktemp("text"))
-
-
-@pytest.fixture(scope="module")
-def sequences(shards: Path) -> dict[int, tuple[list[int], list[int]]]:
-    return read_sequences(shards)
 
 
 def test_what_is_too_long_is_refused_truncated_or_split(
