@@ -9,6 +9,12 @@ import typer
 
 from stoker.formats.remote.store import is_url
 from stoker.pipeline.commands.console import count, out, print_skipped, print_summary, progress
+from stoker.pipeline.commands.options import (  # noqa: TC001 - Typer reads them at run time
+    Container,
+    ShardRecords,
+    Shards,
+    ShardSize,
+)
 
 __all__ = ["convert", "index", "register"]
 
@@ -32,7 +38,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
     target: Annotated[
         str, typer.Argument(help="Folder or URL to write; with --val or --test, a folder a split in it.")
     ],
-    container: Annotated[str, typer.Option("--format", help="tfrecord or lmdb.")] = "tfrecord",
+    container: Container = "tfrecord",
     seed: Annotated[
         int | None, typer.Option(help="Shuffle by this seed; without it, samples are sorted.")
     ] = None,
@@ -50,11 +56,9 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
     subsampling: Annotated[
         str | None, typer.Option(help="JPEG chroma subsampling likewise: 444, 422 or, by default, 420.")
     ] = None,
-    shard_size: Annotated[
-        str | None, typer.Option(help="Bytes of a shard, about, such as 256MB (the default).")
-    ] = None,
-    shard_records: Annotated[int | None, typer.Option(help="Most samples a shard, instead.")] = None,
-    shards: Annotated[int | None, typer.Option(help="Number of shards, instead.")] = None,
+    shard_size: ShardSize = None,
+    shard_records: ShardRecords = None,
+    shards: Shards = None,
     val: Annotated[str, typer.Option(help="Share of each class held out for validation, such as 10%.")] = "0",
     test: Annotated[str, typer.Option(help="Share of each class held out for testing.")] = "0",
     class_depth: Annotated[

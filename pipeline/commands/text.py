@@ -10,6 +10,12 @@ import typer
 
 from stoker.errors import ConfigError
 from stoker.pipeline.commands.console import out, print_summary, progress, table
+from stoker.pipeline.commands.options import (  # noqa: TC001 - Typer reads them at run time
+    Container,
+    ShardRecords,
+    Shards,
+    ShardSize,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,15 +59,13 @@ def convert_text(  # noqa: PLR0917 - Typer makes an option of each argument
     fields: Annotated[
         str | None, typer.Option(help="By comma: fields of JSON lines, or names of parallel files.")
     ] = None,
-    container: Annotated[str, typer.Option("--format", help="tfrecord or lmdb.")] = "tfrecord",
+    container: Container = "tfrecord",
     seed: Annotated[
         int | None, typer.Option(help="Shuffle by this seed; without it, lines keep their order.")
     ] = None,
-    shard_size: Annotated[
-        str | None, typer.Option(help="Bytes of a shard, about, such as 256MB (the default).")
-    ] = None,
-    shard_records: Annotated[int | None, typer.Option(help="Most samples a shard, instead.")] = None,
-    shards: Annotated[int | None, typer.Option(help="Number of shards, instead.")] = None,
+    shard_size: ShardSize = None,
+    shard_records: ShardRecords = None,
+    shards: Shards = None,
     val: Annotated[str, typer.Option(help="Share held out for validation, such as 10%.")] = "0",
     test: Annotated[str, typer.Option(help="Share held out for testing.")] = "0",
     strict: Annotated[
