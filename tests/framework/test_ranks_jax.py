@@ -30,13 +30,15 @@ def start(shards: Path, devices: int, *launcher: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(process: subprocess.Popen[str]) -> Any:
+def finish(*processes: subprocess.Popen[str]) -> list[Any]:
     try:
-        output, errors = process.communicate(timeout=600)
+        outputs = [process.communicate(timeout=600) for process in processes]
     finally:
-        process.kill()
-    assert process.returncode == 0, errors
-    return json.loads(output.splitlines()[-1])
+        for process in processes:
+            process.kill()
+    for process, (_, errors) in zip(processes, outputs, strict=True):
+        assert process.returncode == 0, errors
+    return [json.loads(output.splitlines()[-1]) for output, _ in outputs]
 
 
 def free_port() -> int:
@@ -51,11 +53,11 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def alone(thumbnails: Path) -> Any:
-    return finish(start(thumbnails, 1))
+    return finish(start(thumbnails, 1))[0]
 
 
 def test_a_batch_is_spread_over_four_devices(thumbnails: Path, alone: Any) -> None:
-    found = finish(start(thumbnails, 4))
+    (found,) = finish(start(thumbnails, 4))
     assert (alone["devices"], found["devices"]) == (1, 4)
     assert found["rows"] == alone["rows"]
     # Devices sum their parts first: rounding of float32.
@@ -65,8 +67,7 @@ def test_a_batch_is_spread_over_four_devices(thumbnails: Path, alone: Any) -> No
 
 def test_two_processes_form_the_global_batch(thumbnails: Path, alone: Any) -> None:
     coordinator = f"127.0.0.1:{free_port()}"
-    processes = [start(thumbnails, 2, coordinator, "2", str(number)) for number in range(2)]
-    found = [finish(process) for process in processes]
+    found = finish(*(start(thumbnails, 2, coordinator, "2", str(number)) for number in range(2)))
     assert [one["devices"] for one in found] == [4, 4]
     for step, expected in enumerate(alone["rows"]):
         assert [one["rows"][step] for one in found] == [expected[0::2], expected[1::2]]

@@ -8,6 +8,7 @@ torchrun --nproc-per-node N ddp.py SHARDS GLOBAL_BATCH RESULT [save|load CHECKPO
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -74,3 +75,8 @@ if get_rank() == 0:
     Path(result).write_text(json.dumps({"losses": losses, "steps": steps}))
 loader.close()
 destroy_process_group()
+# Not to the interpreter's end: a thread of gloo's may still hold a tensor of the last collective, and lets
+# go of it then, which PyTorch 2.13 does not survive ("terminate called without an active exception",
+# pytorch/pytorch#190489).
+sys.stdout.flush()
+os._exit(0)
