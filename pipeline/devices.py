@@ -5,10 +5,11 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 from functools import lru_cache
+from typing import Any
 
 from stoker.errors import ConfigError
 
-__all__ = ["choose", "gpu_count", "has_dali", "place"]
+__all__ = ["as_text", "choose", "gpu_count", "has_dali", "place"]
 
 
 @lru_cache(maxsize=1)
@@ -55,6 +56,11 @@ def choose(engine: str, device: str | None, local_rank: int) -> tuple[str, str]:
     if on_cpu or (engine == "auto" and not has_dali()):
         return ("native" if engine == "auto" else engine), "cpu"
     return "dali", place(device or "cuda", local_rank)
+
+
+def as_text(device: Any) -> str | None:
+    """A device as its name, which a ``torch.device`` has as text; None stays None."""
+    return None if device is None else str(device)
 
 
 def place(device: str, local_rank: int) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker import augment
 from stoker.augment.batch import BatchTransform
 from stoker.augment.random import derive_key, uniform
 from stoker.augment.transforms.apply import RandomChoice
@@ -30,6 +31,14 @@ __all__ = ["BatchPlan", "function_name", "split_transforms"]
 
 _CHOICE = -1_000_000
 """Position that keys the choice of the first RandomChoice of a batch; those of transforms are above it."""
+
+_AS_ARRAYS = "Leave it out: batches are arrays, in 0..1 after stoker.augment.ToDtype() or Normalize."
+_INSTEAD = {
+    "Compose": "Give a list of transforms of stoker.augment.",
+    "ConvertImageDtype": "Write stoker.augment.ToDtype.",
+    **dict.fromkeys(("PILToTensor", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor"), _AS_ARRAYS),
+}
+"""What stands for transforms of torchvision that have no counterpart of their name."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,8 @@ def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], 
     Raises:
         ConfigError: An order that cannot be meant, or what is neither a transform nor a function.
     """
+    for transform in transforms if isinstance(transforms, Sequence) else (transforms,):
+        _refuse_torchvision(transform)
     if not isinstance(transforms, Sequence):
         raise ConfigError(f"transforms must be a list, found {transforms!r}", hint="Put it into brackets.")
     ranks = [_rank(transform) for transform in transforms]
@@ -101,6 +112,18 @@ def function_name(function: Callable[[Any], Any], *, module: bool = False) -> st
         function = function.func
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}" if module else str(named.__qualname__)
+
+
+def _refuse_torchvision(transform: Any) -> None:
+    """Called with a batch, it would draw once for all images; torchvision is not imported to tell."""
+    if not type(transform).__module__.startswith("torchvision.transforms"):
+        return
+    name = type(transform).__name__
+    if name in augment.__all__:
+        hint = f"Write stoker.augment.{name}, which is drawn for each image."
+    else:
+        hint = _INSTEAD.get(name, "To call it with whole batches, wrap it in a function of your own.")
+    raise ConfigError(f"transforms has torchvision's {name}", hint=hint)
 
 
 def _rank(transform: Any) -> int:

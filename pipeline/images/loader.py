@@ -63,7 +63,8 @@ class ImageLoader(Loader):
             column ``mask``, (N,) bool, False where a sample is padding.
         engine: "native" (C++), "dali", "reference" (Pillow and NumPy: slow, and executes all transforms), or
             "auto": dali where there are a GPU and DALI, else native; reference where the transforms need it.
-        device: Where batches are wanted, "cpu" or "cuda:N"; by default where the engine leaves them.
+        device: Where batches are wanted, "cpu", "cuda:N" or a ``torch.device``; by default where the engine
+            leaves them.
         output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
             and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
         columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the
@@ -119,7 +120,7 @@ class ImageLoader(Loader):
         world_size: int | None = None,
         last_batch: LastBatch = "partial",
         engine: str = "auto",
-        device: str | None = None,
+        device: Any = None,
         output: str = "numpy",
         columns: Sequence[str] = ("image", "label"),
         objects: ObjectForm = "ragged",
@@ -169,6 +170,7 @@ class ImageLoader(Loader):
         opened = self._recipe.dataset
         self._staging = make_staging(opened)
         framework = adapters.framework(output)
+        device = devices.as_text(device)
         if device is None and devices.gpu_count() and not adapters.sees_gpu(framework):
             device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)

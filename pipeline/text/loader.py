@@ -78,7 +78,7 @@ class TextLoader(Loader):
             lengths ("attention"), for models that do not compute padding. None deals them as they come.
         output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
             and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
-        device: Where batches are wanted, "cpu" or "cuda:N".
+        device: Where batches are wanted, "cpu", "cuda:N" or a ``torch.device``.
         fields: Which fields of a sample to take; by default all. Packing takes one.
         columns: What a batch holds: arrays that ``batchify`` makes; "row" (position in the index), "key"
             (name in the source), any column of numbers of the index, of a mixture "dataset", all for
@@ -126,7 +126,7 @@ class TextLoader(Loader):
         last_batch: LastBatch = "partial",
         balance: Balance | None = None,
         output: str = "numpy",
-        device: str | None = None,
+        device: Any = None,
         fields: Sequence[str] | None = None,
         columns: Sequence[str] | None = None,
         dtype: str | None = None,
@@ -169,6 +169,7 @@ class TextLoader(Loader):
         self._steps = len(planner.plan(0))
         super().__init__(self._ranks, self._recipe.identity, planner.most_steps, prefetch, output)
         self._staging = make_staging(opened)
+        device = devices.as_text(device)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
         place = device and devices.place(device, self._ranks.local_rank)
         copied = framework == "torch" and place not in (None, "cpu")

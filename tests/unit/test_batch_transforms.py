@@ -257,3 +257,30 @@ def test_the_order_of_kinds() -> None:
         RandomChoice([MixUp(), Resize(8)])
     with pytest.raises(ConfigError, match="transforms must be transforms"):
         compile_image(split_transforms([Resize])[0])
+
+
+def of_torchvision(name: str) -> Any:
+    """What stands for a transform of torchvision where that is not installed."""
+    return type(name, (), {"__module__": "torchvision.transforms.v2._x", "__call__": lambda *_: None})()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("RandomErasing", "Write stoker.augment.RandomErasing, which is drawn for each image."),
+        ("ToTensor", "Leave it out: batches are arrays"),
+        ("ElasticTransform", "wrap it in a function"),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1])
+def test_transforms_of_torchvision_are_not_called_with_batches(name: str, hint: str, place: int) -> None:
+    transforms = [Resize((8, 8)), Normalize()]
+    transforms.insert(2 * place, of_torchvision(name))
+    with pytest.raises(ConfigError, match=f"torchvision's {name}") as error:
+        split_transforms(transforms)
+    assert hint in str(error.value)
+
+
+def test_a_composition_of_torchvision_is_no_list() -> None:
+    with pytest.raises(ConfigError, match="torchvision's Compose\nGive a list"):
+        split_transforms(of_torchvision("Compose"))

@@ -54,6 +54,17 @@ def test_cuda_without_a_number_is_the_GPU_of_the_rank(machine: object) -> None: 
     assert devices.place("cpu", 6) == "cpu"
 
 
+def test_devices_of_frameworks_are_named_by_their_text() -> None:
+    class Device:
+        def __str__(self) -> str:
+            return "cuda:1"
+
+    assert devices.as_text(Device()) == devices.as_text("cuda:1") == "cuda:1"
+    assert devices.as_text(None) is None
+    with pytest.raises(ConfigError, match="device must be 'cpu', 'cuda' or 'cuda:N', found '0'"):
+        devices.choose("auto", devices.as_text(0), 0)
+
+
 @pytest.mark.parametrize(
     ("engine", "device", "message"),
     [
