@@ -54,6 +54,13 @@ def test_without_replacement_every_draw_is_in_proportion_to_what_is_left() -> No
     assert chi_squared(np.bincount(drawn[:, 1], minlength=8)[LIVE], epochs * second[LIVE]) < 18.5
 
 
+def test_numbers_worked_out_in_chunks_are_those_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [WeightedShuffle(40, 1, np.ones(50)).rows(epoch, np.arange(40)) for epoch in range(3)]
+    monkeypatch.setattr(draws, "_CHUNK", 7)
+    again = [WeightedShuffle(40, 1, np.ones(50)).rows(epoch, np.arange(40)) for epoch in range(3)]
+    assert np.array_equal(again, rows)
+
+
 def test_orders_of_two_epochs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     sort = WeightedShuffle._order

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Schedule, Sequential
+from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Repeat, Schedule, Sequential, Stream
 from stoker.pipeline.permutation import Permutation
 
 
@@ -108,6 +108,20 @@ def test_a_block_shuffle_with_one_window_over_all_is_a_full_shuffle() -> None:
     rows = BlockShuffle(997, 1, block=100, window=10).rows(0, np.arange(997))
     assert sorted(rows) == list(range(997))
     assert abs(np.corrcoef(np.arange(997), rows)[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("epoch", [0, 5, 2**62, 2**70 + 1])
+def test_each_draw_of_a_stream_has_a_place_of_its_own(epoch: int) -> None:
+    stream = Stream(Sequential(13), 40)
+    places = np.concatenate([stream.place(epoch + i, np.arange(40)) for i in range(3)])
+    assert (np.diff(places) == 1).all()
+    assert places[0] == epoch * 40 % 2**62, "however long its epochs are"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("order", [FullShuffle(7), Stream(FullShuffle(7), 7)])
+def test_an_epoch_is_distinct_only_where_nothing_is_repeated(order: Order, times: int) -> None:
+    assert Repeat(order, times, 7).distinct is (times == 1 and isinstance(order, FullShuffle))
 
 
 class TestSchedule:

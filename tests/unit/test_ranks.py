@@ -15,7 +15,7 @@ import pytest
 
 from stoker.errors import ConfigError
 from stoker.pipeline.order import FullShuffle
-from stoker.pipeline.ranks import Ranks, find_ranks
+from stoker.pipeline.ranks import Ranks, check_ranks, find_ranks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -134,6 +134,16 @@ def test_a_loader_made_before_the_processes_met_is_refused(
         iter(early)
     assert len(next(iter(given)).row) == 16
     assert len(load()) == len(list(load()))
+
+
+@pytest.mark.parametrize("made", [Ranks(1, 3), Ranks(2, 4)])
+def test_another_rank_is_refused_and_another_number_of_ranks(
+    monkeypatch: pytest.MonkeyPatch, made: Ranks
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    check_ranks(Ranks(2, 3))
+    with pytest.raises(ConfigError, match=f"made as rank {made.rank} of {made.world_size}.* rank 2 of 3"):
+        check_ranks(made)
 
 
 def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:

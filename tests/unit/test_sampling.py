@@ -64,6 +64,7 @@ def test_without_replacement_no_sample_twice(load: Callable[..., stoker.ImageLoa
     first, second = rows(loader), rows(loader)
     assert sorted(first) == sorted(second) == list(range(1, 61))
     assert first != second
+    assert rows(load(sampler=Weighted("label", replacement=False, samples=60))) == first
     few = [rows(load(sampler=Weighted("label", replacement=False, samples=9), seed=s)) for s in range(40)]
     assert all(len(set(drawn)) == 9 for drawn in few)
     assert np.mean(few) > 35, "heavy samples come first"
@@ -200,7 +201,9 @@ class TestStream:
         ({"sampler": Weighted("label"), "shuffle": True}, "Weighted draws at random itself"),
         ({"sampler": ClassBalanced(), "shuffle": BlockShuffle(1)}, "ClassBalanced draws at random itself"),
         ({"sampler": Weighted(np.ones(3))}, r"weights must be one number a sample, 61, not shape \(3,\)"),
+        ({"sampler": Weighted(np.ones((61, 1)))}, r"weights must be one number a sample, 61, not shape"),
         ({"sampler": Weighted(np.zeros(61))}, "finite numbers from 0, one of them above"),
+        ({"sampler": Weighted(np.full(61, np.inf))}, "finite numbers from 0"),
         ({"sampler": Weighted(np.arange(61) - 1)}, "finite numbers from 0"),
         ({"sampler": Weighted(np.full(61, np.nan))}, "finite numbers from 0"),
         ({"sampler": Weighted(np.full(61, 1e308))}, r"sum of the weights must be finite.* is 1e\+308"),
@@ -229,6 +232,33 @@ def test_refuses_no_times() -> None:
 def test_refuses_a_column_that_is_not_there(load: Callable[..., stoker.ImageLoader]) -> None:
     with pytest.raises(DatasetError, match="no column 'weight'"):
         load(sampler=Weighted("weight"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shuffle": True},
+        {"shuffle": BlockShuffle(block=4, window=2)},
+        {"shuffle": True, "steps_per_epoch": 5},
+        {"sampler": Weighted("label")},
+        {"sampler": Weighted("label", replacement=False)},
+        {"sampler": ClassBalanced("orientation")},
+        {"sampler": Repeated(2), "shuffle": True},
+        {"dataset": "mixture"},
+        {"dataset": "mixture", "shuffle": True},
+    ],
+    ids=str,
+)
+def test_what_is_random_follows_the_seed_and_the_epoch(
+    load: Callable[..., stoker.ImageLoader], thumbnails: Path, options: dict[str, Any]
+) -> None:
+    if "dataset" in options:
+        options = {**options, "dataset": stoker.mix([(thumbnails, 2), (thumbnails, 1)])}
+    made = [load(seed=seed, columns=("row",), **options) for seed in (1, 1, 2)]
+    one, same, other = ([rows(loader) for _ in range(2)] for loader in made)
+    assert one == same
+    assert one[0] != one[1]
+    assert one[0] != other[0]
 
 
 SAMPLERS = [

@@ -65,6 +65,8 @@ def test_another_loader_is_told_what_differs() -> None:
         State.from_dict(STATE, other, 10)
     assert "order was None and is 'full'; seed was 3 and is 4" in str(caught.value)
     assert "transforms" not in str(caught.value)
+    with pytest.raises(CheckpointError, match="order was 'full' and is None; seed was 4 and is 3"):
+        State.from_dict(State(0, 0, other).to_dict(), IDENTITY, 10)
 
 
 def test_a_difference_deep_inside_is_told_alone() -> None:
@@ -75,6 +77,8 @@ def test_a_difference_deep_inside_is_told_alone() -> None:
         State.from_dict(State(0, 0, saved).to_dict(), found, 10)
     message = "plan.transforms[1].p was 0.5 and is 0.4; plan.transforms had 2 entries and has 3"
     assert caught.value.message == f"the state belongs to another loader: {message}"
+    with pytest.raises(CheckpointError, match=r"transforms had 3 entries and has 2"):
+        State.from_dict(State(0, 0, found).to_dict(), saved, 10)
 
 
 STREAM = {**STATE, "samples_per_epoch": 60}
