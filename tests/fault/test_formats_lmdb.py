@@ -119,9 +119,9 @@ def test_a_flipped_bit_of_any_payload_is_found(shard: Path, payloads: list[bytes
             dataset.read(i)
 
 
-def page(number: int, flags: int, nodes: list[bytes]) -> bytes:
+def page(number: int, flags: int, nodes: list[bytes], size: int = PAGE) -> bytes:
     """A page of a tree, with its nodes from the end of it downwards."""
-    pointers, body, at = [], b"", PAGE
+    pointers, body, at = [], b"", size
     for node in nodes:
         padded = node + bytes(len(node) % 2)
         at -= len(padded)
@@ -129,7 +129,14 @@ def page(number: int, flags: int, nodes: list[bytes]) -> bytes:
         pointers.append(at)
     lower = 16 + 2 * len(nodes)
     head = struct.pack("<QHHHH", number, 0, flags, lower, at) + struct.pack(f"<{len(nodes)}H", *pointers)
-    return head + bytes(PAGE - len(head) - len(body)) + body
+    return head + bytes(size - len(head) - len(body)) + body
+
+
+def poked(data: bytes, at: int, layout: str, value: int) -> bytes:
+    """The same bytes with another number in them."""
+    changed = bytearray(data)
+    struct.pack_into(layout, changed, at, value)
+    return bytes(changed)
 
 
 def branch(key: bytes, child: int) -> bytes:
@@ -142,17 +149,21 @@ def leaf(key: bytes, size: int, page: int | None = None, value: bytes = b"") -> 
     return struct.pack("<HHHH", size & 0xFFFF, size >> 16, int(big), len(key)) + key + tail
 
 
-def forge(path: Path, pages: list[bytes], depth: int, entries: int, root: int = 2) -> None:
+def forge(path: Path, pages: list[bytes], depth: int, entries: int, root: int = 2, size: int = PAGE) -> None:
     """A data file whose newer meta page describes the given pages, which start at number 2."""
-    last = 1 + sum(map(len, pages)) // PAGE
+    last = 1 + sum(map(len, pages)) // size
     meta = b""
     for number in range(2):
-        databases = struct.pack("<IHHQQQQQ", PAGE, 0, 0, 0, 0, 0, 0, 2**64 - 1)
+        databases = struct.pack("<IHHQQQQQ", size, 0, 0, 0, 0, 0, 0, 2**64 - 1)
         databases += struct.pack("<IHHQQQQQ", 0, 0, depth, 0, 0, 0, entries, root)
         head = struct.pack("<QHHHH", number, 0, 8, 0, 0) + struct.pack("<IIQQ", 0xBEEFC0DE, 1, 0, 1 << 20)
         head += databases + struct.pack("<QQ", last, number)
-        meta += head + bytes(PAGE - len(head))
+        meta += head + bytes(size - len(head))
     path.write_bytes(meta + b"".join(pages))
+
+
+ONE_LEAF = page(2, 2, [leaf(b"a", 0)])
+NODE = PAGE - 10  # where its node lies
 
 
 def walked(path: Path) -> list[bytes]:
@@ -163,6 +174,49 @@ def walked(path: Path) -> list[bytes]:
 def test_the_forger_forges_what_the_walker_reads(tmp_path: Path) -> None:
     forge(tmp_path / "f", [page(2, 2, [leaf(b"a", 1, value=b"x"), leaf(b"b", 2, value=b"yy")])], 1, 2)
     assert walked(tmp_path / "f") == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("size", [512, 16384, 65536])
+def test_files_of_machines_with_other_pages_are_read(tmp_path: Path, size: int) -> None:
+    forge(tmp_path / "f", [page(2, 2, [leaf(b"a", 1, value=b"x")], size)], 1, 1, size=size)
+    assert walked(tmp_path / "f") == [b"a"]
+
+
+@pytest.mark.parametrize(
+    ("at", "layout", "value", "message"),
+    [
+        (0, "<Q", 1, "no LMDB meta page"),
+        (10, "<H", 2, "no LMDB meta page"),
+        (20, "<I", 2, "data format 2"),
+        (40, "<I", 1000, "pages of 1000 bytes"),
+        (PAGE + 16, "<I", 0, "second meta page"),
+        (PAGE + 40, "<I", 2 * PAGE, "second meta page"),
+    ],
+)
+def test_meta_pages_of_something_else(tmp_path: Path, at: int, layout: str, value: int, message: str) -> None:
+    forge(tmp_path / "f", [ONE_LEAF], 1, 1)
+    (tmp_path / "f").write_bytes(poked((tmp_path / "f").read_bytes(), at, layout, value))
+    with pytest.raises(BadPageError, match=message):
+        walked(tmp_path / "f")
+
+
+def test_a_file_that_becomes_shorter_is_no_end_of_the_records(shard: Path) -> None:
+    good = shard.read_bytes()
+    whole = [bytes(record.view) for record in lmdb.scan(shard)]
+    raised = 0
+    for length in range(1000, len(good), len(good) // 20):
+        shard.write_bytes(good)
+        records = lmdb.scan(shard)
+        found = [bytes(next(records).view)]
+        with shard.open("r+b") as file:
+            file.truncate(length)
+        try:
+            found.extend(bytes(record.view) for record in records)
+        except CorruptRecordError as error:
+            raised += error.record == len(found)
+        else:
+            assert found == whole
+    assert raised > 10
 
 
 @pytest.mark.parametrize(
@@ -193,10 +247,29 @@ def test_the_forger_forges_what_the_walker_reads(tmp_path: Path) -> None:
         ([page(2, 2, [leaf(b"b", 0), leaf(b"a", 0)])], 1, "do not ascend"),
         ([page(2, 2, [])], 1, "bounds 16"),
         ([page(3, 2, [leaf(b"a", 0)])], 1, "says it is page 3"),
-        ([page(2, 2, [leaf(b"a", 0)])], 33, "depth 33"),
-        ([page(2, 2, [leaf(b"a", 0)])], 0, "flags 0x2 at 0 levels"),
+        ([ONE_LEAF], 33, "depth 33"),
+        ([ONE_LEAF], 0, "flags 0x2 at 0 levels"),
         ([page(2, 0x22, [leaf(b"a", 0)])], 1, "flags 0x22"),
-        ([page(2, 2, [leaf(b"a", 0)])], 1, "counts 7 entries, the pages hold 1"),
+        # Depths that no tree has do not stop at a leaf.
+        ([page(2, 1, [branch(b"", 3)]), page(3, 1, [branch(b"", 4)])], 0, "flags 0x1 at 0 levels"),
+        # Half a pointer, nodes among the pointers, in the header, and across the end of the page.
+        ([poked(ONE_LEAF, 12, "<H", 19)], 1, "bounds 19"),
+        ([poked(ONE_LEAF, 14, "<H", 17)], 1, "bounds 18 and 17"),
+        ([poked(ONE_LEAF, 16, "<H", 0)], 1, "node out of bounds"),
+        ([poked(ONE_LEAF, 16, "<H", PAGE - 7)], 1, "node out of bounds"),
+        ([poked(ONE_LEAF, NODE + 4, "<H", 0x10)], 1, "node with flags 0x10"),
+        # A long value whose page number, or whose last byte, is not there.
+        ([poked(ONE_LEAF, NODE + 4, "<H", 1)], 1, "value out of bounds"),
+        (
+            [
+                page(2, 2, [leaf(b"a", PAGE - 15, page=3)]),
+                struct.pack("<QHHI", 3, 0, 4, 1) + bytes(PAGE - 16),
+                page(4, 2, [leaf(b"b", 0)]),
+            ],
+            1,
+            "not the start of 2 overflow pages",
+        ),
+        ([ONE_LEAF], 1, "counts 7 entries, the pages hold 1"),
     ],
 )
 def test_trees_that_would_not_end_or_reach_outside(

@@ -3,6 +3,7 @@
 import errno
 import os
 import resource
+import struct
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -75,9 +76,19 @@ def test_nothing_but_the_data_file_is_left(tmp_path: Path) -> None:
 
 def test_the_map_grows_with_the_shard(tmp_path: Path) -> None:
     with lmdb.Writer(tmp_path / "s.lmdb") as writer:
-        for i in range(12):
+        for i in range(7):
             writer.write(b"%d" % i, b"", bytes(8 << 20), b"")
-        assert writer.finish().records == 12
+        assert writer.finish().records == 7
+    # The file says how large it was: with room for what values may take beside their bytes.
+    with (tmp_path / "s.lmdb" / "data.mdb").open("rb") as file:
+        assert {struct.unpack_from("<Q", file.read(4096), 32)[0] for _ in range(2)} == {256 << 20}
+
+
+def test_memory_holds_only_the_last_records(tmp_path: Path) -> None:
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+        for _ in range(5):
+            writer.write(b"", b"", bytes(1 << 20), b"")
+        assert (tmp_path / "s.lmdb" / "data.mdb").stat().st_size > 4 << 20
 
 
 def test_an_empty_shard(tmp_path: Path) -> None:
@@ -169,6 +180,18 @@ def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(tmp_path: Path) -> N
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno in (errno.EFBIG, errno.EIO)
     assert len(list(descriptors.iterdir())) <= before
+
+
+def test_an_error_that_is_not_the_systems_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise py_lmdb.MapFullError("mdb_put: MDB_MAP_FULL: Environment mapsize limit reached")
+
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+        monkeypatch.setattr(writer, "_env", SimpleNamespace(begin=fail, close=writer._env.close))
+        with pytest.raises(py_lmdb.MapFullError):
+            writer.finish()
 
 
 @pytest.mark.parametrize(("free", "code"), [(4096, errno.ENOSPC), (1 << 30, errno.EIO)])
