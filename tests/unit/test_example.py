@@ -1,5 +1,7 @@
 """tf.train.Example and Datum, against bytes known from the definition of the format."""
 
+from dataclasses import replace
+
 import pytest
 
 from stoker.errors import CorruptRecordError
@@ -10,7 +12,7 @@ from stoker.formats.example import (
     parse_datum,
     parse_example,
 )
-from stoker.formats.wire import Span, delimited
+from stoker.formats.wire import FIXED64, Span, delimited, varint
 
 
 def test_bytes_of_a_small_example() -> None:
@@ -28,6 +30,11 @@ def test_features_of_every_kind_come_back() -> None:
     assert isinstance(span, Span)
     assert message[span.offset : span.offset + span.length] == b"xyz"
     assert parsed == {"i": features["i"], "f": features["f"], "none": []}
+
+
+def test_an_empty_list_is_a_feature_without_a_kind() -> None:
+    entry = delimited(1, b"none") + delimited(2, b"")
+    assert encode_example({"none": []}) == (delimited(1, delimited(1, entry)), b"")
 
 
 def test_the_payload_lies_between_prefix_and_suffix() -> None:
@@ -61,10 +68,35 @@ def test_equal_features_give_equal_bytes_in_any_order() -> None:
 
 
 def test_unpacked_integers_and_floats_are_read() -> None:
-    integers = delimited(3, b"\x08\x01\x08\x02")
+    integers = delimited(3, b"\x08\x01\x08" + varint(-2))
     floats = delimited(2, b"\x0d" + b"\x00\x00\x80\x3f")
     entries = [delimited(1, delimited(1, n) + delimited(2, v)) for n, v in ((b"i", integers), (b"f", floats))]
-    assert parse_example(delimited(1, b"".join(entries))) == {"i": [1, 2], "f": [1.0]}
+    assert parse_example(delimited(1, b"".join(entries))) == {"i": [1, -2], "f": [1.0]}
+
+
+def strange(*numbers: int) -> bytes:
+    """Fields of a message that are not of its kind: of these numbers with a wire type they never have."""
+    return b"".join(varint(number << 3 | FIXED64) + b"\x08\x01\x08\x01\x08\x01\x08\x01" for number in numbers)
+
+
+def test_fields_of_other_numbers_and_wire_types_are_passed_over() -> None:
+    further = delimited(9, b"\x08\x01")
+    lists = {b"b": (1, b"\x0a\x01x"), b"f": (2, b"\x0d\x00\x00\x80\x3f"), b"i": (3, b"\x08\x01")}
+    entries = b""
+    for name, (kind, values) in lists.items():
+        feature = (
+            strange(1, 2, 3) + delimited(kind, strange(1) + values + further) + further + strange(1, 2, 3)
+        )
+        entry = strange(1, 2) + delimited(1, name) + delimited(2, feature) + further + strange(1, 2)
+        entries += strange(1) + delimited(1, entry) + further
+    message = strange(1) + delimited(1, entries) + further
+    span = Span(message.index(b"\x0a\x01x") + 2, 1)
+    assert parse_example(message) == {"b": [span], "f": [1.0], "i": [1]}
+    prefix, suffix = encode_datum(payload_bytes=3, height=7, width=9, label=5)
+    other = strange(*range(1, 6), 7) + further
+    assert parse_datum(other + prefix + b"abc" + suffix + b"\x20\x01" + other) == replace(
+        parse_datum(prefix + b"abc" + suffix), data=Span(len(other) + len(prefix), 3)
+    )
 
 
 def test_the_last_of_two_features_of_one_name_counts() -> None:
@@ -91,6 +123,9 @@ def test_a_feature_of_another_type_is_an_error() -> None:
 def test_bytes_of_a_datum() -> None:
     prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
     assert prefix + b"abc" + suffix == b"\x08\x03\x10\x07\x18\xac\x02\x22\x03abc\x28\x05\x38\x01"
+    # The first label is written, too; a mask is field 1000.
+    _, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=0, mask=b"m")
+    assert suffix == b"\x28\x00\x38\x01\xc2\x3e\x01m"
 
 
 def test_datum_comes_back() -> None:
@@ -103,4 +138,6 @@ def test_datum_comes_back() -> None:
 
 
 def test_a_datum_of_floats_says_so() -> None:
+    # Caffe's own come one by one; packed they are allowed.
+    assert parse_datum(b"\x35" + bytes(4)).floats
     assert parse_datum(delimited(6, bytes(8))).floats

@@ -1,6 +1,7 @@
 """Files appear whole or not at all; one writer a folder."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -71,6 +72,20 @@ class TestLock:
             thread.join()
         assert max(most) == 1
         assert list(tmp_path.iterdir()) == []
+
+    def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        flock, before = fcntl.flock, [tmp_path / LOCK_NAME]
+
+        def late(descriptor: int, operation: int) -> None:
+            while before:
+                before.pop().unlink()
+            flock(descriptor, operation)
+
+        monkeypatch.setattr(fcntl, "flock", late)
+        with folder_lock(tmp_path):
+            assert (tmp_path / LOCK_NAME).exists()
 
     def test_a_link_in_the_place_of_the_lock_is_not_followed(self, tmp_path: Path) -> None:
         (tmp_path / LOCK_NAME).symlink_to(tmp_path / "elsewhere")
