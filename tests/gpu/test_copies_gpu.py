@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import stoker
 from stoker.augment import MixUp, Normalize, RandomHorizontalFlip, RandomResizedCrop
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 torch = pytest.importorskip("torch")
@@ -72,12 +74,16 @@ def test_text_is_complete_when_the_consumer_uses_it(tmp_path: Path) -> None:
             assert torch.equal(mask.cpu(), expected.attention_mask)
 
 
-def test_mixing_on_the_gpu_is_that_on_the_cpu(dataset: Path) -> None:
+def test_mixing_on_the_gpu_is_that_on_the_cpu(
+    pack_images: Callable[..., Path], photographs: list[Path]
+) -> None:
     pytest.importorskip("nvidia.dali")
+    payloads = [file.read_bytes() for file in photographs[:48]]
+    folder = pack_images(payloads, label=np.arange(48) % 3)
     options: dict[str, Any] = {"transforms": (*TRANSFORMS, MixUp()), "output": "torch", "engine": "dali"}
     with (
-        stoker.ImageLoader(dataset, batch_size=24, device="cpu", **options) as on_cpu,
-        stoker.ImageLoader(dataset, batch_size=24, device="cuda:0", **options) as on_gpu,
+        stoker.ImageLoader(folder, batch_size=24, device="cpu", **options) as on_cpu,
+        stoker.ImageLoader(folder, batch_size=24, device="cuda:0", **options) as on_gpu,
     ):
         for expected, batch in zip(on_cpu, on_gpu, strict=True):
             assert (batch.image.cpu() - expected.image).abs().mean() < 0.05

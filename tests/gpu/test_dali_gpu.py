@@ -11,7 +11,15 @@ from PIL import Image
 
 import stoker
 from stoker import augment
-from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize, reference
+from stoker.augment import (
+    CenterCrop,
+    Normalize,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    Resize,
+    reference,
+)
 from stoker.errors import SampleError
 
 if TYPE_CHECKING:
@@ -94,6 +102,36 @@ def test_orientation(pack_images: Callable[..., Path], photographs: list[Path], 
     with stoker.ImageLoader(pack_images(payloads), engine="reference", **arguments) as loader:
         expected = next(iter(loader)).image.astype(int)
     assert np.abs(found - expected).mean() < 1.5
+
+
+JPEGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "progressive": ("RGB", {"progressive": True}),
+    "444": ("RGB", {"subsampling": "4:4:4"}),
+    "422": ("RGB", {"subsampling": "4:2:2"}),
+    "restarts": ("RGB", {"restart_marker_rows": 1}),
+    "grey": ("L", {}),
+    "cmyk": ("CMYK", {}),
+}
+
+
+@pytest.mark.parametrize("name", JPEGS)
+def test_every_kind_of_jpeg(pack_images: Callable[..., Path], photographs: list[Path], name: str) -> None:
+    """Crops at odd places that are not resampled, beside an ordinary JPEG that has to stay whole."""
+    mode, options = JPEGS[name]
+    payloads = [photographs[0].read_bytes()]
+    for file in photographs[1:4]:
+        stream = io.BytesIO()
+        Image.open(file).convert(mode).save(stream, "JPEG", quality=95, **options)
+        payloads.append(stream.getvalue())
+    folder = pack_images(payloads)
+    arguments: dict[str, Any] = {"transforms": [RandomCrop(65)], "layout": "NHWC", "batch_size": 4}
+    found = torch_batches(folder, **arguments)[0].image.cpu().numpy().astype(int)
+    with stoker.ImageLoader(folder, engine="reference", **arguments) as loader:
+        difference = np.abs(found - next(iter(loader)).image.astype(int))
+    for own in difference:
+        # nvJPEG repeats the chroma of 4:2:0 where libjpeg-turbo interpolates it.
+        assert own.mean() < 1.5
+        assert np.percentile(own[BORDER:-BORDER, BORDER:-BORDER], 99) <= 12
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

@@ -171,7 +171,9 @@ def _damaged(samples: Any, at: int) -> Any:
 
 
 def test_the_gpu_is_the_default_where_it_is_seen(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LOCAL_RANK", str(torch.cuda.device_count()))  # the first GPU again
+    local = torch.cuda.device_count()  # of this rank, whose GPU is the first again
+    for name, value in {"RANK": local, "WORLD_SIZE": local + 1, "LOCAL_RANK": local}.items():
+        monkeypatch.setenv(name, str(value))
     with stoker.ImageLoader(squares, batch_size=4, transforms=[CenterCrop(32)], output="torch") as loader:
         assert loader.device == "cuda:0"
         assert next(iter(loader)).image.device == torch.device("cuda:0")
