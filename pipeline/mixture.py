@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -156,8 +155,6 @@ class Mixture:
     def fingerprint(self) -> str:
         """32 hexadecimal digits that name these samples in this order, for checkpoints."""
         text = " ".join(dataset.fingerprint for dataset in self.datasets)
-        if self.joined.tables is not None:
-            text += json.dumps(self.classes)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
@@ -244,7 +241,7 @@ class Mixture:
         sizes = np.array([len(dataset) for dataset in self.datasets], np.int64)
         # Seeds of their own, or datasets of one size would always meet in the same pairs.
         rounds = tuple(
-            make_order(max(1, len(dataset)), shuffle, seed * len(self.datasets) + d)
+            make_order(len(dataset), shuffle, seed * len(self.datasets) + d)
             for d, dataset in enumerate(self.datasets)
         )
         return MixedOrder(Shares(self.quotas, sizes, seed), rounds)

@@ -159,5 +159,4 @@ def _number_here(name: str) -> int:
     counts = [int(part[1]) for part in parts if part for _ in range(int(part[2] or 1))]
     if not (all(parts) and counts and all(counts)):
         raise ConfigError(f"environment variable {name} must be a number, found {text!r}")
-    machine = _number("SLURM_NODEID", 0) if len(counts) > 1 else 0
-    return counts[min(machine, len(counts) - 1)]
+    return counts[min(_number("SLURM_NODEID", 0), len(counts) - 1)]

@@ -116,9 +116,10 @@ class Shares:
             return group, positions - (ends - self.quotas)[group]
         words = hash_words((self.seed, epoch, 0), np.arange(len(self.quotas)))
         phases = (words % np.uint64(self.blocks)).astype(np.int64)
-        # Rounding moves draws by less than one a group, of which there are no more than a block has places.
+        # Rounding moves draws by less than one a group, of which there are no more than a block has places:
+        # a position is in the block where it would be without, or in one beside it, of which both ends count.
         near = np.unique(positions * self.blocks // self.n)
-        blocks = np.unique(np.clip(near[:, None] + np.arange(-3, 5), 0, self.blocks))
+        blocks = np.unique(np.clip(near[:, None] + np.arange(-1, 3), 0, self.blocks))
         begins = (blocks[:, None] * self.quotas + phases) // self.blocks  # (K, G), draws before each block
         starts = begins.sum(axis=1)
         which = np.searchsorted(starts, positions, side="right") - 1
