@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -85,9 +87,11 @@ def test_shares_are_exact_in_every_epoch(weights: list[float], n: int, seed: int
     assert quotas.sum() == n
     exact = n * np.array(weights) / np.sum(np.array(weights) / 2) / 2
     assert (np.abs(quotas - exact) < 1 + 1e-6 * n).all()
-    few = Shares(allot(weights, n % 700), np.full(len(weights), 7), seed)
-    group = few.turns(epoch, np.arange(n % 700)).group if n % 700 else np.zeros(0, np.int64)
-    assert np.array_equal(np.bincount(group, minlength=len(weights)), few.quotas)
+    few = Shares(allot(weights, n % 699 + 1), np.full(len(weights), 7), seed)
+    turns = few.turns(epoch, np.arange(few.n))
+    assert np.array_equal(np.bincount(turns.group, minlength=len(weights)), few.quotas)
+    in_a_row = replace(few, spread=False).turns(epoch, np.arange(few.n))
+    assert sorted(zip(*in_a_row, strict=True)) == sorted(zip(*turns, strict=True))
 
 
 @given(order=st.one_of(orders(), samplers()), epoch=epochs, data=st.data())

@@ -96,6 +96,16 @@ def test_selections_mix(load: Callable[..., stoker.ImageLoader], folders: list[P
     }
 
 
+@pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])
+def test_a_dataset_without_samples_and_weight_is_left_out(
+    load: Callable[..., stoker.ImageLoader], folders: list[Path], shuffle: Any
+) -> None:
+    nothing = stoker.open(folders[1]).select([])
+    loader = load(mix([(nothing, 0), (folders[2], 1)]), shuffle=shuffle)
+    for _ in range(2):
+        assert sorted(drawn(loader)) == [(1, 6 + row) for row in range(4)]
+
+
 def test_what_a_mixture_says_of_itself(folders: list[Path]) -> None:
     mixture = mix([(folder, weight) for folder, weight in zip(folders, (3, 0, 1), strict=True)])
     assert isinstance(mixture, Mixture)
@@ -111,8 +121,11 @@ def test_what_a_mixture_says_of_itself(folders: list[Path]) -> None:
     assert len(mixture.samples([])) == 0
     assert mixture.tasks == {"label"}
     assert {"dataset", "label", "height"} <= mixture.types.keys()
-    with pytest.raises(IndexError, match="positions go from 0 to 29, not 30 to 30"):
-        mixture.samples([30])
+    assert mixture.is_distinct
+    assert not mix([(folders[0], 1), (stoker.open(folders[1]).select([1, 1]), 1)]).is_distinct
+    for position in (30, -1):
+        with pytest.raises(IndexError, match=f"positions go from 0 to 29, not {position} to {position}"):
+            mixture.samples([position])
 
 
 def test_columns_that_only_some_have_are_none(folders: list[Path], pack_images: Callable[..., Path]) -> None:
@@ -163,9 +176,10 @@ def test_repeated_and_stream(load: Callable[..., stoker.ImageLoader], folders: l
 
 
 def test_datasets_of_one_size_do_not_meet_in_the_same_pairs(folders: list[Path]) -> None:
-    order = mix([(folders[0], 1), (folders[0], 1)]).order(shuffle=True, seed=3)
-    rows = [order_.rows(0, np.arange(20)).tolist() for order_ in order.rounds]
-    assert rows[0] != rows[1]
+    mixture = mix([(folders[0], 1), (folders[0], 1)])
+    orders = [one for seed in (0, 1, 3) for one in mixture.order(shuffle=True, seed=seed).rounds]
+    rows = {tuple(order.rows(0, np.arange(20)).tolist()) for order in orders}
+    assert len(rows) == len(orders), "nor with one seed as with another"
 
 
 def test_a_state_is_refused_when_weights_or_datasets_differ(
@@ -243,6 +257,8 @@ def test_refuses_classes_that_cannot_be_joined(folders: list[Path]) -> None:
     with pytest.raises(DatasetError, match="labels go from 0 to 2, and there are 2 classes") as found:
         mixture.column("label")
     assert found.value.path == str(folders[1])
+    with pytest.raises(DatasetError, match="labels go from -1 to 1"):
+        mixture.joined.labels(1, np.array([1, -1]), mixture.datasets[1])
 
 
 def test_refuses_annotations_that_mean_two_things(folders: list[Path]) -> None:
@@ -297,6 +313,8 @@ def test_objects_of_a_batch_come_from_the_right_datasets(
     assert found.boxes[:, 0].tolist() == found.labels.tolist()
     assert found.extra["difficult"].tolist() == [1, 0, 1, 1, 0, 1, 0, 1]
     assert found.polygons is None
+    doubtful = detection(pack_images, make_jpeg, 40, object_doubtful=lists([[7, 8], [], [9]], pa.uint8()))
+    assert set(mix([(doubtful, 1), (plain[0], 1)]).annotations([3, 0]).extra) == {"difficult"}
     assert len(mix([(with_polygons, 1)]).annotations([2, 1]).polygons) == 1
     assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
 

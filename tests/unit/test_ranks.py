@@ -163,6 +163,8 @@ def test_a_rank_without_a_world_size_says_nothing(monkeypatch: pytest.MonkeyPatc
         ("2(x3),1", "2", 2),
         ("2(x3),1", "3", 1),
         ("3,2", "0", 3),
+        ("3,2", "1", 2),
+        ("3,2", "7", 2),
         ("3,2", None, 3),
         ("5", "7", 5),
     ],

@@ -80,6 +80,14 @@ def test_classes_of_a_selection(load: Callable[..., stoker.ImageLoader], thumbna
     assert drawn == dict.fromkeys(range(61), 1), "one class"
 
 
+def test_crops_follow_the_seed_and_the_epoch(load: Callable[..., stoker.ImageLoader]) -> None:
+    loader, same, other = load(), load(), load(seed=6)
+    first, second = images_by_row(loader), images_by_row(loader)
+    assert images_by_row(same) == first
+    differing = images_by_row(other), second
+    assert all(first[row] != images[row] for images in differing for row in range(61))
+
+
 def test_each_sample_several_times_with_crops_of_its_own(load: Callable[..., stoker.ImageLoader]) -> None:
     loader = load(sampler=Repeated(3), shuffle=True)
     order = rows(loader)

@@ -22,6 +22,8 @@ from stoker.pipeline.shares import Shares, allot
         ([1, 1000], 10, [0, 10]),
         ([1e-300, 1e300], 3, [0, 3]),
         ([0.1] * 10, 10, [1] * 10),
+        ([1e308] * 4, 8, [2] * 4),
+        ([1, 2], 3 * 10**17 + 3, [10**17 + 1, 2 * 10**17 + 2]),
         ([1], 0, [0]),
         # Hamilton's method, an example of the literature: 100 seats for these votes.
         ([47_000, 16_000, 15_900, 12_000, 6_000, 3_100], 10, [5, 2, 1, 1, 1, 0]),
@@ -92,6 +94,15 @@ def test_rounds_go_on_from_epoch_to_epoch(epoch: int) -> None:
         first = epoch * quota
         expected = [divmod(t, size) for t in range(first, first + 2 * quota)]
         assert drawn == [(lap % 2**62, place) for lap, place in expected]
+
+
+@pytest.mark.parametrize("weights", [[1, 1], [6, 3, 1], [1.0] * 40, [50, *[1.0] * 40]], ids=len)
+def test_a_position_alone_is_what_it_is_among_others(weights: list[float]) -> None:
+    made = shares(weights, 700, [9] * len(weights))
+    everything = made.turns(1, np.arange(700))
+    alone = [made.turns(1, np.array([position])) for position in range(700)]
+    for column, values in enumerate(everything):
+        assert values.tolist() == [int(turns[column][0]) for turns in alone]
 
 
 def test_a_position_costs_what_it_costs_however_long_the_epoch() -> None:

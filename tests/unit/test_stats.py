@@ -33,6 +33,8 @@ def test_rates_are_over_the_time_since_the_first_pass(now: list[float]) -> None:
     assert result.seconds == 10
     assert result.samples_per_second == 10
     assert result.waited_share == 0.25
+    clock.waited = 10.1  # of two threads that share a pass
+    assert clock.stats().waited_share == 1
 
 
 def test_bad_keys_are_bounded_and_counts_are_not() -> None:
@@ -61,6 +63,7 @@ def test_verdict(now: list[float], waited: float, busy: str, words: str) -> None
     clock.batches, clock.waited = 1, waited
     clock.idle = 9.0
     setattr(clock, busy, 4.0)
+    assert ("fetching" in clock.stats().producer) is (busy == "fetching")
     verdict = clock.stats().verdict
     assert words in verdict
     if waited > 1:
