@@ -1,0 +1,165 @@
+"""The machine loses power at any moment: what its disk holds then is a whole dataset or none.
+
+A disk is sure to hold what was synced, under names that were. What was done since, it may hold or not, in any
+order. So where there is a manifest, for all to see or still on the disk, the disk must be sure to hold all the
+rest of the dataset, and none of that may have been touched since.
+"""
+
+import os
+import shutil
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoker
+from stoker.formats import foreign
+from stoker.formats.manifest import MANIFEST_NAME
+from stoker.formats.remote.stage import stage
+
+Dataset = dict[str, bytes]
+
+
+def content(folder: Path) -> Dataset:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+class Disk:
+    """Follows the calls that change a disk, and knows what it is sure to hold."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, bytes] = {}
+        self._names: dict[int, dict[str, int]] = {}
+        self._lock = threading.RLock()
+
+    @contextmanager
+    def watched(self, check: Callable[[], None]) -> Iterator[None]:
+        """``check`` is called after each of the calls."""
+
+        def followed(call: Callable[..., Any]) -> Callable[..., Any]:
+            def called(*arguments: Any, **named: Any) -> Any:
+                with self._lock:
+                    result = call(*arguments, **named)
+                    check()
+                    return result
+
+            return called
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(os, "fsync", followed(self._sync))
+            for owner, name in ((Path, "rename"), (Path, "unlink"), (shutil, "rmtree")):
+                patch.setattr(owner, name, followed(getattr(owner, name)))
+            yield
+
+    def _sync(self, descriptor: int) -> None:
+        status, path = os.fstat(descriptor), f"/proc/self/fd/{descriptor}"
+        if stat.S_ISDIR(status.st_mode):
+            with os.scandir(descriptor) as entries:
+                self._names[status.st_ino] = {entry.name: entry.inode() for entry in entries}
+        else:
+            self._files[status.st_ino] = Path(path).read_bytes()
+
+    def holds(self, folder: Path) -> Dataset:
+        """Files in a folder that are there for sure, with their content."""
+        return dict(self._walk(folder.stat().st_ino, "")) if folder.exists() else {}
+
+    def is_sure_of(self, file: Path) -> bool:
+        """Whether the content of a file would be there, under whatever name."""
+        return self._files.get(file.stat().st_ino) == file.read_bytes()
+
+    def _walk(self, inode: int, prefix: str) -> Iterator[tuple[str, bytes]]:
+        for name, child in self._names.get(inode, {}).items():
+            if child in self._files:
+                yield prefix + name, self._files[child]
+            yield from self._walk(child, f"{prefix}{name}/")
+
+
+def present(folder: Path, versions: list[Dataset]) -> Dataset:
+    """Those files of any of the versions that are there."""
+    files = {name: folder / name for version in versions for name in version}
+    return {name: file.read_bytes() for name, file in files.items() if file.exists()}
+
+
+@contextmanager
+def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[None]:
+    """See that each folder is sure to hold one of its versions whole, or none; and in the end the last."""
+    disk = Disk()
+
+    def check() -> None:
+        for folder, versions in datasets.items():
+            sure, now = disk.holds(folder), present(folder, versions)
+            for manifest in {there[MANIFEST_NAME] for there in (sure, now) if MANIFEST_NAME in there}:
+                (version,) = (one for one in versions if one[MANIFEST_NAME] == manifest)
+                rest = {name: data for name, data in version.items() if name != MANIFEST_NAME}
+                assert rest.items() <= sure.items()
+                assert rest.items() <= now.items()
+            if MANIFEST_NAME in now:
+                assert disk.is_sure_of(folder / MANIFEST_NAME)
+
+    with disk.watched(check):
+        yield
+    for folder, versions in datasets.items():
+        assert versions[-1].items() <= disk.holds(folder).items()
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    root = tmp_path / "photos"
+    for i in range(12):
+        (root / f"class-{i % 2}").mkdir(parents=True, exist_ok=True)
+        (root / f"class-{i % 2}" / f"{i}.jpg").write_bytes(make_jpeg(i))
+    return root
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+def test_a_conversion_and_one_that_replaces_it(photos: Path, tmp_path: Path, kind: Any) -> None:
+    every: list[dict[str, Any]] = [
+        {"shards": 3, "val": "25%", "format": kind},
+        {"shards": 2, "val": "50%", "format": "tfrecord", "overwrite": True},
+    ]
+    for number, options in enumerate(every):
+        stoker.convert(photos, tmp_path / f"reference-{number}", **options)
+    out = tmp_path / "out"
+    versions = {
+        split: [content(tmp_path / f"reference-{n}" / split) for n in (0, 1)] for split in ("train", "val")
+    }
+    with watched({out / split: some for split, some in versions.items()}):
+        for options in every:
+            stoker.convert(photos, out, **options)
+
+
+def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Path) -> None:
+    """A conversion that goes on takes a shard for made where there is its result."""
+    state = tmp_path / "out" / ".stoker-convert"
+    disk, results = Disk(), set[str]()
+
+    def check() -> None:
+        sure = disk.holds(state)
+        for result in state.glob("0000?.json"):
+            assert disk.is_sure_of(result)
+            if result.name not in results:
+                results.add(result.name)
+                for suffix in (".tfrecord", ".idx", ".arrow"):
+                    file = result.with_suffix(suffix)
+                    assert sure.get(file.name) == file.read_bytes()
+
+    with disk.watched(check):
+        stoker.convert(photos, tmp_path / "out", shards=3)
+    assert len(results) == 3
+
+
+def test_an_index_and_a_copy(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "shards", shards=2)
+    shards = sorted((tmp_path / "shards").glob("*.tfrecord"))
+    actions: list[Callable[[Path], object]] = [
+        lambda into: foreign.index(shards, into),
+        lambda into: stage(tmp_path / "shards", into),
+    ]
+    for number, action in enumerate(actions):
+        action(tmp_path / f"reference-{number}")
+        with watched({tmp_path / f"out-{number}": [content(tmp_path / f"reference-{number}")]}):
+            action(tmp_path / f"out-{number}")
