@@ -7,7 +7,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,48 @@ def test_the_nth_call_fails(photos: Path, tmp_path: Path, kind: Any, code: int) 
         else:
             raise AssertionError("there is no end of calls")
     assert injections >= 50, "of 200 in the four cases together"
+
+
+def test_a_replacement_fails_at_the_nth_name(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of the old dataset and of the new one have the same names, and must not be mixed up."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    stoker.convert(photos, tmp_path / "old", shards=2)
+    stoker.convert(photos, tmp_path / "fresh", shards=2, seed=1)
+    expected = content(tmp_path / "fresh")
+    for n in range(1, 1000):
+        out = shutil.copytree(tmp_path / "old", tmp_path / f"out-{n}")
+        fault = Fault(n, errno.EIO)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Path, "rename", fault.wrap(Path.rename))
+            patch.setattr(Path, "unlink", fault.wrap(Path.unlink))
+            with suppress(WriteError):
+                stoker.convert(photos, out, shards=2, seed=1, overwrite=True)
+        stoker.convert(photos, out, shards=2, seed=1, overwrite=True)
+        assert content(out) == expected
+        if not fault.hit:
+            break
+    assert n > 30, "the calls that a conversion takes"
+
+
+def test_a_state_that_cannot_be_removed_is_none(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, rmtree = tmp_path / "out", shutil.rmtree
+
+    def refuse(path: str | Path, **named: Any) -> None:
+        if Path(path).name.startswith(".stoker-"):
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        rmtree(path, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", refuse)
+        stoker.convert(photos, out, **OPTIONS)
+    assert not (out / ".stoker-convert").exists()
+    assert list(out.glob(".stoker-*"))
+    assert stoker.convert(photos, out, **OPTIONS).already
+    assert not list(out.glob(".stoker-*"))
 
 
 def resume(photos: Path, out: Path, kind: Any) -> None:
