@@ -1,8 +1,8 @@
 """The machine loses power at any moment: what its disk holds then is a whole dataset or none.
 
 A disk is sure to hold what was synced, under names that were. What was done since, it may hold or not, in
-any order. So where there is a manifest, for all to see or still on the disk, the disk must be sure to hold all
-the rest of the dataset, and none of that may have been touched since.
+any order. So where there is a manifest, for all to see or still on the disk, the disk must be sure to hold
+all the rest of the dataset, and none of that may have been touched since.
 """
 
 import os
