@@ -59,8 +59,9 @@ def choose(engine: str, device: str | None, local_rank: int) -> tuple[str, str]:
 
 
 def as_text(device: Any) -> str | None:
-    """A device as its name, which a ``torch.device`` has as text; None stays None."""
-    return None if device is None else str(device)
+    """A device as its name, which PyTorch's and JAX's have as text, also "cpu:0"; None stays None."""
+    name = None if device is None else str(device)
+    return "cpu" if name == "cpu:0" else name
 
 
 def place(device: str, local_rank: int) -> str:

@@ -63,8 +63,8 @@ class ImageLoader(Loader):
             column ``mask``, (N,) bool, False where a sample is padding.
         engine: "native" (C++), "dali", "reference" (Pillow and NumPy: slow, and executes all transforms), or
             "auto": dali where there are a GPU and DALI, else native; reference where the transforms need it.
-        device: Where batches are wanted, "cpu", "cuda:N" or a ``torch.device``; by default where the engine
-            leaves them.
+        device: Where batches are wanted, "cpu", "cuda:N", or a device of PyTorch or JAX; by default where
+            the engine leaves them.
         output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
             and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
         columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the

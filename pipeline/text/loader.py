@@ -78,7 +78,7 @@ class TextLoader(Loader):
             lengths ("attention"), for models that do not compute padding. None deals them as they come.
         output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
             and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
-        device: Where batches are wanted, "cpu", "cuda:N" or a ``torch.device``.
+        device: Where batches are wanted, "cpu", "cuda:N", or a device of PyTorch or JAX.
         fields: Which fields of a sample to take; by default all. Packing takes one.
         columns: What a batch holds: arrays that ``batchify`` makes; "row" (position in the index), "key"
             (name in the source), any column of numbers of the index, of a mixture "dataset", all for

@@ -60,6 +60,7 @@ def test_devices_of_frameworks_are_named_by_their_text() -> None:
             return "cuda:1"
 
     assert devices.as_text(Device()) == devices.as_text("cuda:1") == "cuda:1"
+    assert devices.as_text("cpu:0") == devices.as_text("cpu") == "cpu"
     assert devices.as_text(None) is None
     with pytest.raises(ConfigError, match="device must be 'cpu', 'cuda' or 'cuda:N', found '0'"):
         devices.choose("auto", devices.as_text(0), 0)
