@@ -131,7 +131,7 @@ class _Reader:
     def _object(self, value: dict[str, Any], image: int, own_id: int) -> None:
         if "segments_info" in value:
             raise BadObjectError("panoptic annotation, which is not read")
-        box, category, area = value.get("bbox"), value.get("category_id"), value.get("area")
+        box, category, area = value.get("bbox"), value.get("category_id"), value.get("area", -1)
         if not numbers(box) or len(box) != 4:
             raise BadObjectError("object without a box", str(box)[:60])
         if not is_id(category):
@@ -144,8 +144,8 @@ class _Reader:
             corners,
             self._category_numbers.setdefault(category, len(self._category_numbers)),
             own_id,
-            area=area if numbers([area]) else None,
-            crowd=bool(value.get("iscrowd")),
+            area=area if numbers([area]) and area >= 0 else None,
+            crowd=_is_crowd(value.get("iscrowd")),
             keypoints=self._keypoints(value.get("keypoints"), image, own_id),
             polygons=polygons,
             runs=runs,
@@ -154,7 +154,7 @@ class _Reader:
     def _segmentation(self, value: Any, image: int, own_id: int) -> tuple[list[list[float]], Any]:
         if isinstance(value, dict):
             return [], self._runs(value)
-        polygons = value if isinstance(value, list) else []
+        polygons = value if isinstance(value, list) else [value] if value else []
         good = [part for part in polygons if numbers(part) and len(part) >= 6 and len(part) % 2 == 0]
         if len(good) < len(polygons):
             what = self._what(own_id)
@@ -260,6 +260,14 @@ def _is_size(value: Any) -> bool:
     return (
         type(value) in (int, float) and math.isfinite(value) and 0 < value < 1 << 31 and value == int(value)
     )
+
+
+def _is_crowd(value: Any) -> bool:
+    """What ``iscrowd`` says: 0 or 1, which some write as text."""
+    try:
+        return bool(int(value or 0))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadObjectError("object with an iscrowd that is no number", str(value)[:60]) from error
 
 
 def _id_column(ids: list[Any]) -> pa.Array:

@@ -191,4 +191,7 @@ def inside(path: str, folder: str) -> bool:
 
 def printable(name: str) -> str:
     """A file name as text, with escapes for bytes that are not UTF-8."""
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    try:
+        return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell, and which stands for no byte
+        return name.encode("utf-8", "backslashreplace").decode()

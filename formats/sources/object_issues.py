@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BadObjectError", "Issues", "checked_box", "numbers"]
 
+_FARTHEST = 1e18  # pixels, or sizes of an image: an area of so many squared is a float32
+
 
 class BadObjectError(Exception):
     """An object is left out; ``args`` are reason and detail of a ``Skip``."""
@@ -34,21 +36,26 @@ class Issues:
 
 
 def numbers(values: Any) -> TypeGuard[list[float]]:
-    """Whether something is a list of finite numbers."""
+    """Whether something is a list of finite numbers that a coordinate may be."""
     try:
-        return isinstance(values, list) and math.isfinite(sum(values)) and bool not in map(type, values)
+        return (
+            isinstance(values, list)
+            and math.isfinite(sum(values))
+            and bool not in map(type, values)
+            and -_FARTHEST < min(values, default=0) <= max(values, default=0) < _FARTHEST
+        )
     except (TypeError, OverflowError):
         return False
 
 
 def checked_box(left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
-    """A box with finite coordinates and an area.
+    """A box with coordinates that may be meant, and an area.
 
     Raises:
         BadObjectError: It has not.
     """
     box = (left, top, right, bottom)
-    if not all(map(math.isfinite, box)):
+    if not all(abs(value) < _FARTHEST for value in box):
         raise BadObjectError("object without a box", f"{_text(box)}")
     if not (right > left and bottom > top):
         raise BadObjectError("object without an area", f"box {_text(box)}")

@@ -16,6 +16,7 @@ from stoker.formats.files import open_regular, read_at
 from stoker.formats.folder import find_images
 from stoker.formats.remote.listing import find_stored_images
 from stoker.formats.remote.store import Store, is_url
+from stoker.formats.sources.listing import inside
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -152,7 +153,10 @@ class _LocalFolder(SourceFolder):
             return error
 
     def _read(self, name: str) -> bytes:
-        with open_regular(self._path / name) as (descriptor, size):
+        path = os.path.realpath(os.path.join(self.root, name))  # noqa: PTH118 - a path object a file costs more
+        if not inside(path, self.root):
+            raise ValueError("path that leaves the source")
+        with open_regular(path) as (descriptor, size):
             _check_size(size)
             return read_at(descriptor, 0, size)
 

@@ -197,7 +197,10 @@ def _parse(data: bytes) -> Element:
     parser.EndElementHandler = builder.end
     parser.CharacterDataHandler = builder.data
     parser.EntityDeclHandler = _refuse_entity
-    parser.Parse(data, True)
+    try:
+        parser.Parse(data, True)
+    except LookupError as error:  # of codecs that Python does not have
+        raise ValueError(str(error)) from error
     return builder.close()
 
 

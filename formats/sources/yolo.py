@@ -19,7 +19,7 @@ from stoker.errors import SourceError
 from stoker.formats.annotations import AnnotationInfo
 from stoker.formats.sources.listing import ListedObjects, Listing, Skip, printable
 from stoker.formats.sources.no_images import no_images
-from stoker.formats.sources.object_issues import BadObjectError, checked_box
+from stoker.formats.sources.object_issues import BadObjectError, checked_box, numbers
 from stoker.formats.sources.object_table import ObjectTable
 from stoker.formats.sources.source_folder import open_folder, parts_around
 from stoker.formats.sources.yolo_names import YoloNames, read_names
@@ -34,6 +34,7 @@ __all__ = ["is_yolo", "list_yolo"]
 
 _IMAGES, _LABELS = "images", "labels"
 _NOT_LABELS = frozenset({"classes.txt"})
+_MOST_CLASSES = 1_000_000  # where none has a name, and the highest number says how many there are
 
 
 def is_yolo(path: str | os.PathLike[str]) -> bool:
@@ -126,7 +127,7 @@ class _Reader:
             label, *values = [float(word) for word in line.split()]
         except ValueError as error:
             raise BadObjectError("line that is no object", str(error)) from error
-        if not (label.is_integer() and 0 <= label < (len(self.names.classes) or 1 << 31)):
+        if not (label.is_integer() and 0 <= label < (len(self.names.classes) or _MOST_CLASSES)):
             raise BadObjectError("object of an unknown category", f"{label:g}")
         self.highest = max(self.highest, int(label))
         if len(values) == 4 or (self.names.keypoints and len(values) == 4 + self.names.numbers):
@@ -134,6 +135,8 @@ class _Reader:
             box = checked_box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
             self.table.add(image, box, int(label), position, keypoints=self._keypoints(values[4:]))
         elif len(values) >= 6 and len(values) % 2 == 0:
+            if not numbers(values):  # the least of some numbers may hide one that is none
+                raise BadObjectError("object without a box", "vertices that are no numbers")
             xs, ys = values[0::2], values[1::2]
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
             self.table.add(image, box, int(label), position, area=_area(xs, ys), polygons=[values])
@@ -142,8 +145,8 @@ class _Reader:
 
     def _keypoints(self, values: list[float]) -> list[float]:
         """x, y and visibility of each; without the latter, a point in the corner is not labelled."""
-        if not np.isfinite(values).all():
-            raise BadObjectError("object with keypoints that are no numbers")
+        if not numbers(values):
+            raise BadObjectError("object with keypoints that are no numbers", str(values)[:60])
         if self.names.numbers == 3 * self.names.keypoints:
             return values
         seen = (2.0 if x or y else 0.0 for x, y in zip(values[0::2], values[1::2], strict=True))

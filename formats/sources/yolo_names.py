@@ -63,7 +63,7 @@ def _of_yaml(path: str, lines: list[str]) -> YoloNames:
         flips = tuple(map(int, swap))
     except ValueError:
         _fail(path, "kpt_shape must be two integers, and flip_idx integers")
-    if each not in (2, 3) or (flips and sorted(flips) != list(range(count))):
+    if count < 0 or each not in (2, 3) or (flips and sorted(flips) != list(range(count))):
         _fail(path, "kpt_shape must be [K, 2] or [K, 3], and flip_idx name each of K keypoints once")
     return YoloNames(tuple(members.get("names", [])), count, count * each, flips)
 

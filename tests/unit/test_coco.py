@@ -173,6 +173,8 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"bbox": [1, 1, float("nan"), 3]}, "a.png", "object without a box"),
     ({"bbox": [1, 1, float("inf"), 3]}, "a.png", "object without a box"),
     ({"bbox": [1, 1, 3]}, "a.png", "object without a box"),
+    ({"bbox": [1e300, 1, 1e300, 3]}, "a.png", "object without a box"),
+    ({"iscrowd": "no"}, "a.png", "object with an iscrowd that is no number"),
     ({"bbox": "1 1 3 3"}, "a.png", "object without a box"),
     ({"bbox": [1, "2", 3, 3]}, "a.png", "object without a box"),
     ({"bbox": [30, 1, 3, 3]}, "a.png", "object outside its image"),
@@ -185,6 +187,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"segments_info": []}, "a.png", "panoptic annotation"),
     ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points"),
     ({"segmentation": [[1, 1, 2, 2, 3, float("nan")]]}, "a.png", "polygon of less than three points"),
+    ({"segmentation": "1 1 2 2 3 1"}, "a.png", "polygon of less than three points"),
     ({"keypoints": [1, 2, 2]}, "a.png", "keypoints of another number"),
 ]
 
@@ -227,6 +230,17 @@ def test_run_lengths_fill_their_image_even_if_nobody_says_its_size(folder: Path)
     assert dataset.manifest.skipped == {"run lengths of another size than the image": 1}
 
 
+def test_a_crowd_and_an_area_that_are_written_oddly(folder: Path) -> None:
+    content = document()
+    one = content["annotations"][1]
+    for number, odd in enumerate([{"iscrowd": "0"}, {"iscrowd": "1"}, {"iscrowd": None}, {"area": -5}]):
+        content["annotations"].append({**one, "id": 500 + number, "bbox": [1, 1, 3, 3], **odd})
+    found = convert(folder, content).annotations(range(4))
+    rows = [found.id.tolist().index(500 + number) for number in range(4)]
+    assert found.crowd[rows].tolist() == [False, True, False, False]
+    assert found.area[rows[3]] == 9
+
+
 def test_polygons_belong_to_their_object(folder: Path) -> None:
     content = document()
     things = content["annotations"]
@@ -242,6 +256,7 @@ def test_images_that_are_not_as_they_should_be(folder: Path) -> None:
     content["images"] += [
         {"id": 11, "file_name": "gone.png"},
         {"id": 12, "file_name": "../instances.json"},
+        {"id": 14, "file_name": "\ud800.png"},
         {"id": 5, "file_name": "again.png"},
         {"id": 13},
         {"file_name": "a.png"},
@@ -251,6 +266,7 @@ def test_images_that_are_not_as_they_should_be(folder: Path) -> None:
     assert reasons == {
         ("gone.png", "unreadable"),
         ("../instances.json", "path that leaves the source"),
+        ("\\ud800.png", "name is not UTF-8"),
         ("again.png", "image whose id another one has"),
         ("instances.json", "image without an id or a file_name"),
         ("empty.png", "image of another size than its annotations say"),

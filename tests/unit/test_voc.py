@@ -88,6 +88,7 @@ def test_a_list_of_images_is_a_source(root: Path, tmp_path: Path, name: str, num
         ("<annotation><object>", "Annotations/1.xml", "broken annotation"),
         (BOMB, "Annotations/1.xml", "broken annotation"),
         ("", "Annotations/1.xml", "broken annotation"),
+        ('<?xml version="1.0" encoding="none"?><annotation/>', "Annotations/1.xml", "broken annotation"),
         (annotation("1.jpg", thing("a", (5, 5, 3, 9))), "JPEGImages/1.jpg", "object without an area"),
         (annotation("1.jpg", thing("a", (5, 5, "", 9))), "JPEGImages/1.jpg", "object without a box"),
         (annotation("1.jpg", thing("a", (5, 5, "nan", 9))), "JPEGImages/1.jpg", "object without a box"),
@@ -111,6 +112,16 @@ def test_what_is_broken_is_left_out_and_told(
     with pytest.raises(ValueError, match=r".") as caught:
         convert(root, tmp_path / "strict", strict=True)
     assert "strict" in str(caught.value)
+
+
+def test_a_list_names_nothing_outside(root: Path) -> None:
+    (root.parent / "1.xml").write_text(annotation("1.jpg"))
+    file = root / "ImageSets" / "Main" / "train.txt"
+    file.write_text("0\n../../1\n")
+    listing = list_voc(file)
+    assert list(listing.names()) == ["JPEGImages/0.jpg"]
+    assert [skip.reason for skip in listing.skipped] == ["broken annotation"]
+    assert "leaves the source" in listing.skipped[0].detail
 
 
 def test_a_size_of_0_says_nothing(root: Path, tmp_path: Path) -> None:

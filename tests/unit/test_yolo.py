@@ -70,6 +70,8 @@ def test_the_same_after_squashing(root: Path, tmp_path: Path) -> None:
     [
         ("0 0.5 0.5 0 0.5", "object without an area"),
         ("0 0.5 0.5 nan 0.5", "object without a box"),
+        ("0 0.1 0.1 nan 0.1 0.5 0.5", "object without a box"),
+        ("0 1e300 0.5 1e300 0.5", "object without a box"),
         ("0 0.5 0.5 0.5", "line that is no object"),
         ("0 0.5 0.5 0.5 0.5 0.9", "line that is no object"),
         ("person 0.5 0.5 0.5 0.5", "line that is no object"),
@@ -89,11 +91,29 @@ def test_a_broken_line_is_left_out_and_told(root: Path, tmp_path: Path, line: st
     assert "line 2 of train/b.txt" in skip["detail"] or "object 1 of its labels" in skip["detail"]
 
 
+def test_a_class_without_a_name_has_a_number_that_can_be_meant(root: Path) -> None:
+    (root / "data.yaml").unlink()
+    (root / "labels" / "train" / "b.txt").write_text("2147483647 0.5 0.5 0.5 0.5\n")
+    listing = list_yolo(root)
+    assert listing.skipped[0][:2] == ("train/b.png", "object of an unknown category")
+    assert len(listing.classes) < 3
+
+
+def test_keypoints_that_no_image_has(root: Path) -> None:
+    (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 1e300 0.5 0 0\n")
+    assert list_yolo(root).skipped[0][:2] == ("train/a.png", "object with keypoints that are no numbers")
+
+
 def test_labels_without_an_image_and_labels_that_are_no_text(root: Path) -> None:
     (root / "labels" / "val" / "gone.txt").write_text("0 0.5 0.5 0.5 0.5")
     (root / "labels" / "classes.txt").write_text("a")
     (root / "labels" / "train" / "b.txt").write_bytes(b"\xff\xfe")
+    (root / "labels" / "train" / "a.txt").unlink()
+    (root.parent / "secret").write_text("0 0.5 0.5 0.5 0.5")
+    (root / "labels" / "train" / "a.txt").symlink_to(root.parent / "secret")
     assert [skip[:2] for skip in list_yolo(root).skipped] == [
+        ("train/a.png", "labels that cannot be read"),
         ("train/b.png", "labels that cannot be read"),
         ("val/gone.txt", "labels without an image"),
     ]
@@ -144,6 +164,7 @@ def test_names_of_classes_in_yaml(tmp_path: Path, text: str, names: tuple[str, .
         "names:\n 1: a\n",
         "kpt_shape: [2]",
         "kpt_shape: [2, 4]",
+        "kpt_shape: [-2, 3]",
         "kpt_shape: [2, 3]\nflip_idx: [0, 0]",
     ],
 )
