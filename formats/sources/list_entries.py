@@ -14,6 +14,7 @@ from stoker.formats.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from stoker.formats.files import open_regular
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.sources.json_stream import stream_array
+from stoker.formats.sources.listing import printable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -111,9 +112,12 @@ def _read_json(file: Path) -> Iterator[Entry]:
 
 def _read_jsonl(file: Path) -> Iterator[Entry]:
     with _open(file, newline="\n") as stream:
-        for line in stream:
+        for number, line in enumerate(stream):
             if line.strip():
-                yield json.loads(line)
+                try:
+                    yield json.loads(line)
+                except json.JSONDecodeError as error:
+                    fail(file, f"line {number + 1} is no JSON: {error.msg}, at character {error.pos}")
 
 
 def _check_names(file: Path, where: str, names: Collection[str], label: str) -> None:
@@ -127,7 +131,9 @@ def _check(file: Path, number: int, entry: Any) -> None:
     where = f"entry {number + 1}"
     if not isinstance(entry, dict):
         fail(file, f"{where} is no object")
-    if "label" not in entry and isinstance(entry.get(_SEVERAL), list):
+    if "label" not in entry and _SEVERAL in entry:
+        if not isinstance(entry[_SEVERAL], list):
+            fail(file, f"{where} has {_SEVERAL} that are no list: {entry[_SEVERAL]!r}")
         entry["label"] = entry.pop(_SEVERAL)
     _check_names(file, where, entry, "label")
     if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
@@ -140,3 +146,5 @@ def _check(file: Path, number: int, entry: Any) -> None:
             fail(file, f"{where} has an empty label; what may have none is a list of labels")
     if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
         fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
+    if wrong := [name for name in entry if not name.isascii() and printable(name) != name]:
+        fail(file, f"{where} has a column whose name is no Unicode: {printable(wrong[0])}")

@@ -88,7 +88,7 @@ def test_several_labels(folder: Path) -> None:
     entries[0]["labels"] = entries[0].pop("label")
     assert listed(folder, json.dumps(entries), ".json").fingerprint() == listing.fingerprint()
     entries[0]["labels"] = "sea|boat"
-    with pytest.raises(SourceError, match="entry 1 has no label"):
+    with pytest.raises(SourceError, match="entry 1 has labels that are no list"):
         listed(folder, json.dumps(entries), ".json")
 
 
@@ -165,7 +165,9 @@ def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
         (".json", '[{"path": 3, "label": 1}]', "no file name"),
         (".json", "[3]", "entry 1 is no object"),
         (".json", '[{"path":"images/0.jpg","label":1},{"path":"images/1.jpg","label":"a"}]', "some labels"),
-        (".jsonl", "nonsense\n", "cannot be parsed"),
+        (".json", '[{"path":"images/0.jpg","label":1,"\\ud800":3}]', "a column whose name is no Unicode"),
+        (".json", '[{"path":"images/0.jpg","labels":"a"}]', "labels that are no list: 'a'"),
+        (".jsonl", '{"path":"images/0.jpg","label":1}\nnonsense\n', "line 2 is no JSON"),
     ],
 )
 def test_a_bad_list_is_refused_with_the_reason(folder: Path, suffix: str, text: str, says: str) -> None:
