@@ -119,10 +119,15 @@ def encode_mask(data: bytes, source: tuple[int, int], placement: Placement, igno
             "mask of another size than its image",
             f"{header.width} x {header.height} and {source[1]} x {source[0]}",
         )
+    if header.codec == Codec.JPEG:
+        raise SkippedError("mask in JPEG, which changes values", "PNG keeps them")
     depth, kind = data[24:26] if header.codec == Codec.PNG else (0, -1)
     if (depth, kind) in ((8, _GREY), (16, _GREY)) and placement.is_identity:
         return data
-    values = place_mask(_values(data, depth if kind == _GREY else 8), placement, ignore)
+    values = _values(data, depth if kind == _GREY else 8)
+    if ignore > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
+        values = values.astype(np.uint16)
+    values = place_mask(values, placement, ignore)
     stream = io.BytesIO()
     Image.fromarray(values).save(stream, "PNG")
     return stream.getvalue()

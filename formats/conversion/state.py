@@ -143,9 +143,10 @@ class ConversionState:
         """
         if not any(result.records for result in results):
             skipped = Counter(skip.reason for result in results for skip in result.skipped)
+            reasons = ", ".join(f"{count:,} x {reason}" for reason, count in skipped.most_common())
             self.discard()
             raise SourceError(
-                f"no {self.plan.encoder.kind} could be converted: {dict(sorted(skipped.items()))}",
+                f"no {self.plan.encoder.kind} could be converted; left out: {reasons}",
                 path=self.plan.listing.root,
             )
         datasets = self.datasets()

@@ -35,6 +35,12 @@ def png(image: Image.Image, **options: Any) -> bytes:
     return stream.getvalue()
 
 
+def jpeg(image: Image.Image) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "JPEG")
+    return stream.getvalue()
+
+
 def pixels(data: bytes) -> np.ndarray[Any, Any]:
     with Image.open(io.BytesIO(data)) as image:
         assert len(image.getbands()) == 1
@@ -162,6 +168,7 @@ def test_an_intact_mask_may_yet_be_none() -> None:
         (png(Image.fromarray(values()))[:-30], "broken mask"),
         (png(Image.fromarray(values(size=(H, W + 1)))), "mask of another size than its image"),
         (png(Image.fromarray(np.zeros((H, W, 3), np.uint8))), "mask of more than one channel"),
+        (jpeg(Image.fromarray(values())), "mask in JPEG, which changes values"),
         (None, "image without a mask"),
     ],
 )
@@ -174,6 +181,11 @@ def test_an_image_whose_mask_is_no_good_is_left_out(root: Path, content: bytes |
     assert len(dataset) == 3
     (skip,) = map(json.loads, (dataset.path / "skipped.jsonl").read_text().splitlines())
     assert (skip["key"], skip["reason"]) == ("a/2.jpg", reason)
+
+
+def test_padding_of_more_bits_than_the_classes() -> None:
+    data = encode_mask(png(Image.fromarray(values())), (H, W), place("fill", H, 2 * W, (H, W)), 300, 10**6)
+    assert {300} < set(np.unique(pixels(data)).tolist()) <= {300, *range(256)}
 
 
 def test_values_are_kept_however_they_are_written() -> None:
