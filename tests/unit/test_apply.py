@@ -141,6 +141,12 @@ def test_objects_follow_their_images():
     assert (stop[:, cut] > 10).all()
 
 
+@pytest.mark.parametrize("kind", [RandomApply, RandomChoice])
+def test_objects_are_asked_for_where_one_of_several_within_uses_them(kind):
+    within = [RandomHorizontalFlip(), RandomIoUCrop()]
+    assert compile_image([kind(within), CenterCrop(9)]).uses_boxes
+
+
 def test_a_warp_within_after_a_resize_within_is_refused():
     with pytest.raises(ConfigError, match=r"RandomApply: RandomRotation warps.*\nPut the transform"):
         compile_image([CenterCrop(40), RandomApply([Resize((20, 20)), RandomRotation(9)]), CenterCrop(20)])

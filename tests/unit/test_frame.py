@@ -62,6 +62,14 @@ def test_a_warp_of_some_leaves_the_others_as_they_are():
     assert whole.perspective
 
 
+def test_arrays_that_were_given_stay_as_they_are():
+    whole, taken, matrix = frame(), frame().take(ROWS), np.tile(np.diag((1.0, 2, 1)), (N, 1, 1))
+    whole.distort(matrix)
+    taken.distort(3 * matrix[ROWS])
+    whole.put(ROWS, taken)
+    assert (matrix == np.diag((1, 2, 1))).all()
+
+
 def test_a_warp_of_another_size_than_the_others_have_is_refused():
     whole, taken = frame(), frame().take(ROWS)
     taken.resize(np.full((2, 1), 20))

@@ -211,6 +211,19 @@ def test_a_choice_goes_by_what_earlier_transforms_have_left():
     assert overlaps.max(axis=1)[cut].min() > 0.5 - 1e-9
 
 
+def test_a_choice_is_of_the_image_as_it_is_now():
+    n = 200
+    plain, changed = frame_of(n), frame_of(n, (WIDTH - BOXES[:, [2, 1, 0, 3]]) * (1, 0, 1, 0) / 4, 50, 40)
+    changed.objects.boxes[:, 1::2] = plain.objects.boxes[:, 1::2] / 2
+    changed.resize(np.array([[HEIGHT], [WIDTH]]))
+    changed.mirror(np.ones(n, bool), 1)
+    for frame in (plain, changed):
+        decide(RandomIoUCrop(sampler_options=(0.3, 0.5)), frame)
+    np.testing.assert_array_equal(changed.size, plain.size)
+    np.testing.assert_allclose(changed.start[0], plain.start[0] / 2)
+    np.testing.assert_allclose(changed.stop[1], (WIDTH - plain.start[1]) / 4)
+
+
 def test_a_sample_has_the_same_part_in_any_batch():
     plan = compile_image([RandomIoUCrop(), Resize((32, 32))])
     n = 30
