@@ -11,12 +11,15 @@ import pyarrow as pa
 import pytest
 
 from stoker.errors import ConfigError
+from stoker.formats.annotations import AnnotationInfo
 from stoker.formats.conversion.options import ConvertOptions, parse_resize, parse_share, parse_size
 from stoker.formats.conversion.plan import plan_conversion, shard_rows, shuffled
-from stoker.formats.sources.listing import Listing
+from stoker.formats.sources.listing import ListedFiles, ListedObjects, Listing, Skip
 
 # Seen with NumPy 2; an array that was made with it stays as it is only if this does.
 GOLDEN = [0, 2, 11, 9, 1, 8, 5, 4, 3, 10, 6, 7]
+
+GOLDEN_VAL = {"c0/0003.jpg", "c5/0002.jpg", "c8/0000.jpg", "c9/0003.jpg"}
 
 
 def make_listing(counts: dict[str, int], size: int = 1000) -> Listing:
@@ -56,6 +59,16 @@ class TestSplits:
     def test_a_class_of_one_stays_in_train(self) -> None:
         found = split_keys(make_listing({"a": 1, "b": 19}), val=Fraction(9, 10))
         assert any(key.startswith("a/") for key in found["train"])
+
+    @pytest.mark.parametrize("size", range(3, 8))
+    def test_every_class_has_something_to_train_on(self, size: int) -> None:
+        listing = make_listing({f"c{i}": size for i in range(9)})
+        found = split_keys(listing, val=Fraction(9, 20), test=Fraction(9, 20))
+        assert len({key.split("/")[0] for key in found["train"]}) == 9
+
+    def test_what_is_in_a_split_never_changes(self) -> None:
+        listing = make_listing({f"c{i}": 4 for i in range(10)})
+        assert split_keys(listing, val=Fraction(1, 10))["val"] == GOLDEN_VAL
 
     def test_splits_do_not_depend_on_the_shuffle(self) -> None:
         listing = make_listing({"a": 60, "b": 40})
@@ -141,6 +154,12 @@ class TestShards:
         assert parts[0].start == 0
         assert parts[-1].stop == 5
 
+    def test_masks_are_in_the_shards_too(self) -> None:
+        listing = make_listing({"a": 10})
+        masks = ListedFiles(listing.root, listing.keys, np.full(10, 9_000, np.int64), listing.modified)
+        for some, number in ((listing, 1), (dataclasses.replace(listing, masks=masks), 7)):
+            assert len(plan_conversion(some, ConvertOptions(shard_bytes=15_000)).shards) == number
+
     def test_raw_pixels_of_one_size_are_known_exactly(self) -> None:
         options = ConvertOptions(shard_bytes=100, encoding="raw", mode="fill", height=10, width=20)
         payload = options.record_bytes(np.array([1, 10**9])) - options.record_bytes(np.array([0, 0]))
@@ -166,6 +185,55 @@ class TestFingerprint:
         ]
         found = [plan_conversion(listings[0], ConvertOptions(**v)).fingerprint for v in variants]
         found += [plan_conversion(listing, ConvertOptions(**base)).fingerprint for listing in listings[1:]]
+        assert len(set(found)) == len(found)
+
+    def test_it_covers_the_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        found = set()
+        for version in ("1.0.0", "1.0.1"):
+            monkeypatch.setattr("stoker.__version__", version)
+            found.add(plan_conversion(make_listing({"a": 5}), ConvertOptions(shards=1)).fingerprint)
+        assert len(found) == 2
+
+    def test_it_covers_all_that_is_known_of_the_source(self) -> None:
+        base = make_listing({"a": 5})
+        masks = ListedFiles(base.root, base.keys, base.sizes, base.modified)
+        boxes = {"object_boxes": pa.array([[0.0]] * 5)}
+        objects = ListedObjects(boxes, False, np.full(5, 7, np.int32), np.full(5, 9, np.int32), "{}")
+        whole = dataclasses.replace(
+            base,
+            columns={"x": pa.array(range(5))},
+            skipped=(Skip("b", "hidden"),),
+            masks=masks,
+            objects=objects,
+        )
+
+        def variants(listing: Any, **changes: Any) -> list[Any]:
+            return [dataclasses.replace(listing, **{name: value}) for name, value in changes.items()]
+
+        other = np.arange(5)
+        names = pa.array(list("abcde"), pa.large_string())
+        listings = [
+            whole,
+            *variants(whole, keys=names, sizes=other, modified=other, classes=("b",), skipped=()),
+            *variants(whole, labels=pa.array([1] * 5), info=AnnotationInfo(ignore=255), objects=None),
+            *variants(whole, columns={"y": whole.columns["x"]}, masks=None),
+            *variants(whole, columns={"x": pa.array(range(1, 6))}),
+            *(
+                dataclasses.replace(whole, masks=changed)
+                for changed in variants(masks, keys=names, sizes=other, modified=other)
+            ),
+            *(
+                dataclasses.replace(whole, objects=changed)
+                for changed in variants(
+                    objects,
+                    columns={"object_boxes": pa.array([[1.0]] * 5)},
+                    relative=True,
+                    heights=other.astype(np.int32),
+                    widths=other.astype(np.int32),
+                )
+            ),
+        ]
+        found = [listing.fingerprint() for listing in listings]
         assert len(set(found)) == len(found)
 
     def test_the_same_plan_has_the_same_one(self) -> None:

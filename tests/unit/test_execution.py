@@ -1,0 +1,96 @@
+"""Running a plan: what the end of a shard, an error or an interrupt does to the others."""
+
+import threading
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stoker
+from stoker.formats.conversion import execution, shards
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
+from stoker.formats.conversion.shards import Cancelled, ShardResult, write_shard
+from stoker.formats.folder import list_folder
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def plan(photos: Path) -> ConversionPlan:
+    return plan_conversion(list_folder(photos), ConvertOptions(shards=10))
+
+
+def test_an_interrupt_stops_what_runs_and_starts_no_more(plan: ConversionPlan) -> None:
+    started: list[int] = []
+    stopped: list[bool] = []
+
+    class Maker:
+        def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+            started.append(number)
+            stopped.append(how["stop"].wait(60))
+            raise Cancelled
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    run = execution.Run(plan, execution._LocalRunner(1), interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run.make(Maker(), range(10))
+    assert len(started) == 2, "shards that one worker makes at once"
+    assert all(stopped)
+
+
+def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    (tmp_path / "state").mkdir()
+    with pytest.raises(Cancelled):
+        write_shard(plan, 0, tmp_path / "state", stop=stop)
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_the_error_counts_and_not_what_it_cancelled(plan: ConversionPlan) -> None:
+    tracker = execution.Tracker(plan, range(10), execution.no_progress)
+    for _ in range(20):  # in whatever order a set has them
+        futures: set[Future[ShardResult]] = {Future() for _ in range(5)}
+        errors = [OSError("full"), *(Cancelled() for _ in range(4))]
+        for future, error in zip(futures, errors, strict=True):
+            future.set_exception(error)
+        with pytest.raises(OSError, match="full"):
+            execution._wait(futures, tracker)
+
+
+def test_what_was_made_before_counts_as_done(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(plan: ConversionPlan, number: int, *arguments: Any, **how: Any) -> ShardResult:
+        if number == 9:
+            raise OSError("full")
+        return write_shard(plan, number, *arguments, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "write_shard", fail)
+        patch.setattr(execution, "_shards_at_once", lambda workers: 1)
+        with pytest.raises(stoker.errors.WriteError):
+            stoker.convert(photos, tmp_path / "out", shards=10)
+    seen: list[tuple[int, int, int, str]] = []
+    summary = stoker.convert(photos, tmp_path / "out", shards=10, progress=lambda *state: seen.append(state))
+    assert seen[0] == (0, 0, 0, "listing")
+    made = [file.stat().st_size for file in sorted(photos.glob("*/*.jpg"))]
+    assert min(seen[1:]) >= (27, 30, sum(made[:27]), "")
+    assert seen[-1] == (30, 30, sum(made), "publishing")
+    assert summary.written == 30
+    assert round(summary.images_per_second * summary.seconds) == 3
+
+
+@given(st.lists(st.integers(0, 1 << 21), max_size=40), st.integers(1, 9))
+def test_chunks_cover_all_and_are_as_small_as_asked_for(sizes: list[int], most: int) -> None:
+    chunks = list(shards._chunks(sizes, most))
+    assert [i for chunk in chunks for i in chunk] == list(range(len(sizes)))
+    for chunk in chunks:
+        assert 1 <= len(chunk) <= most
+        assert len(chunk) == 1 or sum(sizes[i] for i in chunk) <= 1 << 20
