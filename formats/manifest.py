@@ -216,6 +216,12 @@ class Manifest:
                     raise DatasetError(f"the manifest has {size} bytes")
                 text = read_at(descriptor, 0, size).decode()
             return cls.from_json(text)
+        except NotADirectoryError as error:
+            raise DatasetError(
+                "not a dataset: a dataset is a folder, and this is a file",
+                path=folder,
+                hint=_hint(Path(folder)),
+            ) from error
         except OSError as error:
             reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
             raise DatasetError(
@@ -231,6 +237,8 @@ def _hint(folder: Path) -> str:
     """What to do about a folder without a manifest; with splits, the unfinished work is in the one above."""
     if any((place / STATE_NAME).is_dir() for place in (folder, folder.parent)):
         return "its conversion has not ended: give the same command once more, and it goes on"
+    if splits := sorted(found.parent.name for found in folder.glob(f"*/{MANIFEST_NAME}")):
+        return f"datasets are in it: {', '.join(splits)}"
     return (
         "make one with: stoker convert SOURCE DATASET, or for shards that exist: "
         "stoker index SHARDS --into DATASET"

@@ -5,6 +5,7 @@ A sampler says what is wanted and knows no dataset; :meth:`Sampler.order` makes 
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -18,8 +19,6 @@ from stoker.pipeline.mixture import Mixture
 from stoker.pipeline.order import BlockShuffle, Order, Repeat, Sequential, Stream, make_order
 
 if TYPE_CHECKING:
-    import os
-
     import numpy.typing as npt
 
     from stoker.formats.dataset import Dataset
@@ -137,9 +136,14 @@ def open_source(
     """Open what a loader is given to draw from.
 
     Raises:
-        ConfigError: It has no samples, or samples of another kind.
+        ConfigError: It is no dataset or path, has no samples, or samples of another kind.
         DatasetError: The path is no dataset that can be read.
     """
+    if not isinstance(dataset, (datasets.Dataset, Mixture, str, os.PathLike)):
+        raise ConfigError(
+            f"dataset must be a path, or what stoker.open or stoker.mix returns, found {dataset!r}",
+            hint="Several are mixed by stoker.mix; some samples of one are stoker.open(path).select(...).",
+        )
     opened = dataset if isinstance(dataset, (datasets.Dataset, Mixture)) else datasets.open(dataset)
     if not len(opened):
         raise ConfigError("the dataset has no samples", path=opened.path)

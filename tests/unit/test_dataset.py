@@ -110,6 +110,20 @@ def test_a_folder_that_is_no_dataset(tmp_path: Path) -> None:
         assert "stoker convert" in str(caught.value)
 
 
+def test_a_file_is_no_dataset(tmp_path: Path) -> None:
+    shard = tmp_path / "train.tfrecord"
+    shard.write_bytes(b"")
+    with pytest.raises(DatasetError, match="not a dataset: a dataset is a folder") as caught:
+        stoker.open(shard)
+    assert "stoker index" in str(caught.value)
+
+
+def test_a_folder_of_splits_says_what_is_in_it(make_dataset: Make) -> None:
+    folder = make_dataset()
+    with pytest.raises(DatasetError, match=f"not a dataset.*\\n.*datasets are in it:.*{folder.name}"):
+        stoker.open(folder.parent)
+
+
 def test_a_conversion_that_has_not_ended(tmp_path: Path) -> None:
     (tmp_path / ".stoker-convert").mkdir()
     for path in (tmp_path, tmp_path / "train"):

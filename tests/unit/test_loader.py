@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from stoker import ImageLoader
 from stoker.augment import CenterCrop, Normalize, Resize
 from stoker.errors import ConfigError, DatasetError, LoaderClosedError
 from stoker.formats import dataset as datasets
@@ -18,8 +19,6 @@ from stoker.pipeline.order import BlockShuffle
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from stoker import ImageLoader
 
 
 def rows(batches: Any) -> list[int]:
@@ -180,6 +179,12 @@ def test_several_shards_of_every_container(
 def test_refusals(load: Callable[..., ImageLoader], options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(**options)
+
+
+@pytest.mark.parametrize("dataset", [["shards/a", "shards/b"], None, range(10)])
+def test_what_is_no_dataset_of_ours(dataset: Any) -> None:
+    with pytest.raises(ConfigError, match=r"dataset must be a path.*\n.*stoker\.mix; "):
+        ImageLoader(dataset, batch_size=4)
 
 
 def test_epochs_count_from_zero(load: Callable[..., ImageLoader]) -> None:
