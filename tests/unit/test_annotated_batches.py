@@ -14,6 +14,7 @@ from annotated_scenes import COLUMNS, N, first, found, load, scenes, write_annot
 from stoker import ImageLoader
 from stoker.augment import (
     CenterCrop,
+    RandomCrop,
     RandomHorizontalFlip,
     RandomIoUCrop,
     RandomResizedCrop,
@@ -69,6 +70,25 @@ def test_everything_follows_its_image(annotated: Path, chain: str) -> None:
     assert checked >= 4
 
 
+def test_boxes_decide_where_images_are_cut(annotated: Path) -> None:
+    columns = ("boxes", "object_id")
+    whole = first(annotated, columns=columns)
+    cut = first(
+        annotated, columns=columns, transforms=[RandomIoUCrop(sampler_options=(0.3,)), Resize((30, 40))]
+    )
+    assert all(
+        set(ids) <= set(own) and len(ids) for ids, own in zip(cut.object_id, whole.object_id, strict=True)
+    )
+    assert not any(np.array_equal(*boxes) for boxes in zip(cut.boxes, whole.boxes, strict=True))
+
+
+def test_what_is_refused_once_boxes_have_cut_it_is_named(annotated: Path) -> None:
+    chain = [RandomIoUCrop(sampler_options=(0.0,), max_scale=0.8), RandomCrop(60)]
+    with pytest.raises(ConfigError, match="larger than an image") as caught:
+        first(annotated, columns=("image",), transforms=chain)
+    assert caught.value.key == "k0"
+
+
 def test_objects_that_are_dropped_are_in_no_column(annotated: Path) -> None:
     everything = first(annotated)
     assert [len(boxes) for boxes in everything.boxes] == [1, 2, 3, 1, 2, 3, 1]
@@ -107,6 +127,7 @@ def test_padded_to_the_most(annotated: Path) -> None:
     assert padded.count.tolist() == [1, 2, 3, 1, 2, 3, 1]
     assert padded.boxes.shape == (N, 3, 4)
     assert padded.masks.shape == (N, 3, 30, 40)
+    assert first(annotated, objects="padded", columns=("segmentation",))._fields == ("segmentation",)
     for name in COLUMNS[1:-1]:
         whole = getattr(padded, name)
         for i, (part, count) in enumerate(zip(getattr(ragged, name), padded.count, strict=True)):

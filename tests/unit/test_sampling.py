@@ -109,6 +109,14 @@ def test_repeated_augmentation_of_an_epoch_of_the_usual_length(
         assert rows(loader) == usual[rank::4].tolist()
 
 
+def test_an_order_is_the_same_in_whatever_chunks_it_is_worked_out(
+    load: Callable[..., stoker.ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = rows(load(shuffle=True))
+    monkeypatch.setattr("stoker.pipeline.images.plan._ORDER_CHUNK", 4)
+    assert rows(load(shuffle=True)) == whole
+
+
 def test_samplers_combine(load: Callable[..., stoker.ImageLoader]) -> None:
     base = rows(load(sampler=ClassBalanced()))
     assert rows(load(sampler=Repeated(2, of=ClassBalanced()))) == np.repeat(base, 2).tolist()
