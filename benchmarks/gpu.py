@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from time import perf_counter
@@ -92,6 +93,49 @@ def _nothing(images: Any, labels: Any) -> None:
     """A step that takes no time."""
 
 
+class _Rates:
+    """Images a second by name, printed and written as they are found: a run that is cut off is not lost."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._found: dict[str, float | str] = {}
+
+    def measure(self, name: str, measured: Callable[[], float]) -> None:
+        """Measure one, or keep the reason why not: the others are measured nevertheless."""
+        try:
+            rate: float | str = measured()
+        except Exception as error:  # whatever it is
+            rate = f"{type(error).__name__}: {error}"
+        self._found[name] = rate
+        print(f"{name:36} {rate if isinstance(rate, str) else f'{rate:10,.0f} images/s'}", flush=True)
+        if self._path:
+            gpu = torch.cuda.get_device_name()
+            machine = {**describe(available_cores()), "gpu": gpu}
+            result = {"machine": machine, "images_per_second": self._found}
+            self._path.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _measure_own(rates: _Rates, options: argparse.Namespace, step: Callable[[Any, Any], None]) -> None:
+    def rate(engine: str, step: Callable[[Any, Any], None]) -> float:
+        with _loader(options.dataset, engine, options.batch_size) as loader:
+            found = _rate(step, _endless(loader), options.batches)
+            print(loader.stats().verdict)
+        return found
+
+    for engine in ("dali", "native"):
+        rates.measure(f"{engine} alone", partial(rate, engine, _nothing))
+        rates.measure(f"{engine} and step", partial(rate, engine, step))
+
+
+def _measure_others(rates: _Rates, options: argparse.Namespace, step: Callable[[Any, Any], None]) -> None:
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        source = open_source(options.dataset, Path(scratch))
+        for name, batches in LOADERS.items():
+            fed = batches(source, options.batch_size, torch.device("cuda:0"), len(available_cores()))
+            rates.measure(f"{name}, alone", partial(_rate, _nothing, fed, options.batches))
+            rates.measure(f"{name}, and step", partial(_rate, step, fed, options.batches))
+
+
 def main() -> None:
     """Measure and print; the loaders in turn, so that they do not share the machine."""
     parser = argparse.ArgumentParser(
@@ -102,31 +146,16 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=60)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    step = _training_step(stoker.open(options.dataset).num_classes)
+    dataset = stoker.open(options.dataset)
+    if len(dataset) < options.batch_size:
+        parser.error(f"{len(dataset)} samples do not fill a batch of {options.batch_size}")
+    step = _training_step(dataset.num_classes)
     with _loader(options.dataset, "native", options.batch_size) as loader:
         one = tuple(next(iter(loader)))
-    rates = {"step alone": _rate(step, repeat(one), options.batches)}
-    for engine in ("dali", "native"):
-        with _loader(options.dataset, engine, options.batch_size) as loader:
-            rates[f"{engine} alone"] = _rate(_nothing, _endless(loader), options.batches)
-        with _loader(options.dataset, engine, options.batch_size) as loader:
-            rates[f"{engine} and step"] = _rate(step, _endless(loader), options.batches)
-            print(f"{engine}: {loader.stats().verdict}")
-    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
-        source = open_source(options.dataset, Path(scratch))
-        for name, batches in LOADERS.items():
-            fed = batches(source, options.batch_size, torch.device("cuda:0"), len(available_cores()))
-            try:
-                rates[f"{name}, alone"] = _rate(_nothing, fed, options.batches)
-                rates[f"{name}, and step"] = _rate(step, fed, options.batches)
-            except (ImportError, RuntimeError) as error:  # a build without it; the others are measured
-                print(f"{name}: {error}")
-    for name, rate in rates.items():
-        print(f"{name:36} {rate:10,.0f} images/s")
-    if options.json:
-        gpu = torch.cuda.get_device_name()
-        result = {"machine": {**describe(available_cores()), "gpu": gpu}, "images_per_second": rates}
-        options.json.write_text(json.dumps(result, indent=1) + "\n")
+    rates = _Rates(options.json)
+    rates.measure("step alone", lambda: _rate(step, repeat(one), options.batches))
+    _measure_own(rates, options, step)
+    _measure_others(rates, options, step)
 
 
 if __name__ == "__main__":
