@@ -68,6 +68,8 @@ def _rate(step: Callable[[Any, Any], None], batches: Iterable[Any], count: int) 
         step(image, label)
         if number == _WARM_UP + count - 1:
             break
+    else:
+        raise RuntimeError("there are too few batches")
     torch.cuda.synchronize()
     return images / (perf_counter() - began)
 
