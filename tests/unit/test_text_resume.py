@@ -34,11 +34,13 @@ def test_it_goes_on_after_any_batch(shards: Path, options: dict[str, Any]) -> No
 def test_it_goes_on_again_and_again(shards: Path) -> None:
     whole = list(make(shards))
     state, found = make(shards).state_dict(), []
-    while state["epoch"] == 0:
+    for _ in range(len(whole)):
         loader = make(shards)
         loader.load_state_dict(state)
         found += _take(loader, 2)
         state = loader.state_dict()
+        if state["epoch"]:
+            break
     assert same(found, whole)
 
 
@@ -72,12 +74,27 @@ def test_an_epoch_goes_on_with_another_number_of_ranks(shards: Path, steps: int)
     assert state["history"] == []
 
 
+def test_an_epoch_that_is_set_begins_anew_also_after_one_of_other_ranks(shards: Path) -> None:
+    loaders = [make(shards, rank=rank, world_size=2) for rank in range(2)]
+    for loader in loaders:
+        _take(loader, 3)
+    loader = make(shards)
+    loader.load_state_dict(loaders[0].state_dict())
+    assert len(list(loader)) < len(loader)
+    loader.load_state_dict(loaders[0].state_dict())
+    loader.set_epoch(0)
+    assert same(list(loader), list(make(shards)))
+
+
 def test_states_of_others_are_refused(shards: Path) -> None:
     loader = make(shards)
     good = loader.state_dict()
     with pytest.raises(CheckpointError, match="batch_size was 8 and is 9"):
         make(shards, batch_size=9).load_state_dict(good)
-    for bad in ({}, {**good, "history": [[0, 1]]}, {**good, "history": [[1]]}, {**good, "world_size": "2"}):
+    for part in ([0, 1], [1], [1, -1], [1, 2, 3], [True, 1]):
+        with pytest.raises(CheckpointError, match=r"a part of an epoch is \(ranks, steps\)"):
+            loader.load_state_dict({**good, "history": [part]})
+    for bad in ({}, {**good, "world_size": "2"}):
         with pytest.raises(CheckpointError):
             loader.load_state_dict(bad)
     loader.load_state_dict({**good, "position": N - 1})
