@@ -247,7 +247,18 @@ class TestUnfinished:
         stoker.convert(photos, unfinished, **OPTIONS)
         assert len(made) == 6 - done
 
-    @pytest.mark.parametrize("plan", ["", "{", "[]", '{"fingerprint": 3}', "\udcff"])
+    def test_what_a_killed_attempt_left_makes_room(
+        self, photos: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        attempt = unfinished / ".stoker-convert/attempt-1"
+        attempt.mkdir()
+        fault = Fault(1, errno.ENOSPC)
+        monkeypatch.setattr(tfrecord.Writer, "write", fault.wrap(tfrecord.Writer.write))
+        with pytest.raises(WriteError):
+            stoker.convert(photos, unfinished, **OPTIONS)
+        assert not attempt.exists()
+
+    @pytest.mark.parametrize("plan", ["", "{", "{}", "[]", '{"fingerprint": 3}', "\udcff"])
     def test_a_damaged_state_is_another_conversion(self, photos: Path, unfinished: Path, plan: str) -> None:
         (unfinished / ".stoker-convert/plan.json").write_bytes(plan.encode(errors="surrogateescape"))
         with pytest.raises(DatasetError, match="unfinished conversion"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -48,6 +50,27 @@ class Reader:
     def __call__(self, file: int, start: int, stop: int) -> bytes:
         self.asked.append((file, start, stop))
         return self.contents[file][start:stop]
+
+
+def test_a_block_that_cannot_be_written_is_not_here(
+    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    files = make(tmp_path / "cache")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", fail)
+        with pytest.raises(OSError, match="No space"):
+            files.fill(0, 3, Reader(contents))
+    assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
+    assert files.fill(0, 3, Reader(contents)) == SIZES[0]
+    assert files.paths[0].read_bytes() == contents[0]
+
+
+def test_a_file_of_another_size_has_nothing_of_it(tmp_path: Path) -> None:
+    (tmp_path / "f0").write_bytes(b"other" * 100)
+    assert make(tmp_path).paths[0].read_bytes() == bytes(SIZES[0])
 
 
 def test_blocks_are_counted_through(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, kind
             assert np.frombuffer(payload, "<u2").tolist() == list("".join(texts).encode())
             assert record.offset + span.offset == dataset.column("offset")[row]
             row += 1
-    assert stoker.verify(tmp_path / "d").ok
+    assert stoker.verify(tmp_path / "d", decode=True).ok
 
 
 def test_the_same_command_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:

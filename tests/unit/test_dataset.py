@@ -53,6 +53,7 @@ def test_selecting_by_mask_and_by_position(make_dataset: Make, make_jpeg: Callab
     assert dogs.read(1) == make_jpeg(4)
     assert dogs.samples([0, 1]).row.tolist() == [1, 4]
     assert dogs.select([1, 1, 0]).rows.tolist() == [4, 4, 1]
+    assert dataset.select([5, 4, 4, 0]).select("label == 1").rows.tolist() == [4, 4]
     assert len(dogs.select([])) == 0
     assert dogs.error(1, "bad").key == "k4"
 
@@ -94,6 +95,7 @@ def test_splits_are_stable_by_key(make_dataset: Make) -> None:
     # A larger fraction takes more, and gives none back.
     assert set(first.rows) < set(dataset.split(0.3, seed=1)[0].rows)
     assert set(dataset.split(0.2, seed=2)[0].rows) != set(first.rows)
+    assert set(dataset.split(0.2, seed=-1)[0].rows) not in (set(first.rows), set(dataset.rows))
     assert [len(part) for part in dataset.split(1.0)] == [2000, 0]
     assert [len(part) for part in dataset.split(0.0)] == [0, 2000]
 

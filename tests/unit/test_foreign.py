@@ -201,6 +201,7 @@ def test_broken_images_are_skipped_and_counted(tmp_path: Path, make_jpeg: Jpeg) 
         ({"image": b"x"}, "no bytes in the feature 'image/encoded'"),
         ({"image/encoded": [1]}, "no bytes in the feature 'image/encoded'"),
         ({"image/encoded": []}, "no bytes in the feature 'image/encoded'"),
+        ({"image/encoded": [b"x", b"y"]}, "'image/encoded' holds 2 images"),
         ({"image/class/label": [1, 2]}, "'image/class/label' is not one integer"),
         ({"image/class/label": b"cat"}, "'image/class/label' is not one integer"),
         ({"image/format": b"raw", "image/height": [9]}, "raw pixels are not 9 x 0 RGB"),
@@ -238,9 +239,10 @@ def test_names_of_classes_want_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
 
 
 def test_labels_that_are_no_positions_name_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
-    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), -1), example(make_jpeg(0), 2**62)])
-    assert foreign.index([path], tmp_path / "into").classes == ()
-    assert stoker.open(tmp_path / "into").labels.tolist() == [-1, 2**62]
+    for name, labels in (("low", [-1, 1]), ("high", [0, 1_000_000]), ("both", [-1, 2**62])):
+        path = write_tfrecord(tmp_path / name, [example(make_jpeg(0), label) for label in labels])
+        assert foreign.index([path], tmp_path / f"into-{name}").classes == ()
+        assert stoker.open(tmp_path / f"into-{name}").labels.tolist() == labels
 
 
 def planes(pixels: NDArray[np.uint8]) -> bytes:
@@ -293,6 +295,8 @@ def test_what_cannot_be_meant(tmp_path: Path, make_jpeg: Jpeg) -> None:
         foreign.index([tmp_path / "x"], tmp_path / "into")
     with pytest.raises(SourceError, match="no image in these shards"):
         foreign.index([write_tfrecord(tmp_path / "x", [])], tmp_path / "into")
+    with pytest.raises(SourceError, match="left out: 2 x image whose header cannot be read"):
+        foreign.index([write_tfrecord(tmp_path / "x", [example(b"raw", 0)] * 2)], tmp_path / "into")
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     with pytest.raises(SourceError, match="more than once"):
         foreign.index([path, tmp_path / "into" / ".." / "y"], tmp_path / "into")

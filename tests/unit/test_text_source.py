@@ -146,10 +146,13 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         assert error.value.path == str(tmp_path / name)
 
 
-def test_a_file_that_changes_meanwhile_is_noticed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "time"), [(b"one\ntwo\nthree\n", 7), (b"one\nten\n", 8)])
+def test_a_file_that_changes_meanwhile_is_noticed(tmp_path: Path, content: bytes, time: int) -> None:
     path = write(tmp_path / "a.txt", b"one\ntwo\n")
+    os.utime(path, ns=(7, 7))
     with open_text([path], None, tmp_path) as listing:
-        path.write_bytes(b"one\ntwo\nthree\n")
+        path.write_bytes(content)
+        os.utime(path, ns=(time, time))
         with pytest.raises(SourceError, match="changed"):
             listing.texts(np.array([0]))
 

@@ -122,6 +122,8 @@ def test_records_are_counted(make_dataset: Make) -> None:
         ("length", -1, "the index points outside the shard"),
         ("length", 2**63 - 1, "the index points outside the shard"),
         ("crc", 1, "the payload's checksum does not match"),
+        ("codec", 2, "the image is 16 x 12, not as the index says"),
+        ("orientation", 3, "the image is 16 x 12, not as the index says"),
     ],
 )
 def test_an_index_that_lies(
@@ -139,8 +141,9 @@ def test_an_index_that_lies(
     republish(folder, "tfrecord", dataset.manifest.shards)
     problems = stoker.verify(folder, decode=True).problems
     assert [(problem.message, problem.key) for problem in problems] == [(message, "k3")]
-    with pytest.raises(ValueError, match=r"checksum|outside|names shard"):
-        stoker.open(folder).read(3)
+    if name not in ("codec", "orientation"):
+        with pytest.raises(ValueError, match=r"checksum|outside|names shard"):
+            stoker.open(folder).read(3)
     assert len(Index.open(folder / INDEX_NAME)) == 6
 
 
@@ -153,9 +156,22 @@ def test_a_damaged_index(make_dataset: Make) -> None:
     assert [problem.message for problem in report.problems] == [
         "the index is not the one that the manifest means: its digest differs"
     ]
-    assert report.samples == 0
+    assert (report.samples, report.found, report.ok) == (0, 1, False)
     (folder / INDEX_NAME).unlink()
     assert "missing" in stoker.verify(folder).problems[0].message
+
+
+def test_the_digest_of_a_large_index(make_dataset: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening does not look at it, for it takes long; verifying does."""
+    folder = make_dataset()
+    monkeypatch.setattr("stoker.formats.consistency._SMALL_INDEX", 0)
+    document = json.loads((folder / MANIFEST_NAME).read_text())
+    document["index"]["digest"] = "crc32c:00000000"
+    (folder / MANIFEST_NAME).write_text(json.dumps(document))
+    assert len(stoker.open(folder)) == 6
+    report = stoker.verify(folder)
+    assert ["its digest differs" in problem.message for problem in report.problems] == [True]
+    assert (report.samples, report.found) == (6, 1)
 
 
 def test_many_problems_are_counted_and_the_first_kept(make_dataset: Make) -> None:
