@@ -30,19 +30,17 @@ class Adapter:
         """A copy on this GPU; bfloat16 as uint16 bits."""
         with self._device:
             if isinstance(array, np.ndarray):
-                return cupy.asarray(array)
+                return _complete(cupy.asarray(array))
             shared = cupy.from_dlpack(array)
-            images = to_bfloat16(shared) if dtype == "bfloat16" else shared.copy()
             # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
-            cupy.cuda.get_current_stream().synchronize()
-            return images
+            return _complete(to_bfloat16(shared) if dtype == "bfloat16" else shared.copy())
 
     def column(self, values: Any) -> Any:
         """The values on the GPU; lists of strings stay lists."""
         if isinstance(values, list):
             return values
         with self._device:
-            return cupy.asarray(values)
+            return _complete(cupy.asarray(values))
 
     def ragged(self, values: Any, counts: Any) -> Any:
         """A list of views of one array."""
@@ -51,12 +49,18 @@ class Adapter:
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
         """Mixed on the host, and brought back."""
         with self._device:
-            return cupy.asarray(mix_copy(params, cupy.asnumpy(images), layout))
+            return _complete(cupy.asarray(mix_copy(params, cupy.asnumpy(images), layout)))
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""
         with self._device:
-            return images[cupy.asarray(index)]
+            return _complete(images[cupy.asarray(index)])
+
+
+def _complete(array: Any) -> Any:
+    """The same, made: the consumer's stream may be none that waits for this thread's."""
+    cupy.cuda.get_current_stream().synchronize()
+    return array
 
 
 def sees_gpu() -> bool:
