@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, StaleIndexError
-from stoker.formats.files import file_digest
+from stoker.formats.files import check_named, file_digest
 from stoker.formats.index import IMAGE_COLUMNS, Index
 from stoker.formats.manifest import INDEX_NAME
 from stoker.formats.remote.store import is_url
@@ -26,8 +26,10 @@ def local_folder(path: str | os.PathLike[str]) -> Path:
     """A dataset's folder on this machine.
 
     Raises:
+        ConfigError: It is empty.
         DatasetError: It is a URL.
     """
+    check_named(dataset=path)
     if is_url(path):
         raise DatasetError(
             "a dataset at a URL is not here",

@@ -17,6 +17,7 @@ from stoker.formats.conversion.options import (
     parse_size,
 )
 from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.files import check_named
 from stoker.formats.folder import may_be_image
 from stoker.formats.header import MAX_PIXELS
 from stoker.formats.remote.store import is_url
@@ -119,6 +120,7 @@ def convert(
         StorageError: A URL cannot be reached, read or written; the same call resumes.
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
+    check_named(source=src, target=dst, images=images, masks=masks)
     mode, height, width = parse_resize(resize)
     names = check_classes(classes)
     options = ConvertOptions(

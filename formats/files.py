@@ -9,13 +9,25 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from stoker._native import crc32c
+from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["digest_of", "file_digest", "open_regular", "read_at"]
+__all__ = ["check_named", "digest_of", "file_digest", "open_regular", "read_at"]
 
 _BLOCK = 1 << 22
+
+
+def check_named(**paths: str | os.PathLike[str] | None) -> None:
+    """See that paths name something: an empty one, as of a variable that a shell does not know, is no folder.
+
+    Raises:
+        ConfigError: One is empty; Python would take the current folder.
+    """
+    for name, path in paths.items():
+        if path is not None and not os.fspath(path):
+            raise ConfigError(f"{name} is empty, and names no path", hint="the current folder is called .")
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, SourceError
 from stoker.formats import containers
-from stoker.formats.files import file_digest
+from stoker.formats.files import check_named, file_digest
 from stoker.formats.foreign_records import FeatureNames, ForeignSample, read_example, read_value
 from stoker.formats.foreign_shards import ForeignShard, find_shards
 from stoker.formats.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
@@ -28,6 +28,8 @@ from stoker.formats.publish import (
     write_durably,
 )
 from stoker.formats.remote.store import Store, is_url
+from stoker.formats.sources.listing import Skip
+from stoker.formats.sources.no_images import no_images
 from stoker.formats.tfrecord import text_index_line
 
 if TYPE_CHECKING:
@@ -84,6 +86,7 @@ def index(
         LockedError: Another process is writing into ``into``.
         StorageError: A URL cannot be read or written.
     """
+    check_named(into=into)
     kind, shards = find_shards(paths, container)
     indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
     places = [shard.place(into) for shard in shards]
@@ -152,7 +155,8 @@ class _Indexer:
             report(source.size)
         self._flush(temporary)
         if not self._parts:
-            raise SourceError("there is no image in these shards", path=sources[0].source)
+            left_out = (Skip("", reason) for reason in self._skipped.elements())
+            raise no_images("there is no image in these shards", sources[0].source, left_out)
         concat_indexes(self._parts, temporary / INDEX_NAME)
         for part in self._parts:
             part.unlink()

@@ -68,7 +68,13 @@ def read_example(record: Record, names: FeatureNames) -> ForeignSample:
     if payload is None:
         raise SourceError(
             f"the record has no bytes in the feature {names.encoded!r}",
-            hint=f"name the feature that holds the encoded image, one of: {', '.join(sorted(features))}",
+            hint="name the feature that holds the encoded image, one of: "
+            + (", ".join(sorted(features)) or "none, the record is empty"),
+        )
+    if (images := len(features[names.encoded])) > 1:
+        raise SourceError(
+            f"the feature {names.encoded!r} holds {images} images, and a sample has one",
+            hint="name another feature for the image, or write a record for each image",
         )
     return ForeignSample(
         payload=payload,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.formats.ahead import in_order
 from stoker.formats.containers import container as container_of
-from stoker.formats.files import open_regular, read_at
+from stoker.formats.files import check_named, open_regular, read_at
 from stoker.formats.publish import remove
 from stoker.formats.remote.store import Store, is_url
 
@@ -139,6 +139,7 @@ def find_shards(
 
 def _sources(path: str | os.PathLike[str]) -> list[str]:
     """A resolved path, or URL; or the URLs of all files whose names a pattern fits, as a shell has it."""
+    check_named(shard=path)
     if not is_url(path):
         return [str(Path(path).resolve())]
     folder, _, pattern = os.fspath(path).rstrip("/").rpartition("/")

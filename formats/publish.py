@@ -7,6 +7,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "check_writable_name",
+    "check_target",
     "folder_lock",
     "made_folder",
     "move_durably",
@@ -86,7 +87,7 @@ def made_folder(path: Path) -> Iterator[None]:
     Raises:
         ConfigError: Its path is not UTF-8, in which Arrow could write no index.
     """
-    check_writable_name(path)
+    check_target(path)
     missing = [place for place in (path, *path.parents) if not place.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:
@@ -98,12 +99,15 @@ def made_folder(path: Path) -> Iterator[None]:
         raise
 
 
-def check_writable_name(folder: Path) -> None:
-    """See that files of Arrow can be in a folder.
+def check_target(folder: Path) -> None:
+    """See that a folder can be made, or is one, and that files of Arrow can be in it.
 
     Raises:
-        ConfigError: Its path is not UTF-8.
+        ConfigError: Its path is that of a file, or is not UTF-8.
     """
+    with suppress(OSError):  # what cannot be looked at cannot be written either, which is said then
+        if not stat.S_ISDIR(folder.stat().st_mode):
+            raise ConfigError("the target is a file, and a dataset is a folder", path=folder)
     try:
         os.fspath(folder.absolute()).encode()
     except UnicodeEncodeError:

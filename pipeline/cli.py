@@ -22,6 +22,7 @@ from stoker.pipeline.commands.console import (
     count,
     human_bytes,
     out,
+    plain,
     print_error,
     print_json,
     print_rows,
@@ -111,7 +112,7 @@ def verify(
 
 def _print_report(report: Report) -> None:
     for problem in report.problems:
-        out.print(str(problem), style="red")
+        out.print(plain(str(problem)), style="red")
     checked = f"{count(report.samples, 'sample')}, {human_bytes(report.bytes)}"
     if report.ok:
         out.print(f"good: {checked}{', all decoded' if report.decoded else ''}", style="green")

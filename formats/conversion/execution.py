@@ -16,7 +16,7 @@ from stoker.formats.conversion.finished import find_finished
 from stoker.formats.conversion.shards import Cancelled, ShardResult, write_shard
 from stoker.formats.conversion.state import ConversionState, empty_trash
 from stoker.formats.cores import available_cores, check_threads
-from stoker.formats.publish import check_writable_name, folder_lock, os_errors
+from stoker.formats.publish import check_target, folder_lock, os_errors
 from stoker.formats.remote.store import is_url
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def execute(
 
         return _summary(run, started, *convert_to_url(run, str(dst), overwrite=overwrite))
     folder = Path(dst)
-    check_writable_name(folder)
+    check_target(folder)
     with os_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         with folder_lock(folder):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, DatasetError, StorageError, WriteError
 from stoker.formats.conversion.options import parse_size
-from stoker.formats.files import file_digest
+from stoker.formats.files import check_named, file_digest
 from stoker.formats.manifest import MANIFEST_NAME, Manifest
 from stoker.formats.publish import (
     folder_lock,
@@ -94,6 +94,7 @@ def stage(
         StorageError: A file cannot be read, or stays damaged; the error names its URL.
         WriteError: The disk is full or refuses a write.
     """
+    check_named(source=src, target=dst)
     if connections < 1:
         raise ConfigError(f"connections must be at least 1, not {connections}")
     started = time.monotonic()

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, cast, get_args
 
-from stoker.errors import ConfigError, SourceError
+from stoker.errors import ConfigError, SourceError, StokerError
 from stoker.formats.conversion.options import SourceFormat
 from stoker.formats.files import open_regular, read_at
 from stoker.formats.folder import list_folder
@@ -39,6 +39,7 @@ def find_format(
 
     Raises:
         ConfigError: There is no such form.
+        SourceError: A folder cannot be read.
         StorageError: A URL cannot be read.
     """
     if asked is not None:
@@ -46,6 +47,15 @@ def find_format(
             forms = ", ".join(get_args(SourceFormat))
             raise ConfigError(f"source_format must be one of {forms}, not {asked!r}")
         return cast("SourceFormat", asked)
+    try:
+        return _look(src, masks)
+    except StokerError:
+        raise
+    except OSError as error:
+        raise SourceError(f"the source cannot be read: {error.strerror}", path=src) from error
+
+
+def _look(src: str | os.PathLike[str], masks: str | os.PathLike[str] | None) -> SourceFormat:
     suffix = PurePosixPath(src).suffix.lower()
     is_named_list = suffix in (".csv", ".json", ".jsonl")
     if not is_named_list and is_voc(src):

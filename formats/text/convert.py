@@ -17,6 +17,7 @@ from stoker.formats.conversion.execution import Progress, Summary, check_workers
 from stoker.formats.conversion.options import ShardOptions, parse_share
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.convert import shard_bytes
+from stoker.formats.files import check_named
 from stoker.formats.publish import os_errors
 from stoker.formats.remote.copies import local_copies
 from stoker.formats.remote.store import is_url
@@ -124,6 +125,8 @@ def convert_text(
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
     sources = [src] if isinstance(src, (str, os.PathLike)) else list(src)
+    for source in sources:
+        check_named(source=source, target=dst)
     workers = check_workers(num_workers)
     report = progress or no_progress
     report(0, 0, 0, "listing")

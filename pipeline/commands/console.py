@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from contextlib import contextmanager
 from time import monotonic
@@ -34,6 +35,7 @@ __all__ = [
     "human_bytes",
     "is_terminal",
     "out",
+    "plain",
     "print_error",
     "print_json",
     "print_rows",
@@ -44,6 +46,7 @@ __all__ = [
 ]
 
 _SECONDS_BETWEEN_LINES = 10.0
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def is_terminal(stream: TextIO | None) -> bool:
@@ -57,12 +60,17 @@ _WIDTH = None if is_terminal(sys.stdout) else 120
 out = Console(highlight=False, soft_wrap=True, markup=False, width=_WIDTH)
 
 
+def plain(text: str) -> str:
+    """Text with escapes for what a terminal would obey: names of files and classes may have anything."""
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
 def print_error(error: Exception) -> None:
     """Say on standard error what went wrong."""
     said = str(error)
     if isinstance(error, OSError) and not isinstance(error, StokerError) and error.strerror:
         said = error.strerror + (f" (path {error.filename!r})" if error.filename else "")
-    _errors().print(Text("error: ", style="bold red").append(said, style="not bold default"))
+    _errors().print(Text("error: ", style="bold red").append(plain(said), style="not bold default"))
 
 
 def _errors() -> Console:
@@ -186,7 +194,7 @@ def print_rows(rows: list[tuple[str, Any]]) -> None:
     """Name and value, a line each."""
     made = Table(box=None, show_header=False, pad_edge=False)
     for name, value in rows:
-        made.add_row(Text(name, style="bold"), str(value))
+        made.add_row(Text(plain(name), style="bold"), plain(str(value)))
     out.print(made)
 
 

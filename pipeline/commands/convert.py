@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path  # noqa: TC003 - Typer reads it at run time
 from typing import Annotated, Any
 
@@ -18,7 +19,7 @@ from stoker.pipeline.commands.options import (  # noqa: TC001 - Typer reads them
 
 __all__ = ["convert", "index", "register"]
 
-_SPLITS = {"train", "training", "val", "valid", "validation", "test", "testing"}
+_SPLIT = re.compile(r"(train|training|val|valid|validation|test|testing)([-_]?\d{4})?")  # val, val2017
 
 
 def register(app: typer.Typer) -> None:
@@ -159,7 +160,7 @@ def _say_of_splits(dataset: Path | str) -> None:
     if is_url(dataset):
         return
     folders = {name.split("/")[0] for name in Manifest.load(dataset).classes}
-    if len(folders) > 1 and folders <= _SPLITS:
+    if len(folders) > 1 and all(map(_SPLIT.fullmatch, folders)):
         several = " and ".join(sorted(folders))
         out.print(f"{several} are in the names of the classes: convert each by itself", style="yellow")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.formats.samples import Codec
-from stoker.pipeline.commands.console import human_bytes, table
+from stoker.pipeline.commands.console import human_bytes, plain, table
 from stoker.pipeline.commands.describe_objects import annotation_facts, class_labels
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def class_table(dataset: Dataset) -> Table:
     counts = np.bincount(labels, minlength=dataset.num_classes)
     made = table("class", "label", what)
     for label, name in enumerate(dataset.classes[:_CLASSES_SHOWN]):
-        made.add_row(name, str(label), f"{counts[label]:,}")
+        made.add_row(plain(name), str(label), f"{counts[label]:,}")
     if dataset.num_classes > _CLASSES_SHOWN:
         made.add_row(
             f"and {dataset.num_classes - _CLASSES_SHOWN:,} more", "", f"{counts[_CLASSES_SHOWN:].sum():,}"

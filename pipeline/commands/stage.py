@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - Typer reads it at run time
 from typing import Annotated
 
 import typer
@@ -19,7 +18,7 @@ def register(app: typer.Typer) -> None:
 
 def stage(
     source: Annotated[str, typer.Argument(help="URL of a dataset, or its folder on a network file system.")],
-    target: Annotated[Path, typer.Argument(help="Folder to write, on a local disk.")],
+    target: Annotated[str, typer.Argument(help="Folder to write, on a local disk.")],
     limit: Annotated[
         str | None, typer.Option(help="Refuse a dataset with more bytes than this, such as 200GB.")
     ] = None,

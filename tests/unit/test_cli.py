@@ -72,10 +72,12 @@ def test_convert_with_the_classes_of_another(run: Run, photos: Path, tmp_path: P
 
 
 def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path) -> None:
-    shutil.copytree(photos, tmp_path / "all" / "train")
-    shutil.copytree(photos, tmp_path / "all" / "val")
-    said = run("convert", tmp_path / "all", tmp_path / "shards")
-    assert "train and val are in the names of the classes" in said
+    for year in ("", "2017"):
+        source = tmp_path / f"all{year}"
+        for split in ("train", "val"):
+            shutil.copytree(photos, source / f"{split}{year}")
+        said = run("convert", source, tmp_path / f"shards{year}")
+        assert f"train{year} and val{year} are in the names of the classes" in said
     assert "names of the classes" not in run("convert", photos, tmp_path / "other")
 
 
@@ -167,6 +169,36 @@ def test_names_that_an_encoding_lacks_are_escaped(
     assert b"\\xe9t\\xe9" in printed.getvalue()
 
 
+def test_a_terminal_does_not_obey_names(run: Run, photos: Path, tmp_path: Path) -> None:
+    (photos / "a").rename(photos / "a\x1b]0;mine\x07")
+    run("convert", photos, tmp_path / "shards")
+    assert "a\\x1b]0;mine\\x07" in run("info", tmp_path / "shards")
+    said = run("convert", photos, tmp_path / "other", "--classes", "x,y", status=1)
+    assert "\x1b" not in said
+    assert "a\\x1b]0;mine" in said
+
+
+@pytest.mark.parametrize("command", ["convert", "convert-text", "stage"])
+@pytest.mark.parametrize("empty", [0, 1])
+def test_an_empty_path_is_not_the_current_folder(
+    run: Run, photos: Path, command: str, empty: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(photos)
+    before = sorted(photos.rglob("*"))
+    paths = ["a", "new"]
+    paths[empty] = ""
+    assert f"{('source', 'target')[empty]} is empty" in run(command, *paths, status=1)
+    assert sorted(photos.rglob("*")) == before
+
+
+def test_an_empty_path_is_no_dataset(run: Run, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(photos)
+    for command in ("info", "verify"):
+        assert "dataset is empty" in run(command, "", status=1)
+    assert "into is empty" in run("index", "x", "--into", "", status=1)
+    assert "shard is empty" in run("index", "", "--into", "x", status=1)
+
+
 def test_index_with_names_of_classes(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards")
     shard = stoker.open(tmp_path / "shards").data_files[0]
@@ -186,8 +218,8 @@ def test_errors_of_the_operating_system_are_words(run: Run, photos: Path, tmp_pa
     run("convert", photos, tmp_path / "shards")
     shard = stoker.open(tmp_path / "shards").data_files[0]
     (tmp_path / "file").touch()
-    said = run("index", shard, "--into", tmp_path / "file", status=1)
-    assert said == f"error: File exists (path '{tmp_path / 'file'}')\n"
+    said = run("index", shard, "--into", tmp_path / "file" / "in", status=1)
+    assert said == f"error: Not a directory (path '{tmp_path / 'file' / 'in'}')\n"
 
 
 def test_bench(run: Run, photos: Path, tmp_path: Path) -> None:

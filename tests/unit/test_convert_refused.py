@@ -54,6 +54,23 @@ def test_a_source_that_is_not_there(tmp_path: Path, kind: Any) -> None:
     assert caught.value.path == str(tmp_path / "nowhere")
 
 
+def test_a_source_that_may_not_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(SourceError, match="the source cannot be read: Permission denied") as caught:
+        stoker.convert(tmp_path, tmp_path / "out")
+    assert caught.value.path == str(tmp_path)
+
+
+def test_a_target_that_is_a_file(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(ConfigError, match="the target is a file"):
+        stoker.convert(photos, tmp_path / "out", overwrite=True)
+    assert (tmp_path / "out").read_text() == "mine"
+
+
 @pytest.mark.parametrize("target", ["photos", "photos/out", "photos/cat/../out", "link/out"])
 def test_the_target_may_not_lie_in_the_source(photos: Path, tmp_path: Path, target: str) -> None:
     (tmp_path / "link").symlink_to(photos)

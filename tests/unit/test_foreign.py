@@ -296,7 +296,7 @@ def test_what_cannot_be_meant(tmp_path: Path, make_jpeg: Jpeg) -> None:
     with pytest.raises(SourceError, match="no image in these shards"):
         foreign.index([write_tfrecord(tmp_path / "x", [])], tmp_path / "into")
     with pytest.raises(SourceError, match="left out: 2 x image whose header cannot be read"):
-        foreign.index([write_tfrecord(tmp_path / "x", [example(b"raw", 0)] * 2)], tmp_path / "into")
+        foreign.index([write_tfrecord(tmp_path / "raw", [example(b"raw", 0)] * 2)], tmp_path / "into")
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     with pytest.raises(SourceError, match="more than once"):
         foreign.index([path, tmp_path / "into" / ".." / "y"], tmp_path / "into")
