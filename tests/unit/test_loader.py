@@ -61,6 +61,7 @@ def test_an_epoch_holds_every_sample_once_and_the_next_one_follows(
     assert rows(loader) == first
     assert rows(loader) == second
     assert loader.stats().samples == 4 * 61
+    assert loader.stats().seconds > 0
 
 
 @pytest.mark.parametrize("bad", [0, 10])

@@ -57,6 +57,25 @@ class TestPasses:
             next(older)
         assert len(list(newer)) == 4
 
+    def test_one_that_is_all_received_and_asked_late_takes_nothing_from_the_next(
+        self, load: Callable[..., ImageLoader]
+    ) -> None:
+        loader = load()
+        older = iter(loader)
+        for _ in range(4):
+            next(older)
+        next(iter(loader))
+        assert list(older) == []
+        assert rows(loader) == list(range(61))
+
+    def test_one_that_gave_no_batch_is_begun_again(self, load: Callable[..., ImageLoader]) -> None:
+        loader, again = load(shuffle=True), load(shuffle=True)
+        epochs = [rows(again) for _ in range(2)]
+        for epoch in epochs:
+            iter(loader)
+            iter(loader)
+            assert rows(loader) == epoch
+
     def test_two_loaders_run_at_once(self, load: Callable[..., ImageLoader]) -> None:
         one, two = load(shuffle=True), load(shuffle=True)
         for left, right in zip(one, two, strict=True):
@@ -153,6 +172,7 @@ class TestTheNextPass:
         first = []
         for batch in loader:
             loader.set_epoch(0)
+            assert loader.state_dict()["position"] == 0
             first += batch.row.tolist()
         assert rows(loader) == first
 
@@ -220,6 +240,16 @@ class TestState:
         with pytest.raises(CheckpointError):
             loader.load_state_dict({})
         assert len(list(running)) == 3
+
+    def test_the_running_pass_ends_when_one_is_loaded(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        running = iter(loader)
+        next(running)
+        loader.load_state_dict(loader.state_dict())
+        with pytest.raises(LoaderClosedError):
+            next(running)
+        assert loader.state_dict()["position"] == 16
+        assert rows(loader) == list(range(16, 61))
 
     def test_it_is_for_the_next_pass_only(self, load: Callable[..., ImageLoader]) -> None:
         loader = load()
