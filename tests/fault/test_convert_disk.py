@@ -109,7 +109,8 @@ def test_a_replacement_fails_at_the_nth_name(
 ) -> None:
     """Files of the old dataset and of the new one have the same names, and must not be mixed up."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-    stoker.convert(photos, tmp_path / "old", shards=2)
+    (tmp_path / "text").write_text("one\ntwo\nthree\n")
+    stoker.convert_text(tmp_path / "text", tmp_path / "old", shards=3)
     stoker.convert(photos, tmp_path / "fresh", shards=2, seed=1)
     expected = content(tmp_path / "fresh")
     for n in range(1, 1000):

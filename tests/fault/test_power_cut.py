@@ -85,8 +85,8 @@ def present(folder: Path, versions: list[Dataset]) -> Dataset:
 
 
 @contextmanager
-def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[None]:
-    """See that each folder is sure to hold one of its versions whole, or none; and in the end the last."""
+def watched(root: Path, datasets: dict[Path, list[Dataset]]) -> Iterator[None]:
+    """See that each folder is sure to hold one of its versions whole, or none; in the end the last, by name."""
     disk = Disk()
 
     def check() -> None:
@@ -102,8 +102,10 @@ def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[None]:
 
     with disk.watched(check):
         yield
+    sure = disk.holds(root)
     for folder, versions in datasets.items():
-        assert versions[-1].items() <= disk.holds(folder).items()
+        for name, data in versions[-1].items():
+            assert sure[str((folder / name).relative_to(root))] == data
 
 
 @pytest.fixture
@@ -127,7 +129,7 @@ def test_a_conversion_and_one_that_replaces_it(photos: Path, tmp_path: Path, kin
     versions = {
         split: [content(tmp_path / f"reference-{n}" / split) for n in (0, 1)] for split in ("train", "val")
     }
-    with watched({out / split: some for split, some in versions.items()}):
+    with watched(out, {out / split: some for split, some in versions.items()}):
         for options in every:
             stoker.convert(photos, out, **options)
 
@@ -152,14 +154,16 @@ def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Pat
     assert len(results) == 3
 
 
-def test_an_index_and_a_copy(photos: Path, tmp_path: Path) -> None:
-    stoker.convert(photos, tmp_path / "shards", shards=2)
-    shards = sorted((tmp_path / "shards").glob("*.tfrecord"))
+@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+def test_an_index_and_a_copy(photos: Path, tmp_path: Path, kind: Any) -> None:
+    stoker.convert(photos, tmp_path / "shards", shards=2, format=kind)
+    shards = sorted((tmp_path / "shards").glob(f"*.{kind}"))
     actions: list[Callable[[Path], object]] = [
         lambda into: foreign.index(shards, into),
         lambda into: stage(tmp_path / "shards", into),
     ]
     for number, action in enumerate(actions):
-        action(tmp_path / f"reference-{number}")
-        with watched({tmp_path / f"out-{number}": [content(tmp_path / f"reference-{number}")]}):
-            action(tmp_path / f"out-{number}")
+        out, reference = tmp_path / f"out-{number}", tmp_path / f"reference-{number}"
+        action(reference)
+        with watched(out, {out: [content(reference)]}):
+            action(out)

@@ -47,6 +47,17 @@ def test_overwrite_replaces_it_and_nothing_else(
     assert read_files(tmp_path / "out") == {**read_files(tmp_path / "fresh"), "notes.txt": b"mine"}
 
 
+def test_overwrite_leaves_shards_that_were_only_indexed(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "theirs", shards=1)
+    (tmp_path / "out").mkdir()
+    shard = tmp_path / "out" / "theirs.tfrecord"
+    before = (tmp_path / "theirs/shard-00000-of-00001.tfrecord").rename(shard).read_bytes()
+    foreign.index([shard], tmp_path / "out")
+    stoker.convert(photos, tmp_path / "out", shards=1, seed=1, overwrite=True)
+    assert stoker.verify(tmp_path / "out").ok
+    assert shard.read_bytes() == before
+
+
 @pytest.mark.parametrize("kind", [None, "coco", "voc", "yolo", "list", "folder"])
 def test_a_source_that_is_not_there(tmp_path: Path, kind: Any) -> None:
     with pytest.raises(SourceError, match="cannot be read: No such file") as caught:

@@ -55,6 +55,7 @@ def test_selecting_by_mask_and_by_position(make_dataset: Make, make_jpeg: Callab
     assert dogs.select([1, 1, 0]).rows.tolist() == [4, 4, 1]
     assert dataset.select([5, 4, 4, 0]).select("label == 1").rows.tolist() == [4, 4]
     assert len(dogs.select([])) == 0
+    assert dogs.values("crc", [1]).tolist() == dataset.values("crc", [4]).tolist()
     assert dogs.error(1, "bad").key == "k4"
 
 

@@ -1,5 +1,6 @@
 """The same conversion once more, after it has ended."""
 
+import io
 import os
 import shutil
 from collections.abc import Callable
@@ -7,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import stoker
 from stoker.errors import DatasetError
@@ -116,6 +118,27 @@ def test_labels_and_columns_of_a_list(photos: Path, tmp_path: Path) -> None:
                 stoker.convert(file, tmp_path / "out")
         assert not stoker.convert(file, tmp_path / "out", overwrite=True).already
         assert stoker.convert(file, tmp_path / "out").already
+
+
+def test_masks_and_objects(photos: Path, tmp_path: Path) -> None:
+    """A mask that has changed is noticed; what is known of objects cannot be compared."""
+    masks, labels = tmp_path / "masks", tmp_path / "yolo" / "labels"
+    for folder in (masks, labels):
+        folder.mkdir(parents=True)
+    mask = io.BytesIO()
+    Image.new("L", (32, 24)).save(mask, "PNG")
+    shutil.copytree(photos / "cat", tmp_path / "yolo" / "images")
+    for i in range(10):
+        (masks / f"{i}.png").write_bytes(mask.getvalue())
+        (labels / f"{i}.txt").write_text("0 0.5 0.5 0.2 0.2\n")
+    stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
+    assert stoker.convert(photos / "cat", tmp_path / "a", masks=masks).already
+    os.utime(masks / "3.png")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
+    stoker.convert(tmp_path / "yolo", tmp_path / "b")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(tmp_path / "yolo", tmp_path / "b")
 
 
 def test_overwrite_asks_for_work(photos: Path, tmp_path: Path) -> None:

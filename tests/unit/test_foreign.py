@@ -228,6 +228,9 @@ def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 2)])
     with pytest.raises(SourceError, match="label 2, and there are 2 names of classes"):
         foreign.index([path], tmp_path / "into", classes=["a", "b"])
+    below = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), -1)])
+    with pytest.raises(SourceError, match="label -1, and there are 2 names of classes"):
+        foreign.index([below], tmp_path / "into", classes=["a", "b"])
     assert foreign.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
 
 

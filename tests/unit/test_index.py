@@ -30,6 +30,11 @@ def columns(n: int, start: int = 0, **more: Any) -> dict[str, Any]:
     }
 
 
+def test_names_may_be_empty(tmp_path: Path) -> None:
+    write_index(tmp_path / "i", columns(2, key=["", ""]))
+    assert Index.open(tmp_path / "i").keys([1, 0]) == ["", ""]
+
+
 def test_columns_come_back_with_their_types(tmp_path: Path) -> None:
     write_index(tmp_path / "i", columns(25, score=np.linspace(0, 1, 25, dtype=np.float32)))
     index = Index.open(tmp_path / "i")

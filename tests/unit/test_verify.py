@@ -144,6 +144,8 @@ def test_an_index_that_lies(
     if name not in ("codec", "orientation"):
         with pytest.raises(ValueError, match=r"checksum|outside|names shard"):
             stoker.open(folder).read(3)
+    if name == "shard":
+        assert stoker.open(folder).error(3, "bad").shard == f"number {value}"
     assert len(Index.open(folder / INDEX_NAME)) == 6
 
 
