@@ -116,7 +116,7 @@ class TokenReader:
         stored = places.tokens
         values = np.frombuffer(b"".join(self._payloads(places)), self._stored).astype(self.dtype)
         bounds = np.concatenate(([0], np.cumsum(stored)))
-        if len(self._chosen) == 1 == len(self._columns) and np.array_equal(stored, pieces.lengths):
+        if len(self._columns) == 1 and np.array_equal(stored, pieces.lengths):
             return [Ragged(values, bounds)]
         starts = bounds[:-1].reshape(stored.shape)
         return [

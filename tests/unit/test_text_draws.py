@@ -150,6 +150,18 @@ def test_datasets_that_do_not_go_together_are_refused(folder: Path, tmp_path: Pa
     assert len(mix([(words, 1), (again, 1)])) == 18
 
 
+@pytest.mark.parametrize("last_batch", ["drop", "pad"])
+def test_shapes_are_those_of_all_epochs(folder: Path, last_batch: str) -> None:
+    loader = load(
+        folder / "a",
+        sampler=Weighted("tokens_length", samples=9),
+        last_batch=last_batch,
+        columns=("input_ids",),
+    )
+    shapes = set(loader.shapes())
+    assert {batch.input_ids.shape for _ in range(8) for batch in loader} <= shapes
+
+
 def test_a_stream_goes_on_from_pass_to_pass(folder: Path) -> None:
     part = stoker.open(folder / "a").select(np.arange(10, 40))
     loader = load(part, shuffle=True, samples_per_epoch=20)

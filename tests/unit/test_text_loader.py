@@ -12,6 +12,7 @@ from text_shards import N, make, same
 import stoker
 from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, LoaderClosedError
+from stoker.formats.dataset import Dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,6 +208,22 @@ def test_a_damaged_payload_is_named(
     assert error.value.shard == dataset.manifest.shards[dataset.column("shard")[row]].name
     assert error.value.record == dataset.column("record")[row]
     assert error.value.key == dataset.keys([row])[0]
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_a_payload_of_another_length_than_its_tokens_is_named(
+    shards: Path, monkeypatch: pytest.MonkeyPatch, by: int
+) -> None:
+    values = Dataset.values
+
+    def off(dataset: Dataset, name: str, positions: Any) -> Any:
+        found = values(dataset, name, positions)
+        return found + by * (np.asarray(positions) == 50) if name == "q_length" else found
+
+    monkeypatch.setattr(Dataset, "values", off)
+    with pytest.raises(CorruptRecordError, match="bytes, and its tokens take") as error:
+        list(make(shards))
+    assert error.value.key == stoker.open(shards).keys([50])[0]
 
 
 @pytest.fixture

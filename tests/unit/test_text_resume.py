@@ -52,10 +52,12 @@ def _take(loader: stoker.TextLoader, number: int) -> list[Any]:
     return list(itertools.islice(loader, number)) if number else []
 
 
-@pytest.mark.parametrize("steps", [0, 1, 3])
-def test_an_epoch_goes_on_with_another_number_of_ranks(shards: Path, steps: int) -> None:
+@pytest.mark.parametrize(("steps", "epoch"), [(0, 0), (1, 0), (3, 0), (3, 2)])
+def test_an_epoch_goes_on_with_another_number_of_ranks(shards: Path, steps: int, epoch: int) -> None:
     columns = ("row", "mask")
     loaders = [make(shards, rank=r, world_size=2, columns=columns, batch_size=4) for r in range(2)]
+    for loader in loaders:
+        loader.set_epoch(epoch)
     seen = [_take(loader, steps) for loader in loaders]
     state = loaders[0].state_dict()
     for world_size in (3, 1):
@@ -70,7 +72,7 @@ def test_an_epoch_goes_on_with_another_number_of_ranks(shards: Path, steps: int)
         state = after
     rows = [row for batches in seen for batch in batches for row in batch.row[batch.mask].tolist()]
     assert sorted(rows) == list(range(N))
-    assert state["epoch"] == 1
+    assert state["epoch"] == epoch + 1
     assert state["history"] == []
 
 
@@ -94,7 +96,10 @@ def test_states_of_others_are_refused(shards: Path) -> None:
     for part in ([0, 1], [1], [1, -1], [1, 2, 3], [True, 1]):
         with pytest.raises(CheckpointError, match=r"a part of an epoch is \(ranks, steps\)"):
             loader.load_state_dict({**good, "history": [part]})
-    for bad in ({}, {**good, "world_size": "2"}):
+    for missing in ("world_size", "history"):
+        with pytest.raises(CheckpointError, match="no state of a TextLoader"):
+            loader.load_state_dict({name: value for name, value in good.items() if name != missing})
+    for bad in (None, {}, {**good, "world_size": "2"}):
         with pytest.raises(CheckpointError):
             loader.load_state_dict(bad)
     loader.load_state_dict({**good, "position": N - 1})
