@@ -16,12 +16,14 @@ from stoker import augment
 from stoker.augment import CenterCrop, Pad, RandomVerticalFlip, Resize, compile_image, reference
 from stoker.errors import ConfigError, EngineError
 from stoker.formats import dataset as datasets
+from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Output, Status, Work
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali import engine as dali
-from stoker.pipeline.engines.dali.feed import Graph
+from stoker.pipeline.engines.dali.feed import Batch, Graph
 from stoker.pipeline.engines.dali.graph import define
+from stoker.pipeline.engines.dali.payloads import PayloadReader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -123,6 +125,25 @@ def test_a_graph_is_one_of_a_gpu_too(transforms: list[Any], encoded: bool, dtype
     registered = {device: getattr(backend, f"Registered{name}Ops")() for device, name in names.items()}
     assert not [(device, name) for device, name in used if name not in registered[device]]
     assert ("gpu", "CropMirrorNormalize") in used
+
+
+@pytest.mark.parametrize("folder", ["thumbnails", "squares"])
+@pytest.mark.parametrize("transforms", [PADDED, [Resize((8, 8)), augment.RandomRotation(9), SHORT_MIX]])
+def test_a_batch_may_be_black_throughout(
+    folder: str, transforms: list[Any], request: pytest.FixtureRequest, make: Callable[..., DaliEngine]
+) -> None:
+    """With as many samples as a GPU's pipeline begins with."""
+    dataset = datasets.open(request.getfixturevalue(folder))
+    one = work(dataset, 0, transforms)
+    reader = PayloadReader(
+        list(map(str, dataset.data_files)), dataset.data_sizes, max_pixels=10**6, verify=True
+    )
+    encoded = bool((one.samples.codec == Codec.JPEG).any())
+    batch = Batch(Graph.of(one.params, encoded=encoded), one.params, reader.read(one.samples))
+    engine = make()
+    assert [engine._run(black).shape[0] for black in (batch.black(4), batch.black(1))] == [4, 1]
+    assert not engine._run(batch.black(3)).any()
+    reader.close()
 
 
 def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngine]) -> None:

@@ -182,7 +182,9 @@ class _Pipe:
         )
         self._pipe.build()
         self.alive.add(self)
-        self._prime(batch.black())
+        # By a decoder's first batch nvImageCodec (0.8, image_generic_codec.h) settles how many samples of
+        # every batch a GPU's JPEG hardware is given: behind one sample that is hardly any.
+        self._prime(batch.black(1 if settings.device == "cpu" else settings.batch_size))
 
     def abandon(self) -> None:
         """Never free the pipeline: in a forked child its threads are gone, and freeing it waits for them."""
@@ -213,7 +215,7 @@ class _Pipe:
         return to_bfloat16(array) if self._settings.output.dtype == "bfloat16" else array
 
     def _prime(self, batch: Batch) -> None:
-        """Run one black pixel through every slot of the queue.
+        """Run a black batch through every slot of the queue.
 
         DALI's first ``schedule_run`` starts as many runs as the queue is deep and wants inputs for
         all of them; after this each call starts one.

@@ -113,7 +113,7 @@ def _mixes(color: npt.NDArray[np.float32]) -> bool:
 
 @dataclass(frozen=True)
 class Batch:
-    """Payloads and parameters; ``only`` narrows the parameters to one sample."""
+    """Payloads and parameters; with ``only`` the parameters of that sample are those of all payloads."""
 
     graph: Graph
     params: ImageParams
@@ -124,10 +124,10 @@ class Batch:
         """Sample ``i`` without the others."""
         return replace(self, payloads=Payloads([self.payloads.data[i]]), only=i)
 
-    def black(self) -> Batch:
-        """A black pixel in place of the first sample, without the others."""
-        payloads = Payloads([BLACK_PIXEL], {0: (Status.NOT_DECODABLE, "")})
-        return replace(self, payloads=payloads, only=0)
+    def black(self, n: int) -> Batch:
+        """``n`` times a black pixel in place of the first sample, without the others."""
+        bad = dict.fromkeys(range(n), (Status.NOT_DECODABLE, ""))
+        return replace(self, payloads=Payloads([BLACK_PIXEL] * n, bad), only=0)
 
     def data(self) -> list[npt.NDArray[np.uint8]]:
         """What the graph is fed as payloads: (length,) for its decoder, or the crops, (h, w, 3)."""
@@ -165,7 +165,8 @@ class Batch:
 
     def _rows(self) -> npt.NDArray[np.int64]:
         """Rows of the parameters that belong to the payloads."""
-        return np.arange(len(self.params)) if self.only is None else np.array([self.only])
+        n = len(self.payloads)
+        return np.arange(n) if self.only is None else np.full(n, self.only)
 
     def _bad(self) -> npt.NDArray[np.bool_]:
         """Which rows of the parameters belong to bad samples."""
