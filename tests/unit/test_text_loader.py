@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from stoker.formats.dataset import Dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 COLUMNS = ("input_ids", "attention_mask", "row")
 
@@ -32,6 +32,7 @@ def test_every_sample_comes_once_with_its_own_tokens(
             assert (ids[~mask] == loader.pad_id).all()
             seen.append(int(row))
     assert sorted(seen) == list(range(N))
+    assert loader.pad_id == 256, "of bytes, as the dataset says"
 
 
 def test_shapes_are_listed_beforehand_and_few(shards: Path) -> None:
@@ -149,6 +150,18 @@ def test_two_fields_have_two_lengths(shards: Path, sequences: dict[int, tuple[li
     assert make(shards, fields=("a",), columns=("input_ids",)).shapes()[-1][1] == 7
 
 
+@pytest.mark.parametrize("fields", [("a", "q"), ("q",), ("a",)])
+def test_fields_are_those_that_were_asked_for_in_their_order(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], fields: tuple[str, ...]
+) -> None:
+    prefixes = [f"{field}_" if len(fields) > 1 else "" for field in fields]
+    columns = [prefix + name for prefix in prefixes for name in ("input_ids", "lengths")]
+    for *arrays, rows in make(shards, fields=fields, columns=(*columns, "row")):
+        for field, ids, lengths in zip(fields, arrays[::2], arrays[1::2], strict=True):
+            found = [one[:length].tolist() for one, length in zip(ids, lengths, strict=True)]
+            assert found == [sequences[row]["qa".index(field)] for row in rows]
+
+
 def test_batchify_of_the_users_own(shards: Path) -> None:
     flat = make(shards, batchify=Flatten(outputs=("input_ids", "cu_seqlens"), max_sequences=8))
     assert next(iter(flat)).cu_seqlens.shape == (10,)
@@ -238,10 +251,13 @@ def copy(tmp_path: Path) -> Callable[[Path], Path]:
     return make_copy
 
 
-def test_a_closed_loader_says_so_and_figures_count(shards: Path) -> None:
-    with make(shards) as loader:
+def test_a_closed_loader_says_so_and_figures_count(shards: Path, copy: Callable[[Path], Path]) -> None:
+    folder, maps = copy(shards), Path("/proc/self/maps")
+    with make(folder) as loader:
         list(loader)
+        assert str(loader.dataset.data_files[0]) in maps.read_text()
         assert loader.stats().batches == len(loader)
         assert loader.stats().samples == N
+    assert str(loader.dataset.data_files[0]) not in maps.read_text()
     with pytest.raises(LoaderClosedError):
         iter(loader)

@@ -102,6 +102,9 @@ def test_states_of_others_are_refused(shards: Path) -> None:
     for bad in (None, {}, {**good, "world_size": "2"}):
         with pytest.raises(CheckpointError):
             loader.load_state_dict(bad)
+    loader.load_state_dict({**good, "position": len(loader)})
+    assert list(loader) == []
+    assert loader.state_dict()["epoch"] == 1
     loader.load_state_dict({**good, "position": N - 1})
     with pytest.raises(CheckpointError, match="at step 96, and what is left of its epoch has 1"):
         iter(loader)

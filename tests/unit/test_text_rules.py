@@ -57,6 +57,8 @@ def test_what_is_too_long_is_refused_truncated_or_split(
         ({"batch_sampler": partial}, "or a batch_sampler"),
         ({"too_long": "hope", "max_length": 4}, "too_long"),
         ({"fields": ("z",)}, "fields must be of q, a"),
+        ({"fields": ("q", "q")}, "fields must be of q, a, each once"),
+        ({"fields": ()}, "fields must be of q, a"),
         ({"columns": ("image",)}, "no 'image'"),
         ({"columns": ("key", "key")}, "key"),
         ({"columns": ()}, "at least one"),
