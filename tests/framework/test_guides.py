@@ -48,6 +48,7 @@ def model(images, targets):
 DETECTION_AFTER = """
 assert sum(seen) in (2, 3)
 assert all(Path(name).stat().st_size > 1000 for name in ("sheet.png", "sheet.html"))
+assert np.abs(np.concatenate(back) - stoker.open("shards/objects").annotations([2]).boxes).max() < 0.01
 assert keep.any() and len(masks) == len(points) == len(boxes)
 """
 TEXT = """
@@ -55,15 +56,41 @@ import json
 from pathlib import Path
 
 for name, count in (("questions", 60), ("more", 20)):
-    lines = [{"question": f"how many {i}", "answer": "word " * (1 + i * 7 % 30)} for i in range(count)]
+    lines = [
+        {"question": f"how many {i}", "answer": "word " * (1 + i * 7 % 30), "topic": i % 3}
+        for i in range(count)
+    ]
     Path(f"{name}.jsonl").write_text("\\n".join(map(json.dumps, lines)))
 """
 TEXT_AFTER = """
 assert loader.dataset is mixture
+assert (topic_of == np.arange(60) % 3).all()
 assert sum(len(batch.dataset) for batch in loader) == 100_000
 assert max(segments.max() for _, segments, _ in packed) <= 32
 """
+PORTING = """
+from pathlib import Path
+import torch
+
+command("convert examples/photos/train shards/train")
+command("convert examples/photos/val shards/val")
+Path("corpus.txt").write_text("to be or not to be\\n" * 500)
+for number, photo in enumerate(sorted(Path("examples/photos/val").rglob("*.jpg"))[:4]):
+    Path("unpacked").mkdir(exist_ok=True)
+    Path(f"unpacked/{number}.jpg").write_bytes(photo.read_bytes())
+    Path(f"unpacked/{number}.cls").write_text(str(number % 2))
+
+def model(images):
+    return torch.zeros(len(images), 12)
+"""
+PORTING_AFTER = """
+assert int(seen) == 48 and int(right) == 4
+assert stoker.open("shards/unpacked").labels.tolist() == [0, 1, 0, 1]
+assert x.shape == y.shape == (12, 256) and bool((y[:, :-1][y[:, :-1] >= 0] == x[:, 1:][y[:, :-1] >= 0]).all())
+assert len(train) == 1
+"""
 PAGES = {
+    "porting": (PORTING, "", PORTING_AFTER),
     "augmentation": (AUGMENTATION, "print(batch(transforms).shape)", AUGMENTATION_AFTER),
     "text": (TEXT, "", TEXT_AFTER),
     "detection": (DETECTION, "", DETECTION_AFTER),
