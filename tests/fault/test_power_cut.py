@@ -86,7 +86,7 @@ def present(folder: Path, versions: list[Dataset]) -> Dataset:
 
 @contextmanager
 def watched(root: Path, datasets: dict[Path, list[Dataset]]) -> Iterator[None]:
-    """See that each folder is sure to hold one of its versions whole, or none; in the end the last, by name."""
+    """See that each folder is sure to hold one of its versions whole, or none, and in the end the last."""
     disk = Disk()
 
     def check() -> None:

@@ -80,6 +80,7 @@ def test_blocks_are_counted_through(tmp_path: Path) -> None:
     assert files.of_file(3).tolist() == [4, 5]
     covering = files.covering(array(0, 0, 3), array(4000, 9999, 4096), array(200, 1, 1))
     assert covering.tolist() == [0, 1, 2, 5]
+    assert files.covering(array(0, 2), array(0, 0), array(BLOCK, BLOCK)).tolist() == [0, 3]
     assert files.covering(array(), array(), array()).tolist() == []
 
 

@@ -66,6 +66,8 @@ def test_fingerprints_of_selections(make_dataset: Make) -> None:
     }
     assert len(fingerprints) == 4
     assert dataset.select([0]).fingerprint == dataset.select([0]).fingerprint
+    other = stoker.open(make_dataset(payloads=[b"x"], name="other"))
+    assert other.select([0]).fingerprint not in fingerprints
 
 
 @pytest.mark.parametrize("which", [[True], [6], [-1], [0.5], [[0, 1]]])

@@ -177,8 +177,16 @@ def test_more_rows_than_are_kept_in_memory(
     tmp_path: Path, make_jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(foreign, "_ROWS_IN_MEMORY", 3)
+    write, rows = foreign.write_index, []
+
+    def counted(path: Path, columns: dict[str, Any]) -> None:
+        rows.append(len(columns["key"]))
+        write(path, columns)
+
+    monkeypatch.setattr(foreign, "write_index", counted)
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), i) for i in range(10)])
     foreign.index([path], tmp_path / "into")
+    assert rows == [3, 3, 3, 1]
     assert stoker.open(tmp_path / "into").labels.tolist() == list(range(10))
     assert stoker.verify(tmp_path / "into", decode=True).ok
 

@@ -35,6 +35,13 @@ def png(image: Image.Image, **options: Any) -> bytes:
     return stream.getvalue()
 
 
+def tiff(value: int) -> bytes:
+    """A mask of 32 bits, of which 16 can be stored."""
+    stream = io.BytesIO()
+    Image.fromarray(np.full((H, W), value, np.int32)).save(stream, "TIFF")
+    return stream.getvalue()
+
+
 def jpeg(image: Image.Image) -> bytes:
     stream = io.BytesIO()
     image.save(stream, "JPEG")
@@ -168,6 +175,8 @@ def test_an_intact_mask_may_yet_be_none() -> None:
         (png(Image.fromarray(values()))[:-30], "broken mask"),
         (png(Image.fromarray(values(size=(H, W + 1)))), "mask of another size than its image"),
         (png(Image.fromarray(np.zeros((H, W, 3), np.uint8))), "mask of more than one channel"),
+        (tiff(70_000), "mask of more than one channel"),
+        (tiff(-1), "mask of more than one channel"),
         (jpeg(Image.fromarray(values())), "mask in JPEG, which changes values"),
         (None, "image without a mask"),
     ],
@@ -181,6 +190,18 @@ def test_an_image_whose_mask_is_no_good_is_left_out(root: Path, content: bytes |
     assert len(dataset) == 3
     (skip,) = map(json.loads, (dataset.path / "skipped.jsonl").read_text().splitlines())
     assert (skip["key"], skip["reason"]) == ("a/2.jpg", reason)
+
+
+def test_objects_stay_with_their_images(root: Path) -> None:
+    for i in range(4):
+        file = root / "labels" / f"{'ab'[i % 2]}/{i}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{i} 0.5 0.5 0.5 0.5\n")
+    (root / "masks" / "a" / "0.png").unlink()
+    stoker.convert(root / "images", root / "out", masks=root / "masks", source_format="yolo")
+    dataset = stoker.open(root / "out")
+    keys = dataset.keys(range(3))
+    assert [int(Path(key).stem) for key in keys] == dataset.annotations(range(3)).labels.tolist() == [2, 1, 3]
 
 
 def test_padding_of_more_bits_than_the_classes() -> None:

@@ -315,9 +315,11 @@ def test_a_budget_below_one_sample_is_refused():
 
 def test_steps_and_ranks_out_of_range_are_refused():
     plan = FixedBucketSampler(ANSWER, EDGES, 32).plan()
-    with pytest.raises(ConfigError, match="step"):
-        plan.batch(len(plan))
-    with pytest.raises(ConfigError, match="rank"):
-        plan.mask(0, 1)
+    for step in (-1, len(plan)):
+        with pytest.raises(ConfigError, match="step"):
+            plan.batch(step)
+    for rank in (-1, 1):
+        with pytest.raises(ConfigError, match="rank"):
+            plan.mask(0, rank)
     with pytest.raises(ConfigError, match="epoch"):
         FixedBucketSampler(ANSWER, EDGES, 32).plan(-1)

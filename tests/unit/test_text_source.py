@@ -92,6 +92,8 @@ def test_parallel_files_of_different_length_are_refused(tmp_path: Path) -> None:
     paths = [write(tmp_path / "a.en", b"one\ntwo\n"), write(tmp_path / "a.de", b"eins\n")]
     with pytest.raises(SourceError, match=r"2 in a\.en, 1 in a\.de"), open_text(paths, None, tmp_path):
         pass
+    with pytest.raises(SourceError, match=r"1 in a\.de, 2 in a\.en"), open_text(paths[::-1], None, tmp_path):
+        pass
 
 
 def test_what_is_not_utf8_is_left_out(tmp_path: Path) -> None:
