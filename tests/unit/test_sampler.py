@@ -313,6 +313,12 @@ def test_a_budget_below_one_sample_is_refused():
         TokenBudgetSampler(ANSWER, 4096, batch_multiple=0)
 
 
+def test_more_buckets_than_can_be_told_apart_are_refused():
+    with pytest.raises(ConfigError, match="no more than 65,536"):
+        FixedBucketSampler(ANSWER, np.arange(1, 65_538), 32)
+    assert len(FixedBucketSampler(ANSWER, np.arange(1, 65_537), 32).plan())
+
+
 def test_steps_and_ranks_out_of_range_are_refused():
     plan = FixedBucketSampler(ANSWER, EDGES, 32).plan()
     for step in (-1, len(plan)):

@@ -1,5 +1,6 @@
 """What :func:`stoker.verify` finds, and what it says."""
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -176,6 +177,18 @@ def test_the_digest_of_a_large_index(make_dataset: Make, monkeypatch: pytest.Mon
     assert (report.samples, report.found) == (6, 1)
 
 
+def test_files_that_cannot_be_read_are_in_the_report(
+    make_dataset: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> str:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    folder = make_dataset()
+    monkeypatch.setattr("stoker.formats.verify.file_digest", fail)
+    problems = stoker.verify(folder).problems
+    assert ["cannot be read" in problem.message for problem in problems] == [True] * 3
+
+
 def test_many_problems_are_counted_and_the_first_kept(make_dataset: Make) -> None:
     folder = make_dataset(payloads=[b"x"] * 6000, shards=1)
     report = stoker.verify(folder, decode=True)
@@ -223,8 +236,12 @@ def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., byte
     for folder, name in (("shards", "shard-00000-of-00001.idx"), ("foreign", f"{shard.name}.idx")):
         assert stoker.verify(tmp_path / folder).ok
         index = tmp_path / folder / name
-        index.write_text(index.read_text().replace("0 ", "1 ", 1))
-        assert [".idx" in problem.message for problem in stoker.verify(tmp_path / folder).problems] == [True]
+        good = index.read_text()
+        for bad in (good.replace("0 ", "1 ", 1), good + good, ""):
+            index.write_text(bad)
+            assert [".idx" in problem.message for problem in stoker.verify(tmp_path / folder).problems] == [
+                True
+            ]
         index.unlink()
         assert stoker.verify(tmp_path / folder).ok, "without DALI's reader nobody misses it"
 
