@@ -63,7 +63,6 @@ class Bordering:
     def mirror_border(self, where: npt.NDArray[np.bool_], axis: int) -> None:
         """Let the image begin with its other end ``where``, (N,), the tile is mirrored along ``axis``."""
         if self.origin is not None and self.tile is not None:
-            self.origin = self.origin.copy()
             end = self.tile[axis] - self.size[axis] - self.origin[axis]
             self.origin[axis] = np.where(where, end, self.origin[axis])
 

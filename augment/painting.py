@@ -93,7 +93,6 @@ class Painting:
 
     def put_colors(self, rows: Rows, taken: Painting) -> None:
         """The part of :meth:`stoker.augment.frame.Frame.put` that concerns colours."""
-        self.color = self.color.copy()
         self.color[rows] = taken.color
         self.uses_mean |= taken.uses_mean
         self.painted |= taken.painted
