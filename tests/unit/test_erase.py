@@ -115,17 +115,17 @@ def test_noise_has_the_units_of_its_place(transforms, dtype, mean, deviation):
 
 
 def test_noise_comes_into_the_boxes_of_a_value():
-    params = draw([Normalize(), RandomErasing(0.8, value="random")], 200)
-    (noisy,), (plain,) = params.erase, draw([Normalize(), RandomErasing(0.8)], 200).erase
+    params = draw([ToDtype(), RandomErasing(0.8, value="random"), Normalize(0.5, 0.1)], 200)
+    (noisy,), (plain,) = params.erase, draw([ToDtype(), RandomErasing(0.8)], 200).erase
     np.testing.assert_array_equal(noisy.box, plain.box)
     assert len(set(noisy.noise.keys.tolist())) == 200
-    white = execute(draw([Normalize()]), 0, WHITE, "float32", "NHWC")
+    white = execute(draw([Normalize(0.5, 0.1)]), 0, WHITE, "float32", "NHWC")
     for i, (top, left, height, width) in enumerate(noisy.box[:20].tolist()):
         expected = white.copy()
         whole = normal_noise(int(noisy.noise.keys[i]), (0, 0, 40, 60), 60)
         box = np.s_[top : top + height, left : left + width]
-        expected[box] = whole[box]
-        np.testing.assert_allclose(execute(params, i, WHITE, "float32", "NHWC"), expected, atol=1e-6)
+        expected[box] = (whole[box] - 0.5) / 0.1
+        np.testing.assert_allclose(execute(params, i, WHITE, "float32", "NHWC"), expected, atol=1e-5)
 
 
 def test_engines_that_make_noise(tmp_path):

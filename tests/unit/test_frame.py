@@ -62,6 +62,31 @@ def test_a_warp_of_some_leaves_the_others_as_they_are():
     assert whole.perspective
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda settled: settled.crop(np.zeros((2, 1)), np.full((2, 1), 9)),
+        lambda settled: settled.resize(np.full((2, 1), 9)),
+        lambda settled: settled.surround("edge", 1, 1),
+        lambda settled: settled.widen(np.full((2, N), 9)),
+    ],
+)
+def test_no_size_changes_once_it_is_settled(change):
+    whole, taken = frame(warped=True), frame(warped=True).take(ROWS)
+    taken.settle()
+    whole.put(ROWS, taken)
+    with pytest.raises(ConfigError, match="AugMix"):
+        change(whole)
+
+
+@pytest.mark.parametrize("origin", [-1, 4])
+def test_a_crop_of_what_continues_the_image_stays_within_it(origin):
+    whole = Frame.of(np.array([5]), np.array([6]))
+    whole.surround("edge", 1, 1)
+    with pytest.raises(ConfigError, match="a crop that pads stands after"):
+        whole.crop(np.array([[0], [origin]]), np.full((2, 1), 5))
+
+
 def test_arrays_that_were_given_stay_as_they_are():
     whole, taken, matrix = frame(), frame().take(ROWS), np.tile(np.diag((1.0, 2, 1)), (N, 1, 1))
     whole.distort(matrix)

@@ -20,6 +20,8 @@ from stoker.augment import (
 )
 from stoker.augment.boxes import clip_boxes, clip_quads, convert_boxes, corners
 from stoker.augment.geometry import (
+    apply_matrix,
+    area_scale,
     forward_matrix,
     mirrored,
     transform_boxes,
@@ -57,6 +59,16 @@ ONE = np.zeros(1, np.int64)
 
 def draw(transforms, n=1, height=HEIGHT, width=WIDTH):
     return compile_image(transforms).draw(np.full(n, height), np.full(n, width), np.arange(n), 0, 0)
+
+
+@every_chain
+def test_areas_are_scaled_as_those_of_small_squares_are(chain):
+    params, owner = draw(chain, 3), np.repeat(np.arange(3), 4)
+    points = np.tile([(70.0, 60), (130, 60), (130, 90), (70, 90)], (3, 1))
+    squares = corners(np.concatenate((points - 1e-3, points + 1e-3), axis=1))
+    moved = apply_matrix(forward_matrix(params)[owner], squares)
+    (x, y), (u, v) = (moved[:, 1] - moved[:, 0]).T, (moved[:, 3] - moved[:, 0]).T
+    np.testing.assert_allclose(area_scale(params, points, owner), np.abs(x * v - y * u) / 4e-6, rtol=1e-3)
 
 
 def number(chain):

@@ -85,6 +85,8 @@ def test_what_is_far_away_is_fill():
     output = resample(np.full((40, 40, 3), 200, np.uint8), matrix, (40, 40), BLACK)
     assert not output[10:].any()  # from the horizon on
     assert output[:5, :15].all()
+    matrix[2] = (0, -0.5, 0.25)  # 0 at the centre of the first row
+    assert (resample(np.full((9, 9, 3), 200, np.uint8), matrix, (1, 9), (1, 2, 3)) == (1, 2, 3)).all()
     tiny = resample(np.full((9, 9, 3), 200, np.uint8), np.diag((1e200, 1e200, 1)), (3, 3), (1, 2, 3))
     assert (tiny == (1, 2, 3)).all()
 
