@@ -80,11 +80,13 @@ def test_no_size_changes_once_it_is_settled(change):
 
 
 @pytest.mark.parametrize("origin", [-1, 4])
-def test_a_crop_of_what_continues_the_image_stays_within_it(origin):
-    whole = Frame.of(np.array([5]), np.array([6]))
-    whole.surround("edge", 1, 1)
-    with pytest.raises(ConfigError, match="a crop that pads stands after"):
-        whole.crop(np.array([[0], [origin]]), np.full((2, 1), 5))
+def test_a_crop_behind_a_warp_or_of_what_continues_the_image_stays_within_it(origin):
+    warped, continued = (Frame.of(np.array([7]), np.array([8])) for _ in range(2))
+    warped.distort(np.eye(3)[None])
+    continued.surround("edge", 0, 0)
+    for whole in (warped, continued):
+        with pytest.raises(ConfigError, match=r"a crop (pads|that pads stands) after"):
+            whole.crop(np.array([[0], [origin]]), np.full((2, 1), 5))
 
 
 def test_arrays_that_were_given_stay_as_they_are():

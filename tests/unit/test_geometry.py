@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,13 @@ from stoker.augment import (
     CenterCrop,
     ColorJitter,
     Normalize,
+    Pad,
     RandomAffine,
+    RandomCrop,
     RandomHorizontalFlip,
+    RandomInvert,
     RandomPerspective,
+    RandomPosterize,
     RandomResizedCrop,
     RandomRotation,
     RandomVerticalFlip,
@@ -19,6 +25,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.boxes import clip_boxes, clip_quads, convert_boxes, corners
+from stoker.augment.extras import Warp
 from stoker.augment.geometry import (
     apply_matrix,
     area_scale,
@@ -268,6 +275,33 @@ def test_an_image_of_nothing_but_padding_has_no_labels():
     np.testing.assert_array_equal(keep, shown)
     masks = [transform_mask(params, i, np.zeros((1, 1), int)) for i in range(64)]
     np.testing.assert_array_equal([(mask == 0).any() for mask in masks], shown)
+
+
+def test_an_image_of_nothing_but_padding_has_the_colours_of_its_fill():
+    fill = (200, 100, 50)
+    colours = [
+        ColorJitter((1.3, 1.3), (0.6, 0.6)),
+        RandomPosterize(3, 1),
+        RandomInvert(1),
+        ColorJitter(None, (0.5, 0.5), (2, 2)),
+        Normalize(),
+    ]
+    params = draw([Pad((WIDTH, 0, 0, 0), fill), RandomCrop(20), *colours], 8)
+    assert 0 < params.empty.sum() < 8
+    plain = draw([CenterCrop(20), *colours])
+    expected = execute(plain, 0, np.full((HEIGHT, WIDTH, 3), fill, np.uint8))
+    for i in np.flatnonzero(params.empty).tolist():
+        white = np.full((HEIGHT, WIDTH, 3), 255, np.uint8)
+        np.testing.assert_allclose(execute(params, i, white), expected, atol=1e-5)
+
+
+def test_a_centre_on_an_edge_is_of_the_pixel_that_begins_there():
+    params, mask = draw([CenterCrop(9)]), np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)
+    whole = transform_mask(params, 0, mask)
+    for shift, expected in ((-0.5, whole), (0.5, np.pad(whole[1:, 1:], (0, 1), constant_values=-1))):
+        matrix = np.array([[[1, 0, shift], [0, 1, shift], [0, 0, 1]]])
+        moved = transform_mask(replace(params, warp=Warp(matrix, (9, 9))), 0, mask, ignore=-1)
+        np.testing.assert_array_equal(moved, expected)
 
 
 @pytest.mark.parametrize("last", [[], [Normalize()], [RandomRotation(9)]])
