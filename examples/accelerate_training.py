@@ -29,7 +29,7 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
         shuffle=True,
         seed=0,
         output="torch",
-        device=str(accelerator.device),
+        device=accelerator.device,
         last_batch="drop",
         transforms=[RandomResizedCrop(96), RandomHorizontalFlip(), Normalize()],
     )
