@@ -122,7 +122,7 @@ def payloads(thumbnails: Path) -> list[bytes]:
 
 
 def load(folder: Path, engine: str, **options: Any) -> ImageLoader:
-    given = {"batch_size": 5, "columns": ("image", "row", "key"), "num_threads": 2, **options}
+    given = {"batch_size": 5, "columns": ("image", "row", "key", "record"), "num_threads": 2, **options}
     return ImageLoader(folder, transforms=[Resize((16, 16))], engine=engine, **given)
 
 
@@ -181,6 +181,7 @@ def test_skip_leaves_neighbours_as_they_are(
     assert [len(batch.row) for batch in batches] == [4, 4, 4]
     assert np.concatenate([batch.row for batch in batches]).tolist() == GOOD
     assert [key for batch in batches for key in batch.key] == [f"k{row}" for row in GOOD]
+    assert np.concatenate([batch.record for batch in batches]).tolist() == GOOD
     assert np.array_equal(np.concatenate([batch.image for batch in batches]), undisturbed[GOOD])
     assert (stats.skipped, stats.replaced, stats.samples) == (3, 0, 12)
     assert stats.bad_keys == tuple(f"k{row}" for row in BAD)
@@ -195,6 +196,7 @@ def test_replace_takes_the_next_good_sample(
     expected = [REPLACED_BY.get(row, row) for row in range(15)]
     assert np.concatenate([batch.row for batch in batches]).tolist() == expected
     assert [key for batch in batches for key in batch.key] == [f"k{row}" for row in expected]
+    assert np.concatenate([batch.record for batch in batches]).tolist() == expected
     assert np.array_equal(np.concatenate([batch.image for batch in batches]), undisturbed[expected])
     assert (stats.skipped, stats.replaced, stats.samples) == (0, 3, 15)
 
@@ -293,7 +295,7 @@ def test_an_exception_in_any_stage_reaches_the_consumer(
         "samples": (type(recipe.dataset), "samples"),
     }[stage]
     original, calls = getattr(owner, name), iter(range(1000))
-    per_batch = 2 if stage == "column" else 1
+    per_batch = 3 if stage == "column" else 1
 
     def fail(*arguments: Any, **options: Any) -> Any:
         if next(calls) // per_batch == at:

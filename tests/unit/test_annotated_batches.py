@@ -21,8 +21,9 @@ from stoker.augment import (
     RandomRotation,
     Resize,
 )
-from stoker.errors import CheckpointError, ConfigError, StaleIndexError
+from stoker.errors import CheckpointError, ConfigError, DatasetError, StaleIndexError
 from stoker.pipeline.batch import ColumnSpec
+from stoker.pipeline.images.batch import multi_hot
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,6 +156,12 @@ def test_several_labels_are_multi_hot(annotated: Path) -> None:
     labels = first(annotated, columns=("label",)).label
     assert labels.dtype == np.float32
     assert labels.tolist()[:3] == [[0, 0, 0], [0, 1, 1], [1, 0, 1]]
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_one_of_several_labels_that_is_no_class_is_refused(label: int) -> None:
+    with pytest.raises(DatasetError, match=f"label {label} in a dataset of 3 classes"):
+        multi_hot(np.array([0, label]), np.array([2]), 3)
 
 
 def test_order_and_ranks_carry_annotations_along(annotated: Path) -> None:

@@ -104,8 +104,9 @@ class TestLoader:
         assert np.array_equal(mixed.label, params.labels(plain.label, 3))
         assert np.array_equal(mixed.row, plain.row)
 
-    def test_a_batch_of_none_has_labels_of_the_same_form(self, labelled: Path) -> None:
-        with load(labelled, MixUp(), batch_size=1, rank=5, world_size=6) as loader:
+    @pytest.mark.parametrize("transform", [MixUp(), RandomChoice([MixUp(), CutMix()])])
+    def test_a_batch_of_none_has_labels_of_the_same_form(self, labelled: Path, transform: Any) -> None:
+        with load(labelled, transform, batch_size=1, rank=5, world_size=6) as loader:
             *_, last = loader
             spec = loader.element_spec()[1]
         assert last.image.shape == (0, 3, 12, 16)
