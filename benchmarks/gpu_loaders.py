@@ -71,7 +71,10 @@ def dali_by_hand(source: Source, batch_size: int, device: torch.device, threads:
     )()
     pipeline.build()
     while True:
-        images, labels = (torch.from_dlpack(output.as_tensor()) for output in pipeline.run())
+        outputs = pipeline.run()
+        images = torch.from_dlpack(outputs[0].as_tensor())
+        # By NumPy: page-locked memory, which DALI's may be, is a device of its own to DLPack.
+        labels = torch.from_numpy(outputs[1].as_array())
         yield images.to(torch.bfloat16), labels.flatten().to(device)
 
 
