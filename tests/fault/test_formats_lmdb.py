@@ -245,6 +245,9 @@ def test_a_file_that_becomes_shorter_is_no_end_of_the_records(shard: Path) -> No
         ([page(2, 2, [leaf(b"a", 10, page=2**63)])], 1, "where the last is 2"),
         ([page(2, 2, [leaf(b"a", 10, page=2)])], 1, "more than once|not the start"),
         ([page(2, 2, [leaf(b"a", 5000)])], 1, "value out of bounds"),
+        ([page(2, 2, [leaf(b"a", 2)])], 1, "value out of bounds"),
+        # The child's number has 48 bits.
+        ([poked(page(2, 1, [branch(b"", 2)]), PAGE - 4, "<H", 1)], 2, "pages 4294967298"),
         ([page(2, 2, [leaf(b"b", 0), leaf(b"a", 0)])], 1, "do not ascend"),
         ([page(2, 2, [])], 1, "bounds 16"),
         ([page(3, 2, [leaf(b"a", 0)])], 1, "says it is page 3"),

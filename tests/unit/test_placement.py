@@ -132,13 +132,26 @@ SIDE = st.integers(1, 90)
 def test_sizes_are_those_of_the_pixels(mode: Any, h: int, w: int, height: int, width: int) -> None:
     if mode in ("shorter", "longer"):
         width = height
-    out = resized(np.zeros((h, w, 3), np.uint8), mode, height, width)
+    pixels = np.zeros((h, w, 3), np.uint8)
+    pixels[..., 0], pixels[..., 1] = 2 * np.arange(w), 2 * np.arange(h)[:, None]
+    out = resized(pixels, mode, height, width)
     placement = place(mode, height, width, (h, w))
     assert placement.size == out.shape[:2]
     top, left, inner_height, inner_width = placement.dest
     assert 0 <= top <= top + inner_height <= out.shape[0]
     assert 0 <= left <= left + inner_width <= out.shape[1]
     assert place_mask(np.zeros((h, w), np.uint8), placement, 1).shape == out.shape[:2]
+    # A slope stays the slope that it was, and says where each pixel comes from.
+    inner = out[top : top + inner_height, left : left + inner_width]
+    for axis, number, size, values in (
+        (1, inner_width, w, inner[..., 0]),
+        (0, inner_height, h, inner[..., 1]),
+    ):
+        start, scale = placement.region[axis], 1 / placement.scale[1 - axis]
+        centers = start + (np.arange(number) + 0.5) * scale
+        whole = np.minimum(centers, size - centers) >= max(scale, 1)
+        expected = np.broadcast_to(np.expand_dims(2 * centers - 1, 1 - axis), values.shape)
+        np.testing.assert_allclose(values.compress(whole, axis), expected.compress(whole, axis), atol=1.5)
 
 
 def test_objects_outside_the_crop_are_dropped_and_told() -> None:
@@ -151,6 +164,17 @@ def test_objects_outside_the_crop_are_dropped_and_told() -> None:
     assert [(one.object, one.reason, one.broken) for one in dropped] == [
         (0, "object outside the crop", False)
     ]
+
+
+def test_run_lengths_beside_polygons() -> None:
+    mask = np.zeros((20, 30), bool)
+    mask[5:10, 5:10] = True
+    corners = np.array([[1, 1], [3, 1], [3, 3]], np.float32)
+    runs = [np.zeros(0, np.uint32), runs_of_mask(mask)]
+    before = objects([[1, 1, 3, 3], [5, 5, 10, 10]], polygons=[[corners], []], runs=runs)
+    after = place_objects(before, place("squash", 40, 60, (20, 30)), (20, 30))
+    assert after.runs is not None
+    assert [mask_of_runs(some, 40, 60).sum() if len(some) else 0 for some in after.runs] == [0, 100]
 
 
 def test_what_is_not_resized_is_not_touched() -> None:

@@ -87,6 +87,21 @@ class TestLock:
         with folder_lock(tmp_path):
             assert (tmp_path / LOCK_NAME).exists()
 
+    def test_its_file_is_removed_while_it_is_held(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        unlink = Path.unlink
+
+        def checked(path: Path) -> None:
+            with path.open() as other, pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unlink(path)
+
+        monkeypatch.setattr(Path, "unlink", checked)
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
     def test_a_link_in_the_place_of_the_lock_is_not_followed(self, tmp_path: Path) -> None:
         (tmp_path / LOCK_NAME).symlink_to(tmp_path / "elsewhere")
         with pytest.raises(OSError, match="symbolic links"), folder_lock(tmp_path):
@@ -100,6 +115,16 @@ class TestWriting:
         write_durably(tmp_path / "a", b"new" * 100)
         assert (tmp_path / "a").read_bytes() == b"new" * 100
         assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+    def test_a_link_with_the_temporary_name_is_not_followed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
+        (tmp_path / "theirs").write_bytes(b"theirs")
+        (tmp_path / ".a.guessed").symlink_to(tmp_path / "theirs")
+        with pytest.raises(FileExistsError):
+            write_durably(tmp_path / "a", b"new")
+        assert (tmp_path / "theirs").read_bytes() == b"theirs"
 
     def test_short_writes_are_continued(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         write = os.write

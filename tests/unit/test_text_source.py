@@ -1,5 +1,6 @@
 """Text sources: lines, JSON Lines, parallel files, compressed or not, and what is wrong with some."""
 
+import errno
 import gzip
 import json
 import os
@@ -146,6 +147,17 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         with pytest.raises(SourceError, match=message) as error, open_text([tmp_path / name], None, tmp_path):
             pass
         assert error.value.path == str(tmp_path / name)
+
+
+def test_no_room_to_unpack_is_no_fault_of_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("shutil.copyfileobj", fail)
+    path = write(tmp_path / "a.txt.gz", b"one\n")
+    with pytest.raises(OSError, match="No space") as caught, open_text([path], None, tmp_path):
+        pass
+    assert not isinstance(caught.value, SourceError)
 
 
 @pytest.mark.parametrize(("content", "time"), [(b"one\ntwo\nthree\n", 7), (b"one\nten\n", 8)])
