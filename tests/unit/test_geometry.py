@@ -42,6 +42,7 @@ HEIGHT, WIDTH = 150, 200
 CHAINS = {
     "crop": [CenterCrop(100)],
     "padding": [CenterCrop((260, 220))],
+    "crop, padding": [CenterCrop((60, 70)), Pad((30, 20, 10, 5))],
     "resize": [Resize((170, 110))],
     "resize, crop": [Resize(120), CenterCrop(100)],
     "random crop, flips": [RandomResizedCrop(96), RandomHorizontalFlip(), RandomVerticalFlip()],
@@ -138,6 +139,13 @@ def area_ratio(params, i, box):
     du, dv = np.diff(u, axis=1)[:-1], np.diff(v, axis=1)[:-1]
     eu, ev = np.diff(u, axis=0)[:, :-1], np.diff(v, axis=0)[:, :-1]
     return np.abs(du * ev - dv * eu).mean()
+
+
+def test_nothing_is_seen_of_a_box_beside_a_crop_that_is_padded():
+    beside = [(0, 0, 20, 20), (0, 60, 20, 90), (180, 130, 200, 150)]
+    boxes, keep = transform_boxes(draw(CHAINS["crop, padding"]), beside, np.zeros(3, int))
+    assert not keep.any()
+    assert not boxes.any()
 
 
 @every_chain

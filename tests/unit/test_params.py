@@ -12,7 +12,9 @@ import pytest
 from stoker.augment import (
     CenterCrop,
     Normalize,
+    RandomAffine,
     RandomHorizontalFlip,
+    RandomPerspective,
     RandomResizedCrop,
     RandomRotation,
     RandomVerticalFlip,
@@ -42,6 +44,19 @@ def arrays(params):
 def test_images_of_different_sizes_are_refused_with_the_remedy(transforms):
     with pytest.raises(ConfigError, match=r"Add CenterCrop\(size\), or Resize\(\(height, width\)\)"):
         compile_image(transforms)
+
+
+@pytest.mark.parametrize(
+    ("transforms", "needs"),
+    [
+        ([RandomAffine(9)], {"warp"}),
+        ([RandomRotation(9, "nearest")], {"warp", "nearest"}),
+        ([RandomPerspective(), RandomRotation(9)], {"warp", "perspective"}),
+        ([RandomPerspective(interpolation="nearest")], {"warp", "perspective", "nearest"}),
+    ],
+)
+def test_an_engine_must_know_what_warps_may_do(transforms, needs):
+    assert compile_image([CenterCrop(20), *transforms]).needs == needs
 
 
 @pytest.mark.parametrize(
@@ -237,6 +252,8 @@ def test_padding_is_scaled_with_the_image():
     assert params.dest[0].tolist() == [10, 60, 30, 80]
     assert params.region[0].tolist() == [0, 0, 60, 40]
     assert params.crop[0].tolist() == [0, 0, 60, 40]
+    params = draw([CenterCrop(50), Resize((33, 33))], [(30, 30)])
+    assert params.dest[0].tolist() == [7, 7, 19, 19]  # of 6.6 to 26.4
 
 
 def test_a_random_resized_crop_of_a_resized_image():
