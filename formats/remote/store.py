@@ -65,6 +65,8 @@ class Store:
         self._patience = Patience(self._stop)
         self._fs, root = file_system(self.url)
         self._root = str(root).rstrip("/")
+        protocol = self._fs.protocol
+        self._protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
     def __repr__(self) -> str:
         return f"Store({self.url!r})"
@@ -112,7 +114,7 @@ class Store:
             StorageError: It cannot be read.
         """
         try:
-            self._try(name, "read", lambda: self._fs.get_file(self._path(name), os.fspath(file)))
+            self._try(name, "read", lambda: self._fs.get_file(self._readable(name), os.fspath(file)))
         except FileNotFoundError as error:
             raise self._missing(name) from error
 
@@ -139,7 +141,7 @@ class Store:
     def _cat(self, name: str, **limits: int) -> bytes:
         """Bytes of a file; where the storage is asynchronous, a stop closes the connection."""
         if not self._fs.async_impl:
-            return bytes(self._fs.cat_file(self._path(name), **limits))
+            return bytes(self._fs.cat_file(self._readable(name), **limits))
         from asyncio import run_coroutine_threadsafe  # slow to import, and here it has been
 
         reading = run_coroutine_threadsafe(self._fs._cat_file(self._path(name), **limits), self._fs.loop)
@@ -277,6 +279,13 @@ class Store:
 
     def _missing(self, name: str) -> StorageError:
         return StorageError("does not exist", path=self.at(name), hint="see that the address is right")
+
+    def _readable(self, name: str) -> str:
+        """Path of a file; on a disk it is none that may block for ever, such as a FIFO."""
+        path = self._path(name)
+        if "file" in self._protocols and self._fs.info(path)["type"] == "other":
+            raise NotImplementedError("not a regular file")
+        return path
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}" if name else self._root

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
 
 import stoker
-from stoker.errors import ConfigError, DatasetError
+from stoker.errors import ConfigError, DatasetError, StorageError
 from stoker.pipeline.cli import app
 
 if TYPE_CHECKING:
@@ -34,6 +35,20 @@ def test_stage(make_dataset: Callable[..., Path], tmp_path: Path) -> None:
     assert "0 bytes of" in run("stage", f"file://{source}", tmp_path / "here")
     with pytest.raises(ConfigError, match="0 of its 2 shards would fit"):
         run("stage", source, tmp_path / "other", "--limit", "1")
+
+
+@pytest.mark.parametrize("address", ["", "file://"])
+def test_stage_does_not_wait_for_a_pipe(
+    make_dataset: Callable[..., Path], tmp_path: Path, address: str
+) -> None:
+    source = make_dataset()
+    shard = stoker.open(source).data_files[1]
+    shard.unlink()
+    os.mkfifo(shard)
+    with pytest.raises(StorageError, match="not a regular file") as caught:
+        run("stage", f"{address}{source}", tmp_path / "here")
+    assert str(caught.value.path).endswith(shard.name)
+    assert not (tmp_path / "here" / "dataset.json").exists()
 
 
 def test_convert_takes_urls(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
