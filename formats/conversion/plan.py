@@ -90,7 +90,8 @@ def plan_conversion(
         if not len(rows):
             raise ConfigError(
                 f"{split} would get none of {len(listing)} samples",
-                hint="ask for a larger share, or for none",
+                hint="shares are taken of each class, of which one sample stays in train: ask for a larger "
+                "one, or for none",
             )
         ordered = shuffled(rows, options.seed)
         for position, part in enumerate(shard_rows(sizes[ordered], options)):

@@ -144,6 +144,13 @@ def open_text(paths: Sequence[Path], fields: Sequence[str] | None, scratch: Path
 def _is_json_lines(paths: Sequence[Path]) -> bool:
     if not paths:
         raise ConfigError("there is no source: name a text file")
+    for path in paths:
+        if _bare(path).suffix.lower() == ".json":
+            raise SourceError(
+                "a .json file is not read: its lines are no samples",
+                path=path,
+                hint="write JSON Lines, an object a line, and call the file .jsonl",
+            )
     kinds = {_bare(path).suffix.lower() in _JSON_LINES for path in paths}
     if len(paths) > 1 and True in kinds:
         raise ConfigError("parallel files hold lines of text; one file of JSON Lines holds all its fields")

@@ -114,7 +114,7 @@ def convert_text(  # noqa: PLR0917 - Typer makes an option of each argument
 def buckets(  # noqa: PLR0917 - likewise
     dataset: Dataset,
     batch_size: Annotated[int, typer.Option(min=1, help="Samples a batch on one rank.")] = 32,
-    number: Annotated[int, typer.Option("--buckets", min=1, help="Number of padded lengths.")] = 8,
+    number: Annotated[int, typer.Option("--buckets", min=1, max=1000, help="Number of padded lengths.")] = 8,
     pad_multiple: Annotated[int, typer.Option(min=1, help="Padded lengths are multiples of this.")] = 1,
     pack: Annotated[int | None, typer.Option(min=1, help="Show packed rows of so many tokens, too.")] = None,
     ranks: Annotated[int, typer.Option(min=1, help="Number of ranks.")] = 1,

@@ -141,6 +141,13 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, source: Path) -> None:
     assert not (tmp_path / "d" / "dataset.json").exists()
 
 
+def test_a_json_file_is_no_list_of_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[\n{"text": "one"}\n]\n')
+    with pytest.raises(SourceError, match="json file is not read") as caught:
+        stoker.convert_text(tmp_path / "a.json", tmp_path / "d")
+    assert ".jsonl" in str(caught.value)
+
+
 def test_nothing_but_bad_lines_is_no_dataset(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_text("\n \n")
