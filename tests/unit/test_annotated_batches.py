@@ -21,6 +21,7 @@ from stoker.augment import (
     RandomRotation,
     Resize,
 )
+from stoker.augment.boxes import box_areas
 from stoker.errors import CheckpointError, ConfigError, DatasetError, StaleIndexError
 from stoker.pipeline.batch import ColumnSpec
 from stoker.pipeline.images.batch import multi_hot
@@ -102,9 +103,22 @@ def test_objects_that_are_dropped_are_in_no_column(annotated: Path) -> None:
             assert set(batch.object_id[i]) <= set(everything.object_id[i])
             assert (batch.object_difficult[i] == batch.object_id[i] % 100 % 2).all()
             assert (batch.crowd[i] == (batch.object_id[i] % 100 == 1)).all()
-    assert sum(len(boxes) for boxes in first(annotated, **crop, min_visible=0.3).boxes) < sum(
-        len(boxes) for boxes in first(annotated, **crop).boxes
-    )
+
+
+def test_objects_too_small_or_too_little_seen_are_dropped(annotated: Path) -> None:
+    names = ("boxes", "object_id")
+    plain = first(annotated, columns=names, transforms=[Resize((60, 80))])
+    areas = dict(zip(np.concatenate(plain.object_id), box_areas(np.concatenate(plain.boxes)), strict=True))
+    crop = {"transforms": [CenterCrop(20)], "columns": names}
+    cropped = first(annotated, **crop)
+    boxes, ids = np.concatenate(cropped.boxes), np.concatenate(cropped.object_id)
+    share = box_areas(boxes) / [areas[one] for one in ids]
+    for options, kept in (
+        ({"min_size": 12.5}, (boxes[:, 2:] - boxes[:, :2] >= 12.5).all(axis=1)),
+        ({"min_visible": 0.3}, share >= 0.3),
+    ):
+        assert np.concatenate(first(annotated, **crop, **options).object_id).tolist() == ids[kept].tolist()
+        assert 0 < kept.sum() < len(kept)
 
 
 def test_flipped_keypoints_change_places(annotated: Path) -> None:

@@ -37,6 +37,17 @@ def test_mosaic_carries_all_along(annotated: Path) -> None:
     assert checked > N
 
 
+def test_objects_that_a_mosaic_makes_too_small_or_cuts_off_are_dropped(annotated: Path) -> None:
+    mosaic = {"transforms": [Resize((60, 80)), Mosaic()], "columns": ("boxes", "object_id")}
+    plain = first(annotated, **mosaic)
+    boxes, ids = np.concatenate(plain.boxes), np.concatenate(plain.object_id)
+    large = (boxes[:, 2:] - boxes[:, :2] >= 16).all(axis=1)
+    assert 0 < large.sum() < len(large)
+    assert np.concatenate(first(annotated, **mosaic, min_size=16).object_id).tolist() == ids[large].tolist()
+    seen = np.concatenate(first(annotated, **mosaic, min_visible=0.9).object_id)
+    assert 0 < len(seen) < len(ids)
+
+
 def test_the_labels_of_several_are_mixed(annotated: Path) -> None:
     options = {"columns": ("image", "label")}
     plain = first(annotated, **options).label
