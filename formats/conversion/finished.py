@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from stoker.errors import DatasetError
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.index import Index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, Manifest
@@ -49,7 +48,7 @@ def find_finished(target: Path, plan: ConversionPlan, datasets: Mapping[str, Pat
         found = zip(datasets.items(), manifests, strict=True)
         same = all(_is_same(plan, split, folder, manifest) for (split, folder), manifest in found)
     # Damaged, or not written by this version: not the same.
-    except (OSError, ValueError, TypeError, DatasetError):
+    except (OSError, ValueError, TypeError):
         return None
     return manifests if same else None
 

@@ -157,6 +157,38 @@ sys.stdin.read()
     assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 2 * BLOCK
 
 
+def test_what_another_reader_fetches_is_not_fetched_again(
+    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, reader = make(tmp_path), make(tmp_path), Reader(contents)
+    thread = threading.Thread(target=other.fill, args=(0, 3, reader))
+    waits, sleep = threading.Event(), time.sleep
+
+    def noted(seconds: float) -> None:
+        waits.set()
+        sleep(seconds)
+
+    def read(file: int, start: int, stop: int) -> bytes:
+        thread.start()
+        assert waits.wait(60)
+        return contents[file][start:stop]
+
+    monkeypatch.setattr("stoker.formats.remote.blocks.time.sleep", noted)
+    assert one.fill(0, 3, read) == SIZES[0]
+    thread.join()
+    assert reader.asked == []
+
+
+def test_what_another_reader_needs_no_more_is_evicted(tmp_path: Path, contents: list[bytes]) -> None:
+    one, other = make(tmp_path), make(tmp_path)
+    one.fill(0, 3, Reader(contents))
+    one.pin(array(0, 1))
+    assert other.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
+    one.unpin(array(1))
+    assert other.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
+    assert one.missing(array(0, 1, 2)).tolist() == [1, 2]
+
+
 def test_pins_are_counted(tmp_path: Path, contents: list[bytes]) -> None:
     files = make(tmp_path)
     files.fill(0, 3, Reader(contents))

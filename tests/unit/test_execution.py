@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import stoker
+from stoker.formats import tfrecord
 from stoker.formats.conversion import execution, shards
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
@@ -53,6 +54,14 @@ def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: 
     assert list((tmp_path / "state").iterdir()) == []
 
 
+def test_a_shard_that_was_made_is_found(
+    plan: ConversionPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = write_shard(plan, 0, tmp_path)
+    monkeypatch.setattr(tfrecord.Writer, "write", None)
+    assert write_shard(plan, 0, tmp_path) == made
+
+
 def test_the_error_counts_and_not_what_it_cancelled(plan: ConversionPlan) -> None:
     tracker = execution.Tracker(plan, range(10), execution.no_progress)
     for _ in range(20):  # in whatever order a set has them
@@ -68,7 +77,7 @@ def test_what_was_made_before_counts_as_done(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(plan: ConversionPlan, number: int, *arguments: Any, **how: Any) -> ShardResult:
-        if number == 9:
+        if number == 8:
             raise OSError("full")
         return write_shard(plan, number, *arguments, **how)
 
@@ -81,10 +90,10 @@ def test_what_was_made_before_counts_as_done(
     summary = stoker.convert(photos, tmp_path / "out", shards=10, progress=lambda *state: seen.append(state))
     assert seen[0] == (0, 0, 0, "listing")
     made = [file.stat().st_size for file in sorted(photos.glob("*/*.jpg"))]
-    assert min(seen[1:]) >= (27, 30, sum(made[:27]), "")
+    assert min(seen[1:]) >= (24, 30, sum(made[:24]), "")
     assert seen[-1] == (30, 30, sum(made), "publishing")
     assert summary.written == 30
-    assert round(summary.images_per_second * summary.seconds) == 3
+    assert round(summary.images_per_second * summary.seconds) == 6
 
 
 @given(st.lists(st.integers(0, 1 << 21), max_size=40), st.integers(1, 9))

@@ -120,6 +120,22 @@ def test_labels_and_columns_of_a_list(photos: Path, tmp_path: Path) -> None:
         assert stoker.convert(file, tmp_path / "out").already
 
 
+def test_what_was_interrupted_at_its_very_end_is_tidied_up(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(folder: Path) -> None:
+        if (folder / "dataset.json").exists():
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("stoker.formats.conversion.state.sync_folder", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            stoker.convert(photos, tmp_path / "out")
+    stoker.convert(photos, tmp_path / "out")
+    assert not list((tmp_path / "out").glob(".stoker-*"))
+    assert stoker.verify(tmp_path / "out").ok
+
+
 def test_masks_and_objects(photos: Path, tmp_path: Path) -> None:
     """A mask that has changed is noticed; what is known of objects cannot be compared."""
     masks, labels = tmp_path / "masks", tmp_path / "yolo" / "labels"

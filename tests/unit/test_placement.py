@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -129,6 +129,8 @@ SIDE = st.integers(1, 90)
 
 
 @given(st.sampled_from(["shorter", "longer", "squash", "crop", "fill"]), SIDE, SIDE, SIDE, SIDE)
+@example("crop", 20, 90, 5, 10)  # where sides of half a pixel are rounded
+@example("fill", 30, 80, 21, 20)
 def test_sizes_are_those_of_the_pixels(mode: Any, h: int, w: int, height: int, width: int) -> None:
     if mode in ("shorter", "longer"):
         width = height

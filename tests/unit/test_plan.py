@@ -107,7 +107,7 @@ class TestSplits:
     def test_those_without_a_label_are_divided_among_themselves(self) -> None:
         named = make_listing({"a": 10, "b": 20})
         labels = pa.array([[0]] * 10 + [[]] * 20, pa.large_list(pa.int64()))
-        for classes in (named.classes, ()):
+        for classes in (named.classes, (*named.classes, "c"), ()):
             listing = dataclasses.replace(named, labels=labels, classes=classes)
             found = split_keys(listing, val=Fraction(1, 5))
             assert sorted(key[0] for key in found["val"]) == [*"aabbbb"]

@@ -123,6 +123,7 @@ def test_records_are_counted(make_dataset: Make) -> None:
         ("length", -1, "the index points outside the shard"),
         ("length", 2**63 - 1, "the index points outside the shard"),
         ("crc", 1, "the payload's checksum does not match"),
+        ("codec", 0, "bytes are no 12 x 16 pixels"),
         ("codec", 2, "the image is 16 x 12, not as the index says"),
         ("orientation", 3, "the image is 16 x 12, not as the index says"),
     ],
@@ -141,7 +142,8 @@ def test_an_index_that_lies(
     write_index(folder / INDEX_NAME, columns)
     republish(folder, "tfrecord", dataset.manifest.shards)
     problems = stoker.verify(folder, decode=True).problems
-    assert [(problem.message, problem.key) for problem in problems] == [(message, "k3")]
+    assert [problem.key for problem in problems] == ["k3"]
+    assert problems[0].message.endswith(message)
     if name not in ("codec", "orientation"):
         with pytest.raises(ValueError, match=r"checksum|outside|names shard"):
             stoker.open(folder).read(3)
