@@ -141,6 +141,12 @@ def test_objects_follow_their_images():
     assert (stop[:, cut] > 10).all()
 
 
+@pytest.mark.parametrize("part", [RandomInvert(1), ColorJitter(contrast=(0.5, 0.5))])
+def test_colours_within_come_before_the_steps_behind(part):
+    nested = run(CenterCrop(40), RandomApply([part], 1), RandomPosterize(2, 1), n=1)
+    np.testing.assert_array_equal(nested, run(CenterCrop(40), part, RandomPosterize(2, 1), n=1))
+
+
 @pytest.mark.parametrize("kind", [RandomApply, RandomChoice])
 def test_objects_are_asked_for_where_one_of_several_within_uses_them(kind):
     within = [RandomHorizontalFlip(), RandomIoUCrop()]

@@ -148,14 +148,14 @@ def test_parts_follow_torchvisions_law(options):
 
 def test_arguments_of_the_parts():
     frame = frame_of(N)
-    decide(RandomIoUCrop(0.5, 0.7, 1.0, 1.2, (0.0,), 5), frame)
+    decide(RandomIoUCrop(0.5, 0.7, 1.4, 1.8, (0.0,), 5), frame)
     height, width = frame.size
     cut = height < HEIGHT
     assert 0.6 < cut.mean() < 1 or cut.all()
     assert height[cut].min() >= 50
     assert width[cut].max() <= 112
     ratio = width[cut] / height[cut]
-    assert 1 <= ratio.min() < ratio.max() <= 1.2
+    assert 1.4 <= ratio.min() < ratio.max() <= 1.8
 
 
 def test_images_without_boxes_and_impossible_options_are_left_as_they_are():

@@ -131,8 +131,10 @@ def test_operations_act_in_their_order():
 
 
 def test_geometry_of_several_operations_is_one_matrix():
-    params = draw(Fixed((Kind.TranslateX, 0.25), (Kind.Invert, 0), (Kind.TranslateY, -0.2)))
-    np.testing.assert_allclose(params.warp.matrix[0], [[1, 0, -10], [0, 1, 6], [0, 0, 1]])
+    operations = ((Kind.TranslateX, 0.25), (Kind.Invert, 0), (Kind.TranslateY, -0.2), (Kind.ShearX, 0.3))
+    params = draw(Fixed(*operations))
+    # From the output back: what is sheared is what was translated before.
+    np.testing.assert_allclose(params.warp.matrix[0], [[1, 0.3, -10], [0, 1, 6], [0, 0, 1]])
     assert not params.warp.perspective
 
 
