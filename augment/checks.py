@@ -27,6 +27,9 @@ _LARGEST_SIDE = 32768
 
 def placed(transform: object, before: Sequence[Transform]) -> Transform:
     """``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
+    if isinstance(transform, type):
+        name = transform.__name__
+        raise ConfigError(f"transforms has the class {name}", hint=f"Give one of it, {name}(...).")
     if not isinstance(transform, Transform):
         raise ConfigError(
             f"transforms must be transforms of stoker.augment; found {transform!r}",

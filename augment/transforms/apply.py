@@ -39,7 +39,7 @@ class _Nested(Transform):
         good = isinstance(value, Sequence) and all(isinstance(part, Transform) for part in value)
         good = good and len(value) > 0 and not any(part.late for part in value)
         good = good or self.on_batches
-        self.check("transforms", good, "a list of transforms other than RandomErasing, Normalize and ToDtype")
+        self.check("transforms", good, "a list of stoker.augment's, no RandomErasing, Normalize or ToDtype")
         self.set("transforms", tuple(value))
 
     @property

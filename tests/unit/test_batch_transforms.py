@@ -256,8 +256,12 @@ def test_the_order_of_kinds() -> None:
         compile_image([Resize((8, 8)), RandomChoice([MixUp()])])
     with pytest.raises(ConfigError, match="transforms must be"):
         RandomChoice([MixUp(), Resize(8)])
-    with pytest.raises(ConfigError, match="transforms must be transforms"):
+    with pytest.raises(ConfigError, match="the class Resize"):
         compile_image(split_transforms([Resize])[0])
+    with pytest.raises(
+        ConfigError, match=r"transforms must be transforms of stoker\.augment; found 'Resize'"
+    ):
+        compile_image(split_transforms(["Resize"])[0])
 
 
 def of_torchvision(name: str) -> Any:

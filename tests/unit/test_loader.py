@@ -170,6 +170,7 @@ def test_several_shards_of_every_container(
         ({"dtype": "float64"}, "dtype"),
         ({"columns": "image"}, "columns must be a list of names, found 'image'"),
         ({"transforms": CenterCrop(8)}, "transforms must be a list, found CenterCrop"),
+        ({"transforms": [CenterCrop]}, r"the class CenterCrop\nGive one of it, CenterCrop\(\.\.\.\)"),
         ({"transforms": []}, "different sizes"),
         ({"transforms": [Resize(8)]}, "different sizes"),
         ({"rank": 1}, "go together"),
