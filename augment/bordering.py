@@ -93,4 +93,4 @@ def continued(places: Int, extent: Int, mode: str) -> Int:
         return np.asarray(np.minimum(places, 2 * extent - 1 - places))
     period = np.maximum(2 * extent - 2, 1)
     places = places % period
-    return np.asarray(np.minimum(places, (period - places) * (extent > 1)))
+    return np.asarray(np.minimum(places, period - places))
