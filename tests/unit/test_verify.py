@@ -14,6 +14,7 @@ from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats import foreign
 from stoker.formats.containers import CONTAINERS
+from stoker.formats.files import file_digest
 from stoker.formats.index import Index, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.verify import Problem
@@ -164,6 +165,20 @@ def test_a_damaged_index(make_dataset: Make) -> None:
     assert (report.samples, report.found, report.ok) == (0, 1, False)
     (folder / INDEX_NAME).unlink()
     assert "missing" in stoker.verify(folder).problems[0].message
+
+
+def test_a_problem_of_a_sample_whose_name_is_damaged(make_dataset: Make) -> None:
+    folder = make_dataset()
+    data = (folder / INDEX_NAME).read_bytes()
+    starts, damaged = np.arange(0, 14, 2), np.array([0, 2, 4, 600, 8, 10, 12])  # of k0 to k5
+    assert data.count(starts.tobytes()) == 1
+    (folder / INDEX_NAME).write_bytes(data.replace(starts.tobytes(), damaged.tobytes()))
+    document = json.loads((folder / MANIFEST_NAME).read_text())
+    document["index"]["digest"] = file_digest(folder / INDEX_NAME)
+    (folder / MANIFEST_NAME).write_text(json.dumps(document))
+    flip(folder, 3)
+    expected = Problem("the payload's checksum does not match", "shard-00001-of-00002.tfrecord", 0)
+    assert expected in stoker.verify(folder).problems
 
 
 def test_the_digest_of_a_large_index(make_dataset: Make, monkeypatch: pytest.MonkeyPatch) -> None:
