@@ -117,7 +117,9 @@ def test_objects_too_small_or_too_little_seen_are_dropped(annotated: Path) -> No
         ({"min_size": 12.5}, (boxes[:, 2:] - boxes[:, :2] >= 12.5).all(axis=1)),
         ({"min_visible": 0.3}, share >= 0.3),
     ):
-        assert np.concatenate(first(annotated, **crop, **options).object_id).tolist() == ids[kept].tolist()
+        batch = first(annotated, **crop, **options)
+        assert np.concatenate(batch.object_id).tolist() == ids[kept].tolist()
+        assert np.concatenate(batch.boxes).tolist() == boxes[kept].tolist()
         assert 0 < kept.sum() < len(kept)
 
 
@@ -198,6 +200,7 @@ def test_order_and_ranks_carry_annotations_along(annotated: Path) -> None:
         ({"box_format": "YXYX"}, "box_format must be one of XYXY"),
         ({"min_visible": 1.5}, "min_visible must be a share"),
         ({"min_size": -1}, "min_size must be pixels"),
+        ({"min_size": float("inf")}, "min_size must be pixels"),
         ({"columns": ("object_boxes",)}, "there is no 'object_boxes'"),
     ],
 )

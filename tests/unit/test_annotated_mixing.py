@@ -28,7 +28,9 @@ def test_mosaic_carries_all_along(annotated: Path) -> None:
     for i in range(N):
         bright = batch.image[i, 0] > 100
         assert np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= 2 * sum(bright.shape)
-        for box, number, mask in zip(batch.boxes[i], batch.object_id[i], batch.masks[i], strict=True):
+        objects = zip(batch.boxes[i], batch.object_id[i], batch.masks[i], batch.area[i], strict=True)
+        for box, number, mask, area in objects:
+            assert area == pytest.approx(np.prod(box[2:] - box[:2]), rel=0.02)
             if number % 100 == 0 and min(box[2:] - box[:2]) > 8:
                 left, top, right, bottom = np.rint(box).astype(int)
                 assert bright[top + 2 : bottom - 2, left + 2 : right - 2].all()

@@ -64,6 +64,20 @@ def test_an_epoch_holds_every_sample_once_and_the_next_one_follows(
     assert loader.stats().seconds > 0
 
 
+def test_a_rank_for_which_no_samples_are_left_at_the_end_goes_on_with_the_next_epoch(
+    load: Callable[..., ImageLoader],
+) -> None:
+    columns = ("image", "row")
+    loader = load(batch_size=1, rank=5, world_size=60, columns=columns)
+    wanted = next(iter(load(columns=columns))).image[5]
+    for _ in range(3):
+        first, last = loader
+        assert (first.row.tolist(), last.row.tolist()) == ([5], [])
+        assert (len(first.image), len(last.image)) == (1, 0)
+    loader.set_epoch(0)
+    assert np.array_equal(next(iter(loader)).image[0], wanted)
+
+
 @pytest.mark.parametrize("bad", [0, 10])
 def test_padding_stays_padding_where_a_good_sample_replaces_it(
     load: Callable[..., ImageLoader],
