@@ -112,6 +112,8 @@ def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
 
 def _look_at(root: str, path: str) -> tuple[str, int, int] | Skip:
     """Key, bytes and time of a file, or why it is not taken."""
+    if is_url(path):
+        return Skip(printable(path), "URL in a list on a disk")
     key = os.path.normpath(path)
     try:
         key.encode()

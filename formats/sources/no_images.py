@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
+from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME
 
 if TYPE_CHECKING:
     import os
@@ -21,7 +22,9 @@ _REMEDIES = {
     "to, or a CSV or JSON list with absolute paths and labels",
     "link to a folder": "links to folders are not followed: give a CSV or JSON list with paths and labels",
     "path that leaves the source": "relative paths stay in the folder of the list: write absolute ones",
+    "URL in a list on a disk": "images at URLs are read by a list that lies there, too: convert its URL",
 }
+_DATASET = {MANIFEST_NAME, INDEX_NAME}
 
 
 def no_images(
@@ -35,6 +38,9 @@ def no_images(
         skipped: What was left out.
         hint: What is expected, unless the reasons tell something better.
     """
+    skipped = list(skipped)
+    if {skip.key for skip in skipped} >= _DATASET:
+        return SourceError(message, path=path, hint="it is a dataset already: look at it with stoker info")
     counts = Counter(skip.reason for skip in skipped)
     reasons = ", ".join(f"{count:,} x {reason}" for reason, count in counts.most_common())
     remedies = "; ".join(_REMEDIES[reason] for reason in _REMEDIES if counts[reason])

@@ -1,5 +1,6 @@
 """What is said of a source in which no image is left."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,17 @@ def test_a_list_of_files_elsewhere(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="left out: 2 x path that leaves the source") as caught:
         list_file(file)
     assert "write absolute ones" in str(caught.value.hint)
+
+
+def test_a_list_of_urls_on_a_disk(tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    file.write_text("path,label\nhttps://example.org/0.jpg,cat\n")
+    with pytest.raises(SourceError, match="left out: 1 x URL in a list on a disk") as caught:
+        list_file(file)
+    assert "convert its URL" in str(caught.value.hint)
+
+
+def test_a_dataset_is_no_source(make_dataset: Callable[..., Path]) -> None:
+    with pytest.raises(SourceError, match="no image in a class folder") as caught:
+        list_folder(make_dataset())
+    assert "a dataset already" in str(caught.value.hint)
