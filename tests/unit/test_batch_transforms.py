@@ -127,9 +127,17 @@ class TestLoader:
             spent = loader.stats().producer
         assert spent["MixUp"] > 0
         assert spent["CutMix"] > 0
-        plan = BatchPlan((choice,))
-        names = [plan.draw(0, KEYS, (12, 16), 0, epoch)[0] for epoch in range(400)]
-        assert 60 < names.count("MixUp") < 140
+
+    def test_each_choice_follows_its_weights_its_place_and_the_seed(self) -> None:
+        transforms = [MixUp(), CutMix()]
+        plan = BatchPlan((RandomChoice(transforms, p=(0.25, 0.75)), RandomChoice(transforms, p=(1, 3))))
+        names = {
+            tuple(plan.draw(number, KEYS, (12, 16), seed, epoch)[0] for epoch in range(400))
+            for number in (0, 1)
+            for seed in (0, 1)
+        }
+        assert len(names) == 4
+        assert all(60 < drawn.count("MixUp") < 140 for drawn in names)
 
     def test_a_short_batch_mixes_with_itself(self, labelled: Path) -> None:
         with load(labelled, MixUp(), batch_size=19) as loader:
