@@ -105,13 +105,13 @@ class TestSplits:
         assert sorted(key[0] for key in split_keys(listing, val=Fraction(1, 5))["val"]) == [*"aabb"]
 
     def test_those_without_a_label_are_divided_among_themselves(self) -> None:
-        named = make_listing({"a": 10, "b": 20})
-        labels = pa.array([[0]] * 10 + [[]] * 20, pa.large_list(pa.int64()))
+        named = make_listing({"a": 100, "b": 200})
+        labels = pa.array([[0]] * 100 + [[]] * 200, pa.large_list(pa.int64()))
         for classes in (named.classes, (*named.classes, "c"), ()):
             listing = dataclasses.replace(named, labels=labels, classes=classes)
             found = split_keys(listing, val=Fraction(1, 5))
-            assert sorted(key[0] for key in found["val"]) == [*"aabbbb"]
-        assert len(split_keys(dataclasses.replace(named, labels=None), val=Fraction(1, 5))["val"]) == 6
+            assert sorted(key[0] for key in found["val"]) == ["a"] * 20 + ["b"] * 40
+        assert len(split_keys(dataclasses.replace(named, labels=None), val=Fraction(1, 5))["val"]) == 60
 
 
 class TestOrder:
