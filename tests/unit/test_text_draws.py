@@ -150,6 +150,12 @@ def test_datasets_that_do_not_go_together_are_refused(folder: Path, tmp_path: Pa
     assert len(mix([(words, 1), (again, 1)])) == 18
 
 
+def test_a_mixture_in_order_is_mixed_all_the_same(mixture: Mixture) -> None:
+    batches = load(mixture, shuffle=False, buckets=1, columns=("dataset",))
+    drawn = np.concatenate([batch.dataset for batch in batches])
+    assert [4 < part.sum() < 16 for part in np.split(drawn, 2)] == [True, True]
+
+
 @pytest.mark.parametrize("last_batch", ["drop", "pad"])
 def test_shapes_are_those_of_all_epochs(folder: Path, last_batch: str) -> None:
     loader = load(

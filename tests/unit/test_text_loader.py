@@ -130,6 +130,7 @@ def test_a_batch_sampler_of_the_users_choice(shards: Path) -> None:
     assert padding(sorted_ones) < padding(load(windows(1))) / 2
     assert sorted(row for batch in sorted_ones for row in batch.row) == list(range(N))
     assert len(sorted_ones) == 13
+    assert not sorted_ones.has_equal_epochs
     with pytest.raises(CheckpointError, match="batch_sampler was"):
         load(windows(2)).load_state_dict(sorted_ones.state_dict())
     load(windows(6)).load_state_dict(sorted_ones.state_dict())

@@ -37,6 +37,8 @@ def test_packed_rows_hold_as_many_sequences_as_they_may(shards: Path) -> None:
     shapes = {batch.cu_seqlens.shape for batch in loader}
     assert max(batch.segment_ids.max() for batch in loader) == 3
     assert shapes <= {(n * (3 + 1) + 1,) for n, _ in loader.shapes()}
+    roomy = make(shards, pack=40, max_sequences=45, columns=("cu_seqlens",))
+    assert {batch.cu_seqlens.shape for batch in roomy} <= {(n * (45 + 1) + 1,) for n, _ in roomy.shapes()}
 
 
 def test_who_shares_a_packed_row_changes_from_epoch_to_epoch(shards: Path) -> None:
