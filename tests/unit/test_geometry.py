@@ -43,6 +43,7 @@ CHAINS = {
     "crop": [CenterCrop(100)],
     "padding": [CenterCrop((260, 220))],
     "crop, padding": [CenterCrop((60, 70)), Pad((30, 20, 10, 5))],
+    "crop, padding, resize": [CenterCrop((60, 70)), Pad((30, 20, 10, 5)), Resize((260, 280))],
     "resize": [Resize((170, 110))],
     "resize, crop": [Resize(120), CenterCrop(100)],
     "random crop, flips": [RandomResizedCrop(96), RandomHorizontalFlip(), RandomVerticalFlip()],
@@ -171,6 +172,20 @@ def test_a_keypoint_is_where_its_pixels_are(chain):
                 np.testing.assert_allclose((px, py), center, atol=1)
 
 
+def test_keypoints_on_the_border_are_seen_and_those_beyond_are_not():
+    points = [
+        (0, 0, 2),
+        (WIDTH, HEIGHT, 1),
+        (-0.1, 9, 2),
+        (9, -0.1, 2),
+        (WIDTH + 0.1, 9, 2),
+        (9, HEIGHT + 0.1, 2),
+    ]
+    for size in ((HEIGHT, WIDTH), (HEIGHT + 20, WIDTH + 20)):  # as it is, and padded
+        moved = transform_keypoints(draw([CenterCrop(size)]), [points], ONE)
+        assert moved[0, :, 2].tolist() == [2, 1, 0, 0, 0, 0]
+
+
 @every_chain
 def test_a_mask_follows_its_image(chain):
     rng = np.random.default_rng(0)
@@ -184,6 +199,8 @@ def test_a_mask_follows_its_image(chain):
         assert moved.shape == params.size
         seen = moved != 255
         assert not image[~seen].any() or params.warp is not None
+        if params.warp is None:
+            np.testing.assert_array_equal(seen, render(params, i, np.full_like(pixels, 255))[..., 0] == 255)
         agree = np.abs(image - moved)[seen] < 0.5
         assert agree.mean() > 0.9  # but for pixels that an edge crosses
         flat = seen & (np.abs(image - np.round(image)) < 0.01) & interior(moved)

@@ -61,6 +61,7 @@ def test_posterize_may_leave_nothing() -> None:
 @pytest.mark.parametrize("threshold", [0, 1, 128, 255, 256])
 def test_solarize_is_pillows(threshold):
     pixels = photograph()
+    pixels[0] = 255
     expected = pillow(ImageOps.solarize, pixels, threshold)
     np.testing.assert_array_equal(run(pixels, RandomSolarize(threshold, 1)), expected)
 
