@@ -123,9 +123,10 @@ def test_objects_too_small_or_too_little_seen_are_dropped(annotated: Path) -> No
         assert 0 < kept.sum() < len(kept)
 
 
-def test_flipped_keypoints_change_places(annotated: Path) -> None:
+@pytest.mark.parametrize("warp", [[], [RandomRotation((0, 0))]])
+def test_flipped_keypoints_change_places(annotated: Path, warp: list[Any]) -> None:
     plain = first(annotated)
-    flipped = first(annotated, transforms=[Resize((30, 40)), RandomHorizontalFlip(1.0)])
+    flipped = first(annotated, transforms=[Resize((30, 40)), RandomHorizontalFlip(1.0), *warp])
     for before, after in zip(plain.keypoints, flipped.keypoints, strict=True):
         assert np.allclose(after[:, 0, 0], 40 - before[:, 1, 0])
         assert np.allclose(after[:, 0, 1], before[:, 1, 1])

@@ -150,6 +150,21 @@ def test_datasets_that_do_not_go_together_are_refused(folder: Path, tmp_path: Pa
     assert len(mix([(words, 1), (again, 1)])) == 18
 
 
+def test_the_longest_sample_has_a_bucket_also_where_the_first_epoch_draws_none(folder: Path) -> None:
+    dataset = stoker.open(folder / "a")
+    lengths = dataset.column("tokens_length")
+    boundaries = load(dataset, sampler=Weighted(lengths < 5)).boundaries
+    assert boundaries[-1].tolist() == [lengths.max()]
+
+
+def test_draws_are_the_same_in_whatever_chunks_they_are_worked_out(
+    mixture: Mixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = rows(load(mixture))
+    monkeypatch.setattr("stoker.pipeline.text.plan._CHUNK", 7)
+    assert rows(load(mixture)) == whole
+
+
 def test_a_mixture_in_order_is_mixed_all_the_same(mixture: Mixture) -> None:
     batches = load(mixture, shuffle=False, buckets=1, columns=("dataset",))
     drawn = np.concatenate([batch.dataset for batch in batches])

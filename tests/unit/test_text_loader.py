@@ -62,6 +62,8 @@ def test_without_buckets_a_batch_is_padded_to_its_longest(shards: Path) -> None:
     for ids, lengths in loader:
         assert ids.shape[1] == lengths.max()
     assert len(loader.shapes()) > 1
+    multiples = make(shards, buckets=None, pad_multiple=8, columns=("input_ids", "lengths"))
+    assert all(ids.shape[1] == -(-lengths.max() // 8) * 8 for ids, lengths in multiples)
 
 
 def test_a_token_budget_is_kept_and_used(shards: Path) -> None:

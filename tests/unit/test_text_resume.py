@@ -76,6 +76,14 @@ def test_an_epoch_goes_on_with_another_number_of_ranks(shards: Path, steps: int,
     assert state["history"] == []
 
 
+def test_it_goes_on_where_steps_are_more_than_samples(shards: Path) -> None:
+    options: dict[str, Any] = {"pack": 2, "too_long": "split", "batch_size": 1}
+    loader, resumed = make(shards, **options), make(shards, **options)
+    _take(loader, N + 50)
+    resumed.load_state_dict(loader.state_dict())
+    assert len(list(resumed)) == len(loader) - N - 50
+
+
 def test_an_epoch_that_is_set_begins_anew_also_after_one_of_other_ranks(shards: Path) -> None:
     loaders = [make(shards, rank=rank, world_size=2) for rank in range(2)]
     for loader in loaders:

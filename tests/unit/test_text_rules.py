@@ -21,8 +21,10 @@ def test_what_is_too_long_is_refused_truncated_or_split(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
 ) -> None:
     for options in ({"pack": 10}, {"max_length": 10}, {"buckets": [4, 10]}):
-        with pytest.raises(ConfigError, match=r"row \d+ has"):
+        with pytest.raises(ConfigError, match=r"row \d+ has") as caught:
             make(shards, **options)
+        row = int(caught.value.message.split()[1])
+        assert len(sequences[row][0]) > 10
         batches = list(make(shards, too_long="truncate", **options))
         found = np.concatenate([batch.input_ids[batch[1] > 0] for batch in batches])
         expected = [token for q, _ in sequences.values() for token in q[:10]]
