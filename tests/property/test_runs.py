@@ -78,7 +78,7 @@ def test_a_known_string() -> None:
     assert mask_of_runs(decompress_runs("444"), 4, 3).tolist() == [[False, True, False]] * 4
 
 
-@pytest.mark.parametrize("text", ["T", "Ā", "/", "o" * 9 + "0", "O"])
+@pytest.mark.parametrize("text", ["T", "Ā", "/", "o" * 9 + "0", "O", "p"])
 def test_what_is_no_compressed_run_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="run lengths that are"):
         decompress_runs(text)

@@ -186,6 +186,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
     ({"segmentation": {"size": [30, 20], "counts": [600]}}, "a.png", "run lengths of another size"),
     ({"segments_info": []}, "a.png", "panoptic annotation"),
     ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points"),
+    ({"segmentation": [[1, 1, 5, 1, 5, 5, 3]]}, "a.png", "polygon of less than three points"),
     ({"segmentation": [[1, 1, 2, 2, 3, float("nan")]]}, "a.png", "polygon of less than three points"),
     ({"segmentation": "1 1 2 2 3 1"}, "a.png", "polygon of less than three points"),
     ({"keypoints": [1, 2, 2]}, "a.png", "keypoints of another number"),

@@ -115,7 +115,8 @@ def test_raw_pixels_of_our_own(tmp_path: Path) -> None:
     path = write_tfrecord(tmp_path / "x", [example(pixels, 0, **features)])
     foreign.index([path], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
-    assert dataset.samples([0]).codec.tolist() == [Codec.RAW]
+    samples = dataset.samples([0])
+    assert (samples.codec[0], samples.height[0], samples.width[0]) == (Codec.RAW, 2, 3)
     assert dataset.read(0) == pixels
     assert stoker.verify(tmp_path / "into", decode=True).ok
 

@@ -146,6 +146,7 @@ def test_load_refuses_what_is_no_plan(tmp_path):
     "change",
     [
         {"offsets": np.array([0, 1])},
+        {"offsets": np.array([1, 2, 3])},
         {"offsets": np.array([0, 2, 1, 3])},
         {"rows": np.array([0, 1])},
         {"rows": np.array([-1, 1, 2])},

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 import stoker
-from stoker.errors import ConfigError, CorruptRecordError, DecodeError
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError
 from stoker.formats.pixels import pixel_statistics, save_mean_image
 
 
@@ -84,6 +84,12 @@ def test_progress_counts_images(pictures, pack_images: Callable[..., Path]) -> N
     )
     assert seen[-1] == (40, 40)
     assert seen == sorted(seen)
+
+
+def test_nothing_has_no_mean(pictures, pack_images: Callable[..., Path]) -> None:
+    dataset = stoker.open(pack_images([encoded(picture, "PNG") for picture in pictures]))
+    with pytest.raises(DatasetError, match="holds no images"):
+        pixel_statistics(dataset.select([]))
 
 
 def test_a_bad_image_is_named(pictures, pack_images: Callable[..., Path]) -> None:

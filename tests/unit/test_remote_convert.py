@@ -45,13 +45,20 @@ def stored(memory: Any, root: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize(
-    "options", [{"format": "tfrecord", "val": "25%"}, {"format": "lmdb"}, {"format": "tfrecord", "seed": 7}]
+    "options",
+    [
+        {"format": "tfrecord", "val": "25%"},
+        {"format": "lmdb"},
+        {"format": "tfrecord", "seed": 7},
+        {"shards": None, "shard_records": 1},  # of which the one of the broken image is none
+    ],
 )
 def test_a_target_url_gets_the_bytes_of_a_folder(
     photos: Path, tmp_path: Path, memory: Any, options: dict[str, Any]
 ) -> None:
-    here = stoker.convert(photos, tmp_path / "out", shards=3, **options)
-    there = stoker.convert(photos, "memory://bucket/out", shards=3, **options)
+    options = {"shards": 3, **options}
+    here = stoker.convert(photos, tmp_path / "out", **options)
+    there = stoker.convert(photos, "memory://bucket/out", **options)
     assert stored(memory, "/bucket/out") == content(tmp_path / "out")
     assert (there.written, there.bytes, there.skipped) == (here.written, here.bytes, here.skipped)
     assert all(str(url).startswith("memory://bucket/out") for url in there.datasets.values())
@@ -103,6 +110,9 @@ def test_an_upload_that_fails_is_resumed(
             assert str(error.path).startswith("memory://bucket/out")  # noqa: PT017 - the last of them succeed
             assert not memory.exists("/bucket/out/dataset.json")
     if not memory.exists("/bucket/out/dataset.json"):
+        result = "/bucket/out/.stoker-convert/00000.json"
+        if memory.exists(result):  # as a storage leaves it that shows what has come so far
+            memory.pipe_file(result, memory.cat_file(result)[:9])
         stoker.convert(photos, "memory://bucket/out", shards=4, num_workers=1)
     assert stored(memory, "/bucket/out") == content(tmp_path / "out")
 

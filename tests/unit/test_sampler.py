@@ -313,6 +313,12 @@ def test_a_budget_below_one_sample_is_refused():
         TokenBudgetSampler(ANSWER, 4096, batch_multiple=0)
 
 
+def test_a_window_is_of_the_batches_of_all_ranks():
+    plan = SortedBucketSampler(ANSWER, 4, window=1, world_size=8, membership="ordered").plan()
+    groups = [plan.group(step) for step in range(len(plan))]
+    assert all(np.ptp(group) == len(group) - 1 for group in groups)
+
+
 def test_more_buckets_than_can_be_told_apart_are_refused():
     with pytest.raises(ConfigError, match="no more than 65,536"):
         FixedBucketSampler(ANSWER, np.arange(1, 65_538), 32)

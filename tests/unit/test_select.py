@@ -131,6 +131,7 @@ def test_what_does_not_fit_the_index_says_which_columns_there_are(
         "key.__class__",
         "key.upper() == 'A'",
         "key.startswith('a', 1)",
+        "key.startswith('a', end=1)",
         "key.startswith(prefix='a')",
         "key.startswith(key)",
         "key.startswith(1)",
