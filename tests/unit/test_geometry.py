@@ -243,6 +243,8 @@ def test_boxes_are_clipped_and_dropped():
     assert keep.tolist() == [True, True, False, True, False]
     _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_visible=0.5, min_size=2)
     assert keep.tolist() == [True, True, False, False, False]
+    _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_size=20)
+    assert keep.tolist() == [True, False, False, False, False]
     _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_visible=0.51)
     assert keep.tolist() == [True, False, False, False, False]
 

@@ -247,3 +247,5 @@ def test_bad_arguments(arguments, message):
 def test_labels_of_another_shape():
     with pytest.raises(ConfigError, match=r"labels must be \(N,\) integers or \(N, 3\); found"):
         one_hot(np.zeros((4, 2)), 3)
+    with pytest.raises(ConfigError, match="found float64 of"):
+        one_hot(np.ones(4), 3)

@@ -65,6 +65,7 @@ def assert_same_law(a, b):
         (lambda: Resize(256, max_size=256), "max_size"),
         (lambda: Resize((224, 224), max_size=300), "max_size"),
         (lambda: CenterCrop(-1), "size"),
+        (lambda: CenterCrop(2**31), "size"),
         (lambda: CenterCrop(None), "size"),
         (lambda: RandomResizedCrop(224, scale=(0.5, 0.1)), "scale"),
         (lambda: RandomResizedCrop(224, scale=(-0.1, 1)), "scale"),
