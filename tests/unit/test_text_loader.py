@@ -77,6 +77,8 @@ def test_epochs_differ_and_come_again(shards: Path, options: dict[str, Any]) -> 
     loader = make(shards, **options)
     epochs = [list(loader) for _ in range(3)]
     assert not same(epochs[0], epochs[1])
+    together = [{tuple(sorted(map(bytes, batch[0]))) for batch in epoch} for epoch in epochs[:2]]
+    assert len(together[0] & together[1]) < len(together[0]) / 2, "who shares a batch changes"
     loader.set_epoch(1)
     assert same(list(loader), epochs[1])
     assert same(list(make(shards, prefetch=1, **options)), epochs[0])

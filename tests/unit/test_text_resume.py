@@ -101,6 +101,10 @@ def test_states_of_others_are_refused(shards: Path) -> None:
     good = loader.state_dict()
     with pytest.raises(CheckpointError, match="batch_size was 8 and is 9"):
         make(shards, batch_size=9).load_state_dict(good)
+    with pytest.raises(CheckpointError, match="boundaries had 8 entries and has 3"):
+        make(shards, buckets=3).load_state_dict(good)
+    with pytest.raises(CheckpointError, match=r"fields\[0\] was 'q' and is 'a'"):
+        make(shards, fields=("a",)).load_state_dict(good)
     for part in ([0, 1], [1], [1, -1], [1, 2, 3], [True, 1]):
         with pytest.raises(CheckpointError, match=r"a part of an epoch is \(ranks, steps\)"):
             loader.load_state_dict({**good, "history": [part]})
