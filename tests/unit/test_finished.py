@@ -120,6 +120,14 @@ def test_labels_and_columns_of_a_list(photos: Path, tmp_path: Path) -> None:
         assert stoker.convert(file, tmp_path / "out").already
 
 
+def test_other_names_of_the_same_labels(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("path,label\nphotos/cat/0.jpg,0\n")
+    stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"])
+    assert stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"]).already
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["tom"])
+
+
 def test_what_was_interrupted_at_its_very_end_is_tidied_up(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,9 +104,10 @@ def test_parts_are_put_together(tmp_path: Path) -> None:
     parts = []
     for number, (start, n) in enumerate(zip(starts, sizes, strict=True)):
         parts.append(tmp_path / f"part-{number}")
-        write_index(parts[-1], columns(n, start, tags=labels[number]))
+        write_index(parts[-1], columns(n, start, tags=labels[number], object_boxes=labels[number]))
     concat_indexes(parts, tmp_path / "all")
-    write_index(tmp_path / "once", columns(25, tags=[tags for some in labels for tags in some]))
+    every = [tags for some in labels for tags in some]
+    write_index(tmp_path / "once", columns(25, tags=every, object_boxes=every))  # int64 and float32
     together, once = Index.open(tmp_path / "all"), Index.open(tmp_path / "once")
     assert together.schema == once.schema
     for name in once.schema.names:

@@ -117,6 +117,20 @@ def test_an_upload_that_fails_is_resumed(
     assert stored(memory, "/bucket/out") == content(tmp_path / "out")
 
 
+def test_a_dataset_that_is_being_replaced_is_none(
+    photos: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the storage is down")
+
+    stoker.convert(photos, "memory://bucket/out", shards=4)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(memory), "put_file", fail)
+        with pytest.raises(StorageError):
+            stoker.convert(photos, "memory://bucket/out", shards=2, overwrite=True)
+    assert not memory.exists("/bucket/out/dataset.json")
+
+
 def test_what_is_there_is_not_replaced_unasked(photos: Path, memory: Any) -> None:
     stoker.convert(photos, "memory://bucket/out", shards=3)
     with pytest.raises(DatasetError, match="there is a dataset already") as caught:

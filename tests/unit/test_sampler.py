@@ -308,7 +308,8 @@ def test_refused(options):
 
 def test_a_budget_below_one_sample_is_refused():
     with pytest.raises(ConfigError, match="one sample padded to 216"):
-        TokenBudgetSampler(ANSWER, 200)
+        TokenBudgetSampler(ANSWER, 215)
+    assert len(TokenBudgetSampler(ANSWER, 216).plan())
     with pytest.raises(ConfigError, match="batch_multiple"):
         TokenBudgetSampler(ANSWER, 4096, batch_multiple=0)
 

@@ -74,6 +74,14 @@ def test_boxes_are_counted_from_0_and_end_after_the_last_pixel(root: Path, tmp_p
     assert stoker.verify(dataset.path).ok
 
 
+def test_objects_stay_with_their_images(root: Path, tmp_path: Path) -> None:
+    (root / "JPEGImages" / "0.jpg").unlink()
+    dataset = convert(root, tmp_path / "out")
+    assert dataset.keys(range(2)) == ["JPEGImages/1.jpg", "JPEGImages/2.jpg"]
+    found = dataset.annotations(range(2))
+    assert (found.owner.tolist(), found.boxes.tolist()) == ([0], [[1.5, 2, 10, 20]])
+
+
 @pytest.mark.parametrize(("name", "numbers"), [("train", [0, 1]), ("dog_val", [0, 2])])
 def test_a_list_of_images_is_a_source(root: Path, tmp_path: Path, name: str, numbers: list[int]) -> None:
     source = root / "ImageSets" / "Main" / f"{name}.txt"

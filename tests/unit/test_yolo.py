@@ -74,6 +74,7 @@ def test_the_same_after_squashing(root: Path, tmp_path: Path) -> None:
         ("0 1e300 0.5 1e300 0.5", "object without a box"),
         ("0 0.5 0.5 0.5", "line that is no object"),
         ("0 0.5 0.5 0.5 0.5 0.9", "line that is no object"),
+        ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.3", "line that is no object"),
         ("person 0.5 0.5 0.5 0.5", "line that is no object"),
         ("0.5 0.5 0.5 0.5 0.5", "object of an unknown category"),
         ("-1 0.5 0.5 0.5 0.5", "object of an unknown category"),
