@@ -163,3 +163,10 @@ def test_what_is_refused(shards: dict[str, list[Path]], tmp_path: Path, memory: 
 def test_shards_here_and_at_urls_are_not_one_dataset(shards: dict[str, list[Path]], tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="some shards are at URLs and some on a disk"):
         foreign.index([shards["tfrecord"][0], urls(shards, "tfrecord")[1]], tmp_path / "into")
+
+
+def test_a_folder_whose_name_begins_alike_is_another() -> None:
+    shard = foreign_shards.ForeignShard(f"{ROOT}-2/x.tfrecord", f"{ROOT}-2/x.tfrecord", 1)
+    with pytest.raises(SourceError, match="this one is not in"):
+        shard.place(ROOT)
+    assert shard.place(f"{ROOT}-2") == "x.tfrecord"
