@@ -40,11 +40,7 @@ JpegDecoder::JpegDecoder() {
     source_.skip_input_data = on_skip;
     source_.resync_to_restart = jpeg_resync_to_restart;
     progress_.progress_monitor = on_progress;
-    if (setjmp(jump_)) return;  // out of memory: open() will fail, for there is no memory manager
     decoder_.client_data = this;
-    jpeg_create_decompress(&decoder_);
-    decoder_.src = &source_;
-    decoder_.progress = &progress_;
 }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&decoder_); }
@@ -96,10 +92,7 @@ void JpegDecoder::on_skip(j_decompress_ptr decoder, long count) {
 bool JpegDecoder::open(const std::uint8_t* data, std::size_t size) {
     status_ = Status::ok;
     message_[0] = 0;
-    if (decoder_.mem == nullptr || setjmp(jump_)) {
-        if (status_ == Status::ok) status_ = Status::not_decodable;
-        return false;
-    }
+    if (setjmp(jump_)) return false;
     // Anew for every image: libjpeg keeps tables, and one that lacks its own would get those of the last.
     jpeg_destroy_decompress(&decoder_);
     jpeg_create_decompress(&decoder_);
@@ -133,13 +126,22 @@ bool JpegDecoder::start(const Window& window, int numerator) {
     JDIMENSION left = static_cast<JDIMENSION>(std::max(0, window.left - 2));
     const JDIMENSION right = std::min(decoder_.output_width, static_cast<JDIMENSION>(window.right) + 2);
     JDIMENSION columns = right - left;
-    if (columns < decoder_.output_width) jpeg_crop_scanline(&decoder_, &left, &columns);
+    if (columns < decoder_.output_width && can_crop())
+        jpeg_crop_scanline(&decoder_, &left, &columns);
+    else
+        left = 0;
     origin_ = static_cast<int>(left);
     pixels_ = static_cast<int>(decoder_.output_width);
     row_bytes_ = (static_cast<std::size_t>(pixels_) * (cmyk ? 4 : 3) + kSlack + 15) / 16 * 16;
     if (!set_columns()) return false;
     if (window.top > 0) jpeg_skip_scanlines(&decoder_, static_cast<JDIMENSION>(window.top));
     return true;
+}
+
+// Of a component that is reduced less than others, and still to be widened, libjpeg-turbo (2.1.5, 3.1) does not
+// find the width of a cut row. That takes a sampling factor of 3 or 4.
+bool JpegDecoder::can_crop() const {
+    return decoder_.scale_num == 8 || std::max(decoder_.max_h_samp_factor, decoder_.max_v_samp_factor) <= 2;
 }
 
 bool JpegDecoder::set_columns() {

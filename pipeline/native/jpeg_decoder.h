@@ -53,6 +53,7 @@ class JpegDecoder {
     static void on_skip(j_decompress_ptr decoder, long count);
     [[noreturn]] void fail(Status status);
     bool ends_properly() const;
+    bool can_crop() const;
     bool set_columns();
     void to_rgb(std::uint8_t* row) const;
 

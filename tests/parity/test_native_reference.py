@@ -307,6 +307,22 @@ def test_unusual_sampling_factors(horizontal: int, vertical: int, tmp_path: Path
         np.testing.assert_array_equal(result.images[0], pixels[top:, left:])
 
 
+@pytest.mark.parametrize(("horizontal", "vertical"), [(4, 2), (2, 4), (2, 2)])
+def test_unusual_sampling_factors_at_half_the_size(horizontal: int, vertical: int, tmp_path: Path) -> None:
+    """A region is what it is in the whole image: colours are reduced less than light, and widened later."""
+    payload = sampled(horizontal, vertical)
+    height, width = reference.decode(payload).shape[:2]
+    samples = samples_of([payload], tmp_path)
+    everything = whole((height // 2, 32), (height, width))
+    half = execute(samples, everything, tmp_path, Output("uint8", "NHWC")).images[0]
+    for left, right in [(0, 20), (14, 38), (30, 64)]:
+        params = whole((height // 2, (right - left) // 2), (height, width))
+        params.crop[:] = 0, left, height, right - left
+        params.region[:] = 0, left, height, right
+        result = execute(samples, params, tmp_path, Output("uint8", "NHWC"))
+        np.testing.assert_array_equal(result.images[0], half[:, left // 2 : right // 2])
+
+
 @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
 @pytest.mark.parametrize("progressive", [False, True])
 def test_a_region_is_decoded_bit_for_bit(subsampling: str, progressive: bool, tmp_path: Path) -> None:
