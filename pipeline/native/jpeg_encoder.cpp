@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include <jpeglib.h>
+#include <jerror.h>
 
 namespace stoker {
 namespace {
@@ -15,19 +16,24 @@ namespace {
 struct Encoder {
     jpeg_compress_struct encoder{};
     jpeg_error_mgr errors{};
+    jpeg_destination_mgr destination{};
     std::jmp_buf jump{};
     char message[JMSG_LENGTH_MAX] = "";
-    unsigned char* bytes = nullptr;
-    unsigned long size = 0;
+    JOCTET* bytes = nullptr;
+    std::size_t capacity = 0;
 
     Encoder() {
         encoder.err = jpeg_std_error(&errors);
         errors.error_exit = [](j_common_ptr encoder) {
-            auto* self = static_cast<Encoder*>(encoder->client_data);
-            encoder->err->format_message(encoder, self->message);
-            std::longjmp(self->jump, 1);
+            Encoder& self = of(encoder);
+            encoder->err->format_message(encoder, self.message);
+            std::longjmp(self.jump, 1);
         };
         errors.emit_message = [](j_common_ptr, int) {};
+        // Not jpeg_mem_dest(): when it finds no memory, what it says the bytes are is freed already.
+        destination.init_destination = [](j_compress_ptr encoder) { grow(encoder); };
+        destination.empty_output_buffer = grow;
+        destination.term_destination = [](j_compress_ptr) {};
         encoder.client_data = this;
     }
     ~Encoder() {
@@ -37,11 +43,13 @@ struct Encoder {
     Encoder(const Encoder&) = delete;
     Encoder& operator=(const Encoder&) = delete;
 
+    std::size_t size() const { return capacity - destination.free_in_buffer; }
+
     // Only plain data on its stack, so a longjmp out of libjpeg skips no destructor.
     bool run(const std::uint8_t* rgb, int height, int width, int quality, Subsampling subsampling) {
         if (setjmp(jump)) return false;
         jpeg_create_compress(&encoder);
-        jpeg_mem_dest(&encoder, &bytes, &size);
+        encoder.dest = &destination;
         encoder.image_height = static_cast<JDIMENSION>(height);
         encoder.image_width = static_cast<JDIMENSION>(width);
         encoder.input_components = 3;
@@ -60,6 +68,22 @@ struct Encoder {
         jpeg_finish_compress(&encoder);
         return true;
     }
+
+  private:
+    static Encoder& of(j_common_ptr encoder) { return *static_cast<Encoder*>(encoder->client_data); }
+
+    // Doubles the room for bytes, all of which is taken.
+    static boolean grow(j_compress_ptr encoder) {
+        Encoder& self = of(reinterpret_cast<j_common_ptr>(encoder));
+        const std::size_t taken = self.capacity, larger = taken == 0 ? 1 << 16 : 2 * taken;
+        auto* bytes = static_cast<JOCTET*>(std::realloc(self.bytes, larger));
+        if (bytes == nullptr) ERREXIT1(encoder, JERR_OUT_OF_MEMORY, 0);
+        self.bytes = bytes;
+        self.capacity = larger;
+        self.destination.next_output_byte = bytes + taken;
+        self.destination.free_in_buffer = larger - taken;
+        return TRUE;
+    }
 };
 
 }  // namespace
@@ -68,7 +92,7 @@ std::vector<std::uint8_t> encode_jpeg(const std::uint8_t* rgb, int height, int w
                                       Subsampling subsampling) {
     const auto encoder = std::make_unique<Encoder>();
     if (!encoder->run(rgb, height, width, quality, subsampling)) throw std::runtime_error(encoder->message);
-    return {encoder->bytes, encoder->bytes + encoder->size};
+    return {encoder->bytes, encoder->bytes + encoder->size()};
 }
 
 }  // namespace stoker

@@ -1,0 +1,43 @@
+"""What the C++ module does where memory ends: an exception or a status, never a dead process."""
+
+import os
+import subprocess
+import sys
+
+# From less memory than an encoder begins with to more than it needs.
+PROGRAM = """
+import mmap, resource
+import numpy as np
+from stoker import _native
+
+def limit(more):
+    taken = int(open("/proc/self/statm").read().split()[0]) * mmap.PAGESIZE
+    resource.setrlimit(resource.RLIMIT_AS, (taken + more, resource.RLIM_INFINITY))
+
+pixels = np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)
+outcomes = []
+for more in range(0, 16 << 20, 1 << 19):
+    limit(more)
+    try:
+        _native.transcode_pixels(pixels, "none", 0, 0, "jpeg", 100, "444", 10**6)
+        outcomes.append("made")
+    except (MemoryError, RuntimeError) as error:
+        outcomes.append(str(error))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+print(outcomes[0] != "made", outcomes[-1])
+"""
+
+
+def test_an_encoder_that_finds_no_memory_is_an_error() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        # Every large block is the system's own, so that none is there already.
+        env={**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True", "made"]
