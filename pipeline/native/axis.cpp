@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <type_traits>
 
+#include "kernels.h"
 #include "span.h"
 
 namespace stoker {
@@ -13,24 +13,6 @@ namespace {
 int whole(double value) {
     const int truncated = static_cast<int>(value);
     return truncated - (value < truncated);
-}
-
-// `count` may be known at compile time.
-template <class Count>
-void weigh(float offset, float slope, Count count, int tallest, std::int16_t* weights) {
-    constexpr int one = 1 << kWeightBits;
-    const auto height = [&](int t) {
-        return std::max(0.0F, 1 - std::abs(offset + static_cast<float>(t)) * slope);
-    };
-    float sum = 0;
-    for (int t = 0; t < count; ++t) sum += height(t);
-    const float factor = sum > 0 ? one / sum : 0;  // 0: a region of less than a pixel at the border
-    int left = one;
-    for (int t = 0; t < count; ++t) {
-        weights[t] = static_cast<std::int16_t>(height(t) * factor + 0.5F);
-        left -= weights[t];
-    }
-    weights[tallest] = static_cast<std::int16_t>(weights[tallest] + left);
 }
 
 // Keys' cubic convolution with a = -0.5.
@@ -47,7 +29,7 @@ float sinc(float x) {
 
 float lanczos(float x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
-// As weigh() does for any filter. Sums are rounded, not weights: many small ones add up.
+// Weights of `count` samples, the first of which lies `offset` from the centre. Sums are rounded, not weights: many small ones add up.
 template <class Filter>
 void weigh_by(Filter filter, float offset, float slope, int count, std::vector<float>& heights,
               std::int16_t* weights) {
@@ -69,49 +51,49 @@ void weigh_by(Filter filter, float offset, float slope, int count, std::vector<f
 
 }  // namespace
 
-void weigh_triangle(float offset, float slope, int count, int tallest, std::int16_t* weights) {
-    switch (count) {
-        case 2: return weigh(offset, slope, std::integral_constant<int, 2>(), tallest, weights);
-        case 3: return weigh(offset, slope, std::integral_constant<int, 3>(), tallest, weights);
-        case 4: return weigh(offset, slope, std::integral_constant<int, 4>(), tallest, weights);
-        default: return weigh(offset, slope, count, tallest, weights);
-    }
-}
-
 void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
-    const auto by = [&](double radius, auto filter) {
-        set_filter(span, reversed, radius, [&](float offset, float slope, int count, int, std::int16_t* to) {
-            weigh_by(filter, offset, slope, count, heights_, to);
-        });
-    };
     lobes = interpolation > Interpolation::bilinear;
     switch (interpolation) {
         case Interpolation::nearest: return set_nearest(span, reversed);
-        case Interpolation::bilinear: return set_filter(span, reversed, 1, weigh_triangle);
-        case Interpolation::bicubic: return by(2, cubic);
-        case Interpolation::lanczos: return by(3, lanczos);
+        case Interpolation::bilinear: return set_triangles(span, reversed);
+        case Interpolation::bicubic: return set_lobes(span, reversed, 2, cubic);
+        case Interpolation::lanczos: return set_lobes(span, reversed, 3, lanczos);
     }
 }
 
-template <class Weigh>
-void Axis::set_filter(const Span& span, bool reversed, double radius, Weigh weigh) {
-    const double scale = span.scale();
-    const double shrink = std::max(scale, 1.0);
-    const double support = radius * shrink;
-    const auto slope = static_cast<float>(1 / shrink);
-    const int used = std::min(static_cast<int>(std::ceil(2 * support)), span.high - span.low);
-    reserve(span.outputs, used + (used & 1));
-    for (int i = 0; i < outputs; ++i) {
-        const double center = span.begin + (i + 0.5) * scale;
-        // Where the filter is cut off at the end, zeros come first, so that kernels read nothing past
-        // `high` but the one tap that makes their number even.
-        const int start = std::clamp(whole(center - support + 0.5), span.low, span.high - used);
-        const int tallest = std::clamp(whole(center) - start, 0, used - 1);
-        const auto offset = static_cast<float>(start + 0.5 - center);
-        const auto output = static_cast<std::size_t>(reversed ? outputs - 1 - i : i);
-        first[output] = start;
-        weigh(offset, slope, used, tallest, weights.data() + output * static_cast<std::size_t>(taps));
-    }
+// Where the filter is cut off at the end, zeros come first, so that kernels read nothing past `high` but the one
+// tap that makes their number even.
+AxisPass Axis::pass_of(const Span& span, bool reversed, double radius) {
+    const double shrink = std::max(span.scale(), 1.0);
+    AxisPass pass;
+    pass.begin = span.begin;
+    pass.scale = span.scale();
+    pass.support = radius * shrink;
+    pass.slope = static_cast<float>(1 / shrink);
+    pass.reversed = reversed;
+    pass.used = std::min(static_cast<int>(std::ceil(2 * pass.support)), span.high - span.low);
+    pass.low = span.low;
+    pass.last = span.high - pass.used;
+    reserve(span.outputs, pass.used + (pass.used & 1));
+    offset_.resize(static_cast<std::size_t>(outputs));
+    pass.outputs = outputs;
+    pass.first = first.data();
+    pass.offset = offset_.data();
+    return pass;
+}
+
+void Axis::set_triangles(const Span& span, bool reversed) {
+    AxisPass pass = pass_of(span, reversed, 1);
+    pass.weights = weights.data();
+    kernels().axis(pass);
+}
+
+template <class Filter>
+void Axis::set_lobes(const Span& span, bool reversed, double radius, Filter filter) {
+    const AxisPass pass = pass_of(span, reversed, radius);
+    kernels().axis(pass);
+    for (std::size_t i = 0; i < offset_.size(); ++i)
+        weigh_by(filter, offset_[i], pass.slope, pass.used, heights_, weights.data() + i * static_cast<std::size_t>(taps));
 }
 
 void Axis::set_nearest(const Span& span, bool reversed) {

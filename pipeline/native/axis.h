@@ -9,6 +9,7 @@ namespace stoker {
 constexpr int kAxisSlack = 64;   // elements that may be read past the end of either column
 constexpr int kWeightBits = 14;  // 1.0 is 16384, the largest power of two within int16
 
+struct AxisPass;
 struct Span;
 enum class Interpolation : std::uint8_t;
 
@@ -32,16 +33,15 @@ struct Axis {
     void shift(int by);  // to other source coordinates
 
   private:
-    template <class Weigh>
-    void set_filter(const Span& span, bool reversed, double radius, Weigh weigh);
+    AxisPass pass_of(const Span& span, bool reversed, double radius);
+    void set_triangles(const Span& span, bool reversed);
+    template <class Filter>
+    void set_lobes(const Span& span, bool reversed, double radius, Filter filter);
     void set_nearest(const Span& span, bool reversed);
     void reserve(int outputs, int taps);
 
+    std::vector<float> offset_;   // of each output's first sample from its centre
     std::vector<float> heights_;  // of one output's filter
 };
-
-// Weights of `count` samples, the first of which lies `offset` from the centre of a triangle that falls by
-// `slope`, with a sum of 1 << kWeightBits. What rounding leaves goes to the tallest.
-void weigh_triangle(float offset, float slope, int count, int tallest, std::int16_t* weights);
 
 }  // namespace stoker

@@ -19,6 +19,20 @@ constexpr int plane_stride(int width) { return (width + 16 + 63) / 64 * 64; }
 constexpr std::size_t kGroupBytes = 256;
 constexpr std::size_t table_bytes(int outputs) { return static_cast<std::size_t>((outputs + 7) / 8) * kGroupBytes; }
 
+// One axis of a resize. Centres of outputs lie `scale` apart, half of that from `begin`; each has `used` samples, the
+// first within [low, last] and as near as may be to where a filter begins that reaches `support` to both sides.
+struct AxisPass {
+    int outputs = 0;
+    double begin = 0, scale = 1, support = 1;
+    bool reversed = false;  // outputs go backwards
+    std::int32_t low = 0, last = 0;
+    int used = 0;
+    float slope = 1;                  // of a triangle
+    std::int32_t* first = nullptr;    // the first sample of each output
+    float* offset = nullptr;          // how far that lies from the output's centre
+    std::int16_t* weights = nullptr;  // of a triangle, `used` of each, and a 0 to make them even; null: not wanted
+};
+
 // One row of interleaved RGB to one row of three planes, each output a weighted sum of `taps` pixels.
 // `first` and `weights` are an Axis', with its slack.
 struct HorizontalPass {
@@ -53,6 +67,7 @@ struct StorePass {
 };
 
 struct Kernels {
+    void (*axis)(const AxisPass& pass);
     // Chooses what runs a pass, and fills the table: once for all rows.
     void (*prepare)(HorizontalPass& pass);
     void (*vertical)(const VerticalPass& pass, std::uint8_t* out);

@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "axis.h"
+#include "axis_loops.h"
 #include "kernels.h"
 #include "kernels_avx2.h"
 #include "store_kernels.h"
@@ -66,7 +67,7 @@ void prepare(HorizontalPass& pass) { pass.run = horizontal_avx2; }
 }  // namespace
 
 extern const Kernels avx2_kernels;
-const Kernels avx2_kernels = {prepare, vertical, store_row};
+const Kernels avx2_kernels = {axis, prepare, vertical, store_row};
 
 }  // namespace stoker
 #endif

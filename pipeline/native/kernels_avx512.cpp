@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "axis.h"
+#include "axis_loops.h"
 #include "kernels.h"
 #include "kernels_avx2.h"
 #include "store_kernels.h"
@@ -75,7 +76,7 @@ void prepare(HorizontalPass& pass) {
 }  // namespace
 
 extern const Kernels avx512_kernels;
-const Kernels avx512_kernels = {prepare, vertical, store_row};
+const Kernels avx512_kernels = {axis, prepare, vertical, store_row};
 
 }  // namespace stoker
 #endif

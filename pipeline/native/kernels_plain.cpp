@@ -1,4 +1,5 @@
 #include "axis.h"
+#include "axis_loops.h"
 #include "kernels.h"
 #include "store_kernels.h"
 
@@ -55,6 +56,6 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 }  // namespace
 
 extern const Kernels plain_kernels;
-const Kernels plain_kernels = {prepare, vertical, store_row};
+const Kernels plain_kernels = {axis, prepare, vertical, store_row};
 
 }  // namespace stoker

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "axis.h"
+#include "kernels.h"
 
 namespace stoker {
 namespace {
@@ -29,14 +29,20 @@ void PhaseTable::set(double support) {
     support_ = support;
     const int used = static_cast<int>(std::ceil(2 * support));
     taps_ = used + (used & 1);
-    weights_.assign(static_cast<std::size_t>(kPhases * taps_), 0);
-    for (int phase = 0; phase < kPhases; ++phase) {
-        // The triangle begins between the tap before the first one and the first one.
-        const double offset = 1 - static_cast<double>(phase) / kPhases - support;
-        const int tallest = std::clamp(static_cast<int>(0.5 - offset), 0, used - 1);
-        weigh_triangle(static_cast<float>(offset), static_cast<float>(1 / support), used, tallest,
-                       weights_.data() + phase * taps_);
-    }
+    weights_.resize(static_cast<std::size_t>(kPhases * taps_));
+    std::int32_t first[kPhases];
+    float offset[kPhases];
+    AxisPass pass;  // of which each output is a phase: its triangle begins between the tap before the first and that
+    pass.outputs = kPhases;
+    pass.scale = 1.0 / kPhases;
+    pass.begin = support - 0.5 - pass.scale / 2;
+    pass.support = support;
+    pass.slope = static_cast<float>(1 / support);
+    pass.used = used;
+    pass.first = first;
+    pass.offset = offset;
+    pass.weights = weights_.data();
+    kernels().axis(pass);
 }
 
 std::int64_t PhaseTable::begin(double center) const {
