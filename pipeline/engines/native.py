@@ -169,8 +169,8 @@ class NativeEngine:
                 batch.decoded[i] = decode(view, samples, i, max_pixels=self._max_pixels)
         except PillowDecodeError as error:
             batch.failed[i] = (error.status, str(error))
-        except (ValueError, OSError) as error:
-            batch.failed[i] = (Status.READ_ERROR, str(error))
+        except (ValueError, OSError, MemoryError) as error:
+            batch.failed[i] = (Status.READ_ERROR, str(error) or "no memory to read it")
         finally:
             self._one_less(batch)
 

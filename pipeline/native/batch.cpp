@@ -1,6 +1,7 @@
 #include "batch.h"
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 
 namespace stoker {
@@ -143,8 +144,15 @@ void Batch::finish(std::size_t i, Status result, const char* message) {
     finish_stores();
     status[i] = static_cast<std::uint8_t>(result);
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (result != Status::ok) reasons_.emplace_back(i, message);
+    if (result != Status::ok) keep_reason(i, message);
     if (++completed_ == count) finished_.notify_all();
+}
+
+void Batch::keep_reason(std::size_t i, const char* message) noexcept {
+    try {
+        reasons_.emplace_back(i, message);
+    } catch (const std::bad_alloc&) {  // then the status must do
+    }
 }
 
 void Batch::cancel() {

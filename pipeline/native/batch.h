@@ -131,6 +131,7 @@ class Batch {
 
   private:
     void check_border(std::size_t i) const;
+    void keep_reason(std::size_t i, const char* message) noexcept;
     // The size of what dest refers to: that, or the tile within a border.
     void find_upright(std::size_t i, int& height, int& width) const;
     Border border_of(std::size_t i) const;

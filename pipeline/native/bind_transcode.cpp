@@ -6,6 +6,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "bind.h"
+#include "payload_check.h"
 #include "transcode.h"
 
 namespace stoker {
@@ -16,8 +17,7 @@ using Result = std::tuple<nb::bytes, int, int>;
 Pixels pixels_of(const Picture8& array) {
     const Pixels pixels{array.data(), static_cast<std::int64_t>(array.shape(0)),
                         static_cast<std::int64_t>(array.shape(1))};
-    constexpr std::int64_t most = 1 << 24;
-    if (pixels.height < 1 || pixels.width < 1 || pixels.height > most || pixels.width > most)
+    if (pixels.height < 1 || pixels.width < 1 || pixels.height > kMostSourceSide || pixels.width > kMostSourceSide)
         throw nb::value_error("pixels must be (H, W, 3) with H and W from 1 to 2^24");
     return pixels;
 }

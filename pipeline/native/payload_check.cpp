@@ -1,5 +1,6 @@
 #include "payload_check.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -10,7 +11,7 @@ namespace stoker {
 namespace {
 
 std::string pixels(std::int64_t height, std::int64_t width) {
-    return std::to_string(height) + "x" + std::to_string(width);
+    return std::to_string(height) + "x" + std::to_string(width) + " pixels";
 }
 
 // Where the data of a JPEG begin: a thumbnail in a header segment before has an end marker of its own.
@@ -44,27 +45,33 @@ Finding check_jpeg(const Payload& payload, std::int64_t height, std::int64_t wid
     }
     if (header.codec != Codec::jpeg) return {Status::not_decodable, "not a JPEG"};
     const bool turned = header.orientation >= 5;
-    const std::int64_t found_height = turned ? header.width : header.height;
-    const std::int64_t found_width = turned ? header.height : header.width;
-    if (found_height * found_width > max_pixels)
-        return {Status::too_large, pixels(found_height, found_width) + " pixels"};
-    if (found_height != height || found_width != width)
-        return {Status::size_mismatch,
-                pixels(found_height, found_width) + " pixels, the index says " + pixels(height, width)};
+    const Finding size = check_size(turned ? header.width : header.height, turned ? header.height : header.width, height,
+                                    width, max_pixels);
+    if (size.status != Status::ok) return size;
     // Decoders fill what is missing with grey and say nothing; a whole JPEG has its marker at the end.
     if (!has_end(payload)) return {Status::truncated, "the JPEG has no end"};
     return {};
 }
 
-Finding check_raw(const Payload& payload, std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
-    if (height * width > max_pixels) return {Status::too_large, pixels(height, width) + " pixels"};
-    if (static_cast<std::int64_t>(payload.size) != height * width * 3)
+}  // namespace
+
+Finding check_size(std::int64_t height, std::int64_t width, std::int64_t indexed_height, std::int64_t indexed_width,
+                   std::int64_t max_pixels) {
+    if (std::max(height, width) > kMostSourceSide)
+        return {Status::not_decodable,
+                pixels(height, width) + ", of at most " + std::to_string(kMostSourceSide) + " a side"};
+    if (height * width > max_pixels) return {Status::too_large, pixels(height, width)};
+    if (height != indexed_height || width != indexed_width)
         return {Status::size_mismatch,
-                std::to_string(payload.size) + " bytes for " + pixels(height, width) + " RGB pixels"};
+                pixels(height, width) + ", the index says " + pixels(indexed_height, indexed_width)};
     return {};
 }
 
-}  // namespace
+Finding check_raw(std::size_t bytes, std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
+    Finding size = check_size(height, width, height, width, max_pixels);
+    if (size.status != Status::ok || bytes == static_cast<std::size_t>(3 * height * width)) return size;
+    return {Status::size_mismatch, std::to_string(bytes) + " bytes for " + pixels(height, width)};
+}
 
 Finding check_payload(const Payload& payload, const SampleColumns& samples, std::size_t i,
                       const CheckOptions& options) {
@@ -74,7 +81,7 @@ Finding check_payload(const Payload& payload, const SampleColumns& samples, std:
         case Codec::jpeg:
             return check_jpeg(payload, samples.height[i], samples.width[i], options.max_pixels);
         case Codec::raw:
-            return check_raw(payload, samples.height[i], samples.width[i], options.max_pixels);
+            return check_raw(payload.size, samples.height[i], samples.width[i], options.max_pixels);
         default: return {};
     }
 }

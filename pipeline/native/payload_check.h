@@ -15,6 +15,15 @@ struct Finding {
     std::string reason;
 };
 
+// Of a source, so that the bytes of a row fit into an int.
+constexpr std::int64_t kMostSourceSide = 1 << 24;
+
+// Whether an image has the size that the index says, and not too many pixels.
+Finding check_size(std::int64_t height, std::int64_t width, std::int64_t indexed_height, std::int64_t indexed_width,
+                   std::int64_t max_pixels);
+// The same of raw pixels, by their bytes.
+Finding check_raw(std::size_t bytes, std::int64_t height, std::int64_t width, std::int64_t max_pixels);
+
 struct CheckOptions {
     std::int64_t max_pixels = 0;
     bool verify = true;

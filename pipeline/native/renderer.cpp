@@ -98,10 +98,8 @@ void Renderer::finish_canvas(const Geometry& geometry, RowSink& sink) {
     warper_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
 }
 
-Outcome Renderer::open_jpeg(const Payload& payload, std::int64_t max_pixels) {
+Outcome Renderer::open_jpeg(const Payload& payload) {
     if (!jpeg_.open(payload.data, payload.size)) return {jpeg_.status(), jpeg_.message()};
-    if (static_cast<std::int64_t>(jpeg_.height()) * jpeg_.width() > max_pixels)
-        return {Status::too_large, "the header gives more pixels than max_pixels"};
     return {};
 }
 

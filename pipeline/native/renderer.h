@@ -34,7 +34,7 @@ struct Geometry {
 // where there is a warp.
 class Renderer {
   public:
-    Outcome open_jpeg(const Payload& payload, std::int64_t max_pixels);
+    Outcome open_jpeg(const Payload& payload);
     const JpegDecoder& jpeg() const { return jpeg_; }
     // The JPEG that open_jpeg() opened. Without a sink it is decoded, no more.
     Outcome render_jpeg(const Geometry& geometry, RowSink* sink);

@@ -1,9 +1,11 @@
 #include "sample_runner.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <exception>
-#include <system_error>
+#include <new>
+#include <utility>
 
 #include "crc32c.h"
 #include "header.h"
@@ -17,8 +19,8 @@ Outcome SampleRunner::run(const Batch& batch, std::size_t i) {
     } catch (const std::bad_alloc&) {
         outcome = {Status::not_decodable, "no memory to decode it"};
     } catch (const std::exception& error) {
-        message_ = error.what();
-        outcome = {Status::read_error, message_.c_str()};
+        std::snprintf(fault_, sizeof fault_, "%s", error.what());  // a string might find no memory
+        outcome = {Status::read_error, fault_};
     }
     if (outcome.status != Status::ok && !batch.options.decode_only) {
         const Target target = batch.target(i);
@@ -33,8 +35,10 @@ Outcome SampleRunner::execute(const Batch& batch, std::size_t i) {
     if (decoded.data == nullptr) {
         const Outcome outcome = read(batch, i, payload);
         if (outcome.status != Status::ok) return outcome;
-    } else if (decoded.height != batch.samples.height[i] || decoded.width != batch.samples.width[i]) {
-        return {Status::size_mismatch, "the decoded image has another size than the index says"};
+    } else {
+        const Outcome outcome = outcome_of(check_size(decoded.height, decoded.width, batch.samples.height[i],
+                                                      batch.samples.width[i], batch.options.max_pixels));
+        if (outcome.status != Status::ok) return outcome;
     }
     if (batch.options.decode_only) return render(batch, i, payload, nullptr);
     const Outcome outcome = render(batch, i, payload, &begin(batch, i));
@@ -60,8 +64,8 @@ Outcome SampleRunner::render(const Batch& batch, std::size_t i, const Payload& p
     const auto codec = static_cast<Codec>(batch.samples.codec[i]);
     const std::uint8_t* pixels = batch.decoded[i].data;
     if (pixels == nullptr && codec == Codec::raw) {
-        if (payload.size != static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * 3)
-            return {Status::size_mismatch, "raw pixels must have height * width * 3 bytes"};
+        const Outcome outcome = outcome_of(check_raw(payload.size, height, width, batch.options.max_pixels));
+        if (outcome.status != Status::ok) return outcome;
         pixels = payload.data;
     }
     if (pixels != nullptr) {
@@ -70,13 +74,18 @@ Outcome SampleRunner::render(const Batch& batch, std::size_t i, const Payload& p
     }
     if (codec != Codec::jpeg) return {Status::not_decodable, "the native engine decodes JPEG and raw pixels only"};
     const Orientation orientation = Orientation::exif(batch.samples.orientation[i]);
-    const Outcome opened = renderer_.open_jpeg(payload, batch.options.max_pixels);
+    const Outcome opened = renderer_.open_jpeg(payload);
     if (opened.status != Status::ok) return opened;
-    const JpegDecoder& jpeg = renderer_.jpeg();
-    const bool swapped = orientation.transposed;
-    if (jpeg.height() != (swapped ? width : height) || jpeg.width() != (swapped ? height : width))
-        return {Status::size_mismatch, "the JPEG's header gives another size than the index"};
+    int found_height = renderer_.jpeg().height(), found_width = renderer_.jpeg().width();
+    if (orientation.transposed) std::swap(found_height, found_width);
+    const Outcome size = outcome_of(check_size(found_height, found_width, height, width, batch.options.max_pixels));
+    if (size.status != Status::ok) return size;
     return renderer_.render_jpeg(batch.geometry(i, orientation), sink);
+}
+
+Outcome SampleRunner::outcome_of(Finding finding) {
+    message_ = std::move(finding.reason);
+    return {finding.status, message_.c_str()};
 }
 
 // Rows are stored as they come, unless something needs all of them first.

@@ -7,6 +7,7 @@
 
 #include "batch.h"
 #include "image_writer.h"
+#include "payload_check.h"
 #include "planar_image.h"
 #include "renderer.h"
 #include "steps.h"
@@ -22,6 +23,7 @@ class SampleRunner {
     Outcome execute(const Batch& batch, std::size_t i);
     Outcome read(const Batch& batch, std::size_t i, Payload& payload);
     Outcome render(const Batch& batch, std::size_t i, const Payload& payload, RowSink* sink);
+    Outcome outcome_of(Finding finding);
     RowSink& begin(const Batch& batch, std::size_t i);
     void finish(const Batch& batch, std::size_t i);
 
@@ -33,6 +35,7 @@ class SampleRunner {
     float color_[12] = {};
     std::vector<std::uint8_t> storage_;  // of a payload that is not mapped
     std::string message_;
+    char fault_[1024] = "";
 };
 
 }  // namespace stoker

@@ -135,6 +135,12 @@ Worker& thread_worker() {
     return worker;
 }
 
+void require_pixels(std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
+    if (height * width > max_pixels)
+        throw std::invalid_argument(std::to_string(height) + "x" + std::to_string(width) +
+                                    " pixels, of which max_pixels allows " + std::to_string(max_pixels));
+}
+
 Transcoded encoded(std::vector<std::uint8_t>&& rgb, const Plan& plan, const TranscodeOptions& options) {
     Transcoded result{std::move(rgb), plan.height, plan.width};
     if (options.jpeg)
@@ -173,9 +179,10 @@ TranscodeOptions parse_options(const std::string& mode, int height, int width, c
 Transcoded transcode_jpeg(const Payload& jpeg, const TranscodeOptions& options) {
     auto& [renderer, writer] = thread_worker();
     const Orientation orientation = Orientation::exif(probe(jpeg.data, jpeg.size).orientation);
-    const Outcome opened = renderer.open_jpeg(jpeg, options.max_pixels);
+    const Outcome opened = renderer.open_jpeg(jpeg);
     if (opened.status != Status::ok) throw std::invalid_argument(opened.message);
     int height = renderer.jpeg().height(), width = renderer.jpeg().width();
+    require_pixels(height, width, options.max_pixels);
     if (orientation.transposed) std::swap(height, width);
     const Plan plan = plan_of(options, height, width);
     Picture picture(plan, orientation, height, width);
@@ -186,8 +193,7 @@ Transcoded transcode_jpeg(const Payload& jpeg, const TranscodeOptions& options) 
 
 Transcoded transcode_pixels(const Pixels& pixels, const TranscodeOptions& options) {
     const int height = static_cast<int>(pixels.height), width = static_cast<int>(pixels.width);
-    if (pixels.height * pixels.width > options.max_pixels)
-        throw std::invalid_argument("the image has more pixels than max_pixels");
+    require_pixels(pixels.height, pixels.width, options.max_pixels);
     const Plan plan = plan_of(options, height, width);
     Picture picture(plan, {}, height, width);
     auto& [renderer, writer] = thread_worker();

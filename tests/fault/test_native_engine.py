@@ -237,6 +237,56 @@ def test_a_large_image_of_another_codec_is_not_decoded(tmp_path: Path) -> None:
     assert dataset.execute(max_pixels=SIZE[0] * SIZE[1]).status.tolist() == [Status.OK]
 
 
+def test_raw_pixels_have_a_limit_too(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, [np.asarray(picture(0)).tobytes()], [Codec.RAW])
+    assert dataset.execute(max_pixels=SIZE[0] * SIZE[1] - 1).status.tolist() == [Status.TOO_LARGE]
+    assert dataset.execute(max_pixels=SIZE[0] * SIZE[1]).status.tolist() == [Status.OK]
+
+
+def enlarge(path: Path, size: int) -> None:
+    """Make a file larger without any bytes on the disk."""
+    try:
+        os.truncate(path, size)
+    except OSError:
+        pytest.skip("this file system takes no files of a few gibibytes")
+
+
+def test_a_row_whose_bytes_are_no_int_is_refused(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, [bytes(10)], [Codec.RAW])
+    width = 800_000_000
+    enlarge(dataset.path, 3 * width)
+    dataset.samples.length[:], dataset.samples.height[:], dataset.samples.width[:] = 3 * width, 1, width
+    dataset.params.crop[:] = dataset.params.region[:] = 0, 0, 1, width
+    result = dataset.execute(verify=False, max_pixels=2**40)
+    assert result.status.tolist() == [Status.NOT_DECODABLE]
+    assert "at most 16777216 a side" in result.reason[0]
+
+
+def test_messages_give_the_sizes(tmp_path: Path) -> None:
+    raw = np.asarray(picture(0)).tobytes()
+    payloads = [BAD["turned"][0], BAD["bomb"][0], raw[:-1], encode(picture(0).resize((64, 47)), "PNG")]
+    result = Dataset(tmp_path, payloads, [Codec.JPEG, Codec.JPEG, Codec.RAW, Codec.PNG]).execute()
+    assert result.reason == {
+        0: "64x48 pixels, the index says 48x64 pixels",
+        1: "65000x65000 pixels",
+        2: f"{len(raw) - 1} bytes for 48x64 pixels",
+        3: "47x64 pixels, the index says 48x64 pixels",
+    }
+
+
+def test_payloads_behind_the_fourth_gibibyte(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    expected = dataset.execute().images
+    enlarge(dataset.path, 5 * 2**30)
+    with dataset.path.open("r+b") as file:
+        for i, place in enumerate((2**31 - 100, 2**32 - 100, 5 * 2**30)):
+            file.seek(place)
+            file.write(GOOD[i])
+            dataset.samples.offset[i] = place
+    for mapped in (True, False):
+        np.testing.assert_array_equal(dataset.execute(mapped=mapped).images, expected)
+
+
 def test_threads_change_nothing(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD * 20)
     results = [dataset.execute(threads=threads).images.tobytes() for threads in (1, 2, 5, 16)]
