@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -11,6 +12,7 @@ namespace {
 constexpr std::size_t kHugePage = 2 << 20;
 
 void* allocate(std::size_t bytes) {
+    if (bytes > PTRDIFF_MAX) throw std::bad_alloc();  // rounding up might end at 0
     const std::size_t alignment = bytes < 2 * kHugePage ? 64 : kHugePage;
     const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);

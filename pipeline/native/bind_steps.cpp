@@ -37,7 +37,7 @@ void mix(BoundSteps& self, const Where& where, const Rows<float, -1>& weights, c
         throw nb::value_error("weights must have a column for the image and one for each chain");
     std::vector<Steps> steps;
     for (BoundSteps* chain : chains) {
-        if (chain == &self || chain->count() != self.count())
+        if (chain == nullptr || chain == &self || chain->count() != self.count())
             throw nb::value_error("chains must be other steps of as many samples");
         steps.push_back(chain->take());
         self.keep(chain->arrays());

@@ -34,6 +34,19 @@ int open_checked(const std::string& path, std::int64_t size) {
     return fd;
 }
 
+const std::shared_ptr<const DataFile>& file_of(const DataFiles& files, std::int64_t shard, std::int64_t offset,
+                                               std::int64_t length) {
+    if (shard < 0 || shard >= static_cast<std::int64_t>(files.size()))
+        throw std::out_of_range("there are " + std::to_string(files.size()) + " shards, and none is number " +
+                                std::to_string(shard));
+    const auto& file = files[static_cast<std::size_t>(shard)];
+    if (!file->contains(offset, length))
+        throw std::out_of_range("bytes " + std::to_string(offset) + " + " + std::to_string(length) +
+                                " are not within the " + std::to_string(file->size()) + " bytes of shard " +
+                                std::to_string(shard));
+    return file;
+}
+
 }  // namespace
 
 DataFile::DataFile(const std::string& path, std::int64_t size, bool mapped)
@@ -115,22 +128,16 @@ std::shared_ptr<const DataFiles> Shards::files() const {
 
 std::shared_ptr<const DataFile> Shards::file(std::int64_t shard, std::int64_t offset,
                                              std::int64_t length) const {
-    const auto files = this->files();
-    if (shard < 0 || shard >= static_cast<std::int64_t>(files->size()))
-        throw std::out_of_range("there are " + std::to_string(files->size()) + " shards, and none is number " +
-                                std::to_string(shard));
-    const auto& file = (*files)[static_cast<std::size_t>(shard)];
-    if (!file->contains(offset, length))
-        throw std::out_of_range("bytes " + std::to_string(offset) + " + " + std::to_string(length) +
-                                " are not within the " + std::to_string(file->size()) + " bytes of shard " +
-                                std::to_string(shard));
-    return file;
+    return file_of(*files(), shard, offset, length);
 }
 
 void Shards::will_need(std::vector<Range> ranges) const {
     constexpr std::int64_t gap = 128 << 10;  // reading that much costs less than another request
+    const auto files = this->files();
+    // Before they are joined: their ends may be no numbers.
+    for (const Range& range : ranges) file_of(*files, range.shard, range.offset, range.length);
     for (const Range& range : joined(std::move(ranges), gap))
-        file(range.shard, range.offset, range.length)->will_need(range.offset, range.length);
+        (*files)[static_cast<std::size_t>(range.shard)]->will_need(range.offset, range.length);
 }
 
 void Shards::close() {

@@ -135,6 +135,8 @@ def test_wrong_steps_are_refused(tmp_path: Path) -> None:
         steps.mix(WHERE, np.ones((N, 2), np.float32), [steps])
     with pytest.raises(ValueError, match="chains must be other steps"):
         steps.mix(WHERE, np.ones((N, 2), np.float32), [_native.Steps(2)])
+    with pytest.raises(ValueError, match="chains must be other steps"):
+        steps.mix(WHERE, np.ones((N, 2), np.float32), [None])  # type: ignore[list-item]  # which Python lets pass
 
 
 def test_steps_are_taken_once(tmp_path: Path) -> None:

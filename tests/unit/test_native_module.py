@@ -193,6 +193,11 @@ class TestShards:
         shards = _native.Shards([str(path)], [200], mapped)
         shards.will_need(np.array([0, 0], np.int32), np.array([150, 3]), np.array([50, 0]))
 
+    def test_ends_that_are_no_numbers(self, path: Path) -> None:
+        shards = _native.Shards([str(path)], [200])
+        with pytest.raises(ValueError, match="are not within the 200 bytes of shard 0"):
+            shards.will_need(np.zeros(2, np.int32), np.full(2, 2**62), np.full(2, 2**62))
+
     @pytest.mark.parametrize("mapped", [True, False])
     def test_all_that_is_needed_is_read_ahead(self, tmp_path: Path, mapped: bool) -> None:
         """However long the range: Linux cuts off what one call asks for."""
@@ -249,6 +254,8 @@ class TestArena:
     def test_shapes_that_cannot_be(self) -> None:
         with pytest.raises(ValueError, match="too large"):
             _native.Arena(0).array((2**40, 2**40), "uint8")
+        with pytest.raises(MemoryError):
+            _native.Arena(0).array((2**64 - 1,), "uint8")
         with pytest.raises(ValueError, match="dtype"):
             _native.Arena(0).array((1,), "int64")
 
