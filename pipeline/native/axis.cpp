@@ -29,7 +29,8 @@ float sinc(float x) {
 
 float lanczos(float x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
-// Weights of `count` samples, the first of which lies `offset` from the centre. Sums are rounded, not weights: many small ones add up.
+// Weights of `count` samples, the first of which lies `offset` from the centre. Sums are rounded, not weights: many
+// small ones add up.
 template <class Filter>
 void weigh_by(Filter filter, float offset, float slope, int count, std::vector<float>& heights,
               std::int16_t* weights) {
@@ -92,8 +93,11 @@ template <class Filter>
 void Axis::set_lobes(const Span& span, bool reversed, double radius, Filter filter) {
     const AxisPass pass = pass_of(span, reversed, radius);
     kernels().axis(pass);
-    for (std::size_t i = 0; i < offset_.size(); ++i)
-        weigh_by(filter, offset_[i], pass.slope, pass.used, heights_, weights.data() + i * static_cast<std::size_t>(taps));
+    std::int16_t* to = weights.data();
+    for (const float offset : offset_) {
+        weigh_by(filter, offset, pass.slope, pass.used, heights_, to);
+        to += taps;
+    }
 }
 
 void Axis::set_nearest(const Span& span, bool reversed) {

@@ -31,8 +31,8 @@ struct ObjectMasks {
 void fill_outlines(const ObjectMasks& masks, const ImageColumns& images, const Point* points,
                    const std::int64_t* sizes, const std::int64_t* polygons);
 
-// Draws into masks that were written. `counts` says how many of the `runs` each object has: lengths of zeros and ones in turn, down the columns of a
-// source of these sizes, whose pixels they must sum to.
+// Draws into masks that were written. `counts` says how many of the `runs` each object has: lengths of zeros and
+// ones in turn, down the columns of a source of these sizes, whose pixels they must sum to.
 void fill_runs(const ObjectMasks& masks, const ImageColumns& images, const std::int32_t* heights,
                const std::int32_t* widths, const std::uint32_t* runs, const std::int64_t* counts);
 

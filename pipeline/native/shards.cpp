@@ -18,7 +18,9 @@ namespace {
 }
 
 int open_checked(const std::string& path, std::int64_t size) {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    int fd = -1;
+    do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR);  // a file system in a network may take its time
     if (fd < 0) fail(path);
     struct stat info{};
     if (::fstat(fd, &info) != 0) {

@@ -31,7 +31,7 @@ class PhaseTable {
 // outside is seen as pixels -1 and `size`.
 class SpotWeights {
   public:
-        void begin(int size);
+    void begin(int size);
     void add(double center, double support);
     void finish();
     int taps() const { return taps_; }  // even; pixels -1 to size + 1 are read
