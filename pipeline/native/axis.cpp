@@ -15,12 +15,17 @@ int whole(double value) {
     return truncated - (value < truncated);
 }
 
+// Where an image shrinks more, rounding may leave more than the tallest weight.
+constexpr double kMostTriangle = 64;
+
 // Keys' cubic convolution with a = -0.5.
 float cubic(float x) {
     const float d = std::abs(x);
     if (d < 1) return (1.5F * d - 2.5F) * d * d + 1;
     return d < 2 ? ((2.5F - 0.5F * d) * d - 4) * d + 2 : 0;
 }
+
+float triangle(float x) { return std::max(0.0F, 1 - std::abs(x)); }
 
 float sinc(float x) {
     const float angle = 3.14159265358979F * x;
@@ -56,9 +61,11 @@ void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
     lobes = interpolation > Interpolation::bilinear;
     switch (interpolation) {
         case Interpolation::nearest: return set_nearest(span, reversed);
-        case Interpolation::bilinear: return set_triangles(span, reversed);
-        case Interpolation::bicubic: return set_lobes(span, reversed, 2, cubic);
-        case Interpolation::lanczos: return set_lobes(span, reversed, 3, lanczos);
+        case Interpolation::bilinear:
+            if (span.scale() > kMostTriangle) return set_filter(span, reversed, 1, triangle);
+            return set_triangles(span, reversed);
+        case Interpolation::bicubic: return set_filter(span, reversed, 2, cubic);
+        case Interpolation::lanczos: return set_filter(span, reversed, 3, lanczos);
     }
 }
 
@@ -90,7 +97,7 @@ void Axis::set_triangles(const Span& span, bool reversed) {
 }
 
 template <class Filter>
-void Axis::set_lobes(const Span& span, bool reversed, double radius, Filter filter) {
+void Axis::set_filter(const Span& span, bool reversed, double radius, Filter filter) {
     const AxisPass pass = pass_of(span, reversed, radius);
     kernels().axis(pass);
     std::int16_t* to = weights.data();

@@ -36,7 +36,7 @@ struct Axis {
     AxisPass pass_of(const Span& span, bool reversed, double radius);
     void set_triangles(const Span& span, bool reversed);
     template <class Filter>
-    void set_lobes(const Span& span, bool reversed, double radius, Filter filter);
+    void set_filter(const Span& span, bool reversed, double radius, Filter filter);
     void set_nearest(const Span& span, bool reversed);
     void reserve(int outputs, int taps);
 

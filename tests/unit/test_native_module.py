@@ -270,6 +270,14 @@ class TestResize:
         result = _native.resize(np.asarray(image), size, box)
         assert np.abs(result - expected).max() <= 1
 
+    @pytest.mark.parametrize("size", [20000, 100000])
+    def test_large_reductions(self, size: int) -> None:
+        """What rounding does to one of so many weights is little, and adds up."""
+        pixels = np.random.default_rng(0).integers(0, 2, (size, 2, 3), np.uint8) * np.uint8(255)
+        expected = Image.fromarray(pixels).resize((2, 15), Image.Resampling.BILINEAR)
+        found = _native.resize(pixels, (15, 2)).astype(int)
+        assert np.abs(found - np.asarray(expected, np.int64)).max() <= 1
+
     @pytest.mark.parametrize(
         "box", [(0, 0, 41, 60), (-1, 0, 40, 60), (5, 0, 5, 60), (0, float("nan"), 40, 60)]
     )
