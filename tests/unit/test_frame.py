@@ -79,6 +79,13 @@ def test_no_size_changes_once_it_is_settled(change):
         change(whole)
 
 
+def test_what_is_widened_has_the_same_centre():
+    whole = Frame.of(np.array([30]), np.array([40]))
+    whole.distort(np.eye(3)[None])
+    whole.widen(np.array([[33], [45]]))
+    np.testing.assert_array_equal(whole.warp[0] @ (22.5, 16.5, 1), [20, 15, 1])
+
+
 @pytest.mark.parametrize("origin", [-1, 4])
 def test_a_crop_behind_a_warp_or_of_what_continues_the_image_stays_within_it(origin):
     warped, continued = (Frame.of(np.array([7]), np.array([8])) for _ in range(2))

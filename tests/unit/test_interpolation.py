@@ -98,6 +98,11 @@ def test_samples_may_differ():
     share = np.bincount(params.interpolation, minlength=4) / 400
     assert share == pytest.approx([1 / 8, 5 / 8, 1 / 8, 1 / 8], abs=0.06)
     assert "interpolation" in compile_image([*transforms, CenterCrop(30)]).needs
+    pixels = noise(90, 70)
+    for number in (0, 2, 3):
+        alone = render(draw([Resize((30, 30), NAMES[number])], n=1), 0, pixels)
+        chosen = int(np.argmax(params.interpolation == number))
+        np.testing.assert_array_equal(render(params, chosen, pixels), alone)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -57,6 +57,14 @@ def every_step():
     ]
 
 
+def test_a_shift_may_pick_pixels():
+    matrix = np.array([[[0.8, 0.6, 1.3], [-0.6, 0.8, 2.7], [0, 0, 1]]])
+    picked, mixed = (Shift(ON, matrix, (0, 0, 0), nearest).run(0, PIXELS) for nearest in (True, False))
+    source = {(0, 0, 0), *map(tuple, PIXELS.reshape(-1, 3).tolist())}
+    assert source.issuperset(map(tuple, picked.reshape(-1, 3).tolist()))
+    assert not source.issuperset(map(tuple, mixed.reshape(-1, 3).tolist()))
+
+
 @pytest.mark.parametrize("step", every_step(), ids=lambda step: type(step).__name__)
 def test_a_step_acts_where_it_says_and_keeps_its_input(step):
     pixels = np.random.default_rng(0).integers(20, 180, (40, 30, 3), np.uint8)
