@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,10 @@ import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
 from stoker.formats.remote.blocks import BlockFiles
+from stoker.pipeline.staged_walk import StagedWalk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
 
@@ -181,3 +183,15 @@ def test_text(tmp_path: Path, serve: Callable[[Path], Any]) -> None:
                 np.testing.assert_array_equal(found, expected)
         for loading in loaders:
             loading.close()
+
+
+def test_what_goes_wrong_ahead_is_told_to_who_waits_for_it() -> None:
+    def batches() -> Iterator[Any]:
+        yield from [1 / 0]
+
+    files = SimpleNamespace(blocks=SimpleNamespace(block_bytes=1))
+    source: Any = SimpleNamespace(dataset=SimpleNamespace(limit=None), files=files, requests=None)
+    walk = StagedWalk(source, batches(), ahead=8)
+    walk.run()
+    with pytest.raises(ZeroDivisionError):
+        walk.wait()
