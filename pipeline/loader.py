@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
-from stoker.errors import LoaderClosedError
+from stoker.errors import ConfigError, LoaderClosedError
 from stoker.pipeline import adapters
 from stoker.pipeline.arguments import whole_number
 from stoker.pipeline.passes import Pass, Progress
@@ -44,6 +44,9 @@ class Loader(ABC):
         samples: Samples in an epoch over all ranks.
         prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
         output: Whose arrays batches hold; Keras' own loops take the loader, too.
+
+    Raises:
+        ConfigError: An epoch has no batch, or an argument cannot be meant.
     """
 
     def __init__(
@@ -62,6 +65,11 @@ class Loader(ABC):
         self._closed = False
         self._process = os.getpid()
         adapters.become_data(self, output)
+        if not len(self):
+            raise ConfigError(
+                "an epoch has no batch: last_batch='drop' leaves out what does not fill one on every rank",
+                hint="Take smaller batches, or last_batch='partial' or 'pad'.",
+            )
 
     @property
     @abstractmethod

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from stoker.formats.samples import Samples
 
-__all__ = ["PillowDecodeError", "decode"]
+__all__ = ["PillowDecodeError", "check_pixels", "decode"]
 
 
 class PillowDecodeError(ValueError):
@@ -43,10 +43,10 @@ def decode(data: Any, samples: Samples, i: int, *, max_pixels: int) -> npt.NDArr
     try:
         if samples.codec[i] == Codec.PLANES:
             height, width = int(samples.height[i]), int(samples.width[i])
-            _check_pixels(height, width, max_pixels)
+            check_pixels(height, width, max_pixels)
             return from_planes(data, height, width)
         with open_image(data) as image:
-            _check_pixels(image.height, image.width, max_pixels)
+            check_pixels(image.height, image.width, max_pixels)
             return to_rgb(image)
     except PillowDecodeError:
         raise
@@ -56,6 +56,7 @@ def decode(data: Any, samples: Samples, i: int, *, max_pixels: int) -> npt.NDArr
         raise PillowDecodeError(Status.NOT_DECODABLE, str(error) or type(error).__name__) from error
 
 
-def _check_pixels(height: int, width: int, most: int) -> None:
+def check_pixels(height: int, width: int, most: int) -> None:
+    """See that an image has no more than ``most`` pixels; PillowDecodeError where it has."""
     if height * width > most:
         raise PillowDecodeError(Status.TOO_LARGE, f"{height}x{width} pixels")

@@ -18,7 +18,7 @@ from stoker.augment import reference
 from stoker.formats.decode import decode_rgb
 from stoker.formats.samples import Codec
 from stoker.pipeline.engines.base import Output, Result, Status, Work
-from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
+from stoker.pipeline.engines.pillow_decode import PillowDecodeError, check_pixels, decode
 from stoker.pipeline.shard_files import open_shards
 
 if TYPE_CHECKING:
@@ -108,8 +108,11 @@ class ReferenceEngine:
             return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index"
         raw = samples.codec[i] == Codec.RAW
         try:
-            most = self._max_pixels
-            pixels = np.frombuffer(data, np.uint8) if raw else decode(data, samples, i, max_pixels=most)
+            if raw:
+                check_pixels(height, width, self._max_pixels)
+                pixels = np.frombuffer(data, np.uint8)
+            else:
+                pixels = decode(data, samples, i, max_pixels=self._max_pixels)
             if samples.codec[i] == Codec.JPEG:
                 _check_whole(data)
         except PillowDecodeError as error:

@@ -165,7 +165,6 @@ class ImageLoader(Loader):
                 form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
             ),
         )
-        self._schedule(epoch=0, start=0)  # refuses a bad batch_size or last_batch before anything is started
         super().__init__(self._ranks, self._recipe.identity, self._recipe.order.n, prefetch, output)
         opened = self._recipe.dataset
         self._staging = make_staging(opened)

@@ -276,6 +276,16 @@ def test_max_pixels_is_the_limit(thumbnails: Path, engine: str) -> None:
     assert "A larger max_pixels takes it" in str(caught.value)
 
 
+@pytest.mark.parametrize("engine", [*ENGINES, "reference"])
+def test_max_pixels_holds_for_pixels_that_need_no_decoder(
+    pack_images: Callable[..., Path], engine: str
+) -> None:
+    sizes = {"height": np.array([8, 9]), "width": np.array([8, 8]), "codec": np.full(2, Codec.RAW)}
+    folder = pack_images([bytes(8 * 8 * 3), bytes(9 * 8 * 3)], **sizes)
+    with load(folder, engine, on_error="skip", max_pixels=64) as loader:
+        assert [row for batch in loader for row in batch.row.tolist()] == [0]
+
+
 STAGES = ["draw", "submit", "collect", "images", "column", "samples"]
 
 

@@ -72,6 +72,11 @@ def test_a_token_budget_is_kept_and_used(shards: Path) -> None:
     assert np.mean(sizes) > 90
 
 
+def test_batches_that_nothing_fills_are_refused(shards: Path) -> None:
+    with pytest.raises(ConfigError, match="an epoch has no batch"):
+        make(shards, batch_size=1000, last_batch="drop")
+
+
 @pytest.mark.parametrize("options", [{}, {"pack": 40}, {"max_tokens": 150}, {"buckets": None}])
 def test_epochs_differ_and_come_again(shards: Path, options: dict[str, Any]) -> None:
     loader = make(shards, **options)
