@@ -22,6 +22,7 @@ from stoker.formats.manifest import MANIFEST_NAME
 from stoker.formats.remote.stage import stage
 
 Dataset = dict[str, bytes]
+RMTREE = shutil.rmtree
 
 
 def content(folder: Path) -> Dataset:
@@ -51,8 +52,9 @@ class Disk:
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(os, "fsync", followed(self._sync))
-            for owner, name in ((Path, "rename"), (Path, "unlink"), (shutil, "rmtree")):
-                patch.setattr(owner, name, followed(getattr(owner, name)))
+            patch.setattr(shutil, "rmtree", followed(self._rmtree))
+            for name in ("rename", "unlink"):
+                patch.setattr(Path, name, followed(getattr(Path, name)))
             yield
 
     def _sync(self, descriptor: int) -> None:
@@ -62,6 +64,13 @@ class Disk:
                 self._names[status.st_ino] = {entry.name: entry.inode() for entry in entries}
         else:
             self._files[status.st_ino] = Path(path).read_bytes()
+
+    def _rmtree(self, folder: Path | str, **options: Any) -> None:
+        # What is made next may get the numbers of what goes.
+        for path in (Path(folder), *Path(folder).rglob("*")):
+            self._names.pop(path.lstat().st_ino, None)
+            self._files.pop(path.lstat().st_ino, None)
+        RMTREE(folder, **options)
 
     def holds(self, folder: Path) -> Dataset:
         """Files in a folder that are there for sure, with their content."""
