@@ -249,3 +249,10 @@ def test_labels_of_another_shape():
         one_hot(np.zeros((4, 2)), 3)
     with pytest.raises(ConfigError, match="found float64 of"):
         one_hot(np.ones(4), 3)
+
+
+def test_class_masks_show_the_images_that_are_shown():
+    masks = np.arange(8, dtype=np.uint8)[:, None, None].repeat(20, 1).repeat(30, 2)
+    params = Mosaic().draw(np.arange(8), (20, 30), 0, 0)
+    images = params.images(masks[:, None].repeat(3, 1))
+    np.testing.assert_array_equal(params.segmentation(masks), images[:, 0])
