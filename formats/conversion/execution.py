@@ -278,8 +278,8 @@ class _LocalRunner:
             try:
                 _wait(futures, tracker)
             finally:
+                writers.shutdown(wait=False, cancel_futures=True)  # first: who is stopped starts no other
                 stop.set()
-                writers.shutdown(wait=True, cancel_futures=True)
 
 
 def _wait(futures: set[Future[ShardResult]], tracker: Tracker) -> None:

@@ -26,23 +26,23 @@ def plan(photos: Path) -> ConversionPlan:
 
 
 def test_an_interrupt_stops_what_runs_and_starts_no_more(plan: ConversionPlan) -> None:
-    started: list[int] = []
+    started = threading.Semaphore(0)
     stopped: list[bool] = []
 
     class Maker:
         def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
-            started.append(number)
+            started.release()
             stopped.append(how["stop"].wait(60))
             raise Cancelled
 
     def interrupt(*_: object) -> None:
+        assert all(started.acquire(timeout=60) for _ in range(2)), "shards that one worker makes at once"
         raise KeyboardInterrupt
 
     run = execution.Run(plan, execution._LocalRunner(1), interrupt)
     with pytest.raises(KeyboardInterrupt):
         run.make(Maker(), range(10))
-    assert len(started) == 2, "shards that one worker makes at once"
-    assert all(stopped)
+    assert stopped == [True, True]
 
 
 def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: Path) -> None:
@@ -79,6 +79,9 @@ def test_what_was_made_before_counts_as_done(
     def fail(plan: ConversionPlan, number: int, *arguments: Any, **how: Any) -> ShardResult:
         if number == 8:
             raise OSError("full")
+        if number == 9:  # may begin before that is noticed
+            how["stop"].wait(60)
+            raise Cancelled
         return write_shard(plan, number, *arguments, **how)
 
     with monkeypatch.context() as patch:
