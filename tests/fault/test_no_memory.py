@@ -15,16 +15,18 @@ def limit(more):
     resource.setrlimit(resource.RLIMIT_AS, (taken + more, resource.RLIM_INFINITY))
 
 pixels = np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)
+unlimited = resource.RLIM_INFINITY, resource.RLIM_INFINITY
 outcomes = []
 for more in range(0, 16 << 20, 1 << 19):
-    limit(more)
     try:
-        _native.transcode_pixels(pixels, "none", 0, 0, "jpeg", 100, "444", 10**6)
+        limit(more)
+        try:
+            _native.transcode_pixels(pixels, "none", 0, 0, "jpeg", 100, "444", 10**6)
+        finally:
+            resource.setrlimit(resource.RLIMIT_AS, unlimited)  # what follows needs memory
         outcomes.append("made")
     except (MemoryError, RuntimeError) as error:
         outcomes.append(str(error))
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 print(outcomes[0] != "made", outcomes[-1])
 """
 
