@@ -93,8 +93,9 @@ def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], 
     for transform in transforms if isinstance(transforms, Sequence) else (transforms,):
         _refuse_torchvision(transform)
     if not isinstance(transforms, Sequence):
-        hint = "Leave it out for none." if transforms is None else "Put it into brackets."
-        raise ConfigError(f"transforms must be a list, found {transforms!r}", hint=hint)
+        raise ConfigError(
+            f"transforms must be a list, found {transforms!r}", hint="Put it into brackets, or leave it out."
+        )
     ranks = [_rank(transform) for transform in transforms]
     for rank, before, transform, earlier in zip(ranks[1:], ranks, transforms[1:], transforms, strict=False):
         if rank < before:

@@ -1,4 +1,4 @@
-"""A web server that misbehaves as asked."""
+"""A web server that misbehaves as asked, and a source to convert."""
 
 from __future__ import annotations
 
@@ -125,3 +125,13 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     yield start
     for server in servers:
         server.stop()
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    """Twelve pictures in two classes."""
+    root = tmp_path / "photos"
+    for i in range(12):
+        (root / f"class-{i % 2}").mkdir(parents=True, exist_ok=True)
+        (root / f"class-{i % 2}" / f"{i}.jpg").write_bytes(make_jpeg(i))
+    return root

@@ -21,15 +21,6 @@ from stoker.formats.manifest import MANIFEST_NAME
 OPTIONS: dict[str, Any] = {"seed": 3, "shards": 3, "val": "25%", "num_workers": 2}
 
 
-@pytest.fixture
-def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    root = tmp_path / "photos"
-    for i in range(12):
-        (root / f"class-{i % 2}").mkdir(parents=True, exist_ok=True)
-        (root / f"class-{i % 2}" / f"{i}.jpg").write_bytes(make_jpeg(i))
-    return root
-
-
 def content(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 

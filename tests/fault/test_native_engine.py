@@ -1,88 +1,24 @@
-"""What the native engine does with bad samples, bad arguments, and ends that come early."""
+"""What the native engine does with bad samples and bad arguments."""
 
-import io
-import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from native_payloads import GOOD, OUT, SIZE, Dataset, encode, picture
 
-from stoker import _native
-from stoker.augment import ImageParams, reference
+from stoker.augment import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
-from stoker.formats.samples import Codec, Samples
-from stoker.pipeline.engines.base import Output, Result, Status, Work
+from stoker.formats.samples import Codec
+from stoker.pipeline.engines.base import Output, Status, Work
 from stoker.pipeline.engines.native import NativeEngine
 
-SIZE = (48, 64)
-OUT = (20, 24)
-
-
-def picture(seed: int) -> Image.Image:
-    pixels = np.random.default_rng(seed).integers(0, 256, (6, 8, 3), np.uint8)
-    return Image.fromarray(pixels).resize((SIZE[1], SIZE[0]), Image.Resampling.BICUBIC)
-
-
-def encode(image: Image.Image, form: str = "JPEG", **saved: Any) -> bytes:
-    stream = io.BytesIO()
-    image.save(stream, form, **saved)
-    return stream.getvalue()
-
-
-GOOD = [encode(picture(seed)) for seed in range(3)]
 PROGRESSIVE = encode(picture(7), progressive=True)
-
-
-class Dataset:
-    """Payloads in one file, and a batch of all of them."""
-
-    def __init__(self, folder: Path, payloads: list[bytes], codecs: list[Codec] | None = None) -> None:
-        self.path = folder / "shard"
-        self.path.write_bytes(b"".join(payloads))
-        n = len(payloads)
-        length = np.array([len(payload) for payload in payloads], np.int64)
-        self.samples = Samples(
-            row=np.arange(n),
-            shard=np.zeros(n, np.int32),
-            record=np.arange(n),
-            offset=np.cumsum(length) - length,
-            length=length,
-            crc=np.array([_native.crc32c(payload) for payload in payloads], np.uint32),
-            codec=np.array(codecs or [Codec.JPEG] * n, np.uint8),
-            height=np.full(n, SIZE[0], np.int32),
-            width=np.full(n, SIZE[1], np.int32),
-            orientation=np.ones(n, np.uint8),
-        )
-        box = np.array([0, 0, *SIZE])
-        self.params = ImageParams(
-            size=OUT,
-            crop=np.tile(box, (n, 1)).astype(np.int32),
-            region=np.tile(box, (n, 1)).astype(np.float64),
-            dest=np.tile([0, 0, *OUT], (n, 1)).astype(np.int32),
-            flip=np.zeros((n, 2), bool),
-            color=np.tile(np.eye(3, 4), (n, 1, 1)).astype(np.float32),
-            fill=np.zeros(3, np.uint8),
-        )
-
-    def engine(self, threads: int = 2, **options: Any) -> NativeEngine:
-        settings: dict[str, Any] = {"depth": 2, "max_pixels": 10**6, "verify": True, **options}
-        size = self.path.stat().st_size
-        return NativeEngine([str(self.path)], [size], Output(), num_threads=threads, **settings)
-
-    def execute(self, **options: Any) -> Result:
-        engine = self.engine(**options)
-        engine.submit(Work(self.samples, self.params))
-        result = engine.collect()
-        engine.close()
-        return result
 
 
 def with_frame(data: bytes, height: int, width: int) -> bytes:
@@ -326,105 +262,3 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
         )
         digests.add(done.stdout)
     assert len(digests) == 1
-
-
-def test_arrays_in_use_are_not_written_again(tmp_path: Path) -> None:
-    dataset = Dataset(tmp_path, GOOD)
-    engine = dataset.engine()
-    held = []
-    for i in range(12):
-        engine.submit(Work(dataset.samples, dataset.params))
-        images = engine.collect().images
-        kept = np.from_dlpack(images[1:]) if i % 2 else images[:1, 0]
-        held.append((kept, kept.copy()))
-        del images
-        for array, copy in held:
-            np.testing.assert_array_equal(array, copy)
-    addresses = {array.ctypes.data for array, _ in held}
-    assert len(addresses) == len(held)
-    engine.close()
-    for array, copy in held:
-        np.testing.assert_array_equal(array, copy)
-
-
-def test_dropped_arrays_are_used_again(tmp_path: Path) -> None:
-    dataset = Dataset(tmp_path, GOOD)
-    engine = dataset.engine()
-    addresses = set()
-    for _ in range(10):
-        engine.submit(Work(dataset.samples, dataset.params))
-        addresses.add(engine.collect().images.ctypes.data)
-    engine.close()
-    assert len(addresses) <= 2
-
-
-def test_closing_with_batches_under_way(tmp_path: Path) -> None:
-    dataset = Dataset(tmp_path, GOOD * 50)
-    engine = dataset.engine()
-    for _ in range(2):
-        engine.submit(Work(dataset.samples, dataset.params))
-    engine.close()
-    engine.close()
-    with pytest.raises(EngineError, match="closed"):
-        engine.submit(Work(dataset.samples, dataset.params))
-    with pytest.raises(EngineError, match="no batch"):
-        engine.collect()
-
-
-def test_a_job_may_be_dropped_while_it_runs(tmp_path: Path) -> None:
-    dataset = Dataset(tmp_path, GOOD * 100)
-    threads = threading.active_count()
-    for _ in range(5):
-        engine = dataset.engine()
-        engine.submit(Work(dataset.samples, dataset.params))
-        del engine
-    assert threading.active_count() <= threads
-
-
-def _in_child(engine: NativeEngine, work: Work, said: Any) -> None:
-    try:
-        engine.submit(work)
-        engine.collect()
-    except EngineError as error:
-        said.send(str(error))
-
-
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_is_told_so(tmp_path: Path) -> None:
-    dataset = Dataset(tmp_path, GOOD)
-    engine = dataset.engine()
-    work = Work(dataset.samples, dataset.params)
-    ours, theirs = multiprocessing.Pipe()
-    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(engine, work, theirs))
-    child.start()
-    assert ours.poll(120)
-    assert "fork" in ours.recv()
-    child.join(120)
-    assert child.exitcode == 0
-    engine.submit(work)
-    assert engine.collect().status.tolist() == [0, 0, 0]
-    engine.close()
-
-
-@pytest.mark.parametrize("order", ["pool, shards, job", "job, pool, shards", "shards, job, pool", "nothing"])
-def test_interpreter_exit_is_silent(order: str, tmp_path: Path) -> None:
-    """Nothing hangs, crashes or is reported as leaked, whatever is dropped first."""
-    path = tmp_path / "shard"
-    path.write_bytes(GOOD[0])
-    end = "" if order == "nothing" else f"del {order}"
-    program = f"""
-import numpy as np
-from stoker import _native
-shards = _native.Shards([{str(path)!r}], [{len(GOOD[0])}])
-pool = _native.Pool(2)
-n = 200
-job = pool.submit(shards, np.zeros(n, np.int32), np.zeros(n, np.int64), np.full(n, {len(GOOD[0])}),
-    np.full(n, {_native.crc32c(GOOD[0])}, np.uint32), np.ones(n, np.uint8), np.full(n, {SIZE[0]}, np.int32),
-    np.full(n, {SIZE[1]}, np.int32), np.ones(n, np.uint8), {{}}, np.tile([0, 0, {SIZE[0]}, {SIZE[1]}],
-    (n, 1)).astype(np.int32), np.tile([0., 0, {SIZE[0]}, {SIZE[1]}], (n, 1)), np.tile([0, 0, 9, 9], (n, 1))
-    .astype(np.int32), np.zeros((n, 2), bool), np.zeros((n, 3, 4), np.float32), np.zeros(3, np.uint8),
-    np.empty((n, 3, 9, 9), np.float32), 0, np.empty(n, np.uint8), 10**6, True)
-{end}
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")

@@ -113,15 +113,6 @@ def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[Disk]:
         yield disk
 
 
-@pytest.fixture
-def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    root = tmp_path / "photos"
-    for i in range(12):
-        (root / f"class-{i % 2}").mkdir(parents=True, exist_ok=True)
-        (root / f"class-{i % 2}" / f"{i}.jpg").write_bytes(make_jpeg(i))
-    return root
-
-
 @pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
 def test_a_conversion_and_one_that_replaces_it(photos: Path, tmp_path: Path, kind: Any) -> None:
     every: list[dict[str, Any]] = [

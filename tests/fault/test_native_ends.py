@@ -1,0 +1,119 @@
+"""The native engine's memory and threads where batches end early, are kept, or are dropped."""
+
+import multiprocessing
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from native_payloads import GOOD, SIZE, Dataset
+
+from stoker import _native
+from stoker.errors import EngineError
+from stoker.pipeline.engines.base import Work
+from stoker.pipeline.engines.native import NativeEngine
+
+
+def test_arrays_in_use_are_not_written_again(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    engine = dataset.engine()
+    held = []
+    for i in range(12):
+        engine.submit(Work(dataset.samples, dataset.params))
+        images = engine.collect().images
+        kept = np.from_dlpack(images[1:]) if i % 2 else images[:1, 0]
+        held.append((kept, kept.copy()))
+        del images
+        for array, copy in held:
+            np.testing.assert_array_equal(array, copy)
+    addresses = {array.ctypes.data for array, _ in held}
+    assert len(addresses) == len(held)
+    engine.close()
+    for array, copy in held:
+        np.testing.assert_array_equal(array, copy)
+
+
+def test_dropped_arrays_are_used_again(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    engine = dataset.engine()
+    addresses = set()
+    for _ in range(10):
+        engine.submit(Work(dataset.samples, dataset.params))
+        addresses.add(engine.collect().images.ctypes.data)
+    engine.close()
+    assert len(addresses) <= 2
+
+
+def test_closing_with_batches_under_way(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD * 50)
+    engine = dataset.engine()
+    for _ in range(2):
+        engine.submit(Work(dataset.samples, dataset.params))
+    engine.close()
+    engine.close()
+    with pytest.raises(EngineError, match="closed"):
+        engine.submit(Work(dataset.samples, dataset.params))
+    with pytest.raises(EngineError, match="no batch"):
+        engine.collect()
+
+
+def test_a_job_may_be_dropped_while_it_runs(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD * 100)
+    threads = threading.active_count()
+    for _ in range(5):
+        engine = dataset.engine()
+        engine.submit(Work(dataset.samples, dataset.params))
+        del engine
+    assert threading.active_count() <= threads
+
+
+def _in_child(engine: NativeEngine, work: Work, said: Any) -> None:
+    try:
+        engine.submit(work)
+        engine.collect()
+    except EngineError as error:
+        said.send(str(error))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_is_told_so(tmp_path: Path) -> None:
+    dataset = Dataset(tmp_path, GOOD)
+    engine = dataset.engine()
+    work = Work(dataset.samples, dataset.params)
+    ours, theirs = multiprocessing.Pipe()
+    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(engine, work, theirs))
+    child.start()
+    assert ours.poll(120)
+    assert "fork" in ours.recv()
+    child.join(120)
+    assert child.exitcode == 0
+    engine.submit(work)
+    assert engine.collect().status.tolist() == [0, 0, 0]
+    engine.close()
+
+
+@pytest.mark.parametrize("order", ["pool, shards, job", "job, pool, shards", "shards, job, pool", "nothing"])
+def test_interpreter_exit_is_silent(order: str, tmp_path: Path) -> None:
+    """Nothing hangs, crashes or is reported as leaked, whatever is dropped first."""
+    path = tmp_path / "shard"
+    path.write_bytes(GOOD[0])
+    end = "" if order == "nothing" else f"del {order}"
+    program = f"""
+import numpy as np
+from stoker import _native
+shards = _native.Shards([{str(path)!r}], [{len(GOOD[0])}])
+pool = _native.Pool(2)
+n = 200
+job = pool.submit(shards, np.zeros(n, np.int32), np.zeros(n, np.int64), np.full(n, {len(GOOD[0])}),
+    np.full(n, {_native.crc32c(GOOD[0])}, np.uint32), np.ones(n, np.uint8), np.full(n, {SIZE[0]}, np.int32),
+    np.full(n, {SIZE[1]}, np.int32), np.ones(n, np.uint8), {{}}, np.tile([0, 0, {SIZE[0]}, {SIZE[1]}],
+    (n, 1)).astype(np.int32), np.tile([0., 0, {SIZE[0]}, {SIZE[1]}], (n, 1)), np.tile([0, 0, 9, 9], (n, 1))
+    .astype(np.int32), np.zeros((n, 2), bool), np.zeros((n, 3, 4), np.float32), np.zeros(3, np.uint8),
+    np.empty((n, 3, 9, 9), np.float32), 0, np.empty(n, np.uint8), 10**6, True)
+{end}
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
