@@ -209,7 +209,9 @@ class Stress:
         kind = pick(["plain", "weighted", "mixture", "stream"])
         order: dict[str, Any] = {"shuffle": pick([False, True]), "seed": pick([0, 7])}
         order["batch_size"] = pick([1, 3, 8, 37, 50])
-        order["last_batch"] = "drop" if kind == "stream" else pick(["partial", "drop"])
+        full = order["batch_size"] <= (23 if kind == "mixture" else N)
+        ends = ["drop"] if kind == "stream" else ["partial", "drop"] if full else ["partial"]
+        order["last_batch"] = pick(ends)
         if kind == "weighted":
             order |= {"sampler": stoker.Weighted(np.arange(N) + 1.0), "shuffle": False}
         if kind == "stream":
