@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from stoker.formats.containers import container
@@ -18,7 +18,9 @@ from stoker.formats.index import Index, concat_indexes, write_index
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 
 # Examples are the same in every run, and a busy machine fails nobody.
-settings.register_profile("stoker", deadline=None, derandomize=True)
+settings.register_profile(
+    "stoker", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("stoker")
 
 PHOTOGRAPHS = Path(__file__).parents[1] / "examples" / "photos"
