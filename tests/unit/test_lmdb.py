@@ -4,6 +4,7 @@ import errno
 import os
 import resource
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -168,9 +169,9 @@ def test_what_is_no_lmdb_file_is_refused(tmp_path: Path, data: bytes) -> None:
         list(lmdb.scan(path))
 
 
-def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(tmp_path: Path) -> None:
-    descriptors = Path("/proc/self/fd")
-    before = len(list(descriptors.iterdir()))
+def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(
+    tmp_path: Path, open_files: Callable[[], list[Path]]
+) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, hard))
     try:
@@ -179,7 +180,7 @@ def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(tmp_path: Path) -> N
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert caught.value.errno in (errno.EFBIG, errno.EIO)
-    assert len(list(descriptors.iterdir())) <= before
+    assert open_files() == []
 
 
 def test_an_error_that_is_not_the_systems_stays_as_it_is(

@@ -36,6 +36,12 @@ def wait_until(condition: Callable[[], bool]) -> None:
     assert condition()
 
 
+def prefetching(besides: list[threading.Thread]) -> list[threading.Thread]:
+    """Threads of prefetchers; ``besides`` are those of other tests' loaders, which may still be ending."""
+    threads = threading.enumerate()
+    return [thread for thread in threads if thread.name == "stoker-prefetch" and thread not in besides]
+
+
 class TestPasses:
     def test_leaving_one_early_begins_the_next_epoch(self, load: Callable[..., ImageLoader]) -> None:
         loader = load(shuffle=True)
@@ -155,12 +161,14 @@ class TestTheNextPass:
 
     @pytest.mark.parametrize("how", ["set_epoch", "load_state_dict", "close"])
     def test_it_is_forgotten(self, load: Callable[..., ImageLoader], drawn: list[int], how: str) -> None:
+        others = threading.enumerate()
         loader = load(shuffle=True, prefetch=3)
         start = loader.state_dict()
         first = rows(loader)
         wait_until(lambda: 1 in drawn)
+        assert prefetching(others)
         getattr(loader, how)(*{"set_epoch": [0], "load_state_dict": [start], "close": []}[how])
-        assert not [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
+        assert not prefetching(others)
         if how != "close":
             assert rows(loader) == first
             assert (loader.stats().batches, loader.stats().samples) == (8, 122)
@@ -197,12 +205,13 @@ class TestTheNextPass:
         assert rows(loader) == list(range(61))
 
     def test_dropping_the_loader_ends_it(self, thumbnails: Path) -> None:
+        others = threading.enumerate()
         loader = ImageLoader(thumbnails, batch_size=16, transforms=CROP, num_threads=1)
         for _ in loader:
             pass
         del loader
         gc.collect()
-        wait_until(lambda: "stoker-prefetch" not in {thread.name for thread in threading.enumerate()})
+        wait_until(lambda: not prefetching(others))
 
 
 class TestState:
