@@ -68,7 +68,7 @@ def read_files() -> Callable[[Path], dict[str, bytes]]:
 
 @pytest.fixture
 def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
-    """``open_files()``: what this process has open in the folder of the test; others may open files elsewhere."""
+    """``open_files()``: what this process has open in the folder of the test, not elsewhere."""
     return lambda: [
         target
         for link in Path("/proc/self/fd").iterdir()
