@@ -157,7 +157,8 @@ def test_masks_and_objects(photos: Path, tmp_path: Path) -> None:
         (labels / f"{i}.txt").write_text("0 0.5 0.5 0.2 0.2\n")
     stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
     assert stoker.convert(photos / "cat", tmp_path / "a", masks=masks).already
-    os.utime(masks / "3.png")
+    later = (tmp_path / "a" / "dataset.json").stat().st_mtime_ns + 1  # the clock of files is coarse
+    os.utime(masks / "3.png", ns=(later, later))
     with pytest.raises(DatasetError, match="already"):
         stoker.convert(photos / "cat", tmp_path / "a", masks=masks)
     stoker.convert(tmp_path / "yolo", tmp_path / "b")
