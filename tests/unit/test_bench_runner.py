@@ -125,6 +125,8 @@ signal.pause()
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
+        # The kernel hangs up on nobody whose new parent, init, is of the same session: a container's may be.
+        start_new_session=True,
     ) as runner:
         pids = [int(pid) for pid in runner.stdout.readline().split()]
         wait_until(lambda: all(state(pid) == "T" for pid in pids))
