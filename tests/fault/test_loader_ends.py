@@ -79,8 +79,9 @@ def test_a_pass_waits_for_the_producer_of_one_that_was_dropped(
     begun, allowed = gate
     monkeypatch.setattr(prefetch, "_PATIENCE", 0.0)
     with load(thumbnails) as loader:
-        iter(loader)
-        begun.wait()
+        running = iter(loader)
+        assert begun.wait(60)  # a producer that is told to stop before that ends at once
+        del running
         assert len(producers()) == 1
         most = 0
         start = threading.Thread.start

@@ -184,23 +184,29 @@ def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.Monk
 
 
 def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
-    release = threading.Event()
+    begun, release = threading.Event(), threading.Event()
+    join = threading.Thread.join
 
     class Waits(Numbers):
         def finish(self) -> int:
+            begun.set()
             release.wait()
             return super().finish()
 
     def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
         raise KeyboardInterrupt
 
+    def released(thread: threading.Thread, timeout: float | None = None) -> None:
+        release.set()
+        join(thread, timeout)
+
     batches = Prefetcher([Waits(100)], 3, Clock())
+    assert begun.wait(60)  # one that has begun nothing ends before anybody waits for it
     monkeypatch.setattr(threading.Thread, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
         batches.close()
-    monkeypatch.undo()
+    monkeypatch.setattr(threading.Thread, "join", released)
     assert len(threads()) == 1
-    release.set()
     _end_all()
     assert not threads()
 
@@ -223,8 +229,9 @@ class TestClock:
         counts = {"consumer": 0, "producer": 0}
 
         def look() -> float:
+            now = self.now  # before the look is counted: who waits for it goes on to change the time
             counts["producer" if threading.current_thread() in threads() else "consumer"] += 1
-            return self.now
+            return now
 
         self.now = 0.0
         monkeypatch.setattr(prefetch, "perf_counter", look)
