@@ -21,6 +21,7 @@ from stoker.formats.sources.no_images import no_images
 from stoker.formats.sources.source_folder import open_folder
 
 if TYPE_CHECKING:
+    from stoker.formats.sources.listing import ListedFiles
     from stoker.formats.sources.source_folder import SourceFolder
 
 __all__ = ["list_images", "with_masks"]
@@ -52,7 +53,7 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
         ignore: Value of pixels that belong to no class; None if there is none.
 
     Raises:
-        SourceError: The folder cannot be read, or no image has a mask.
+        SourceError: The folder cannot be read, no image has a mask, or one has two.
         ConfigError: ``ignore`` is no value of a mask.
     """
     if ignore is not None and not 0 <= ignore < 1 << 16:
@@ -70,11 +71,13 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
             path=folder,
             hint="a mask has the name of its image, up to the suffix",
         )
+    used = masks.take(mask_of[rows])
+    _check_only_one(masks, used, folder)
     without = (Skip(key, "image without a mask") for key in listing.keys.filter(mask_of < 0).to_pylist())
     return replace(
         listing.take(rows),
         skipped=tuple(sorted([*listing.skipped, *without])),
-        masks=masks.take(mask_of[rows]),
+        masks=used,
         info=replace(listing.info, ignore=ignore, mask_classes=_class_names(source)),
     )
 
@@ -92,6 +95,19 @@ def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int]) -> int:
         if row >= 0:
             return row
     return -1
+
+
+def _check_only_one(masks: ListedFiles, used: ListedFiles, folder: str | os.PathLike[str]) -> None:
+    """That no mask in use has another beside it that could be meant as well: ``x.png`` and ``x.tif``."""
+    several = Counter(map(_stem, masks.names()))
+    for stem in map(_stem, used.names()):
+        if several[stem] > 1:
+            both = (name for name in masks.names() if _stem(name) == stem)
+            raise SourceError(
+                f"an image has more than one mask: {', '.join(sorted(both))}",
+                path=folder,
+                hint="leave the one that is meant in the folder",
+            )
 
 
 def _class_names(folder: SourceFolder) -> tuple[str, ...]:

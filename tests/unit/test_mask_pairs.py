@@ -312,3 +312,16 @@ def test_what_cannot_be_meant(root: Path) -> None:
     stoker.convert(root / "images", root / "plain")
     with pytest.raises(DatasetError, match="mask_offset"):
         stoker.open(root / "plain").mask(0)
+
+
+def test_two_masks_of_an_image(root: Path) -> None:
+    extra = root / "masks" / "a" / "other.tif"
+    extra.write_bytes(tiff(1))
+    kept = root / "masks" / "a" / "other.png"
+    kept.write_bytes(png(Image.fromarray(values())))
+    convert(root)  # of no image
+    first = next(iter((root / "images" / "a").iterdir()))
+    second = root / "masks" / "a" / f"{first.stem}.tif"
+    second.write_bytes(tiff(1))
+    with pytest.raises(SourceError, match=f"more than one mask: a/{first.stem}.png, a/{first.stem}.tif"):
+        stoker.convert(root / "images", root / "again", masks=root / "masks")
