@@ -15,13 +15,15 @@ from PIL import Image
 
 import stoker
 from stoker.pipeline.cli import main, verify
+from stoker.pipeline.commands import console
 
 Run = Callable[..., str]
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """``run(*arguments, status=0)`` calls the command line and gives what it printed."""
+    """``run(*arguments, status=0)`` calls the command line and gives what it printed, without progress."""
+    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", float("inf"))
 
     def call(*arguments: object, status: int = 0) -> str:
         monkeypatch.setattr(sys, "argv", ["stoker", *map(str, arguments)])
