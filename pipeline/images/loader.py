@@ -170,7 +170,7 @@ class ImageLoader(Loader):
         self._staging = make_staging(opened)
         framework = adapters.framework(output)
         device = devices.as_text(device)
-        if device is None and devices.gpu_count() and not adapters.sees_gpu(framework):
+        if device is None and not adapters.sees_gpu(framework) and devices.gpu_count():
             device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
         local_rank = self._ranks.local_rank
