@@ -37,7 +37,11 @@ def s3() -> Iterator[Any]:
         patch.setenv("AWS_ACCESS_KEY_ID", "testing")
         patch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
         patch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        patch.setenv("NO_PROXY", host)
+        for name in ("NO_PROXY", "no_proxy"):  # where both are set, the second counts
+            patch.setenv(name, host)
+        # s3fs asks a busy server again after 15 seconds, and requests are counted here.
+        patch.setattr(s3fs.S3FileSystem, "connect_timeout", 600)
+        patch.setattr(s3fs.S3FileSystem, "read_timeout", 600)
         patch.setattr(patience, "_FIRST_PAUSE", 0.001)
         s3fs.S3FileSystem.clear_instance_cache()
         fs = s3fs.S3FileSystem()
@@ -113,7 +117,7 @@ def test_an_image_is_asked_for_once(s3: Any, photos: Path, caplog: pytest.LogCap
     with caplog.at_level(logging.INFO, "werkzeug"):
         data = read_source("s3://data/photos", str(image.relative_to(photos)), image.stat().st_size)
     assert data == image.read_bytes()
-    assert len(caplog.messages) == 1
+    assert [record.name for record in caplog.records].count("werkzeug") == 1
 
 
 def test_staging(url: str, local: Path, tmp_path: Path) -> None:
