@@ -155,8 +155,10 @@ class StagedWalk:
             return
 
         def is_full() -> bool:
+            # In this order, what arrives between two looks is counted twice: the other way round, not at all.
             need = len(self._files.missing(blocks)) * self._files.block_bytes
-            excess = self._files.present_bytes + self._requests.coming_bytes + need - limit
+            coming = self._requests.coming_bytes
+            excess = self._files.present_bytes + coming + need - limit
             if excess <= 0:
                 return False
             at_once = max(excess, limit // _EVICTED_AT_ONCE)
