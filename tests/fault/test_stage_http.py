@@ -215,6 +215,7 @@ def test_no_dataset_there(source: Path, tmp_path: Path, serve: Callable[[Path], 
     (tmp_path / "bad" / "dataset.json").write_text("{}")
     with pytest.raises(DatasetError, match="no JSON object with a version"):
         stage(tmp_path / "bad", tmp_path / "here")
+    server.closed.set()  # a connection that was kept would be answered still
     server.stop()
     with pytest.raises(StorageError, match="cannot be read"):
         stage(server.url, tmp_path / "here")

@@ -160,6 +160,9 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
         with pytest.raises(StorageError, match="cannot be read") as caught:
             epoch(remote)
         assert str(caught.value.path).startswith(f"{server.url}/shard-")
+        # A request that has failed and is not forgotten yet fails whoever asks for the same.
+        wait_until(lambda: not _threads("stoker-stage"))
+        wait_until(lambda: not any(one.requests.coming_bytes for one in remote._staging._sources.values()))
         server.closed.clear()
         remote.set_epoch(0)
         with loader(source) as local:
@@ -196,7 +199,7 @@ def test_ending_does_not_wait_for_a_silent_server(
     wait_until(lambda: not _threads("stoker-fetch"))
     server.held.set()
     (state,) = tmp_path.glob("*/.blocks")
-    assert state.resolve() not in {descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir()}
+    wait_until(lambda: state.resolve() not in {path.resolve() for path in Path("/proc/self/fd").iterdir()})
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
