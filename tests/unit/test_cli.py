@@ -24,6 +24,8 @@ Run = Callable[..., str]
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """``run(*arguments, status=0)`` calls the command line and gives what it printed, without progress."""
     monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", float("inf"))
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
 
     def call(*arguments: object, status: int = 0) -> str:
         monkeypatch.setattr(sys, "argv", ["stoker", *map(str, arguments)])

@@ -7,6 +7,12 @@ from stoker.pipeline.commands import console
 from stoker.pipeline.commands.console import print_error, progress
 
 
+@pytest.fixture(autouse=True)
+def no_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
