@@ -29,6 +29,7 @@ class Cuda:
     def __init__(self) -> None:
         self.log: list[str] = []
         self.pinned: set[int] = set()
+        self.kept: list[Any] = []  # an address that is freed may be given to what is not pinned
         self.streams = ["consumer's"]
 
     def stream_class(self) -> type:
@@ -53,6 +54,7 @@ class Cuda:
 
     def pin(self, tensor: Any) -> Any:
         self.pinned.add(tensor.data_ptr())
+        self.kept.append(tensor)
         return tensor
 
 
