@@ -45,6 +45,7 @@ class FaultyServer:
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(root))
         self._server.daemon_threads = True
+        self._server.socket.listen(128)  # of more than 5 that come together, others wait for seconds
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
