@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import weakref
 from collections import deque
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -61,16 +60,24 @@ class _Stopped:
 
 
 class _Line(Generic[T]):
-    """What producer and consumer share; the producer holds no reference to the prefetcher itself."""
+    """What producer and consumer share; the producer holds no reference to the prefetcher itself.
+
+    It has no lock that is taken in Python: Ctrl-C might come between taking it and being sure to give it
+    back, and the collector of garbage call :meth:`stop` where it is held.
+    """
 
     def __init__(self, depth: int) -> None:
         self.ready: SimpleQueue[T | _EndOfPass | _Stopped] = SimpleQueue()
-        self.slots = threading.Semaphore(depth)
-        self.stopped = threading.Event()
+        self.unused = depth  # slots that no batch has had yet; the producer's own
+        self.slots: SimpleQueue[None] = SimpleQueue()  # those that came free again
+        self._stopped = False
 
     def stop(self) -> None:
-        self.stopped.set()
-        self.slots.release()  # the producer may wait for one
+        self._stopped = True
+        self.slots.put(None)  # the producer may wait for one
+
+    def is_stopped(self) -> bool:
+        return self._stopped
 
 
 class Prefetcher(Generic[T]):
@@ -132,7 +139,7 @@ class Prefetcher(Generic[T]):
                 raise item.error
             finally:
                 del item  # or the error would hold itself by its traceback, and the loader with it
-        self._line.slots.release()
+        self._line.slots.put(None)
         if isinstance(item, _EndOfPass):
             raise StopIteration
         return item
@@ -163,9 +170,9 @@ def _produce(
     clock: Clock,
 ) -> None:
     more, batches, limit = True, 0, 1
-    while (more or under_way) and not line.stopped.is_set():
+    while (more or under_way) and not line.is_stopped():
         if more and batches < limit and _take_slot(line, clock, wait=not under_way):
-            if line.stopped.is_set():
+            if line.is_stopped():
                 return
             newest = next(started)
             under_way.append(newest)
@@ -202,9 +209,16 @@ def _started(stages: Iterator[Stage[T]]) -> Iterator[Stage[T] | _EndOfPass | _St
 
 def _take_slot(line: _Line[T], clock: Clock, *, wait: bool) -> bool:
     began = perf_counter()
-    taken = line.slots.acquire(blocking=wait)
-    clock.idle += perf_counter() - began
-    return taken
+    try:
+        if line.unused:
+            line.unused -= 1
+        else:
+            line.slots.get(block=wait)
+    except Empty:
+        return False
+    finally:
+        clock.idle += perf_counter() - began
+    return True
 
 
 def _drain(under_way: Iterable[Stage[Any] | _EndOfPass | _Stopped]) -> None:

@@ -36,7 +36,7 @@ class Worker:
         self.patience = patience
         self._stop = stop
         self._process = os.getpid()
-        self._stopping = threading.Event()
+        self._is_stopping = False
         self._thread = threading.Thread(target=_work, args=(run,), name=f"{_PREFIX}{name}", daemon=True)
 
     def start(self) -> None:
@@ -56,7 +56,7 @@ class Worker:
         """
         if os.getpid() != self._process:
             return
-        self._stopping.set()
+        self._is_stopping = True
         self._stop()
         if self._thread.is_alive() and not threading.current_thread().name.startswith(_PREFIX):
             self._thread.join(seconds)
@@ -64,7 +64,7 @@ class Worker:
     @property
     def is_stopping(self) -> bool:
         """Whether :meth:`end` was called."""
-        return self._stopping.is_set()
+        return self._is_stopping
 
 
 # Those that run: whoever should have ended them may have been interrupted, or forgotten them.
