@@ -24,7 +24,7 @@ FOUND = Comparison(
 
 
 def text(found, width=160):
-    console = Console(width=width, no_color=True)
+    console = Console(width=width, color_system=None)
     with console.capture() as capture:
         console.print(render(found, width))
     return capture.get()
