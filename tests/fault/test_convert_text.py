@@ -45,7 +45,7 @@ def test_killed_and_run_again_it_ends_with_the_same_bytes(tmp_path: Path, source
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     child = subprocess.Popen([sys.executable, "-c", SCRIPT, str(source), str(target)], env=environment)
     state = target / ".stoker-convert"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not list(state.glob("[0-9]*.json")) and time.monotonic() < deadline:
         time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
