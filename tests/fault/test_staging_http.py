@@ -203,7 +203,7 @@ def test_ending_does_not_wait_for_a_silent_server(
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not condition() and time.monotonic() < end:
         time.sleep(0.01)
     assert condition()
