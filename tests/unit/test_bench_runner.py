@@ -113,6 +113,7 @@ def test_nothing_is_left_of_a_peer_whose_runner_is_killed(tmp_path):
     code = f"""
 import os, signal, subprocess
 from stoker.benchmarks.runner import PeerProcess
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
 peer = PeerProcess("stoker", {CORES[:1]}, 1)
 peer.ask("import")
 helper = subprocess.Popen(["sleep", "600"], preexec_fn=lambda: os.setpgid(0, peer.pid))
