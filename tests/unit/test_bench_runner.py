@@ -130,6 +130,7 @@ signal.pause()
         start_new_session=True,
     ) as runner:
         pids = [int(pid) for pid in runner.stdout.readline().split()]
+        assert len(pids) == 2
         wait_until(lambda: all(state(pid) == "T" for pid in pids))
         runner.kill()
     wait_until(lambda: all(state(pid) in ("Z", "") for pid in pids))
