@@ -7,9 +7,11 @@ C++, ours or NumPy's, the process dies of a signal; so each is told to stop, and
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 import time
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ class Worker:
         self._stop = stop
         self._process = os.getpid()
         self._is_stopping = False
-        self._thread = threading.Thread(target=_work, args=(run,), name=f"{_PREFIX}{name}", daemon=True)
+        self._is_at_work = False
+        self._waiting: list[SimpleQueue[None]] = []
+        self._thread = threading.Thread(target=self._work, args=(run,), name=f"{_PREFIX}{name}", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
@@ -45,7 +49,11 @@ class Worker:
         # What is registered last is called first: before libraries that the worker uses, such as DALI, go.
         atexit.unregister(_end_all)
         atexit.register(_end_all)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # there are as many threads as there may be
+            del _running[self._thread]
+            raise
 
     def end(self, seconds: float | None = None) -> None:
         """Tell the thread to stop and wait until it has; nothing happens in a forked child, which has none.
@@ -58,13 +66,35 @@ class Worker:
             return
         self._is_stopping = True
         self._stop()
-        if self._thread.is_alive() and not threading.current_thread().name.startswith(_PREFIX):
+        if threading.current_thread().name.startswith(_PREFIX):
+            return
+        if self._thread.is_alive():
             self._thread.join(seconds)
+        else:
+            self._wait(seconds)
 
     @property
     def is_stopping(self) -> bool:
         """Whether :meth:`end` was called."""
         return self._is_stopping
+
+    def _wait(self, seconds: float | None) -> None:
+        """Wait for a thread that counts as dead: to Python before 3.13 it is since Ctrl-C came in a join."""
+        ended: SimpleQueue[None] = SimpleQueue()
+        self._waiting.append(ended)
+        if self._is_at_work:
+            with contextlib.suppress(Empty):
+                ended.get(timeout=seconds)
+
+    def _work(self, run: Callable[[], None]) -> None:
+        self._is_at_work = True
+        try:
+            run()
+        finally:
+            _running.pop(threading.current_thread(), None)
+            self._is_at_work = False
+            for ended in list(self._waiting):
+                ended.put(None)
 
 
 # Those that run: whoever should have ended them may have been interrupted, or forgotten them.
@@ -72,13 +102,16 @@ _running: dict[threading.Thread, Worker] = {}
 
 
 def _end_all() -> None:
-    workers = list(_running.values())
-    for worker in workers:
-        worker.end(0)  # all are told before any is waited for
     began = time.monotonic()
-    for worker in workers:
-        waited = time.monotonic() - began
-        worker.end(None if worker.patience is None else max(0.0, worker.patience - waited))
+    ended: set[Worker] = set()
+    # More than once: a worker may have started another before it heard that it is to stop.
+    while workers := [worker for worker in list(_running.values()) if worker not in ended]:
+        for worker in workers:
+            worker.end(0)  # all are told before any is waited for
+        for worker in workers:
+            waited = time.monotonic() - began
+            worker.end(None if worker.patience is None else max(0.0, worker.patience - waited))
+        ended.update(workers)
 
 
 os.register_at_fork(after_in_child=_running.clear)
@@ -88,10 +121,3 @@ def stopping() -> bool:
     """Whether the worker in whose thread this is asked is being ended: nobody wants what it waits for."""
     worker = _running.get(threading.current_thread())
     return worker is not None and worker.is_stopping
-
-
-def _work(run: Callable[[], None]) -> None:
-    try:
-        run()
-    finally:
-        _running.pop(threading.current_thread(), None)
