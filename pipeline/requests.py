@@ -49,7 +49,7 @@ class Requests:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._running: dict[int, Future[int]] = {}
         self._guard = threading.RLock()  # who holds it may collect the garbage whose end closes this
-        self._started = False
+        self._threads = 0
 
     @property
     def coming_bytes(self) -> int:
@@ -79,16 +79,16 @@ class Requests:
         """Start no more requests, and give up those that are under way."""
         self._stop.set()
         with self._guard:
-            for future in set(self._running.values()):
-                future.cancel()
-            for _ in range(self._connections if self._started else 0):
-                self._jobs.put(None)
+            running = set(self._running.values())
+        for future in running:  # without the lock: who holds that of a future may collect our garbage
+            future.cancel()
+        for _ in range(self._connections):
+            self._jobs.put(None)
 
     def _start(self) -> None:
-        if not self._started:
-            self._started = True
-            for _ in range(self._connections):
-                Worker(self._work, self.close, "fetch", patience=_PATIENCE).start()
+        while self._threads < self._connections:
+            Worker(self._work, self.close, "fetch", patience=_PATIENCE).start()
+            self._threads += 1
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:

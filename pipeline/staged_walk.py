@@ -82,7 +82,10 @@ class StagedWalk:
         limit = source.dataset.limit
         self._window = ahead if limit is None else min(ahead, limit // 2)
         self._batches = iter(batches)
-        self._changed = threading.Condition()
+        # Taken itself, not by the condition, whose Python code Ctrl-C may end with the lock half taken; and
+        # who holds it may collect the garbage whose end calls end().
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._ready: deque[_Batch] = deque()  # fetched or being fetched
         self._taken: deque[_Batch] = deque()  # waited for by the loader
         self._held = 0  # bytes of the blocks of both
@@ -100,7 +103,7 @@ class StagedWalk:
             pass
         except BaseException as error:  # whatever it is, the loader must hear of it
             self._error = error
-        with self._changed:
+        with self._lock:
             self._ended = True
             self._changed.notify_all()
 
@@ -126,19 +129,19 @@ class StagedWalk:
         return _Batch(ranges, self._files.covering(ranges.shard, ranges.offset, ranges.length))
 
     def _stage(self, group: list[_Batch]) -> None:
-        with self._changed:
+        with self._lock:
             self._wait_while(lambda: self._held >= self._window and not self._wanted)
         blocks = np.unique(np.concatenate([batch.blocks for batch in group]))
         for batch in group:
             self._files.pin(batch.blocks)
         try:
             self._make_room(blocks)
-        except StoppedError:
+            running = self._requests.request(blocks)
+        except BaseException:
             for batch in group:
                 self._files.unpin(batch.blocks)
             raise
-        running = self._requests.request(blocks)
-        with self._changed:
+        with self._lock:
             for batch in group:
                 batch.requests = {running[block] for block in batch.blocks.tolist() if block in running}
                 self._held += len(batch.blocks) * self._files.block_bytes
@@ -164,7 +167,7 @@ class StagedWalk:
             at_once = max(excess, limit // _EVICTED_AT_ONCE)
             return self._files.evict(at_once, self._source.last_use) < excess and not self._wanted
 
-        with self._changed:
+        with self._lock:
             self._wait_while(is_full)
 
     def _wait_while(self, condition: Callable[[], bool]) -> None:
@@ -190,7 +193,7 @@ class StagedWalk:
         self._source.files.check(batch.ranges)
 
     def _take(self) -> _Batch:
-        with self._changed:
+        with self._lock:
             while not self._ready:
                 if self._ended:
                     raise self._error or LoaderClosedError("the pass was ended")
@@ -209,7 +212,7 @@ class StagedWalk:
 
     def release(self) -> None:
         """See :meth:`stoker.pipeline.staging.StagedPass.release`."""
-        with self._changed:
+        with self._lock:
             if self._taken:
                 batch = self._taken.popleft()
                 self._source.last_use[batch.blocks] = time.monotonic_ns()
@@ -222,7 +225,7 @@ class StagedWalk:
 
     def end(self) -> None:
         """Fetch nothing more, and let go of everything."""
-        with self._changed:
+        with self._lock:
             self._stopped = True
             self._let_go()
             self._changed.notify_all()

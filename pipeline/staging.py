@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from stoker.formats.remote.store import is_url
 from stoker.pipeline.mixture import Mixture
 from stoker.pipeline.requests import Requests
 from stoker.pipeline.staged_walk import Source, StagedWalk
-from stoker.pipeline.threads import Worker
+from stoker.pipeline.threads import StopEvent, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -82,8 +81,9 @@ class Staging:
         self._sources = {
             number: _source(one, max(1, connections // len(cached))) for number, one in cached.items()
         }
+        self._process = os.getpid()
         # A loader that is dropped without being closed leaves no threads and no descriptors.
-        self._release = weakref.finalize(self, _release, os.getpid(), list(self._sources.values()))
+        self._dropped = weakref.finalize(self, _release, self._process, list(self._sources.values()))
         self._passes: weakref.WeakSet[StagedPass] = weakref.WeakSet()
 
     def begin(self, batches: Callable[[], Iterable[Int64]]) -> StagedPass:
@@ -103,14 +103,15 @@ class Staging:
         return begun
 
     def close(self) -> None:
-        """End all fetching; what is here stays."""
+        """End all fetching; what is here stays. Safe to call twice, and after an interrupt."""
         for begun in list(self._passes):
             begun.close()
-        self._release()
+        _release(self._process, list(self._sources.values()))
+        self._dropped.detach()
 
 
 def _source(dataset: CachedDataset, connections: int) -> Source:
-    stop = threading.Event()
+    stop = StopEvent()
     files = dataset.open_files(stop)
     last_use = np.zeros(int(files.blocks.first[-1]), np.int64)
     return Source(dataset, files, Requests(files.blocks, files.fetch, connections, stop), last_use)
@@ -136,9 +137,10 @@ class StagedPass:
 
     def __init__(self, walks: Sequence[StagedWalk]) -> None:
         self._walks = walks
-        workers = [Worker(walk.run, walk.end, "stage") for walk in walks]
-        self.close = weakref.finalize(self, _end, walks, workers)
-        for worker in workers:
+        self._workers = [Worker(walk.run, walk.end, "stage") for walk in walks]
+        self._process = os.getpid()
+        self._dropped = weakref.finalize(self, _end, self._process, walks, self._workers)
+        for worker in self._workers:
             worker.start()
 
     def wait(self) -> None:
@@ -156,8 +158,15 @@ class StagedPass:
         for walk in self._walks:
             walk.release()
 
+    def close(self) -> None:
+        """Fetch nothing more. Safe to call twice, and after an interrupt."""
+        _end(self._process, self._walks, self._workers)
+        self._dropped.detach()
 
-def _end(walks: Sequence[StagedWalk], workers: Sequence[Worker]) -> None:
+
+def _end(process: int, walks: Sequence[StagedWalk], workers: Sequence[Worker]) -> None:
+    if os.getpid() != process:
+        return  # a fork shares the locks on blocks, and to give them up there is to give them up here
     for walk in walks:
         walk.end()
     for worker in workers:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Worker", "stopping"]
+__all__ = ["StopEvent", "Worker", "stopping"]
 
 _PREFIX = "stoker-"
 
@@ -95,6 +95,36 @@ class Worker:
             self._is_at_work = False
             for ended in list(self._waiting):
                 ended.put(None)
+
+
+class StopEvent(threading.Event):
+    """An event that is set once, and never cleared; in any thread, at any moment.
+
+    It has no lock that is taken in Python: Ctrl-C might come between taking it and being sure to give it
+    back, and the collector of garbage set the event where it is held.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_set = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def is_set(self) -> bool:
+        """Whether it was set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set it, and wake all who wait."""
+        self._is_set = True
+        self._bell.put(None)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, ``timeout`` seconds at most; whether it is."""
+        if not self._is_set:
+            with contextlib.suppress(Empty):
+                self._bell.get(timeout=timeout)
+                self._bell.put(None)  # for the next who waits
+        return self._is_set
 
 
 # Those that run: whoever should have ended them may have been interrupted, or forgotten them.

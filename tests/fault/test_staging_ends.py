@@ -1,0 +1,225 @@
+"""Fetching that ends at any moment: by Ctrl-C, by the collector of garbage, in a fork, without threads."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import os
+import sys
+import threading
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker.errors import StorageError
+from stoker.formats.remote.blocks import BlockFiles
+from stoker.pipeline import staging
+from stoker.pipeline.requests import Requests
+from stoker.pipeline.staged_walk import StagedWalk
+from stoker.pipeline.staging import StagedPass
+from stoker.pipeline.threads import StopEvent, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+BLOCKS = np.arange(4)
+
+
+def at_place(number: int, what: Callable[[], None], action: Callable[[], Any]) -> bool:
+    """Run ``action``, and ``what`` at the n-th place where Python looks for signals; whether there is one."""
+    left = number
+
+    def look(frame: object, event: str, argument: object) -> None:
+        nonlocal left
+        left -= event in ("call", "c_return")
+        if not left:
+            left -= 1
+            what()
+
+    sys.setprofile(look)
+    try:
+        action()
+    finally:
+        sys.setprofile(None)
+    return left < 0
+
+
+def interrupted_everywhere(make: Callable[[], tuple[Callable[[], Any], Callable[[], None]]]) -> None:
+    """Run the first that ``make`` makes with Ctrl-C at each place in turn, then the second in a thread."""
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    for number in itertools.count(1):
+        action, check = make()
+        try:
+            if not at_place(number, interrupt, action):
+                assert number > 1
+                return
+        except KeyboardInterrupt:
+            pass
+        ends(check)
+
+
+def ends(action: Callable[[], Any]) -> None:
+    thread = threading.Thread(target=action, daemon=True)
+    thread.start()
+    thread.join(60)
+    assert not thread.is_alive(), "it waits for a lock that nobody gives back"
+
+
+def block_files(folder: Path) -> BlockFiles:
+    return BlockFiles(folder, ["data"], [4 * 4096], 4096)
+
+
+def walk_over(files: BlockFiles, requests: Any) -> StagedWalk:
+    """A walk that needs all blocks at once."""
+    dataset = SimpleNamespace(limit=None, ranges=lambda rows: SimpleNamespace(shard=0, offset=0, length=0))
+    source: Any = SimpleNamespace(
+        dataset=dataset,
+        files=SimpleNamespace(blocks=files, check=lambda ranges: None),
+        requests=requests,
+        last_use=np.zeros(4, np.int64),
+    )
+    files.covering = lambda *ranges: BLOCKS  # type: ignore[method-assign]  # all of them
+    return StagedWalk(source, [np.arange(1)], ahead=1 << 20)
+
+
+def zeros(file: int, start: int, stop: int) -> bytes:
+    return bytes(stop - start)
+
+
+def test_an_event_may_be_set_wherever_it_is_waited_for() -> None:
+    """As the collector of garbage does, which may run in any thread that makes an object."""
+    for number in itertools.count(1):
+        event = StopEvent()
+        reached: list[bool] = []
+
+        def waits(number: int = number, event: StopEvent = event, reached: list[bool] = reached) -> None:
+            reached.append(at_place(number, event.set, lambda: event.wait(0.001)))
+
+        ends(waits)
+        if not reached[0]:
+            break
+    assert number > 3
+
+
+def test_an_event_outlives_an_interrupt() -> None:
+    def make() -> tuple[Callable[[], None], Callable[[], None]]:
+        event = StopEvent()
+
+        def again() -> None:
+            event.set()
+            assert event.wait()
+            assert event.wait()
+
+        return event.set, again
+
+    interrupted_everywhere(make)
+
+
+def test_an_event_wakes_all() -> None:
+    event = StopEvent()
+    assert not event.wait(0)
+    threads = [threading.Thread(target=event.wait, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    event.set()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert event.is_set()
+
+
+def test_a_walk_outlives_an_interrupt_of_its_end(tmp_path: Path) -> None:
+    """Its thread would wait for its lock for ever, and the interpreter's end for the thread."""
+    files = block_files(tmp_path)
+
+    def make() -> tuple[Callable[[], None], Callable[[], None]]:
+        walk = walk_over(files, SimpleNamespace(request=lambda blocks: {}))
+        return walk.end, walk.run
+
+    interrupted_everywhere(make)
+
+
+def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = block_files(tmp_path)
+    walk = walk_over(files, SimpleNamespace(request=lambda blocks: {}))
+    begun = StagedPass([walk])
+    end = Worker.end
+
+    def interrupted(worker: Worker, seconds: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Worker, "end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        begun.close()
+    monkeypatch.setattr(Worker, "end", end)
+    monkeypatch.setattr(staging, "_PATIENCE", 60)
+    begun.close()
+    assert not any(worker._thread.is_alive() for worker in begun._workers)
+    begun.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_that_ends_gives_up_no_blocks_of_its_parents(tmp_path: Path) -> None:
+    """Locks of an open file are its parent's, too: others could evict what it is about to read."""
+    files = block_files(tmp_path)
+    begun = StagedPass([walk_over(files, SimpleNamespace(request=lambda blocks: {}))])
+    begun.wait()
+    other = block_files(tmp_path)
+    assert not other._lock(fcntl.F_WRLCK, 0, 4)
+    if not (child := os.fork()):
+        try:
+            begun._dropped()  # as where it is dropped, or the interpreter ends
+            begun.close()
+            os._exit(7)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert not other._lock(fcntl.F_WRLCK, 0, 4)
+    begun.close()
+    assert other._lock(fcntl.F_WRLCK, 0, 4)
+
+
+def test_a_request_that_cannot_be_made_leaves_no_block_pinned(tmp_path: Path) -> None:
+    def fails(blocks: object) -> None:
+        raise StorageError("no connection")
+
+    files = block_files(tmp_path)
+    walk = walk_over(files, SimpleNamespace(request=fails))
+    walk.run()
+    with pytest.raises(StorageError, match="no connection"):
+        walk.wait()
+    assert not files._pins.any()
+
+
+def test_threads_that_could_not_be_started_are_started_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = block_files(tmp_path)
+    requests = Requests(files, zeros, 3, StopEvent())
+    start, left = Worker.start, 1
+
+    def limited(worker: Worker) -> None:
+        nonlocal left
+        if not left:
+            raise RuntimeError("can't start new thread")
+        left -= 1
+        start(worker)
+
+    monkeypatch.setattr(Worker, "start", limited)
+    for number in (0, 1):
+        left = number
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            requests.request(BLOCKS)
+    left = 2
+    coming = requests.request(BLOCKS)
+    assert sorted(coming) == BLOCKS.tolist()
+    assert sum(future.result(60) for future in set(coming.values())) == 4 * 4096
+    requests.close()
