@@ -6,18 +6,20 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from stoker.errors import ConfigError, SampleError, SourceError
 from stoker.formats.conversion.finished import find_finished
-from stoker.formats.conversion.shards import Cancelled, ShardResult, write_shard
+from stoker.formats.conversion.shards import ShardResult, write_shard
 from stoker.formats.conversion.state import ConversionState, empty_trash
 from stoker.formats.cores import available_cores, check_threads
 from stoker.formats.publish import check_target, folder_lock, os_errors
 from stoker.formats.remote.store import is_url
+from stoker.formats.tasks import Tasks
 
 if TYPE_CHECKING:
     import os
@@ -43,7 +45,6 @@ Progress = Callable[[int, int, int, str], None]
 """Called from the converting thread with samples done, samples in all, source bytes done, and the stage:
 listing, converting, publishing."""
 
-_TICK = 0.1  # seconds between two looks at progress, and to an interrupt
 _LEAST_WORKERS_FROM_AFAR = 32  # most of them wait for the network
 
 
@@ -274,22 +275,14 @@ class _LocalRunner:
                 "tally": tracker.add,
                 "stop": stop,
             }
-            futures = {writers.submit(maker.make, plan, number, **how) for number in missing}
+            shards = Tasks(writers)
             try:
-                _wait(futures, tracker)
+                for number in missing:
+                    shards.start(partial(maker.make, plan, number, **how))
+                shards.wait(partial(tracker.show, "converting"))
             finally:
                 writers.shutdown(wait=False, cancel_futures=True)  # first: who is stopped starts no other
                 stop.set()
-
-
-def _wait(futures: set[Future[ShardResult]], tracker: Tracker) -> None:
-    while futures:
-        done, futures = wait(futures, timeout=_TICK, return_when=FIRST_COMPLETED)
-        tracker.show("converting")
-        errors = [error for future in done if (error := future.exception()) is not None]
-        # Cancelled only follows from the error of another shard, which may come after it in the set.
-        for error in sorted(errors, key=lambda error: isinstance(error, Cancelled)):
-            raise error
 
 
 def _shards_at_once(workers: int) -> int:

@@ -6,8 +6,9 @@ import shutil
 import threading
 import time
 from collections import deque
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from stoker.formats.publish import (
 )
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.formats.remote.dataset import FileReader, open_remote
+from stoker.formats.tasks import Tasks
 
 if TYPE_CHECKING:
     import os
@@ -40,7 +42,6 @@ _PLAN = "fingerprint"
 _REQUEST_BYTES = 8 << 20
 _DIGEST_TRIES = 3
 _FILES_AHEAD = 4  # beside those whose requests keep all connections busy
-_TICK = 0.2  # seconds between two looks at progress, and to an interrupt
 
 
 @dataclass(frozen=True)
@@ -234,27 +235,30 @@ class FileFetcher:
         progress: Callable[[int, int], None],
     ) -> None:
         """Have requests for the next files waiting while the ones before come and are checked."""
-        fetching: deque[tuple[int, list[Future[None]]]] = deque()
-        checking: list[Future[None]] = []
+        fetching: deque[tuple[int, Tasks]] = deque()
+        checking = Tasks(checkers)
         requests = 0
         for number, file in enumerate(self._files):
             if _is_whole(self._target / file.name, file):
                 self._done += file.size
                 continue
             fetching.append((number, self._request(number, fetchers)))
-            requests += len(fetching[-1][1])
+            requests += fetching[-1][1].left
             while requests > 2 * connections and len(fetching) > _FILES_AHEAD:
-                requests -= self._check_oldest(fetching, checkers, checking, progress)
+                requests -= self._check_oldest(fetching, checking, progress)
         while fetching:
-            self._check_oldest(fetching, checkers, checking, progress)
+            self._check_oldest(fetching, checking, progress)
         self._wait(checking, progress)
 
-    def _request(self, number: int, pool: ThreadPoolExecutor) -> list[Future[None]]:
+    def _request(self, number: int, pool: ThreadPoolExecutor) -> Tasks:
         blocks = self._blocks.of_file(number)
         missing = self._blocks.missing(blocks)
         with self._guard:
             self._done += (len(blocks) - len(missing)) * self._blocks.block_bytes
-        return [pool.submit(self._fill, *run) for run in self._blocks.runs(missing, _REQUEST_BYTES)]
+        requests = Tasks(pool)
+        for run in self._blocks.runs(missing, _REQUEST_BYTES):
+            requests.start(partial(self._fill, *run))
+        return requests
 
     def _fill(self, low: int, high: int) -> None:
         size = self._blocks.fill(low, high, self._read)
@@ -264,23 +268,18 @@ class FileFetcher:
 
     def _check_oldest(
         self,
-        fetching: deque[tuple[int, list[Future[None]]]],
-        checkers: ThreadPoolExecutor,
-        checking: list[Future[None]],
+        fetching: deque[tuple[int, Tasks]],
+        checking: Tasks,
         progress: Callable[[int, int], None],
     ) -> int:
-        number, futures = fetching.popleft()
-        self._wait(futures, progress)
-        checking.append(checkers.submit(self._settle, number))
-        return len(futures)
+        number, requests = fetching.popleft()
+        count = requests.left
+        self._wait(requests, progress)
+        checking.start(partial(self._settle, number))
+        return count
 
-    def _wait(self, futures: list[Future[None]], progress: Callable[[int, int], None]) -> None:
-        left = set(futures)
-        while left:
-            done, left = wait(left, timeout=_TICK, return_when=FIRST_COMPLETED)
-            for future in done:
-                future.result()
-            progress(min(self._done, self._size), self._size)
+    def _wait(self, tasks: Tasks, progress: Callable[[int, int], None]) -> None:
+        tasks.wait(lambda: progress(min(self._done, self._size), self._size))
 
     def _settle(self, number: int) -> None:
         """Compare a file with its digest, fetch it again where they differ, and move it to its place."""

@@ -1,7 +1,7 @@
 """Running a plan: what the end of a shard, an error or an interrupt does to the others."""
 
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -63,14 +63,41 @@ def test_a_shard_that_was_made_is_found(
 
 
 def test_the_error_counts_and_not_what_it_cancelled(plan: ConversionPlan) -> None:
-    tracker = execution.Tracker(plan, range(10), execution.no_progress)
-    for _ in range(20):  # in whatever order a set has them
-        futures: set[Future[ShardResult]] = {Future() for _ in range(5)}
-        errors = [OSError("full"), *(Cancelled() for _ in range(4))]
-        for future, error in zip(futures, errors, strict=True):
-            future.set_exception(error)
-        with pytest.raises(OSError, match="full"):
-            execution._wait(futures, tracker)
+    class Maker:
+        def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+            if number:
+                how["stop"].wait(60)
+                raise Cancelled
+            raise OSError("full")
+
+    run = execution.Run(plan, execution._LocalRunner(1), execution.no_progress)
+    with pytest.raises(OSError, match="full"):
+        run.make(Maker(), range(10))
+
+
+def test_an_interrupt_while_shards_are_handed_out_stops_those_that_run(
+    plan: ConversionPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = ThreadPoolExecutor.submit
+    started = threading.Semaphore(0)
+    stopped: list[bool] = []
+
+    class Maker:
+        def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+            started.release()
+            stopped.append(how["stop"].wait(60))
+            raise Cancelled
+
+    def interrupted(executor: ThreadPoolExecutor, *task: Any, **how: Any) -> Future[Any]:
+        future = submit(executor, *task, **how)
+        if started.acquire(timeout=60):
+            raise KeyboardInterrupt
+        return future
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execution.Run(plan, execution._LocalRunner(1), execution.no_progress).make(Maker(), range(10))
+    assert stopped == [True]
 
 
 def test_what_was_made_before_counts_as_done(
