@@ -48,10 +48,11 @@ def folder_lock(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        # Removed while it is still held: whoever opened it in between sees that it is gone.
-        with suppress(OSError):
-            path.unlink()
-        os.close(descriptor)
+        try:  # removed while it is still held: whoever opened it in between sees that it is gone
+            with suppress(OSError):
+                path.unlink()
+        finally:
+            os.close(descriptor)
 
 
 def _acquire(path: Path) -> int:
@@ -61,9 +62,9 @@ def _acquire(path: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_same_file(descriptor, path):
                 return descriptor
-        except OSError as error:
+        except BaseException as error:  # an interrupt, too: this process would hold the lock to its end
             os.close(descriptor)
-            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+            if isinstance(error, OSError) and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise LockedError(
                     "another process is writing into this folder",
                     path=path.parent,

@@ -196,11 +196,13 @@ class BlockFiles:
             for block in free[np.argsort(last_use[free], kind="stable")].tolist():
                 if freed >= excess:
                     break
-                if self._lock(fcntl.F_WRLCK, block, block + 1):
-                    self._state[block] = 0
-                    self._punch(block)
+                try:
+                    if self._lock(fcntl.F_WRLCK, block, block + 1):
+                        self._state[block] = 0
+                        self._punch(block)
+                        freed += self.block_bytes
+                finally:  # also after an interrupt: others wait for who has it
                     self._lock(fcntl.F_UNLCK, block, block + 1)
-                    freed += self.block_bytes
         return freed
 
     def check_evictable(self) -> None:

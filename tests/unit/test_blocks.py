@@ -11,6 +11,7 @@ import threading
 import time
 import weakref
 from typing import TYPE_CHECKING
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -131,6 +132,19 @@ def test_evicting_takes_what_was_used_longest_ago(tmp_path: Path, contents: list
     assert files.missing(np.arange(6)).tolist() == [0, 2, 3, 4, 5]
     files.unpin(array(1))
     assert files.evict(1, last_use) == BLOCK
+
+
+def test_an_interrupt_while_a_block_is_evicted_locks_nobody_out(
+    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, others = make(tmp_path), make(tmp_path)
+    files.fill(0, 1, Reader(contents))
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_punch", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            files.evict(BLOCK, np.zeros(6, np.int64))
+    others.fill(0, 1, Reader(contents))
+    assert others.evict(BLOCK, np.zeros(6, np.int64)) == BLOCK
 
 
 def test_pins_of_another_process_hold(tmp_path: Path, contents: list[bytes]) -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -86,6 +87,28 @@ class TestLock:
         monkeypatch.setattr(fcntl, "flock", late)
         with folder_lock(tmp_path):
             assert (tmp_path / LOCK_NAME).exists()
+
+    def test_an_interrupt_while_it_is_taken_gives_it_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fstat", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
+                pass
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_interrupt_while_it_is_given_up_does_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
+                pass
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
 
     def test_its_file_is_removed_while_it_is_held(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
