@@ -126,6 +126,16 @@ def make_jpeg() -> Callable[..., bytes]:
 
 
 @pytest.fixture
+def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
+    """``open_files()``: what this process has open in the folder of the test, not elsewhere."""
+    return lambda: [
+        target
+        for link in Path("/proc/self/fd").iterdir()
+        if (target := link.resolve()).is_relative_to(tmp_path.resolve())
+    ]
+
+
+@pytest.fixture
 def republish() -> Callable[[Path, str, Sequence[Shard]], None]:
     """``republish(folder, kind, shards)`` writes the manifest that fits the index as it is now."""
     return publish

@@ -1,4 +1,4 @@
-"""A web server that misbehaves as asked, and a source to convert."""
+"""A web server that misbehaves as asked, a source to convert, and a look at the threads of loaders."""
 
 from __future__ import annotations
 
@@ -136,3 +136,19 @@ def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
         (root / f"class-{i % 2}").mkdir(parents=True, exist_ok=True)
         (root / f"class-{i % 2}" / f"{i}.jpg").write_bytes(make_jpeg(i))
     return root
+
+
+@pytest.fixture
+def producers_ended() -> Callable[[], bool]:
+    """``producers_ended()``: waits for threads of prefetchers that began in the test, a minute at most."""
+    before = threading.enumerate()  # of other tests' loaders, which may still be ending
+
+    def ended() -> bool:
+        limit = time.monotonic() + 60
+        while any(thread.name == "stoker-prefetch" for thread in set(threading.enumerate()) - set(before)):
+            if time.monotonic() > limit:
+                return False
+            time.sleep(0.001)
+        return True
+
+    return ended

@@ -6,7 +6,6 @@ import io
 import os
 import resource
 import struct
-import threading
 import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -292,7 +291,12 @@ STAGES = ["draw", "submit", "collect", "images", "column", "samples"]
 @pytest.mark.parametrize("at", [0, 6, 12])
 @pytest.mark.parametrize("stage", STAGES)
 def test_an_exception_in_any_stage_reaches_the_consumer(
-    thumbnails: Path, engine: str, stage: str, at: int, monkeypatch: pytest.MonkeyPatch
+    thumbnails: Path,
+    engine: str,
+    stage: str,
+    at: int,
+    monkeypatch: pytest.MonkeyPatch,
+    producers_ended: Callable[[], bool],
 ) -> None:
     loader = load(thumbnails, engine)
     recipe = loader._recipe
@@ -323,4 +327,4 @@ def test_an_exception_in_any_stage_reaches_the_consumer(
     if stage != "collect":  # which has lost a batch that the engine still holds
         assert sum(len(batch.row) for batch in loader) == 61, "the loader works on"
     loader.close()
-    assert "stoker-prefetch" not in {thread.name for thread in threading.enumerate()}
+    assert producers_ended()

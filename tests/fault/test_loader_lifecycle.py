@@ -5,13 +5,16 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from stoker import ImageLoader
 from stoker.augment import Resize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMIT = 200
 """Seconds that no child needs, on any machine; one that waits for nothing sleeps for longer."""
@@ -236,7 +239,9 @@ print(*figures)
     assert later[3] <= 1.05 * resident
 
 
-def test_many_loaders_in_one_process(engine: str, thumbnails: Path) -> None:
+def test_many_loaders_in_one_process(
+    engine: str, thumbnails: Path, producers_ended: Callable[[], bool]
+) -> None:
     descriptors = Path("/proc/self/fd")
     before = len(list(descriptors.iterdir()))
     for _ in range(20):
@@ -244,5 +249,5 @@ def test_many_loaders_in_one_process(engine: str, thumbnails: Path) -> None:
             thumbnails, batch_size=5, transforms=[Resize((8, 8))], engine=engine, num_threads=1
         ) as loader:
             next(iter(loader))
-    assert "stoker-prefetch" not in {thread.name for thread in threading.enumerate()}
+    assert producers_ended()
     assert len(list(descriptors.iterdir())) <= before + 2, "DALI keeps two"

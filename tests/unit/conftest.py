@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fsspec
@@ -17,6 +16,7 @@ from stoker.augment import RandomResizedCrop
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 
 def encoded_picture(
@@ -64,16 +64,6 @@ def read_files() -> Callable[[Path], dict[str, bytes]]:
     return lambda folder: {
         str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
-
-
-@pytest.fixture
-def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
-    """``open_files()``: what this process has open in the folder of the test, not elsewhere."""
-    return lambda: [
-        target
-        for link in Path("/proc/self/fd").iterdir()
-        if (target := link.resolve()).is_relative_to(tmp_path.resolve())
-    ]
 
 
 @pytest.fixture

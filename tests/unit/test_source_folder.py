@@ -15,7 +15,7 @@ import stoker
 from stoker.errors import SourceError, StorageError
 from stoker.formats.remote import patience
 from stoker.formats.remote.store import Store
-from stoker.formats.remote.web import crawl
+from stoker.formats.remote.web import crawl, look_up
 from stoker.formats.sources.forms import find_format
 from stoker.formats.sources.source_folder import open_folder, parts_around
 
@@ -152,6 +152,33 @@ def test_what_is_not_there(places: dict[str, str], tmp_path: Path, kind: Any) ->
         with pytest.raises((SourceError, StorageError)) as caught:
             stoker.convert(f"{root}/nowhere", tmp_path / "out", source_format=kind, **masks)
         assert str(caught.value.path).startswith(f"{root}/nowhere")
+
+
+def test_an_interrupt_while_a_server_is_asked_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit, shutdown = ThreadPoolExecutor.submit, ThreadPoolExecutor.shutdown
+    asked: list[str] = []
+    told: list[Any] = []
+    go = threading.Event()
+
+    def ask(name: str) -> None:
+        asked.append(name)
+        go.wait(60)
+
+    def interrupted(*task: Any) -> Any:
+        told.append(task)
+        if len(told) > 100:
+            raise KeyboardInterrupt
+        return submit(*task)
+
+    def ended(*how: Any, **more: Any) -> None:
+        go.set()
+        shutdown(*how, **more)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", ended)
+    with pytest.raises(KeyboardInterrupt):
+        look_up(ask, map(str, range(200)))
+    assert len(asked) <= 32, "those that were being asked for"
 
 
 def test_a_web_server_is_not_left(tmp_path: Path, web: str) -> None:
