@@ -13,10 +13,12 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import DatasetError, SampleError, SourceError
+from stoker.formats.ahead import in_order
 from stoker.formats.conversion.shards import shard_files, write_shard
 from stoker.formats.conversion.state import STATE_NAME, ConversionState
 from stoker.formats.manifest import MANIFEST_NAME, Manifest
@@ -148,8 +150,9 @@ class _Place:
             files = shard_files(state.folder, number, self._kind)
             if files["result"].name in there and not files["result"].exists():
                 missing.append((files["index"], files["result"]))
+        tasks = ((result, partial(self._fetch, index, result)) for index, result in missing)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
-            for _ in pool.map(self._fetch, *zip(*missing, strict=True)) if missing else ():
+            for _ in in_order(pool, tasks, 4 * _AT_ONCE):
                 pass
 
     def _fetch(self, index: Path, result: Path) -> None:
@@ -189,8 +192,9 @@ class _Place:
                     for name in there
                     if name == source or name.startswith(f"{source}/")
                 ]
+        tasks = ((move, partial(self.store.move, *move)) for move in moves)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-name") as pool:
-            for _ in pool.map(lambda move: self.store.move(*move), moves):
+            for _ in in_order(pool, tasks, 4 * _AT_ONCE):
                 pass
 
 

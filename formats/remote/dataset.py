@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError
+from stoker.formats.ahead import in_order
 from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, Manifest
 from stoker.formats.remote.store import Store, is_url
 
@@ -91,8 +93,9 @@ class RemoteDataset:
         names = list(_OPTIONAL)
         if self.manifest.container == "tfrecord":
             names += [_text_index(shard) for shard in self.manifest.shards]
+        tasks = ((name, partial(self.store.read_if_there, name)) for name in names)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
-            found = zip(names, pool.map(self.store.read_if_there, names), strict=True)
+            found = in_order(pool, tasks, 4 * _AT_ONCE)
             return {name: content for name, content in found if content is not None}
 
 

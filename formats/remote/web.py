@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stoker.errors import StorageError
+from stoker.formats.ahead import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -62,7 +64,7 @@ def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -
         ask: Of a name, what the server says; None where there is no such file.
         names: Of the files.
     """
+    tasks = ((name, partial(ask, name)) for name in names)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-ask") as pool:
-        wanted = list(names)
-        answers = zip(wanted, pool.map(ask, wanted), strict=True)
+        answers = in_order(pool, tasks, 4 * _AT_ONCE)
         return {name: answer for name, answer in answers if answer is not None}

@@ -7,12 +7,14 @@ import os
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.formats.ahead import in_order
 from stoker.formats.conversion.execution import Progress, Summary, check_workers, execute, no_progress
 from stoker.formats.conversion.options import ShardOptions, parse_share
 from stoker.formats.conversion.plan import plan_conversion
@@ -174,8 +176,9 @@ def _tokenizer(name: str | os.PathLike[str], listing: TextListing, workers: int)
     if name != "whitespace":
         return File(name)
     starts = range(0, len(listing), _COUNTED_AT_ONCE)
+    tasks = ((start, partial(_count, listing, start)) for start in starts)
     with ThreadPoolExecutor(workers, thread_name_prefix="stoker-count") as pool:
-        return Whitespace.build(pool.map(lambda start: _count(listing, start), starts))
+        return Whitespace.build(counts for _, counts in in_order(pool, tasks, 2 * workers))
 
 
 def _count(listing: TextListing, start: int) -> Counter[str]:

@@ -3,7 +3,9 @@
 import gzip
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
 from stoker.formats.containers import container
 from stoker.formats.example import parse_example
+from stoker.formats.text import convert
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
 LINES = [" ".join(WORDS[: 1 + i % 7]) for i in range(50)]
@@ -36,6 +39,24 @@ def ids_of(folder: Path) -> dict[str, list[int]]:
     kind = str(dataset.manifest.options["dtype"])
     keys = dataset.keys(np.arange(len(dataset)))
     return {key: np.frombuffer(dataset.read(row), kind).tolist() for row, key in enumerate(keys)}
+
+
+def test_an_interrupt_while_words_are_counted_waits_for_few(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    def build(counts: Iterator[Any]) -> None:
+        next(counts)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(convert, "_COUNTED_AT_ONCE", 1)
+    monkeypatch.setattr(convert, "_count", lambda listing, start: counted.append(start))
+    monkeypatch.setattr(convert, "Whitespace", SimpleNamespace(build=build))
+    with pytest.raises(KeyboardInterrupt):
+        stoker.convert_text(source, tmp_path / "d", num_workers=1)
+    assert len(counted) < 5 < len(LINES)
+    assert sorted(tmp_path.iterdir()) == [source]
 
 
 @pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
