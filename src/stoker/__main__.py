@@ -1,6 +1,19 @@
-"""``python -m stoker``: the command line, where the script ``stoker`` is not on the path."""
+"""The command ``stoker``, also ``python -m stoker``; Ctrl-C ends it quietly while it is still imported, too."""
 
-from stoker.pipeline.cli import main
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Import and run the command line; after Ctrl-C the exit status is 130."""
+    try:
+        from stoker.pipeline.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.exit(130)
+
 
 if __name__ == "__main__":
     main()

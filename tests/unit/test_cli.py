@@ -14,6 +14,7 @@ import typer
 from PIL import Image
 
 import stoker
+from stoker.__main__ import main as script
 from stoker.pipeline.cli import main, verify
 from stoker.pipeline.commands import console
 
@@ -140,6 +141,22 @@ def test_verify_for_programs(
     said = json.loads(capfd.readouterr().out)
     assert (said["ok"], said["found"]) == (False, 1)
     assert "index" in said["problems"][0]["message"]
+
+
+def test_an_interrupt_while_the_command_line_is_imported_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == main.__module__:
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, main.__module__)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        script()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")
 
 
 def test_the_module_is_the_command() -> None:
