@@ -1,4 +1,4 @@
-"""The command ``stoker``, also ``python -m stoker``; Ctrl-C ends it quietly while it is still imported, too."""
+"""The command ``stoker``, also ``python -m stoker``; Ctrl-C ends it quietly while it is imported, too."""
 
 import sys
 
