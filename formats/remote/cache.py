@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +24,6 @@ from stoker.formats.remote.dataset import FileReader, open_remote
 from stoker.formats.remote.stage import FileFetcher, no_progress
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
     import numpy.typing as npt
@@ -147,6 +146,7 @@ class CachedDataset(Dataset):
         self.remote = remote
         self.limit = limit
         self._sizes = np.array(self.data_sizes, np.int64)
+        self._opened: tuple[int, CachedFiles] | None = None  # with the process that has opened them
 
     def __repr__(self) -> str:
         return f"<Dataset {self.remote.store.url!r}: {len(self)} samples of {len(self.classes)} classes>"
@@ -155,9 +155,12 @@ class CachedDataset(Dataset):
         """Its data files for one more reader, which ends when ``stop`` is set."""
         return CachedFiles(self.remote, self.path, stop)
 
-    @cached_property
+    @property
     def _files(self) -> CachedFiles:
-        return self.open_files(threading.Event())
+        """Its files for this process; a forked one would have its locks in common with its parent."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = (os.getpid(), self.open_files(threading.Event()))
+        return self._opened[1]
 
     def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
         with self._files.here(self.ranges(np.array([row]))):
