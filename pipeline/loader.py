@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from stoker.pipeline.batch import ColumnSpec, Finished
-    from stoker.pipeline.passes import Steps
     from stoker.pipeline.prefetch import Stage
     from stoker.pipeline.ranks import Ranks
     from stoker.pipeline.threads import Worker
@@ -90,7 +89,7 @@ class Loader(ABC):
 
     @abstractmethod
     def _release(self) -> None:
-        """Free threads and memory."""
+        """Free threads and memory; safe to call twice."""
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next pass; one that is still running is ended, and begun again if it gave no batch."""
@@ -105,19 +104,21 @@ class Loader(ABC):
         check_ranks(self._ranks)
         if self._progress and not self._progress.received:
             self._next = self._progress.state(self._identity)  # somebody tried if it can be iterated
-        state, self._next = self._next, State(self._next.epoch + 1, 0, self._identity)
-        schedule: Steps = self._schedule(state.epoch, state.position)
-        self._progress = Progress(state.epoch, schedule)
+        state = self._next
+        progress = Progress(state.epoch, self._schedule(state.epoch, state.position))
         self._clock.begin()
         batches, self._ahead = self._ahead, None
         if batches is None:
             self._end_producer()
-            first = self._stage(schedule, state.epoch)
+            first = self._stage(progress.schedule, state.epoch)
             stages = chain([first], _following(weakref.ref(self), state.epoch))
             batches = Prefetcher(stages, self._prefetch, self._clock)
-            self._producer = batches.worker
-        running = Pass(self._keep, batches, self._progress, self._clock)
+            self._producer = batches.worker  # before it starts: Ctrl-C may come meanwhile
+            self._producer.start()
+        running = Pass(self._keep, batches, progress, self._clock)
         self._pass = weakref.ref(running)
+        # Last: after an error, or Ctrl-C, the next pass is still this one.
+        self._next, self._progress = State(state.epoch + 1, 0, self._identity), progress
         return running
 
     def __len__(self) -> int:
@@ -183,10 +184,9 @@ class Loader(ABC):
         self._end_pass()
         self._forget_ahead()
         self._end_producer()
-        if not self._closed:
-            self._closed = True
-            if os.getpid() == self._process:  # a fork copies no threads, and locks as they were
-                self._release()
+        self._closed = True
+        if os.getpid() == self._process:  # a fork copies no threads, and locks as they were
+            self._release()  # again, where an interrupt came in between
 
     def _state(self) -> State:
         return self._progress.state(self._identity) if self._progress else self._next

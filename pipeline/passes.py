@@ -71,6 +71,7 @@ class Pass:
         self._batches = batches
         self._progress = progress
         self._clock = clock
+        self._first = batches.handed_out
         self._complete = False
         self._ended = False
         self._turn = threading.Lock()
@@ -85,24 +86,39 @@ class Pass:
             return self._receive()
 
     def _receive(self) -> Any:
+        self._check_ended()
+        if self._complete:
+            raise StopIteration
+        try:
+            if self._handed_out > len(self._progress.schedule):  # its end, too: Ctrl-C came behind that
+                raise StopIteration
+            finished = next(self._batches)
+        except StopIteration:
+            self._check_ended()  # another thread may have, while this one waited
+            self._complete = True
+            self._count()
+            self._keep(self._batches)
+            raise
+        self._count()
+        self._clock.receive(finished)
+        if finished.ready:
+            finished.ready()
+        return finished.batch
+
+    @property
+    def _handed_out(self) -> int:
+        """Batches, and the end, that were taken out of the prefetcher."""
+        return self._batches.handed_out - self._first
+
+    def _count(self) -> None:
+        self._progress.received = min(self._handed_out, len(self._progress.schedule))
+
+    def _check_ended(self) -> None:
         if self._ended:
             raise LoaderClosedError(
                 "this pass was ended by close() or by a newer pass",
                 hint="A loader runs one pass at a time; make a second loader to run two.",
             )
-        if self._complete:
-            raise StopIteration
-        try:
-            finished = next(self._batches)
-        except StopIteration:
-            self._complete = True
-            self._keep(self._batches)
-            raise
-        self._progress.received += 1
-        self._clock.receive(finished)
-        if finished.ready:
-            finished.ready()
-        return finished.batch
 
     def end(self) -> None:
         """Stop working ahead, unless that is for the next pass; what was not received is forgotten."""

@@ -85,7 +85,7 @@ class Prefetcher(Generic[T]):
 
     The iterator ends where a stage ends, and then goes on with the next one, whose first batches have
     been started meanwhile. Closing it, dropping it or ending the interpreter all stop the thread after
-    the batch it is at.
+    the batch it is at. Ctrl-C while a batch is waited for or handed out loses that batch at most.
 
     Args:
         stages: One a pass; asked for by the thread, when all batches of the one before are started. A stage
@@ -94,7 +94,8 @@ class Prefetcher(Generic[T]):
         clock: Adds up where the time goes.
 
     Attributes:
-        worker: The thread. Ending it is enough, also where the prefetcher is gone.
+        worker: The thread, to be started. Ending it is enough, also where the prefetcher is gone.
+        handed_out: Batches and ends of passes that were handed out.
     """
 
     def __init__(self, stages: Iterable[Stage[T]], depth: int, clock: Clock) -> None:
@@ -102,11 +103,12 @@ class Prefetcher(Generic[T]):
         self._clock = clock
         self._process = os.getpid()
         self._closed = False
+        self.handed_out = 0
+        self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # what is being handed out, one at most
         line = self._line
         self.worker = Worker(lambda: _run(iter(stages), line, clock), line.stop, "prefetch")
         # Before the start: an interrupt may come in between.
         self._dropped = weakref.finalize(self, self.worker.end, _PATIENCE)
-        self.worker.start()
 
     @property
     def closed(self) -> bool:
@@ -128,11 +130,15 @@ class Prefetcher(Generic[T]):
         if self._closed:
             raise StopIteration
         self.check_process()
-        began = perf_counter()
-        item = self._line.ready.get()
-        self._clock.waited += perf_counter() - began
+        if not self._taken:
+            began = perf_counter()
+            # Waiting and taking are one step, so that Ctrl-C comes before both or after both.
+            self._taken.extend(map(self._line.ready.get, [True]))
+            self._clock.waited += perf_counter() - began
+        item = self._taken[0]
         if isinstance(item, _Stopped):
             self.close()
+            self._taken.clear()
             if item.error is None:
                 raise StopIteration
             try:
@@ -140,6 +146,9 @@ class Prefetcher(Generic[T]):
             finally:
                 del item  # or the error would hold itself by its traceback, and the loader with it
         self._line.slots.put(None)
+        # Nothing comes between these two; what Ctrl-C loses behind them has been counted.
+        self.handed_out += 1
+        self._taken.popleft()
         if isinstance(item, _EndOfPass):
             raise StopIteration
         return item

@@ -52,7 +52,8 @@ class Worker:
         try:
             self._thread.start()
         except RuntimeError:  # there are as many threads as there may be
-            del _running[self._thread]
+            if self._thread.ident is None:  # not what Ctrl-C became while the start was waited for
+                del _running[self._thread]
             raise
 
     def end(self, seconds: float | None = None) -> None:

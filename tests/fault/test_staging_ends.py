@@ -5,13 +5,13 @@ from __future__ import annotations
 import fcntl
 import itertools
 import os
-import sys
 import threading
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from interrupts import at_place, ends, interrupted_everywhere
 
 from stoker.errors import StorageError
 from stoker.formats.remote.blocks import BlockFiles
@@ -26,49 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BLOCKS = np.arange(4)
-
-
-def at_place(number: int, what: Callable[[], None], action: Callable[[], Any]) -> bool:
-    """Run ``action``, and ``what`` at the n-th place where Python looks for signals; whether there is one."""
-    left = number
-
-    def look(frame: object, event: str, argument: object) -> None:
-        nonlocal left
-        left -= event in ("call", "c_return")
-        if not left:
-            left -= 1
-            what()
-
-    sys.setprofile(look)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return left < 0
-
-
-def interrupted_everywhere(make: Callable[[], tuple[Callable[[], Any], Callable[[], None]]]) -> None:
-    """Run the first that ``make`` makes with Ctrl-C at each place in turn, then the second in a thread."""
-
-    def interrupt() -> None:
-        raise KeyboardInterrupt
-
-    for number in itertools.count(1):
-        action, check = make()
-        try:
-            if not at_place(number, interrupt, action):
-                assert number > 1
-                return
-        except KeyboardInterrupt:
-            pass
-        ends(check)
-
-
-def ends(action: Callable[[], Any]) -> None:
-    thread = threading.Thread(target=action, daemon=True)
-    thread.start()
-    thread.join(60)
-    assert not thread.is_alive(), "it waits for a lock that nobody gives back"
 
 
 def block_files(folder: Path) -> BlockFiles:

@@ -19,6 +19,7 @@ class Batches:
 
     def __init__(self, schedule: Schedule) -> None:
         self._sizes = iter([len(schedule.positions(step)[0]) for step in range(len(schedule))])
+        self.handed_out = 0
         self.closed = 0
         self.kept = 0
 
@@ -27,6 +28,7 @@ class Batches:
 
     def __next__(self) -> Any:
         size = next(self._sizes)
+        self.handed_out += 1
         return Finished((np.zeros(size),), size)
 
     def close(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,7 +16,7 @@ from stoker.pipeline.stats import Clock
 from stoker.pipeline.threads import _end_all
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 class Numbers:
@@ -50,6 +50,12 @@ class Numbers:
         return number
 
 
+def started(stages: Iterable[Any], depth: int, clock: Clock) -> Prefetcher[Any]:
+    batches: Prefetcher[Any] = Prefetcher(stages, depth, clock)
+    batches.worker.start()
+    return batches
+
+
 def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
 
@@ -72,7 +78,7 @@ def no_thread_stays() -> object:
 @pytest.mark.parametrize("limit", [1, 3])
 def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> None:
     stage = Numbers(n, limit)
-    batches = Prefetcher([stage], depth, Clock())
+    batches = started([stage], depth, Clock())
     assert list(batches) == list(range(n))
     assert list(batches) == [], "an ended pass stays ended"
     assert stage.most_under_way == min(n, depth, limit)
@@ -81,7 +87,7 @@ def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> No
 @pytest.mark.parametrize(("depth", "limit"), [(1, 1), (3, 2), (3, 9)])
 def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> None:
     stage = Numbers(100, limit)
-    batches = Prefetcher([stage], depth, Clock())
+    batches = started([stage], depth, Clock())
     for received in range(5):
         wait_until(lambda expected=depth + received: stage.finished == expected)
         time.sleep(0.005)
@@ -92,7 +98,7 @@ def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> 
 
 def test_leaving_early_finishes_what_was_started() -> None:
     stage = Numbers(100, limit=4)
-    batches = Prefetcher([stage], 8, Clock())
+    batches = started([stage], 8, Clock())
     next(batches)
     batches.close()
     assert stage.finished == stage.started, "the engine is left empty"
@@ -103,7 +109,7 @@ def test_leaving_early_finishes_what_was_started() -> None:
 
 
 def test_dropping_it_stops_the_thread() -> None:
-    batches = Prefetcher([Numbers(100)], 3, Clock())
+    batches = started([Numbers(100)], 3, Clock())
     next(batches)
     assert len(threads()) == 1
     del batches
@@ -120,7 +126,7 @@ def test_a_thread_that_the_producer_waits_for_may_be_the_one_that_drops_it() -> 
             dropped.wait()
             return super().finish()
 
-    held = [Prefetcher([Waits(100)], 3, Clock())]
+    held = [started([Waits(100)], 3, Clock())]
 
     def drop() -> None:
         asked.wait()
@@ -143,7 +149,7 @@ def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
     where: str, at: int, depth: int
 ) -> None:
     stage = Numbers(10, **{where: at})
-    batches = Prefetcher([stage], depth, Clock())
+    batches = started([stage], depth, Clock())
     received = []
     with pytest.raises(ZeroDivisionError, match=where.removeprefix("bad_")):
         received.extend(batches)
@@ -154,7 +160,7 @@ def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
 
 
 def test_batches_before_an_exception_are_handed_out() -> None:
-    batches = Prefetcher([Numbers(10, bad_finish=4)], 2, Clock())
+    batches = started([Numbers(10, bad_finish=4)], 2, Clock())
     assert [next(batches) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(ZeroDivisionError):
         next(batches)
@@ -166,7 +172,7 @@ def test_even_an_exit_of_the_producer_is_told() -> None:
             raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        next(Prefetcher([Exits(3)], 2, Clock()))
+        next(started([Exits(3)], 2, Clock()))
 
 
 def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +184,7 @@ def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        Prefetcher([Numbers(100)], 3, Clock())
+        started([Numbers(100)], 3, Clock())
     gc.collect()
     wait_until(lambda: not threads())
 
@@ -200,7 +206,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
         release.set()
         join(thread, timeout)
 
-    batches = Prefetcher([Waits(100)], 3, Clock())
+    batches = started([Waits(100)], 3, Clock())
     assert begun.wait(60)  # one that has begun nothing ends before anybody waits for it
     monkeypatch.setattr(threading.Thread, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -212,7 +218,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
 
 
 def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = Prefetcher([Numbers(10)], 2, Clock())
+    batches = started([Numbers(10)], 2, Clock())
     monkeypatch.setattr(prefetch.os, "getpid", lambda: -1)
     with pytest.raises(LoaderClosedError, match="another process"):
         next(batches)
@@ -247,12 +253,12 @@ class TestClock:
                 return super().finish()
 
         clock = Clock()
-        assert list(Prefetcher([Slow(3)], 1, clock)) == [0, 1, 2]
+        assert list(started([Slow(3)], 1, clock)) == [0, 1, 2]
         assert (clock.waited, clock.idle) == (30.0, 0.0)
 
     def test_the_producer_waits(self, looks: dict[str, int]) -> None:
         clock = Clock()
-        batches = Prefetcher([Numbers(3, limit=1)], 1, clock)
+        batches = started([Numbers(3, limit=1)], 1, clock)
         for number in range(3):
             wait_until(lambda expected=2 * number + 3: looks["producer"] == expected)
             self.now += 10.0
@@ -265,7 +271,7 @@ class TestClock:
 class TestPasses:
     def test_the_next_one_is_begun_while_the_last_batches_wait(self) -> None:
         stages = [Numbers(3), Numbers(5), Numbers(2)]
-        batches = Prefetcher(stages, 4, Clock())
+        batches = started(stages, 4, Clock())
         assert next(batches) == 0
         wait_until(lambda: stages[1].finished == 1)  # two batches, an end, and this one: four
         time.sleep(0.005)
@@ -281,7 +287,7 @@ class TestPasses:
                 asked.append(1)
                 yield Numbers(0)
 
-        batches = Prefetcher(stages(), 3, Clock())
+        batches = started(stages(), 3, Clock())
         wait_until(lambda: len(asked) >= 3)
         time.sleep(0.005)
         assert len(asked) <= 4
@@ -290,7 +296,7 @@ class TestPasses:
 
     @pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
     def test_an_error_of_the_next_one_is_told_in_the_next_one(self, where: str) -> None:
-        batches = Prefetcher([Numbers(6), Numbers(6, **{where: 1})], 4, Clock())
+        batches = started([Numbers(6), Numbers(6, **{where: 1})], 4, Clock())
         assert list(batches) == list(range(6))
         assert next(batches) == 0
         with pytest.raises(ZeroDivisionError):
@@ -302,7 +308,7 @@ class TestPasses:
             yield Numbers(3)
             raise ZeroDivisionError
 
-        batches = Prefetcher(stages(), 4, Clock())
+        batches = started(stages(), 4, Clock())
         assert list(batches) == [0, 1, 2]
         with pytest.raises(ZeroDivisionError):
             next(batches)

@@ -1,0 +1,160 @@
+"""Ctrl-C at every place of a loader's own code: what follows is right, and never hangs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from interrupts import ends, interrupted_everywhere
+
+from stoker import ImageLoader
+from stoker.augment import Resize
+from stoker.errors import LoaderClosedError
+from stoker.pipeline.batch import Finished
+from stoker.pipeline.order import Schedule
+from stoker.pipeline.passes import Pass, Progress
+from stoker.pipeline.prefetch import Prefetcher
+from stoker.pipeline.stats import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+STEPS = 3
+
+
+class Numbers:
+    """A stage whose batches count on from ``first``."""
+
+    under_way_limit = 1
+
+    def __init__(self, first: int) -> None:
+        self._started = self._finished = first
+        self._end = first + STEPS
+
+    def start(self) -> bool:
+        self._started += 1
+        return self._started <= self._end
+
+    def finish(self) -> Finished:
+        self._finished += 1
+        return Finished(self._finished - 1, 1)
+
+
+def passes(depth: int) -> tuple[Prefetcher[Finished], Callable[[], tuple[Pass, Progress]]]:
+    """A prefetcher of two passes, and what begins the next one."""
+    batches: Prefetcher[Finished] = Prefetcher([Numbers(0), Numbers(STEPS)], depth, Clock())
+    batches.worker.start()
+
+    def begin() -> tuple[Pass, Progress]:
+        progress = Progress(0, Schedule(STEPS, 1))
+        return Pass(lambda batches: None, batches, progress, Clock()), progress
+
+    return batches, begin
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+def test_a_pass_goes_on_after_an_interrupt(depth: int) -> None:
+    """It has lost the one batch that was being handed out, if any, and counted it."""
+
+    def make() -> tuple[Callable[[], None], Callable[[], None]]:
+        batches, begin = passes(depth)
+        running, progress = begin()
+        received: list[int] = []
+
+        def action() -> None:
+            while (number := next(running, None)) is not None:
+                received.append(number)
+
+        def check() -> None:
+            assert progress.received - len(received) in (0, 1)
+            received.extend(running)
+            assert len(received) >= STEPS - 1
+            assert received == sorted(set(received) & set(range(STEPS)))
+            assert progress.received == STEPS
+            assert list(begin()[0]) == list(range(STEPS, 2 * STEPS)), "the next pass has all of its own"
+            batches.close()
+
+        return action, check
+
+    interrupted_everywhere(make)
+
+
+def load(folder: Path) -> ImageLoader:
+    return ImageLoader(
+        folder,
+        batch_size=31,
+        shuffle=True,
+        transforms=[Resize((8, 8))],
+        columns=("row",),
+        engine="native",
+        num_threads=1,
+        prefetch=1,
+    )
+
+
+def rows(batches: Iterator[Any]) -> list[list[int]]:
+    return [batch.row.tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_a_pass_that_was_interrupted_as_it_began_is_the_next(thumbnails: Path, before: int) -> None:
+    with load(thumbnails) as whole:
+        epochs = [rows(iter(whole)) for _ in range(before + 1)]
+
+    def make() -> tuple[Callable[[], Any], Callable[[], None]]:
+        loader, held = load(thumbnails), []
+        for _ in range(before):
+            rows(iter(loader))
+
+        def check() -> None:
+            assert loader.state_dict()["epoch"] == before
+            assert rows(iter(loader)) == epochs[-1]
+            loader.close()
+
+        return lambda: held.append(iter(loader)), check
+
+    interrupted_everywhere(make)
+
+
+def test_a_close_that_was_interrupted_is_done_by_the_next(thumbnails: Path) -> None:
+    """Also where the pass was interrupted as it began, and nobody has it."""
+
+    def make() -> tuple[Callable[[], Any], Callable[[], None]]:
+        loader, held = load(thumbnails), []
+
+        def action() -> None:
+            held.append(iter(loader))
+            next(held[0])
+            loader.close()
+
+        def check() -> None:
+            producer = loader._producer
+            loader.close()
+            assert producer is None or not producer._is_at_work
+            assert loader._engine._pillow._shutdown  # type: ignore[attr-defined]  # of the native engine
+
+        return action, check
+
+    interrupted_everywhere(make)
+
+
+def test_a_thread_that_waits_for_a_batch_hears_that_another_closed_the_pass() -> None:
+    """It would take what it has for all there is."""
+    batches, begin = passes(1)
+    running, _ = begin()
+
+    class Closes:
+        """Closed by another thread while it is asked for a batch."""
+
+        handed_out = 0
+        check_process = batches.check_process
+        close = batches.close
+
+        def __next__(self) -> Any:
+            ends(running.end)
+            return next(batches)
+
+    running._batches = Closes()  # type: ignore[assignment]  # stands in for it
+    with pytest.raises(LoaderClosedError, match="ended by close"):
+        next(running)
