@@ -110,6 +110,7 @@ def test_a_pass_that_was_interrupted_as_it_began_is_the_next(thumbnails: Path, b
         def check() -> None:
             assert loader.state_dict()["epoch"] == before
             assert rows(iter(loader)) == epochs[-1]
+            assert loader.state_dict()["epoch"] == before + 1
             loader.close()
 
         return lambda: held.append(iter(loader)), check
