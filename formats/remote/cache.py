@@ -229,7 +229,7 @@ def open_cached(
             if not (folder / INDEX_NAME).exists():
                 state = folder / _INDEX_STATE
                 FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
-                remove(state)
+            remove(folder / _INDEX_STATE)  # also one that a kill has left beside a whole index
             for shard in remote.shards:
                 (folder / shard.name).parent.mkdir(parents=True, exist_ok=True)
             files = CachedFiles(remote, folder, stop)

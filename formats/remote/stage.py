@@ -114,8 +114,8 @@ def stage(
                 for name, content in remote.small_files().items():
                     write_durably(target / name, content)
                 write_durably(target / MANIFEST_NAME, remote.manifest.to_json().encode())
-                remove(state)
                 fetched, repeated = fetcher.fetched, fetcher.repeated
+            remove(target / _STATE_NAME)  # also one that a kill has left beside a whole copy
     seconds = time.monotonic() - started
     return StageSummary(target, remote.size, fetched, seconds, fetched / seconds, repeated)
 

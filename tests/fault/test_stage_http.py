@@ -16,6 +16,7 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
+from stoker.formats.publish import remove
 from stoker.formats.remote import stage as staging
 from stoker.formats.remote.blocks import BlockFiles
 from stoker.formats.remote.stage import stage
@@ -147,6 +148,23 @@ def test_what_a_kill_left_is_verified(source: Path, tmp_path: Path, serve: Calla
     summary = stage(server.url, tmp_path / "here")
     assert summary.repeated == 1
     assert content(tmp_path / "here") == content(source)
+
+
+def test_an_interrupt_in_the_last_moment_leaves_nothing_for_good(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(path: Path) -> None:
+        if path == tmp_path / staging._STATE_NAME and (tmp_path / "dataset.json").exists():
+            raise KeyboardInterrupt
+        remove(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(staging, "remove", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            stage(source, tmp_path)
+    assert content(tmp_path) != content(source)
+    assert stage(source, tmp_path).fetched == 0
+    assert content(tmp_path) == content(source)
 
 
 def test_staged_already(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
