@@ -48,8 +48,10 @@ class RayRunner:
             # Once for all tasks: Ray keeps it in the shared memory of each machine.
             shared = ray.put((plan, maker))
             task = ray.remote(num_cpus=1, max_retries=_TRIES_AGAIN)(_make)
-            running = {task.remote(shared, number): number for number in missing}
+            running: dict[Any, int] = {}
             try:
+                for number in missing:
+                    running[task.remote(shared, number)] = number
                 while running:
                     done, _ = ray.wait(list(running), num_returns=1, timeout=_TICK)
                     for reference in done:

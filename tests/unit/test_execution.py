@@ -1,9 +1,11 @@
 """Running a plan: what the end of a shard, an error or an interrupt does to the others."""
 
+import sys
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from hypothesis import given
@@ -12,10 +14,12 @@ from hypothesis import strategies as st
 import stoker
 from stoker.formats import tfrecord
 from stoker.formats.conversion import execution, shards
+from stoker.formats.conversion.execution import FolderMaker
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
 from stoker.formats.conversion.shards import Cancelled, ShardResult, write_shard
 from stoker.formats.folder import list_folder
+from stoker.formats.remote.ray import RayRunner
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -43,6 +47,17 @@ def test_an_interrupt_stops_what_runs_and_starts_no_more(plan: ConversionPlan) -
     with pytest.raises(KeyboardInterrupt):
         run.make(Maker(), range(10))
     assert stopped == [True, True]
+
+
+def test_an_interrupt_while_ray_is_given_shards_cancels_them(
+    plan: ConversionPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = MagicMock()
+    cluster.remote.return_value.return_value.remote.side_effect = ["first", "second", KeyboardInterrupt]
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    with pytest.raises(KeyboardInterrupt):
+        execution.Run(plan, RayRunner(1), execution.no_progress).make(FolderMaker(Path()), range(10))
+    assert [call.args for call in cluster.cancel.call_args_list] == [("first",), ("second",)]
 
 
 def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: Path) -> None:
