@@ -221,6 +221,35 @@ def test_a_batch_that_could_not_start_is_not_under_way(
     assert np.array_equal(images(engine, work(opened, 4, PLAIN)), expected)
 
 
+def test_what_is_fed_of_a_batch_that_could_not_start_is_not_of_the_next(
+    squares: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Payloads without parameters would be taken for those of the next; here they have all one size."""
+    opened = datasets.open(squares)
+    engine = DaliEngine(
+        [str(file) for file in opened.data_files],
+        opened.data_sizes,
+        Output("uint8", "NHWC"),
+        batch_size=4,
+        max_pixels=10**6,
+    )
+    inputs = Batch.inputs
+
+    def fails(batch: Batch) -> Any:
+        raise MemoryError
+
+    try:
+        works = [work(opened, first, PLAIN) for first in (0, 4, 8)]
+        expected = images(engine, works[2])
+        monkeypatch.setattr(Batch, "inputs", fails)
+        with pytest.raises(MemoryError):
+            engine.submit(works[1])
+        monkeypatch.setattr(Batch, "inputs", inputs)
+        assert np.array_equal(images(engine, works[2]), expected)
+    finally:
+        engine.close()
+
+
 @pytest.mark.parametrize("device", ["gpu", "cuda:x"])
 def test_a_device_that_is_none(opened: Dataset, make: Callable[..., DaliEngine], device: str) -> None:
     with pytest.raises(ConfigError, match=f"found '{device}'"):

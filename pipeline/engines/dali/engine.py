@@ -200,9 +200,11 @@ class _Pipe:
         from nvidia.dali.tensors import TensorCPU, TensorListCPU
 
         layout = "" if batch.graph.encoded else "HWC"
-        self._pipe.feed_input("payload", TensorListCPU([TensorCPU(data, layout) for data in batch.data()]))
-        for name, values in batch.inputs().items():
-            self._pipe.feed_input(name, TensorListCPU(values, ""))
+        lists = {"payload": TensorListCPU([TensorCPU(data, layout) for data in batch.data()])}
+        lists |= {name: TensorListCPU(values, "") for name, values in batch.inputs().items()}
+        # Behind all that may fail: a part of a batch would be taken for a part of the next.
+        for name, values in lists.items():
+            self._pipe.feed_input(name, values)
 
     def finish(self) -> Any:
         """Images of the oldest batch: a NumPy array, or a DALI tensor on the GPU, both speak DLPack."""
