@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -20,9 +21,12 @@ class Recent(Generic[K, V]):
     def __init__(self) -> None:
         self._made: dict[K, V] = {}
         self._lock = threading.RLock()  # making one may ask for another
+        self._process = os.getpid()
 
     def get(self, key: K, make: Callable[[K], V]) -> V:
         """What ``make`` makes of ``key``, once."""
+        if os.getpid() != self._process:  # a fork copies locks as they were
+            self._lock, self._process = threading.RLock(), os.getpid()
         with self._lock:
             if key not in self._made:
                 self._made = dict([*self._made.items()][-1:])
