@@ -15,14 +15,27 @@ if TYPE_CHECKING:
 
     from stoker.formats.remote.blocks import BlockFiles, Blocks
 
-__all__ = ["Requests"]
+__all__ = ["Request", "Requests"]
 
 _REQUEST_BYTES = 8 << 20
 # Seconds that the interpreter's end waits for threads. What they read by fsspec's asynchronous storages ends
 # at once when it is told to; others answer, or have the process end while they wait.
 _PATIENCE = 2.0
 
-_Job = tuple[Future[int], int, int]
+
+class Request(Future[int]):
+    """Blocks on their way; its result is bytes fetched.
+
+    Attributes:
+        is_wanted: To be cleared by who gives it up, in any thread at any moment: what has not been begun is
+            then cancelled. ``cancel`` has a lock that is taken in Python: Ctrl-C might come between taking
+            it and being sure to give it back.
+    """
+
+    is_wanted = True
+
+
+_Job = tuple[Request, int, int]
 
 
 class Requests:
@@ -47,8 +60,8 @@ class Requests:
         self._connections = connections
         self._stop = stop
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._running: dict[int, Future[int]] = {}
-        self._guard = threading.RLock()  # who holds it may collect the garbage whose end closes this
+        self._running: dict[int, Request] = {}
+        self._guard = threading.Lock()
         self._threads = 0
 
     @property
@@ -56,32 +69,31 @@ class Requests:
         """Bytes of the blocks that are on their way, the last ones of files counted whole."""
         return len(self._running) * self._files.block_bytes
 
-    def request(self, blocks: Blocks) -> dict[int, Future[int]]:
+    def request(self, blocks: Blocks) -> dict[int, Request]:
         """Have blocks fetched that are not here, in long requests where they are neighbours.
 
         Args:
             blocks: (M,) int64, ascending; pinned, so that nobody evicts them meanwhile.
 
         Returns:
-            For each block that is on its way, what ends when it is here; its result is bytes fetched.
+            For each block that is on its way, what ends when it is here.
         """
         with self._guard:
             self._start()
             missing = self._files.missing(blocks)
             new = missing[[block not in self._running for block in missing.tolist()]]
             for low, high in self._files.runs(new, _REQUEST_BYTES):
-                future: Future[int] = Future()
-                self._running.update(dict.fromkeys(range(low, high), future))
-                self._jobs.put((future, low, high))
+                request = Request()
+                self._running.update(dict.fromkeys(range(low, high), request))
+                self._jobs.put((request, low, high))
             return {block: self._running[block] for block in missing.tolist() if block in self._running}
 
     def close(self) -> None:
-        """Start no more requests, and give up those that are under way."""
+        """Start no more requests, and give up those that are under way.
+
+        It takes no lock: the collector of garbage may call this where any is held.
+        """
         self._stop.set()
-        with self._guard:
-            running = set(self._running.values())
-        for future in running:  # without the lock: who holds that of a future may collect our garbage
-            future.cancel()
         for _ in range(self._connections):
             self._jobs.put(None)
 
@@ -92,8 +104,10 @@ class Requests:
 
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
-            future, low, high = job
-            is_wanted = future.set_running_or_notify_cancel()
+            request, low, high = job
+            if self._stop.is_set() or not request.is_wanted:
+                request.cancel()
+            is_wanted = request.set_running_or_notify_cancel()
             error: BaseException | None = None
             fetched = 0
             try:
@@ -105,7 +119,7 @@ class Requests:
                 for block in range(low, high):
                     del self._running[block]
             if is_wanted and error is None:
-                future.set_result(fetched)
+                request.set_result(fetched)
             elif is_wanted:
-                future.set_exception(error)
-            del job, future, error  # the error's traceback holds who waited, for as long as this thread idles
+                request.set_exception(error)
+            del job, request, error  # whose traceback holds who waited, for as long as this thread idles

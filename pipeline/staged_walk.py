@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from concurrent.futures import CancelledError, Future, wait
+from concurrent.futures import CancelledError, wait
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -24,11 +24,12 @@ from stoker.pipeline.threads import stopping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
 
     import numpy.typing as npt
 
     from stoker.formats.remote.cache import CachedDataset, CachedFiles, Ranges
-    from stoker.pipeline.requests import Requests
+    from stoker.pipeline.requests import Request, Requests
 
     Int64 = npt.NDArray[np.int64]
 
@@ -63,7 +64,7 @@ class _Batch:
 
     ranges: Ranges
     blocks: Int64
-    requests: set[Future[int]] = field(default_factory=set)
+    requests: set[Request] = field(default_factory=set)
 
 
 class StagedWalk:
@@ -180,7 +181,7 @@ class StagedWalk:
         """See :meth:`stoker.pipeline.staging.StagedPass.wait`."""
         batch = self._take()
         while True:
-            pending = batch.requests
+            pending: set[Future[int]] = set(batch.requests)
             while pending:
                 pending = wait(pending, timeout=_POLL).not_done
                 self._check_stopping()
@@ -233,7 +234,7 @@ class StagedWalk:
     def _let_go(self) -> None:
         for batch in self._ready:
             for request in batch.requests:
-                request.cancel()
+                request.is_wanted = False
         for batches in (self._ready, self._taken):
             while batches:
                 self._unpin(batches.popleft())

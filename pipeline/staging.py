@@ -99,7 +99,8 @@ class Staging:
                 for number, source in self._sources.items()
             ]
         )
-        self._passes.add(begun)
+        self._passes.add(begun)  # before its threads start: Ctrl-C may come in between
+        begun.start()
         return begun
 
     def close(self) -> None:
@@ -140,6 +141,9 @@ class StagedPass:
         self._workers = [Worker(walk.run, walk.end, "stage") for walk in walks]
         self._process = os.getpid()
         self._dropped = weakref.finalize(self, _end, self._process, walks, self._workers)
+
+    def start(self) -> None:
+        """Start to fetch."""
         for worker in self._workers:
             worker.start()
 

@@ -6,6 +6,7 @@ import fcntl
 import itertools
 import os
 import threading
+from concurrent.futures import CancelledError
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +109,7 @@ def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
     files = block_files(tmp_path)
     walk = walk_over(files, SimpleNamespace(request=lambda blocks: {}))
     begun = StagedPass([walk])
+    begun.start()
     end = Worker.end
 
     def interrupted(worker: Worker, seconds: float | None = None) -> None:
@@ -128,6 +130,7 @@ def test_a_child_that_ends_gives_up_no_blocks_of_its_parents(tmp_path: Path) -> 
     """Locks of an open file are its parent's, too: others could evict what it is about to read."""
     files = block_files(tmp_path)
     begun = StagedPass([walk_over(files, SimpleNamespace(request=lambda blocks: {}))])
+    begun.start()
     begun.wait()
     other = block_files(tmp_path)
     assert not other._lock(fcntl.F_WRLCK, 0, 4)
@@ -142,6 +145,37 @@ def test_a_child_that_ends_gives_up_no_blocks_of_its_parents(tmp_path: Path) -> 
     assert not other._lock(fcntl.F_WRLCK, 0, 4)
     begun.close()
     assert other._lock(fcntl.F_WRLCK, 0, 4)
+
+
+def test_a_request_that_is_given_up_is_not_begun(tmp_path: Path) -> None:
+    """Neither by the walk that asked for it nor, once all is to stop, by anybody."""
+    files = block_files(tmp_path)
+    begun, allowed, stop = threading.Event(), threading.Event(), StopEvent()
+    read: list[int] = []
+
+    def reads(file: int, start: int, end: int) -> bytes:
+        begun.set()
+        allowed.wait()
+        read.append(start // 4096)
+        return zeros(file, start, end)
+
+    requests = Requests(files, reads, 1, stop)
+    first, second, third = (requests.request(np.array([block]))[block] for block in (0, 1, 2))
+    assert begun.wait(60)
+    second.is_wanted = False
+    allowed.set()
+    assert (first.result(60), third.result(60)) == (4096, 4096)
+    assert second.cancelled()
+    begun.clear()
+    allowed.clear()
+    fourth, last = (requests.request(np.array([block]))[block] for block in (1, 3))
+    assert begun.wait(60)
+    requests.close()
+    allowed.set()
+    assert fourth.result(60) == 4096
+    with pytest.raises(CancelledError):
+        last.result(60)
+    assert read == [0, 2, 1]
 
 
 def test_a_request_that_cannot_be_made_leaves_no_block_pinned(tmp_path: Path) -> None:
