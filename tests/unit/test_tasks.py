@@ -4,8 +4,8 @@ import gc
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 from types import FrameType
@@ -96,18 +96,29 @@ def _interrupted_at(step: int) -> bool:
             raise KeyboardInterrupt
         return trace
 
+    class Pool(ThreadPoolExecutor):
+        """Has one thread, which no end of a test or of Python waits for."""
+
+        def submit(self, task: Callable[[], None]) -> Future[None]:  # all that is used
+            future: Future[None] = Future()
+
+            def run() -> None:
+                future.set_result(task())
+                ended.put(None)
+
+            threading.Thread(target=run, daemon=True).start()
+            return future
+
     before = sys.gettrace()
-    with ThreadPoolExecutor(1) as pool:
-        tasks = Tasks(pool)
-        tasks.start(partial(go.get, timeout=60))
-        pool.submit(ended.put, None)
-        try:
-            sys.settrace(trace)
-            tasks.wait(partial(go.put, None))
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(before)
-            go.put(None)
-            ended.get(timeout=60)  # the thread is done with its task
+    tasks = Tasks(Pool(1))
+    tasks.start(partial(go.get, timeout=60))
+    try:
+        sys.settrace(trace)
+        tasks.wait(partial(go.put, None))
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+        go.put(None)
+        ended.get(timeout=60)  # the thread is done with its task
     return False
