@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["StopEvent", "Worker", "stopping"]
 
 _PREFIX = "stoker-"
+_PATIENCE = 5.0  # seconds in which Ctrl-C does not end the wait at the interpreter's end
 
 
 class Worker:
@@ -133,6 +134,19 @@ _running: dict[threading.Thread, Worker] = {}
 
 
 def _end_all() -> None:
+    """End those that run; Ctrl-C, which people press more than once, only where it takes too long."""
+    until = None
+    while True:
+        try:
+            return _end_running()
+        except KeyboardInterrupt:  # noqa: PERF203 - it is waited for all the time
+            now = time.monotonic()
+            until = until or now + _PATIENCE
+            if now >= until:
+                raise
+
+
+def _end_running() -> None:
     began = time.monotonic()
     ended: set[Worker] = set()
     # More than once: a worker may have started another before it heard that it is to stop.

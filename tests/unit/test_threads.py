@@ -82,3 +82,31 @@ def test_the_end_of_the_interpreter_ends_what_a_worker_starts_meanwhile() -> Non
     threads._end_all()
     assert later.is_stopping
     assert later not in threads._running.values()
+
+
+def test_ctrl_c_at_the_end_of_the_interpreter_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that nobody waits for are inside C++ when they are stopped; but not for ever."""
+    told = threading.Event()
+    end, left = Worker.end, 3
+
+    def run() -> None:
+        told.wait()
+
+    def interrupted(worker: Worker, seconds: float | None = None) -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            raise KeyboardInterrupt
+        end(worker, seconds)
+
+    worker = Worker(run, told.set, "test")
+    worker.start()
+    monkeypatch.setattr(Worker, "end", interrupted)
+    monkeypatch.setattr(threads, "_PATIENCE", 0)
+    with pytest.raises(KeyboardInterrupt):
+        threads._end_all()
+    assert not worker.is_stopping
+    monkeypatch.setattr(threads, "_PATIENCE", 600)
+    threads._end_all()
+    assert worker.is_stopping
+    assert worker not in threads._running.values()
