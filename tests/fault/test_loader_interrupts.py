@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+# Python passes over Ctrl-C in a finaliser, and goes on.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 STEPS = 3
 
 

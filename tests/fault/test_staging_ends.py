@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+# Python passes over Ctrl-C in a finaliser, and goes on.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 BLOCKS = np.arange(4)
 
 
@@ -125,7 +128,7 @@ def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
     begun.close()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")  # which Python and JAX warn of
 def test_a_child_that_ends_gives_up_no_blocks_of_its_parents(tmp_path: Path) -> None:
     """Locks of an open file are its parent's, too: others could evict what it is about to read."""
     files = block_files(tmp_path)

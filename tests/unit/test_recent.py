@@ -24,7 +24,7 @@ def test_the_last_two_are_kept() -> None:
     assert made == [1, 2, 3, 1]
 
 
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")  # which Python and JAX warn of
 def test_a_forked_child_does_not_wait_for_a_thread_that_it_lacks() -> None:
     """A fork may come while the producer draws the next epoch."""
     recent: Recent[int, int] = Recent()
