@@ -68,8 +68,9 @@ class _Line(Generic[T]):
 
     def __init__(self, depth: int) -> None:
         self.ready: SimpleQueue[T | _EndOfPass | _Stopped] = SimpleQueue()
-        self.unused = depth  # slots that no batch has had yet; the producer's own
-        self.slots: SimpleQueue[None] = SimpleQueue()  # those that came free again
+        self.slots: SimpleQueue[None] = SimpleQueue()  # those that are free
+        for _ in range(depth):
+            self.slots.put(None)
         self._stopped = False
 
     def stop(self) -> None:
@@ -219,10 +220,7 @@ def _started(stages: Iterator[Stage[T]]) -> Iterator[Stage[T] | _EndOfPass | _St
 def _take_slot(line: _Line[T], clock: Clock, *, wait: bool) -> bool:
     began = perf_counter()
     try:
-        if line.unused:
-            line.unused -= 1
-        else:
-            line.slots.get(block=wait)
+        line.slots.get(block=wait)
     except Empty:
         return False
     finally:
