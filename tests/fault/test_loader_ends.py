@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import os
-import signal
 import threading
 import time
 import weakref
@@ -189,29 +187,6 @@ def test_whatever_keeps_a_batch_from_starting_is_told(squares: Path, monkeypatch
         monkeypatch.setattr(loader._engine, "_start", fails)
         with pytest.raises(EngineError, match="of all errors"):
             next(iter(loader))
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_forked_child_waits_for_no_lock_of_its_parents_threads(squares: Path) -> None:
-    """A fork may come while the producer hands an image to Pillow's threads."""
-    loader = load(squares)
-    running = iter(loader)
-    next(running)
-    engine: Any = loader._engine
-    with engine._pillow._shutdown_lock:
-        child = os.fork()
-        if not child:
-            loader.close()
-            os._exit(7)
-    end = time.monotonic() + 60
-    while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < end:
-        time.sleep(0.01)
-    if not ended[0]:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-    loader.close()
-    assert ended[0], "the child hangs"
-    assert os.waitstatus_to_exitcode(ended[1]) == 7
 
 
 def test_garbage_of_a_cache_is_collected_where_its_locks_are_held(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
-import os
 import threading
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
@@ -126,28 +124,6 @@ def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
     begun.close()
     assert not any(worker._thread.is_alive() for worker in begun._workers)
     begun.close()
-
-
-@pytest.mark.filterwarnings("ignore:.*fork")  # which Python and JAX warn of
-def test_a_child_that_ends_gives_up_no_blocks_of_its_parents(tmp_path: Path) -> None:
-    """Locks of an open file are its parent's, too: others could evict what it is about to read."""
-    files = block_files(tmp_path)
-    begun = StagedPass([walk_over(files, SimpleNamespace(request=lambda blocks: {}))])
-    begun.start()
-    begun.wait()
-    other = block_files(tmp_path)
-    assert not other._lock(fcntl.F_WRLCK, 0, 4)
-    if not (child := os.fork()):
-        try:
-            begun._dropped()  # as where it is dropped, or the interpreter ends
-            begun.close()
-            os._exit(7)
-        finally:
-            os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert not other._lock(fcntl.F_WRLCK, 0, 4)
-    begun.close()
-    assert other._lock(fcntl.F_WRLCK, 0, 4)
 
 
 def test_a_request_that_is_given_up_is_not_begun(tmp_path: Path) -> None:

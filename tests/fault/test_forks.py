@@ -1,0 +1,156 @@
+"""A forked child, which has its parent's objects and none of its threads, waits for none and takes nothing.
+
+Each test has a process of its own: threads of other libraries, once they run, make every fork a hazard.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import stoker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PROLOGUE = """
+import os, signal, sys, threading, time
+from pathlib import Path
+
+def fork(work):
+    \"\"\"Have a child do the work and end with its result.\"\"\"
+    if not (child := os.fork()):
+        try:
+            os._exit(work())
+        finally:
+            os._exit(1)
+    return child
+
+def status(child):
+    \"\"\"How it has ended; it hangs if it has not in a minute.\"\"\"
+    end = time.monotonic() + 60
+    while not (ended := os.waitpid(child, os.WNOHANG))[0]:
+        if time.monotonic() > end:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            sys.exit("the child hangs")
+        time.sleep(0.01)
+    return os.waitstatus_to_exitcode(ended[1])
+"""
+
+
+def run(code: str, folder: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"{PROLOGUE}\nFOLDER = Path({str(folder)!r})\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_it_does_not_wait_for_who_draws_the_next_epoch(tmp_path: Path) -> None:
+    run(
+        """
+from stoker.pipeline.recent import Recent
+
+recent, begun, allowed = Recent(), threading.Event(), threading.Event()
+
+def make(key):
+    begun.set()
+    allowed.wait()
+    return key
+
+thread = threading.Thread(target=recent.get, args=(1, make))
+thread.start()
+begun.wait()
+try:
+    assert status(fork(lambda: recent.get(7, lambda key: key))) == 7
+finally:
+    allowed.set()
+    thread.join()
+""",
+        tmp_path,
+    )
+
+
+def test_it_does_not_wait_for_who_hands_an_image_to_pillow(squares: Path) -> None:
+    run(
+        """
+from stoker import ImageLoader
+from stoker.augment import Resize
+
+loader = ImageLoader(FOLDER, batch_size=5, transforms=[Resize((16, 16))], engine="native", num_threads=2)
+running = iter(loader)
+next(running)
+with loader._engine._pillow._shutdown_lock:
+    child = fork(lambda: loader.close() or 7)
+assert status(child) == 7
+loader.close()
+""",
+        squares,
+    )
+
+
+def test_it_gives_up_no_blocks_of_its_parents(tmp_path: Path) -> None:
+    """Locks of an open file are its parent's, too: others could evict what it is about to read."""
+    run(
+        f"""
+import fcntl
+from types import SimpleNamespace
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_staging_ends import block_files, walk_over
+from stoker.pipeline.staging import StagedPass
+
+begun = StagedPass([walk_over(block_files(FOLDER), SimpleNamespace(request=lambda blocks: {{}}))])
+begun.start()
+begun.wait()
+other = block_files(FOLDER)
+assert not other._lock(fcntl.F_WRLCK, 0, 4)
+
+def end():
+    begun._dropped()  # as where it is dropped, or the interpreter ends
+    begun.close()
+    return 7
+
+assert status(fork(end)) == 7
+assert not other._lock(fcntl.F_WRLCK, 0, 4)
+begun.close()
+assert other._lock(fcntl.F_WRLCK, 0, 4)
+""",
+        tmp_path,
+    )
+
+
+def test_it_evicts_nothing_that_its_parent_reads(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+    photos = tmp_path / "photos" / "class"
+    photos.mkdir(parents=True)
+    for number in range(3):
+        (photos / f"{number}.jpg").write_bytes(make_jpeg(seed=number))
+    stoker.convert(photos.parent, tmp_path / "there")
+    run(
+        """
+import numpy as np
+import stoker
+from stoker.formats.dataset import Dataset
+
+dataset = stoker.open(FOLDER / "there", cache=FOLDER / "cache", cache_size="1GB")
+expected = dataset.read(0)  # its files are open when the process forks
+begin, go = os.pipe()
+
+def evict():
+    os.read(begin, 1)
+    dataset._files.shrink(0)
+    return 7
+
+child = fork(evict)
+with dataset._files.here(dataset.ranges(np.array([0]))):
+    os.write(go, b".")
+    assert status(child) == 7
+    assert Dataset._read(dataset, 0, 0, ("offset", "length", "crc"), "payload") == expected
+""",
+        tmp_path,
+    )
