@@ -29,24 +29,32 @@ def plan(photos: Path) -> ConversionPlan:
     return plan_conversion(list_folder(photos), ConvertOptions(shards=10))
 
 
-def test_an_interrupt_stops_what_runs_and_starts_no_more(plan: ConversionPlan) -> None:
-    started = threading.Semaphore(0)
-    stopped: list[bool] = []
+class Endless:
+    """Makes shards that are ready when they are stopped."""
 
-    class Maker:
-        def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
-            started.release()
-            stopped.append(how["stop"].wait(60))
-            raise Cancelled
+    def __init__(self) -> None:
+        self.started = threading.Semaphore(0)
+        self.stopped: list[bool] = []
+
+    def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+        self.started.release()
+        self.stopped.append(how["stop"].wait(60))
+        raise Cancelled
+
+
+def test_an_interrupt_stops_what_runs_and_starts_no_more(plan: ConversionPlan) -> None:
+    maker = Endless()
 
     def interrupt(*_: object) -> None:
-        assert all(started.acquire(timeout=60) for _ in range(2)), "shards that one worker makes at once"
+        assert all(maker.started.acquire(timeout=60) for _ in range(2)), (
+            "shards that one worker makes at once"
+        )
         raise KeyboardInterrupt
 
     run = execution.Run(plan, execution._LocalRunner(1), interrupt)
     with pytest.raises(KeyboardInterrupt):
-        run.make(Maker(), range(10))
-    assert stopped == [True, True]
+        run.make(maker, range(10))
+    assert maker.stopped == [True, True]
 
 
 def test_an_interrupt_while_ray_is_given_shards_cancels_them(
@@ -94,25 +102,18 @@ def test_an_interrupt_while_shards_are_handed_out_stops_those_that_run(
     plan: ConversionPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = ThreadPoolExecutor.submit
-    started = threading.Semaphore(0)
-    stopped: list[bool] = []
-
-    class Maker:
-        def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
-            started.release()
-            stopped.append(how["stop"].wait(60))
-            raise Cancelled
+    maker = Endless()
 
     def interrupted(executor: ThreadPoolExecutor, *task: Any, **how: Any) -> Future[Any]:
         future = submit(executor, *task, **how)
-        if started.acquire(timeout=60):
+        if maker.started.acquire(timeout=60):
             raise KeyboardInterrupt
         return future
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        execution.Run(plan, execution._LocalRunner(1), execution.no_progress).make(Maker(), range(10))
-    assert stopped == [True]
+        execution.Run(plan, execution._LocalRunner(1), execution.no_progress).make(maker, range(10))
+    assert maker.stopped == [True]
 
 
 def test_what_was_made_before_counts_as_done(
