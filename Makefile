@@ -1,7 +1,7 @@
 # Two commands for a new user: `make demo` and `make test`. Both set everything up first.
 VENV ?= .venv
 PY := $(VENV)/bin/python
-NATIVE := $(wildcard pipeline/native/*.cpp pipeline/native/*.h)
+NATIVE := $(wildcard native/*/*.cpp native/*/*.h)
 # A folder's time changes when a module comes or goes, of which the editable install keeps a list.
 FOLDERS := $(shell find formats augment bucketing pipeline benchmarks -type d -not -name __pycache__)
 

@@ -1,0 +1,44 @@
+#include <memory>
+
+#include "bind/bind.h"
+#include "engine/arena.h"
+
+namespace stoker {
+namespace {
+
+nb::dlpack::dtype dtype_named(const std::string& name) {
+    if (name == "uint8") return nb::dtype<std::uint8_t>();
+    if (name == "uint16") return nb::dtype<std::uint16_t>();
+    if (name == "float32") return nb::dtype<float>();
+    if (name == "float16") return {static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float), 16, 1};
+    throw nb::value_error("dtype must be uint8, uint16, float16 or float32");
+}
+
+nb::ndarray<nb::numpy> array(Arena& arena, const std::vector<std::size_t>& shape, const std::string& dtype) {
+    struct Lease {
+        std::shared_ptr<Arena> arena;
+        void* memory;
+        std::size_t bytes;
+    };
+    const nb::dlpack::dtype type = dtype_named(dtype);
+    std::size_t bytes = type.bits / 8;
+    for (const std::size_t size : shape)
+        if (__builtin_mul_overflow(bytes, size, &bytes)) throw nb::value_error("shape is too large");
+    auto lease = std::make_unique<Lease>(Lease{arena.shared_from_this(), arena.take(bytes), bytes});
+    void* memory = lease->memory;
+    const nb::capsule owner(lease.release(), [](void* p) noexcept {
+        const std::unique_ptr<Lease> ended(static_cast<Lease*>(p));
+        ended->arena->give_back(ended->memory, ended->bytes);
+    });
+    return nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, type);
+}
+
+}  // namespace
+
+void bind_arena(nb::module_& m) {
+    nb::class_<Arena>(m, "Arena")
+        .def(nb::new_([](std::size_t keep) { return std::make_shared<Arena>(keep); }), "keep"_a)
+        .def("array", array, "shape"_a, "dtype"_a);
+}
+
+}  // namespace stoker

@@ -1,0 +1,75 @@
+#include <cstring>
+#include <memory>
+
+#include "bind/bind.h"
+
+namespace stoker {
+namespace {
+
+using Starts = Column<std::int64_t>;
+using Values = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Bytes = std::unique_ptr<std::uint8_t[]>;
+using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;  // where lists begin and end
+
+nb::object array_of(Bytes bytes, std::size_t count, nb::dlpack::dtype type) {
+    std::uint8_t* data = bytes.get();
+    const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<std::uint8_t*>(p); });
+    bytes.release();
+    return nb::cast(nb::ndarray<nb::numpy>(data, 1, &count, owner, nullptr, type));
+}
+
+Bounds bounds_of(const Starts& starts, std::size_t values, const Column<std::int64_t>& rows) {
+    Bounds bounds(rows.shape(0));
+    for (std::size_t i = 0; i < bounds.size(); ++i) {
+        const std::int64_t row = rows.data()[i];
+        if (row < 0 || row >= static_cast<std::int64_t>(starts.shape(0)) - 1)
+            throw nb::index_error("a row that the column does not have");
+        const std::int64_t start = starts.data()[row], stop = starts.data()[row + 1];
+        if (start < 0 || stop < start || stop > static_cast<std::int64_t>(values))
+            throw nb::value_error("lists that reach out of their column");
+        bounds[i] = {start, stop};
+    }
+    return bounds;
+}
+
+nb::object starts_of(const Bounds& bounds) {
+    std::vector<std::int64_t> starts(1);
+    for (const auto& [start, stop] : bounds) starts.push_back(starts.back() + stop - start);
+    Bytes bytes(new std::uint8_t[starts.size() * sizeof(std::int64_t)]);
+    std::memcpy(bytes.get(), starts.data(), starts.size() * sizeof(std::int64_t));
+    return array_of(std::move(bytes), starts.size(), nb::dtype<std::int64_t>());
+}
+
+nb::object values_of(const Bounds& bounds, const Values& values) {
+    const std::size_t size = values.itemsize();
+    std::size_t total = 0;
+    for (const auto& [start, stop] : bounds) total += static_cast<std::size_t>(stop - start);
+    Bytes bytes(new std::uint8_t[total * size]);
+    const auto* from = static_cast<const std::uint8_t*>(values.data());
+    std::uint8_t* to = bytes.get();
+    for (const auto& [start, stop] : bounds) {
+        const std::size_t length = static_cast<std::size_t>(stop - start) * size;
+        if (length != 0) std::memcpy(to, from + static_cast<std::size_t>(start) * size, length);
+        to += length;
+    }
+    return array_of(std::move(bytes), total, values.dtype());
+}
+
+nb::list take_lists(const std::vector<std::pair<Starts, Values>>& columns, const Column<std::int64_t>& rows) {
+    nb::list taken;
+    std::vector<std::pair<Bounds, nb::object>> known;  // and the starts that are made of them
+    for (const auto& [starts, values] : columns) {
+        const Bounds bounds = bounds_of(starts, values.shape(0), rows);
+        std::size_t alike = 0;
+        while (alike < known.size() && known[alike].first != bounds) ++alike;
+        if (alike == known.size()) known.emplace_back(bounds, starts_of(bounds));
+        taken.append(nb::make_tuple(known[alike].second, values_of(bounds, values)));
+    }
+    return taken;
+}
+
+}  // namespace
+
+void bind_lists(nb::module_& m) { m.def("take_lists", take_lists, "columns"_a, "rows"_a); }
+
+}  // namespace stoker

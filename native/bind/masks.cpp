@@ -1,0 +1,149 @@
+#include <cmath>
+#include <memory>
+
+#include "bind/bind.h"
+#include "masks/mask_png.h"
+#include "masks/segments.h"
+#include "masks/source_pixels.h"
+
+namespace stoker {
+namespace {
+
+template <int... shape>
+using Doubles = Array<const double, nb::shape<-1, shape...>>;
+using Flags = Column<bool>;
+using Masks = Array<std::uint8_t, nb::ndim<3>>;
+
+constexpr std::size_t kMostSide = 1 << 15;        // of an output
+constexpr std::int64_t kMostPixels = 89'478'485;  // of a mask: of more Pillow warns, and may judge itself
+constexpr double kTolerance = 1e-3;               // of a region, for rounding
+
+void require(bool condition, const char* message) {
+    if (!condition) throw nb::value_error(message);
+}
+
+template <class T>
+bool all_finite(const T& array) {
+    for (std::size_t i = 0; i < array.size(); ++i)
+        if (!std::isfinite(array.data()[i])) return false;
+    return true;
+}
+
+ImageColumns images_of(const Doubles<3, 3>& matrix, const Doubles<4>& region, const Flags& shown) {
+    require(region.shape(0) == matrix.shape(0) && shown.shape(0) == matrix.shape(0),
+            "matrix, region and shown must have a row an image");
+    require(all_finite(matrix) && all_finite(region), "matrix and region must be finite");
+    return {matrix.shape(0), matrix.data(), region.data(), shown.data()};
+}
+
+void require_within(const ImageColumns& images, const Column<std::int32_t>& height, const Column<std::int32_t>& width) {
+    require(height.shape(0) == images.count && width.shape(0) == images.count,
+            "height and width must have a row an image");
+    for (std::size_t i = 0; i < images.count; ++i) {
+        const double* region = images.region + 4 * i;
+        require(height.data()[i] >= 1 && width.data()[i] >= 1, "height and width must be at least 1");
+        require(region[0] >= -kTolerance && region[2] <= height.data()[i] + kTolerance &&
+                    region[1] >= -kTolerance && region[3] <= width.data()[i] + kTolerance,
+                "region must lie within the source");
+    }
+}
+
+void require_size(const Masks& out) {
+    require(out.shape(1) >= 1 && out.shape(2) >= 1 && out.shape(1) <= kMostSide && out.shape(2) <= kMostSide,
+            "out must have masks of 1 to 32768 pixels a side");
+}
+
+ObjectMasks masks_of(const Masks& out, const Column<std::int64_t>& owner, const ImageColumns& images) {
+    require_size(out);
+    require(owner.shape(0) == out.shape(0), "owner must have a row a mask");
+    for (std::size_t k = 0; k < owner.shape(0); ++k)
+        require(owner.data()[k] >= 0 && static_cast<std::size_t>(owner.data()[k]) < images.count,
+                "owner must name one of the images");
+    return {out.shape(0), static_cast<int>(out.shape(1)), static_cast<int>(out.shape(2)), owner.data(), out.data()};
+}
+
+// That `counts`, one for each of `rows`, divide `total` things among them.
+void require_sum(const Column<std::int64_t>& counts, std::size_t rows, std::size_t total, const char* message) {
+    std::size_t left = total;
+    bool good = counts.shape(0) == rows;
+    for (std::size_t i = 0; good && i < rows; ++i) {
+        good = counts.data()[i] >= 0 && static_cast<std::size_t>(counts.data()[i]) <= left;
+        left -= good ? static_cast<std::size_t>(counts.data()[i]) : 0;
+    }
+    require(good && left == 0, message);
+}
+
+void fill_polygons(const Masks& out, const Column<std::int64_t>& owner, const Doubles<3, 3>& matrix,
+                   const Doubles<4>& region, const Flags& shown, const Doubles<2>& points,
+                   const Column<std::int64_t>& sizes, const Column<std::int64_t>& polygons) {
+    const ImageColumns images = images_of(matrix, region, shown);
+    const ObjectMasks masks = masks_of(out, owner, images);
+    require_sum(polygons, masks.count, sizes.shape(0), "polygons must say of each mask how many of the sizes it has");
+    require_sum(sizes, sizes.shape(0), points.shape(0), "sizes must say of each polygon how many of the points it has");
+    require(all_finite(points), "points must be finite");
+    static_assert(sizeof(Point) == 2 * sizeof(double));
+    const nb::gil_scoped_release release;
+    fill_outlines(masks, images, reinterpret_cast<const Point*>(points.data()), sizes.data(), polygons.data());
+}
+
+void draw_runs(const Masks& out, const Column<std::int64_t>& owner, const Doubles<3, 3>& matrix,
+               const Doubles<4>& region, const Flags& shown, const Column<std::int32_t>& height,
+               const Column<std::int32_t>& width, const Column<std::uint32_t>& runs,
+               const Column<std::int64_t>& counts) {
+    const ImageColumns images = images_of(matrix, region, shown);
+    require_within(images, height, width);
+    const ObjectMasks masks = masks_of(out, owner, images);
+    require_sum(counts, masks.count, runs.shape(0), "counts must say of each mask how many of the runs it has");
+    const std::uint32_t* run = runs.data();
+    for (std::size_t k = 0; k < masks.count; run += counts.data()[k++]) {
+        std::int64_t pixels = 0;
+        for (std::int64_t i = 0; i < counts.data()[k]; ++i) pixels += run[i];
+        const std::int64_t i = masks.owner[k];
+        require(counts.data()[k] == 0 || pixels == std::int64_t{height.data()[i]} * width.data()[i],
+                "run lengths must sum to the pixels of their image");
+    }
+    const nb::gil_scoped_release release;
+    fill_runs(masks, images, height.data(), width.data(), runs.data(), counts.data());
+}
+
+// The positions of masks that were not drawn, for they are not what is decoded here.
+std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, const Doubles<3, 3>& matrix,
+                                     const Doubles<4>& region, const Flags& shown,
+                                     const Column<std::int32_t>& height, const Column<std::int32_t>& width,
+                                     std::uint8_t nothing) {
+    const ImageColumns images = images_of(matrix, region, shown);
+    require_within(images, height, width);
+    require_size(out);
+    require(out.shape(0) == images.count && data.size() == images.count, "data and out must have a row an image");
+    std::vector<std::unique_ptr<Buffer>> buffers;
+    for (const nb::handle one : data) buffers.push_back(std::make_unique<Buffer>(one));
+    std::vector<std::size_t> left;
+    const nb::gil_scoped_release release;
+    SourcePixels places(static_cast<int>(out.shape(1)), static_cast<int>(out.shape(2)));
+    MaskPng png;
+    for (std::size_t i = 0; i < images.count; ++i) {
+        const int h = height.data()[i], w = width.data()[i];
+        places.find(matrix.data() + 9 * i, {h, w, region.data() + 4 * i}, shown.data()[i]);
+        const std::uint8_t* pixels = nullptr;
+        if (std::int64_t{h} * w <= kMostPixels)
+            pixels = png.decode(buffers[i]->data(), buffers[i]->size(), h, w, places.last_row() + 1);
+        if (pixels == nullptr)
+            left.push_back(i);
+        else
+            places.look_up(pixels, MaskPng::stride(w), 1, nothing, out.data() + i * out.shape(1) * out.shape(2));
+    }
+    return left;
+}
+
+}  // namespace
+
+void bind_masks(nb::module_& m) {
+    m.def("fill_polygons", fill_polygons, "out"_a, "owner"_a, "matrix"_a, "region"_a, "shown"_a, "points"_a,
+          "sizes"_a, "polygons"_a);
+    m.def("fill_runs", draw_runs, "out"_a, "owner"_a, "matrix"_a, "region"_a, "shown"_a, "height"_a, "width"_a,
+          "runs"_a, "counts"_a);
+    m.def("class_masks", class_masks, "out"_a, "data"_a, "matrix"_a, "region"_a, "shown"_a, "height"_a, "width"_a,
+          "nothing"_a);
+}
+
+}  // namespace stoker

@@ -1,0 +1,57 @@
+// The Python module: conversion of arguments and exceptions, and nothing else.
+#include <stdexcept>
+#include <system_error>
+
+#include "bind/bind.h"
+#include "decode/header.h"
+#include "kernels/cpu.h"
+#include "records/crc32c.h"
+
+namespace stoker {
+namespace {
+
+std::uint32_t crc32c_of(nb::handle data, std::uint32_t value) {
+    const Buffer buffer(data);
+    const nb::gil_scoped_release release;
+    return crc32c(buffer.data(), buffer.size(), value);
+}
+
+std::tuple<int, int, int, int, int> probe_of(nb::handle data) {
+    const Buffer buffer(data);
+    const Header header = probe(buffer.data(), buffer.size());
+    return {static_cast<int>(header.codec), header.width, header.height, header.orientation, header.channels};
+}
+
+void translate(const std::exception_ptr& pointer, void*) {
+    try {
+        std::rethrow_exception(pointer);
+    } catch (const std::system_error& error) {
+        // Given an errno, OSError makes itself a FileNotFoundError or whatever fits.
+        const nb::object os_error = nb::borrow(PyExc_OSError)(error.code().value(), error.what());
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(os_error.ptr())), os_error.ptr());
+    } catch (const std::length_error& error) {
+        PyErr_SetString(PyExc_OSError, error.what());
+    } catch (const std::out_of_range& error) {
+        PyErr_SetString(PyExc_ValueError, error.what());
+    }
+}
+
+}  // namespace
+}  // namespace stoker
+
+NB_MODULE(_native, m) {
+    using namespace stoker;
+    nb::register_exception_translator(translate);
+    m.def("crc32c", crc32c_of, "data"_a, "value"_a = 0);
+    m.def("cpu_level", [] { return name(cpu_level()); });
+    m.def("probe", probe_of, "data"_a);
+    bind_arena(m);
+    bind_lists(m);
+    bind_masks(m);
+    bind_objects(m);
+    bind_shards(m);
+    bind_payloads(m);
+    bind_steps(m);
+    bind_pool(m);
+    bind_transcode(m);
+}

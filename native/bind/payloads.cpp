@@ -1,0 +1,71 @@
+#include <exception>
+#include <memory>
+
+#include "bind/bind.h"
+#include "decode/payload_check.h"
+
+namespace stoker {
+namespace {
+
+using View = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
+
+// What arrays over payloads keep alive.
+struct Owner {
+    std::shared_ptr<const DataFiles> files;
+    std::vector<std::vector<std::uint8_t>> copies;  // of payloads that are not mapped
+};
+
+Finding read_and_check(Owner& owner, const SampleColumns& samples, std::size_t i, const CheckOptions& options,
+                       Payload& payload) {
+    try {
+        const std::int64_t shard = samples.shard[i], offset = samples.offset[i], length = samples.length[i];
+        if (shard < 0 || shard >= static_cast<std::int64_t>(owner.files->size()))
+            return {Status::read_error, "there is no shard number " + std::to_string(shard)};
+        const DataFile& file = *(*owner.files)[static_cast<std::size_t>(shard)];
+        if (!file.contains(offset, length)) return {Status::read_error, "the payload lies outside its shard"};
+        payload = file.read(offset, length, owner.copies[i]);
+    } catch (const std::exception& error) {
+        return {Status::read_error, error.what()};
+    }
+    return check_payload(payload, samples, i, options);
+}
+
+nb::tuple payloads(const Shards& shards, const Column<std::int32_t>& shard, const Column<std::int64_t>& offset,
+                   const Column<std::int64_t>& length, const Column<std::uint32_t>& crc,
+                   const Column<std::uint8_t>& codec, const Column<std::int32_t>& height,
+                   const Column<std::int32_t>& width, std::int64_t max_pixels, bool verify) {
+    const std::size_t n = shard.size();
+    for (const std::size_t rows :
+         {offset.size(), length.size(), crc.size(), codec.size(), height.size(), width.size()})
+        if (rows != n) throw nb::value_error("all columns must have one length");
+    auto owner = std::make_unique<Owner>();
+    owner->files = shards.files();
+    owner->copies.resize(n);
+    const SampleColumns samples{shard.data(),  offset.data(), length.data(), crc.data(),
+                                codec.data(), height.data(), width.data(),  nullptr};
+    std::vector<Payload> found(n);
+    std::vector<Finding> findings(n);
+    {
+        const nb::gil_scoped_release release;
+        for (std::size_t i = 0; i < n; ++i)
+            findings[i] = read_and_check(*owner, samples, i, {max_pixels, verify}, found[i]);
+    }
+    const nb::capsule keeper(owner.release(), [](void* p) noexcept { delete static_cast<Owner*>(p); });
+    nb::list arrays;
+    nb::dict bad;
+    for (std::size_t i = 0; i < n; ++i) {
+        arrays.append(View(found[i].data, {found[i].size}, keeper));
+        if (findings[i].status != Status::ok)
+            bad[nb::int_(i)] = nb::make_tuple(static_cast<int>(findings[i].status), findings[i].reason);
+    }
+    return nb::make_tuple(arrays, bad);
+}
+
+}  // namespace
+
+void bind_payloads(nb::module_& m) {
+    m.def("payloads", payloads, "shards"_a, "shard"_a, "offset"_a, "length"_a, "crc"_a, "codec"_a, "height"_a,
+          "width"_a, "max_pixels"_a, "verify"_a);
+}
+
+}  // namespace stoker

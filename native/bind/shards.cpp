@@ -1,0 +1,56 @@
+#include <memory>
+
+#include "bind/bind.h"
+#include "records/shards.h"
+
+namespace stoker {
+namespace {
+
+using View = nb::ndarray<nb::memview, const std::uint8_t, nb::ndim<1>>;
+
+void make(Shards* self, const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes,
+          bool mapped) {
+    if (paths.size() != sizes.size()) throw nb::value_error("paths and sizes must have one length");
+    const nb::gil_scoped_release release;
+    new (self) Shards(paths, sizes, mapped);
+}
+
+View view(const Shards& shards, std::int64_t shard, std::int64_t offset, std::int64_t length) {
+    struct Owner {
+        std::shared_ptr<const DataFile> file;
+        std::vector<std::uint8_t> storage;
+    };
+    auto owner = std::make_unique<Owner>();
+    owner->file = shards.file(shard, offset, length);
+    Payload payload;
+    {
+        const nb::gil_scoped_release release;
+        payload = owner->file->read(offset, length, owner->storage);
+    }
+    const nb::capsule capsule(owner.release(), [](void* p) noexcept { delete static_cast<Owner*>(p); });
+    return View(payload.data, {payload.size}, capsule);
+}
+
+void will_need(const Shards& shards, const Column<std::int32_t>& shard, const Column<std::int64_t>& offset,
+               const Column<std::int64_t>& length) {
+    if (offset.size() != shard.size() || length.size() != shard.size())
+        throw nb::value_error("shard, offset and length must have one length");
+    std::vector<Range> ranges;
+    ranges.reserve(shard.size());
+    for (std::size_t i = 0; i < shard.size(); ++i)
+        ranges.push_back({shard.data()[i], offset.data()[i], length.data()[i]});
+    const nb::gil_scoped_release release;
+    shards.will_need(std::move(ranges));
+}
+
+}  // namespace
+
+void bind_shards(nb::module_& m) {
+    nb::class_<Shards>(m, "Shards")
+        .def("__init__", make, "paths"_a, "sizes"_a, "mapped"_a = true)
+        .def("view", view, "shard"_a, "offset"_a, "length"_a)
+        .def("will_need", will_need, "shard"_a, "offset"_a, "length"_a)
+        .def("close", &Shards::close);
+}
+
+}  // namespace stoker

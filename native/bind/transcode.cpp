@@ -1,0 +1,83 @@
+#include <array>
+#include <utility>
+
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+
+#include "bind/bind.h"
+#include "decode/payload_check.h"
+#include "transcode/transcode.h"
+
+namespace stoker {
+namespace {
+
+using Result = std::tuple<nb::bytes, int, int>;
+
+Pixels pixels_of(const Picture8& array) {
+    const Pixels pixels{array.data(), static_cast<std::int64_t>(array.shape(0)),
+                        static_cast<std::int64_t>(array.shape(1))};
+    if (pixels.height < 1 || pixels.width < 1 || pixels.height > kMostSourceSide || pixels.width > kMostSourceSide)
+        throw nb::value_error("pixels must be (H, W, 3) with H and W from 1 to 2^24");
+    return pixels;
+}
+
+template <class Work>
+Result without_gil(Work work) {
+    Transcoded result;
+    {
+        const nb::gil_scoped_release release;
+        result = work();
+    }
+    return {nb::bytes(result.payload.data(), result.payload.size()), result.height, result.width};
+}
+
+Result transcode(nb::handle data, const std::string& mode, int height, int width, const std::string& encoding,
+                 int quality, const std::string& subsampling, std::int64_t max_pixels) {
+    const Buffer buffer(data);
+    const TranscodeOptions options =
+        parse_options(mode, height, width, encoding, quality, subsampling, max_pixels);
+    return without_gil([&] { return transcode_jpeg({buffer.data(), buffer.size()}, options); });
+}
+
+Result transcode_array(const Picture8& pixels, const std::string& mode, int height, int width,
+                       const std::string& encoding, int quality, const std::string& subsampling,
+                       std::int64_t max_pixels) {
+    const TranscodeOptions options =
+        parse_options(mode, height, width, encoding, quality, subsampling, max_pixels);
+    const Pixels source = pixels_of(pixels);
+    return without_gil([&] { return transcode_pixels(source, options); });
+}
+
+using Output = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>>;
+
+Output resize_array(const Picture8& pixels, std::pair<int, int> size, std::optional<std::array<double, 4>> box) {
+    const Pixels source = pixels_of(pixels);
+    const double h = static_cast<double>(source.height), w = static_cast<double>(source.width);
+    const std::array<double, 4> region = box.value_or(std::array<double, 4>{0, 0, h, w});
+    if (size.first < 1 || size.second < 1 || size.first > 1 << 16 || size.second > 1 << 16)
+        throw nb::value_error("size must be (height, width), each from 1 to 65536");
+    if (!(region[0] >= 0 && region[0] < region[2] && region[2] <= h && region[1] >= 0 &&
+          region[1] < region[3] && region[3] <= w))
+        throw nb::value_error("box must be (top, left, bottom, right), not empty, and lie within the pixels");
+    auto* rgb = new std::vector<std::uint8_t>;
+    const nb::capsule owner(rgb, [](void* p) noexcept { delete static_cast<std::vector<std::uint8_t>*>(p); });
+    {
+        const nb::gil_scoped_release release;
+        *rgb = resize(source, region.data(), size.first, size.second);
+    }
+    return Output(rgb->data(), {static_cast<std::size_t>(size.first), static_cast<std::size_t>(size.second), 3},
+                  owner);
+}
+
+}  // namespace
+
+void bind_transcode(nb::module_& m) {
+    m.def("transcode", transcode, "data"_a, "mode"_a, "height"_a, "width"_a, "encoding"_a, "quality"_a,
+          "subsampling"_a, "max_pixels"_a);
+    m.def("transcode_pixels", transcode_array, "pixels"_a, "mode"_a, "height"_a, "width"_a, "encoding"_a,
+          "quality"_a, "subsampling"_a, "max_pixels"_a);
+    m.def("resize", resize_array, "pixels"_a, "size"_a, "box"_a = nb::none());
+}
+
+}  // namespace stoker

@@ -1,0 +1,189 @@
+#include "decode/jpeg_decoder.h"
+
+#include <jerror.h>
+
+#include <algorithm>
+#include <cstring>
+
+// Every method that calls libjpeg sets its own jump target and has only plain data on its stack, so a
+// longjmp out of libjpeg skips no destructor.
+
+namespace stoker {
+namespace {
+
+constexpr int kRows = 2;  // libjpeg hands out at most a row group at a time
+// Rows that are aligned to vectors libjpeg-turbo writes past the caches (movntdq in jdcolext-*.asm), and to
+// fetch them back from memory takes longer than resizing them.
+constexpr std::size_t kMisaligned = 8;
+// A progressive image may repeat scans without end; encoders write about ten.
+constexpr int kMostScans = 500;
+
+JpegDecoder* self(j_common_ptr decoder) { return static_cast<JpegDecoder*>(decoder->client_data); }
+
+void on_start(j_decompress_ptr) {}
+
+// Pillow's conversion (cmyk2rgb in Convert.c), with its rounding of a product of two bytes.
+std::uint8_t without_ink(int ink, int light) {
+    const int product = ink * light + 128;
+    return static_cast<std::uint8_t>(std::max(0, light - ((product + (product >> 8)) >> 8)));
+}
+
+}  // namespace
+
+JpegDecoder::JpegDecoder() {
+    decoder_.err = jpeg_std_error(&errors_);
+    errors_.error_exit = on_error;
+    errors_.emit_message = on_message;
+    source_.init_source = on_start;
+    source_.term_source = on_start;
+    source_.fill_input_buffer = on_end;
+    source_.skip_input_data = on_skip;
+    source_.resync_to_restart = jpeg_resync_to_restart;
+    progress_.progress_monitor = on_progress;
+    decoder_.client_data = this;
+}
+
+JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&decoder_); }
+
+void JpegDecoder::fail(Status status) {
+    status_ = status;
+    errors_.format_message(reinterpret_cast<j_common_ptr>(&decoder_), message_);
+    std::longjmp(jump_, 1);
+}
+
+void JpegDecoder::on_error(j_common_ptr decoder) { self(decoder)->fail(Status::not_decodable); }
+
+// libjpeg goes on after corrupt data with what it guesses; here that is an error. Harmless remarks pass.
+void JpegDecoder::on_message(j_common_ptr decoder, int level) {
+    if (level >= 0) return;
+    switch (decoder->err->msg_code) {
+        case JWRN_HIT_MARKER: self(decoder)->fail(Status::truncated);
+        case JWRN_HUFF_BAD_CODE:
+        case JWRN_ARITH_BAD_CODE:
+        case JWRN_BOGUS_PROGRESSION:
+        case JWRN_MUST_RESYNC: self(decoder)->fail(Status::not_decodable);
+        default: break;
+    }
+}
+
+void JpegDecoder::on_progress(j_common_ptr decoder) {
+    JpegDecoder& me = *self(decoder);
+    if (me.decoder_.input_scan_number <= kMostScans) return;
+    std::snprintf(me.message_, sizeof me.message_, "more than %d scans", kMostScans);
+    me.status_ = Status::not_decodable;
+    std::longjmp(me.jump_, 1);
+}
+
+// The bytes are all there from the start: to want more is to have too few.
+boolean JpegDecoder::on_end(j_decompress_ptr decoder) {
+    JpegDecoder& me = *self(reinterpret_cast<j_common_ptr>(decoder));
+    std::snprintf(me.message_, sizeof me.message_, "the data ends before the image does");
+    me.status_ = Status::truncated;
+    std::longjmp(me.jump_, 1);
+}
+
+void JpegDecoder::on_skip(j_decompress_ptr decoder, long count) {
+    if (count <= 0) return;
+    if (static_cast<std::size_t>(count) > decoder->src->bytes_in_buffer) on_end(decoder);
+    decoder->src->next_input_byte += count;
+    decoder->src->bytes_in_buffer -= static_cast<std::size_t>(count);
+}
+
+bool JpegDecoder::open(const std::uint8_t* data, std::size_t size) {
+    status_ = Status::ok;
+    message_[0] = 0;
+    if (setjmp(jump_)) return false;
+    // Anew for every image: libjpeg keeps tables, and one that lacks its own would get those of the last.
+    jpeg_destroy_decompress(&decoder_);
+    jpeg_create_decompress(&decoder_);
+    decoder_.src = &source_;
+    decoder_.progress = &progress_;
+    source_.next_input_byte = data;
+    source_.bytes_in_buffer = size;
+    jpeg_read_header(&decoder_, TRUE);
+    if (!ends_properly()) on_end(&decoder_);
+    return true;
+}
+
+// Whether an end-of-image marker follows the header: a decoder of a rectangle may never come to the place
+// where bytes are missing. Entropy-coded data cannot contain one.
+bool JpegDecoder::ends_properly() const {
+    const JOCTET* begin = source_.next_input_byte;
+    for (std::size_t at = source_.bytes_in_buffer; at >= 2; --at)
+        if (begin[at - 2] == 0xFF && begin[at - 1] == JPEG_EOI) return true;
+    return false;
+}
+
+bool JpegDecoder::start(const Window& window, int numerator) {
+    if (setjmp(jump_)) return false;
+    const bool cmyk = decoder_.num_components == 4;
+    decoder_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
+    decoder_.scale_num = static_cast<unsigned>(numerator);
+    decoder_.scale_denom = 8;
+    jpeg_start_decompress(&decoder_);
+    window_ = window;
+    // Upsampling looks at neighbours, which a cut row no longer has: leave it two more at each side.
+    JDIMENSION left = static_cast<JDIMENSION>(std::max(0, window.left - 2));
+    const JDIMENSION right = std::min(decoder_.output_width, static_cast<JDIMENSION>(window.right) + 2);
+    JDIMENSION columns = right - left;
+    if (columns < decoder_.output_width && can_crop())
+        jpeg_crop_scanline(&decoder_, &left, &columns);
+    else
+        left = 0;
+    origin_ = static_cast<int>(left);
+    pixels_ = static_cast<int>(decoder_.output_width);
+    row_bytes_ = (static_cast<std::size_t>(pixels_) * (cmyk ? 4 : 3) + kSlack + 15) / 16 * 16;
+    if (!set_columns()) return false;
+    if (window.top > 0) jpeg_skip_scanlines(&decoder_, static_cast<JDIMENSION>(window.top));
+    return true;
+}
+
+// Of a component that is reduced less than others, and still to be widened, libjpeg-turbo (2.1.5, 3.1) does not
+// find the width of a cut row. That takes a sampling factor of 3 or 4.
+bool JpegDecoder::can_crop() const {
+    return decoder_.scale_num == 8 || std::max(decoder_.max_h_samp_factor, decoder_.max_v_samp_factor) <= 2;
+}
+
+bool JpegDecoder::set_columns() {
+    const std::size_t bytes = kMisaligned + kRows * row_bytes_;
+    if (rows_.size() >= bytes) return true;
+    try {
+        rows_.resize(bytes);
+    } catch (const std::exception&) {
+        status_ = Status::not_decodable;
+        std::snprintf(message_, sizeof message_, "no memory for a row of pixels");
+        return false;
+    }
+    return true;
+}
+
+int JpegDecoder::read(const std::uint8_t* rows[2]) {
+    if (setjmp(jump_)) return 0;
+    JSAMPROW scanlines[kRows] = {rows_.data() + kMisaligned, rows_.data() + kMisaligned + row_bytes_};
+    const int left = window_.bottom - static_cast<int>(decoder_.output_scanline);
+    const int count =
+        static_cast<int>(jpeg_read_scanlines(&decoder_, scanlines, static_cast<JDIMENSION>(std::min(left, kRows))));
+    for (int i = 0; i < count; ++i) {
+        if (decoder_.out_color_space == JCS_CMYK) to_rgb(scanlines[i]);
+        rows[i] = scanlines[i] + 3 * (window_.left - origin_);
+    }
+    return count;
+}
+
+// In place. Adobe writes how much light is left where others write how much ink there is.
+void JpegDecoder::to_rgb(std::uint8_t* row) const {
+    const int invert = decoder_.saw_Adobe_marker ? 255 : 0;
+    for (int x = 0; x < pixels_; ++x) {
+        const std::uint8_t* cmyk = row + 4 * x;
+        const int ink[3] = {cmyk[0] ^ invert, cmyk[1] ^ invert, cmyk[2] ^ invert};
+        const int light = 255 - (cmyk[3] ^ invert);
+        for (int c = 0; c < 3; ++c) row[3 * x + c] = without_ink(ink[c], light);
+    }
+}
+
+void JpegDecoder::finish() {
+    if (setjmp(jump_)) return;
+    jpeg_abort_decompress(&decoder_);
+}
+
+}  // namespace stoker

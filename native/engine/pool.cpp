@@ -1,0 +1,78 @@
+#include "engine/pool.h"
+
+#include <unistd.h>
+
+#include <stdexcept>
+
+#include "engine/sample_runner.h"
+
+namespace stoker {
+
+Pool::Pool(int threads)
+    : count_(threads), process_(::getpid()), queue_(new Queue), workers_(new std::vector<std::thread>) {
+    try {
+        for (int i = 0; i < threads; ++i) workers_->emplace_back([queue = queue_] { work(*queue); });
+    } catch (...) {
+        close();
+        delete workers_;
+        delete queue_;
+        throw;
+    }
+}
+
+Pool::~Pool() {
+    // In a forked child the threads do not exist and the mutex may be held for ever: leave all as it is.
+    if (::getpid() != process_) return;
+    close();
+    delete workers_;
+    delete queue_;
+}
+
+std::shared_ptr<Batch> Pool::Queue::front() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return closed || !batches.empty(); });
+    return batches.empty() ? nullptr : batches.front();
+}
+
+void Pool::Queue::drop(const std::shared_ptr<Batch>& batch) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    if (!batches.empty() && batches.front() == batch) batches.pop_front();
+}
+
+void Pool::work(Queue& queue) {
+    SampleRunner runner;
+    while (const std::shared_ptr<Batch> batch = queue.front()) {
+        for (std::size_t i; batch->claim(i);) {
+            const Outcome outcome = runner.run(*batch, i);
+            batch->finish(i, outcome.status, outcome.message);
+        }
+        queue.drop(batch);
+    }
+}
+
+void Pool::submit(const std::shared_ptr<Batch>& batch) {
+    if (::getpid() != process_)
+        throw std::runtime_error(
+            "this engine's threads belong to the parent process and do not exist after fork: make the loader "
+            "in the child process, or start it with the spawn method");
+    const std::lock_guard<std::mutex> lock(queue_->mutex);
+    if (queue_->closed) throw std::runtime_error("the engine is closed");
+    queue_->batches.push_back(batch);
+    queue_->changed.notify_all();
+}
+
+void Pool::close() {
+    if (::getpid() != process_) return;
+    std::deque<std::shared_ptr<Batch>> left;
+    {
+        const std::lock_guard<std::mutex> lock(queue_->mutex);
+        queue_->closed = true;
+        left.swap(queue_->batches);
+        queue_->changed.notify_all();
+    }
+    for (const auto& batch : left) batch->cancel();
+    for (std::thread& worker : *workers_)
+        if (worker.joinable()) worker.join();
+}
+
+}  // namespace stoker

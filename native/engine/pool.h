@@ -1,0 +1,49 @@
+// Threads that execute batches, first come first served.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "engine/batch.h"
+
+namespace stoker {
+
+class Pool {
+  public:
+    explicit Pool(int threads);
+    ~Pool();
+    Pool(const Pool&) = delete;
+    Pool& operator=(const Pool&) = delete;
+
+    int threads() const { return count_; }
+    // Throws std::runtime_error where the pool is closed or was made in the parent of this process.
+    void submit(const std::shared_ptr<Batch>& batch);
+    // Cancels what nobody has begun, waits for what somebody has. Safe to call twice.
+    void close();
+
+  private:
+    // Owned by the threads too, so that a forked child, which has none, can let go of it unharmed.
+    struct Queue {
+        std::mutex mutex;
+        std::condition_variable changed;
+        std::deque<std::shared_ptr<Batch>> batches;
+        bool closed = false;
+
+        std::shared_ptr<Batch> front();
+        void drop(const std::shared_ptr<Batch>& batch);
+    };
+    static void work(Queue& queue);
+
+    int count_;
+    pid_t process_;
+    Queue* queue_;
+    std::vector<std::thread>* workers_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,66 @@
+// The geometry of one sample: from encoded or raw pixels to rows of the output.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "decode/jpeg_decoder.h"
+#include "decode/status.h"
+#include "pixels/row_sink.h"
+#include "records/shards.h"
+#include "resample/border.h"
+#include "resample/pixel_picker.h"
+#include "resample/placement.h"
+#include "resample/placer.h"
+#include "resample/resampler.h"
+#include "warp/aligned_warp.h"
+#include "warp/warper.h"
+
+namespace stoker {
+
+// Where the stored image goes: onto the output, or onto a canvas that a warp, 3x3, then shows, or onto a tile.
+struct Geometry {
+    Placement placement;
+    const double* warp = nullptr;
+    bool nearest = false;  // the warp picks pixels of the canvas
+    Border border;
+    int upright_height = 0, upright_width = 0;  // of what the placement is in: output, canvas or tile
+    int canvas_height = 0, canvas_width = 0;    // of a warp
+    int height = 0, width = 0;           // of the output
+    const std::uint8_t* fill = nullptr;  // RGB
+};
+
+// Decoder and resamplers of a thread. Rows go to a sink: those of placement.dest, or of the whole output
+// where there is a warp.
+class Renderer {
+  public:
+    Outcome open_jpeg(const Payload& payload);
+    const JpegDecoder& jpeg() const { return jpeg_; }
+    // The JPEG that open_jpeg() opened. Without a sink it is decoded, no more.
+    Outcome render_jpeg(const Geometry& geometry, RowSink* sink);
+    // Pixels in memory, interleaved RGB; `height` and `width` are those of the stored image.
+    void render_pixels(const std::uint8_t* pixels, int height, int width, const Geometry& geometry, RowSink& sink);
+
+  private:
+    Window begin(const Geometry& geometry, int& numerator, RowSink* sink);
+    Window begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink);
+    Window begin_canvas(const Geometry& geometry, int& numerator, RowSink* sink);
+    Window begin_warp(const Geometry& geometry, int& numerator, RowSink* sink);
+    void push(const std::uint8_t* rgb);
+    void finish(const Geometry& geometry, RowSink& sink);
+    void finish_canvas(const Geometry& geometry, RowSink& sink);
+
+    JpegDecoder jpeg_;
+    Resampler resampler_;
+    Placer placer_;
+    AlignedWarp aligned_;
+    Warper warper_;
+    PlanarImage canvas_, bordered_;
+    PlanarSink canvas_sink_;
+    PixelPicker picker_;
+    BorderPainter border_;
+    enum class Way { resampler, canvas, aligned, warper } way_ = Way::resampler;
+    std::vector<std::uint8_t> last_row_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,123 @@
+#include "engine/sample_runner.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include "decode/header.h"
+#include "records/crc32c.h"
+
+namespace stoker {
+
+Outcome SampleRunner::run(const Batch& batch, std::size_t i) {
+    Outcome outcome;
+    try {
+        outcome = execute(batch, i);
+    } catch (const std::bad_alloc&) {
+        outcome = {Status::not_decodable, "no memory to decode it"};
+    } catch (const std::exception& error) {
+        std::snprintf(fault_, sizeof fault_, "%s", error.what());  // a string might find no memory
+        outcome = {Status::read_error, fault_};
+    }
+    if (outcome.status != Status::ok && !batch.options.decode_only) {
+        const Target target = batch.target(i);
+        std::memset(target.out, 0, target.bytes);
+    }
+    return outcome;
+}
+
+Outcome SampleRunner::execute(const Batch& batch, std::size_t i) {
+    const Pixels& decoded = batch.decoded[i];
+    Payload payload;
+    if (decoded.data == nullptr) {
+        const Outcome outcome = read(batch, i, payload);
+        if (outcome.status != Status::ok) return outcome;
+    } else {
+        const Outcome outcome = outcome_of(check_size(decoded.height, decoded.width, batch.samples.height[i],
+                                                      batch.samples.width[i], batch.options.max_pixels));
+        if (outcome.status != Status::ok) return outcome;
+    }
+    if (batch.options.decode_only) return render(batch, i, payload, nullptr);
+    const Outcome outcome = render(batch, i, payload, &begin(batch, i));
+    if (outcome.status == Status::ok) finish(batch, i);
+    return outcome;
+}
+
+Outcome SampleRunner::read(const Batch& batch, std::size_t i, Payload& payload) {
+    const std::int64_t shard = batch.samples.shard[i];
+    const std::int64_t offset = batch.samples.offset[i], length = batch.samples.length[i];
+    if (shard < 0 || shard >= static_cast<std::int64_t>(batch.files->size()))
+        return {Status::read_error, "there is no such shard"};
+    const DataFile& file = *(*batch.files)[static_cast<std::size_t>(shard)];
+    if (!file.contains(offset, length)) return {Status::read_error, "the payload lies outside its shard"};
+    payload = file.read(offset, length, storage_);
+    if (batch.options.verify && crc32c(payload.data, payload.size) != batch.samples.crc[i])
+        return {Status::checksum_mismatch, "CRC32C differs from the index"};
+    return {};
+}
+
+Outcome SampleRunner::render(const Batch& batch, std::size_t i, const Payload& payload, RowSink* sink) {
+    const int height = batch.samples.height[i], width = batch.samples.width[i];
+    const auto codec = static_cast<Codec>(batch.samples.codec[i]);
+    const std::uint8_t* pixels = batch.decoded[i].data;
+    if (pixels == nullptr && codec == Codec::raw) {
+        const Outcome outcome = outcome_of(check_raw(payload.size, height, width, batch.options.max_pixels));
+        if (outcome.status != Status::ok) return outcome;
+        pixels = payload.data;
+    }
+    if (pixels != nullptr) {
+        if (sink != nullptr) renderer_.render_pixels(pixels, height, width, batch.geometry(i, {}), *sink);
+        return {};
+    }
+    if (codec != Codec::jpeg) return {Status::not_decodable, "the native engine decodes JPEG and raw pixels only"};
+    const Orientation orientation = Orientation::exif(batch.samples.orientation[i]);
+    const Outcome opened = renderer_.open_jpeg(payload);
+    if (opened.status != Status::ok) return opened;
+    int found_height = renderer_.jpeg().height(), found_width = renderer_.jpeg().width();
+    if (orientation.transposed) std::swap(found_height, found_width);
+    const Outcome size = outcome_of(check_size(found_height, found_width, height, width, batch.options.max_pixels));
+    if (size.status != Status::ok) return size;
+    return renderer_.render_jpeg(batch.geometry(i, orientation), sink);
+}
+
+Outcome SampleRunner::outcome_of(Finding finding) {
+    message_ = std::move(finding.reason);
+    return {finding.status, message_.c_str()};
+}
+
+// Rows are stored as they come, unless something needs all of them first.
+RowSink& SampleRunner::begin(const Batch& batch, std::size_t i) {
+    const Target target = batch.target(i);
+    const Rectangle dest = batch.dest(i);
+    if (!batch.extras.needs_picture(i)) {
+        writer_.begin(target, dest);
+        return writer_;
+    }
+    image_.reset(target.height, target.width);
+    image_sink_.begin(image_, dest, target.fill);
+    return image_sink_;
+}
+
+void SampleRunner::finish(const Batch& batch, std::size_t i) {
+    const Extras& extras = batch.extras;
+    if (extras.needs_picture(i)) {
+        steps_.run(extras.steps, i, image_);
+        Target target = batch.target(i);
+        std::copy(target.color, target.color + 12, color_);
+        if (extras.uses_mean(i)) add_mean(color_, extras.mean + 9 * i, image_.mean().data());
+        target.color = color_;
+        writer_.begin(target, {0, 0, target.height, target.width});
+        for (int y = 0; y < target.height; ++y) writer_.row(y, image_.row(y), image_.plane());
+    }
+    for (const EraseColumn& erase : extras.erase) {
+        if (erase.keys == nullptr)
+            writer_.erase(erase.at(i), erase.noise.mean);
+        else
+            writer_.erase(erase.at(i), erase.noise_of(i));
+    }
+}
+
+}  // namespace stoker

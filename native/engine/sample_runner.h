@@ -1,0 +1,41 @@
+// One sample, from the bytes on disk to its place in the batch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "decode/payload_check.h"
+#include "engine/batch.h"
+#include "engine/renderer.h"
+#include "pixels/image_writer.h"
+#include "pixels/planar_image.h"
+#include "steps/steps.h"
+
+namespace stoker {
+
+// Everything that a thread needs to work on samples, kept from one to the next.
+class SampleRunner {
+  public:
+    Outcome run(const Batch& batch, std::size_t i);
+
+  private:
+    Outcome execute(const Batch& batch, std::size_t i);
+    Outcome read(const Batch& batch, std::size_t i, Payload& payload);
+    Outcome render(const Batch& batch, std::size_t i, const Payload& payload, RowSink* sink);
+    Outcome outcome_of(Finding finding);
+    RowSink& begin(const Batch& batch, std::size_t i);
+    void finish(const Batch& batch, std::size_t i);
+
+    Renderer renderer_;
+    ImageWriter writer_;
+    PlanarImage image_;  // of a sample whose rows cannot be stored as they come
+    PlanarSink image_sink_;
+    StepRunner steps_;
+    float color_[12] = {};
+    std::vector<std::uint8_t> storage_;  // of a payload that is not mapped
+    std::string message_;
+    char fault_[1024] = "";
+};
+
+}  // namespace stoker

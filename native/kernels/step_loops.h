@@ -1,0 +1,204 @@
+// Plain loops of steps that the compiler vectorises: included once for each instruction set, hence all in
+// an unnamed namespace and without the standard library, as store_kernels.h is.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/level.h"
+#include "kernels/sixteen.h"
+#include "kernels/step_kernels.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kBlock = 64;  // levels that are worked on at once, a multiple of any vector
+
+inline void look_up(const std::uint8_t* table, std::uint8_t* levels, int count) {
+    for (int x = 0; x < count; ++x) levels[x] = table[levels[x]];
+}
+
+inline std::uint64_t sum(const std::uint8_t* levels, int count) {
+    std::uint32_t total = 0;  // a row has at most 32768 levels
+    for (int x = 0; x < count; ++x) total += levels[x];
+    return total;
+}
+
+inline void range(const std::uint8_t* levels, int count, std::uint8_t* low, std::uint8_t* high) {
+    std::uint8_t least = *low, most = *high;
+    for (int x = 0; x < count; ++x) {
+        least = levels[x] < least ? levels[x] : least;
+        most = levels[x] > most ? levels[x] : most;
+    }
+    *low = least;
+    *high = most;
+}
+
+inline int clip(int value) {
+    const int low = value > 0 ? value : 0;
+    return low < 255 ? low : 255;
+}
+
+// In stages, each a loop over numbers of one size, of which a vector holds the most.
+inline void sharpen(const std::uint8_t* const rows[3], double amount, int count, std::uint8_t* out) {
+    for (int x = 1; x < count - 1; x += kBlock) {
+        const std::uint8_t *above = rows[0] + x - 1, *here = rows[1] + x - 1, *below = rows[2] + x - 1;
+        std::int16_t distance[kBlock];
+        std::int32_t change[kBlock];
+        std::uint8_t block[kBlock];
+        for (int i = 0; i < kBlock; ++i) {
+            const auto sum = static_cast<std::uint16_t>(above[i] + above[i + 1] + above[i + 2] + here[i] +
+                                                        5 * here[i + 1] + here[i + 2] + below[i] + below[i + 1] +
+                                                        below[i + 2] + 6);
+            const auto smooth = static_cast<std::uint16_t>(sum * 5042U >> 16);  // sum / 13 for all that occur
+            distance[i] = static_cast<std::int16_t>(smooth - here[i + 1]);
+        }
+        for (int i = 0; i < kBlock; ++i) {
+            const double exact = amount * distance[i];
+            const auto truncated = static_cast<std::int32_t>(exact);
+            change[i] = truncated - (exact < truncated);
+        }
+        for (int i = 0; i < kBlock; ++i) block[i] = static_cast<std::uint8_t>(clip(here[i + 1] + change[i]));
+        const int left = count - 1 - x;
+        std::memcpy(out + x, block, static_cast<std::size_t>(left < kBlock ? left : kBlock));
+    }
+}
+
+// Weighted sums of a block, over `taps` rows of levels or of numbers; `row(t)` is where row t has the block.
+template <class Row>
+inline void weigh(const Row& row, const float* weights, int taps, float* out) {
+    Sixteen sums[4];
+    for (int t = 0; t < taps; ++t) {
+        const auto* from = row(t);
+        for (int i = 0; i < 4; ++i) sums[i].add(weights[t], Sixteen::of(from + 16 * i));
+    }
+    for (int i = 0; i < 4; ++i) sums[i].store(out + 16 * i);
+}
+
+inline void blur_down(const std::uint8_t* const* rows, const float* weights, int taps, int count, float* out) {
+    for (int x = 0; x < count; x += kBlock) weigh([&](int t) { return rows[t] + x; }, weights, taps, out + x);
+}
+
+inline void blur_across(const float* row, const float* weights, int taps, int count, std::uint8_t* out) {
+    for (int x = 0; x < count; x += kBlock) {
+        float sums[kBlock];
+        weigh([&](int t) { return row + x + t; }, weights, taps, sums);
+        for (int i = 0; i < kBlock; ++i) out[x + i] = to_level(sums[i]);
+    }
+}
+
+inline void add(const std::uint8_t* levels, float weight, int count, float* sums) {
+    for (int x = 0; x < count; x += kBlock)
+        for (int i = 0; i < kBlock; ++i) sums[x + i] += weight * static_cast<float>(levels[x + i]);
+}
+
+inline void round_all(const float* sums, int count, std::uint8_t* levels) {
+    for (int x = 0; x < count; x += kBlock)
+        for (int i = 0; i < kBlock; ++i) levels[x + i] = to_level(sums[x + i]);
+}
+
+// First taps of a block of outputs from output `first` on, and where their weights begin. Within a block 16
+// bits after the point are enough, and a place is a small number added to a large one.
+inline void locate(const LocateAxis& axis, int first, std::int32_t* __restrict pixels,
+                   std::int32_t* __restrict weights) {
+    constexpr int bits = 16, dropped = kPositionBits - bits;
+    const std::int64_t begin = axis.begin + first * axis.step + (1 << (kPositionBits - kPhaseBits - 1));
+    const auto whole = static_cast<std::int32_t>(begin >> kPositionBits);
+    const auto rest = static_cast<std::int32_t>((begin >> dropped) & ((1 << bits) - 1));
+    const auto step = static_cast<std::int32_t>(axis.step >> dropped);
+    const std::int32_t low = axis.low, high = axis.high, taps = axis.taps;
+    for (int i = 0; i < kBlock; ++i) {
+        const std::int32_t place = rest + i * step;
+        const std::int32_t pixel = whole + (place >> bits);
+        const std::int32_t raised = pixel > low ? pixel : low;
+        pixels[i] = raised < high ? raised : high;
+        weights[i] = ((place >> (bits - kPhaseBits)) & ((1 << kPhaseBits) - 1)) * taps;
+    }
+}
+
+inline void locate_row(const LocatePass& pass) {
+    const std::int64_t stride_x = pass.x.stride, stride_y = pass.y.stride;
+    for (int x = 0; x < pass.outputs; x += kBlock) {
+        std::int32_t pixels_x[kBlock], pixels_y[kBlock];
+        locate(pass.x, x, pixels_x, pass.weights_x + x);
+        locate(pass.y, x, pixels_y, pass.weights_y + x);
+        std::int64_t* __restrict offset = pass.offset + x;
+        for (int i = 0; i < kBlock; ++i) offset[i] = pixels_x[i] * stride_x + pixels_y[i] * stride_y;
+    }
+}
+
+// NaN becomes `low`.
+template <class Number>
+inline Number within(Number value, Number low, Number high) {
+    const Number raised = value > low ? value : low;
+    return raised < high ? raised : high;
+}
+
+// In stages, as above.
+inline void place(const double* matrix, double column, double row, Spots& spots) {
+    double m[9];
+    std::memcpy(m, matrix, sizeof m);  // which the results might overlap, for all that the compiler knows
+    const double x_here = m[1] * row + m[2], y_here = m[4] * row + m[5], w_here = m[7] * row + m[8];
+    double x[kSpots], y[kSpots], per_w[kSpots], square_x[kSpots], square_y[kSpots];
+    for (int i = 0; i < kSpots; ++i) {
+        const double at = column + i;
+        const double w = m[6] * at + w_here;
+        per_w[i] = w > 0 ? 1 / w : -1;
+        x[i] = within((m[0] * at + x_here) * per_w[i], -kFar, kFar);
+        y[i] = within((m[3] * at + y_here) * per_w[i], -kFar, kFar);
+    }
+    for (int i = 0; i < kSpots; ++i) {
+        const double x_column = (m[0] - x[i] * m[6]) * per_w[i], x_row = (m[1] - x[i] * m[7]) * per_w[i];
+        const double y_column = (m[3] - y[i] * m[6]) * per_w[i], y_row = (m[4] - y[i] * m[7]) * per_w[i];
+        const bool seen = per_w[i] > 0;
+        square_x[i] = seen ? within(x_column * x_column + x_row * x_row, 1.0, kFar * kFar) : 1;
+        square_y[i] = seen ? within(y_column * y_column + y_row * y_row, 1.0, kFar * kFar) : 1;
+        spots.x[i] = seen ? x[i] : -kFar;
+        spots.y[i] = seen ? y[i] : -kFar;
+    }
+    for (int i = 0; i < kSpots; ++i) {
+        spots.support_x[i] = __builtin_sqrtf(static_cast<float>(square_x[i]));
+        spots.support_y[i] = __builtin_sqrtf(static_cast<float>(square_y[i]));
+    }
+}
+
+// The weights of PhaseTable, without a table. What rounding leaves goes to the tallest tap.
+inline void weigh_spots(const WeighPass& pass) {
+    float offset[kSpots], slope[kSpots], factor[kSpots];
+    std::int32_t left[kSpots], tallest[kSpots];
+    float heights[kSpotTaps][kSpots];
+    std::int32_t rounded[kSpotTaps][kSpots];
+    const std::int32_t low = pass.low, high = pass.high;
+    for (int i = 0; i < kSpots; ++i) {
+        const double center = pass.centers[i] - pass.origin;
+        const double start = center - static_cast<double>(pass.supports[i]) + 0.5;
+        const auto truncated = static_cast<std::int32_t>(start);
+        const std::int32_t first = truncated - (start < truncated);
+        offset[i] = static_cast<float>(first + 0.5 - center);
+        slope[i] = 1 / pass.supports[i];
+        tallest[i] = static_cast<std::int32_t>(0.5F - offset[i]);
+        left[i] = 1 << kWeightBits;
+        factor[i] = 0;
+        pass.first[i] = within(first, low, high);
+    }
+    for (int t = 0; t < pass.taps; ++t)
+        for (int i = 0; i < kSpots; ++i) {
+            const float distance = offset[i] + static_cast<float>(t);
+            const float height = 1 - (distance < 0 ? -distance : distance) * slope[i];
+            heights[t][i] = height > 0 ? height : 0;
+            factor[i] += heights[t][i];
+        }
+    for (int i = 0; i < kSpots; ++i) factor[i] = (1 << kWeightBits) / factor[i];
+    for (int t = 0; t < pass.taps; ++t)
+        for (int i = 0; i < kSpots; ++i) {
+            rounded[t][i] = static_cast<std::int32_t>(heights[t][i] * factor[i] + 0.5F);
+            left[i] -= rounded[t][i];
+        }
+    for (int t = 0; t < pass.taps; ++t)
+        for (int i = 0; i < kSpots; ++i)
+            pass.weights[i * pass.taps + t] =
+                static_cast<std::int16_t>(rounded[t][i] + (tallest[i] == t ? left[i] : 0));
+}
+
+}  // namespace
+}  // namespace stoker

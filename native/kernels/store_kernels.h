@@ -1,0 +1,207 @@
+// Colour matrix, element type and layout of one row. Plain loops that the compiler vectorises:
+// included once for each instruction set, hence all in an unnamed namespace and without the standard
+// library, whose inline functions must not be compiled for more than the baseline.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "kernels/kernels.h"
+#include "kernels/level.h"
+#include "kernels/sixteen.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kStoreBlock = 64;  // pixels that are worked on at once, a multiple of any vector
+
+struct Half {
+    std::uint16_t bits;
+};
+struct BFloat16 {
+    std::uint16_t bits;
+};
+
+inline std::uint32_t float_bits(float value) {
+    std::uint32_t bits;
+    std::memcpy(&bits, &value, 4);
+    return bits;
+}
+
+// Round to nearest even, overflow to infinity, as IEEE 754 asks.
+inline Half to_half(float value) {
+    const std::uint32_t bits = float_bits(value);
+    const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
+    float absolute;
+    std::memcpy(&absolute, &magnitude, 4);
+    const std::uint32_t subnormal = float_bits(absolute + 0.5F) - 0x3F000000;  // the adder rounds
+    const std::uint32_t normal = (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13;
+    const std::uint32_t finite = magnitude < 0x38800000 ? subnormal : normal;
+    const std::uint32_t large = magnitude > 0x7F800000 ? 0x7E00 : 0x7C00;
+    return {static_cast<std::uint16_t>(sign | (magnitude >= 0x477FF000 ? large : finite))};
+}
+
+inline void put(float value, float& out) { out = value; }
+inline void put(float value, Half& out) { out = to_half(value); }
+inline void put(float value, BFloat16& out) {
+    const std::uint32_t bits = float_bits(value);
+    out.bits = static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+inline void put(float value, std::uint8_t& out) { out = to_level(value); }
+
+// Products first, then sums from left to right: the order is part of the result. Always a whole block: a
+// number of turns that the compiler knows is worth more than the pixels behind the row's end.
+template <class Out>
+void scale_channel(const std::uint8_t* __restrict in, float scale, float shift, Out* __restrict out) {
+    for (int x = 0; x < kStoreBlock; ++x) put(static_cast<float>(in[x]) * scale + shift, out[x]);
+}
+
+template <class Out>
+void mix_channel(const std::uint8_t* __restrict r, const std::uint8_t* __restrict g,
+                 const std::uint8_t* __restrict b, const float* m, Out* __restrict out) {
+    const float mr = m[0], mg = m[1], mb = m[2], shift = m[3];
+    for (int x = 0; x < kStoreBlock; ++x)
+        put(static_cast<float>(r[x]) * mr + static_cast<float>(g[x]) * mg + static_cast<float>(b[x]) * mb +
+                shift,
+            out[x]);
+}
+
+// One channel of a block from pixel `x` on.
+template <class Out>
+void channel(const StorePass& pass, int c, int x, bool diagonal, Out* out) {
+    const std::uint8_t* in = pass.planes + x;
+    const float* m = pass.color + 4 * c;
+    if (diagonal)
+        scale_channel(in + c * pass.plane, m[c], m[3], out);
+    else
+        mix_channel(in, in + pass.plane, in + 2 * pass.plane, m, out);
+}
+
+// Bytes that stay what they are.
+inline void channel(const StorePass& pass, int c, int x, bool diagonal, std::uint8_t* out) {
+    const float* m = pass.color + 4 * c;
+    if (diagonal && m[c] == 1.0F && m[3] == 0.0F)
+        std::memcpy(out, pass.planes + c * pass.plane + x, kStoreBlock);
+    else
+        channel<std::uint8_t>(pass, c, x, diagonal, out);
+}
+
+#if defined(__F16C__)
+// By the instruction that compilers do not find in to_half().
+inline void channel(const StorePass& pass, int c, int x, bool diagonal, Half* out) {
+    float values[kStoreBlock];
+    channel<float>(pass, c, x, diagonal, values);
+    for (int i = 0; i < kStoreBlock; i += 8)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm256_cvtps_ph(_mm256_loadu_ps(values + i), 0));
+}
+#endif
+
+// 64 bytes past the caches, both sides aligned.
+inline void stream_line(const std::uint8_t* from, std::uint8_t* to) {
+#if defined(__AVX512F__)
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_load_si512(from));
+#elif defined(__AVX2__)
+    for (int i = 0; i < 64; i += 32)
+        _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
+                            _mm256_load_si256(reinterpret_cast<const __m256i*>(from + i)));
+#else
+    std::memcpy(to, from, 64);
+#endif
+}
+
+// Whether these bytes go past the caches: whole lines only.
+inline bool streams(const StorePass& pass, const void* out, std::size_t bytes) {
+    return pass.stream && (reinterpret_cast<std::uintptr_t>(out) | bytes) % 64 == 0;
+}
+
+// A block that lies in the first cache, to the batch.
+inline void copy_out(const StorePass& pass, const void* block, void* out, std::size_t bytes) {
+    if (!streams(pass, out, bytes)) {
+        std::memcpy(out, block, bytes);
+        return;
+    }
+    const auto* from = static_cast<const std::uint8_t*>(block);
+    auto* to = static_cast<std::uint8_t*>(out);
+    for (std::size_t i = 0; i < bytes; i += 64) stream_line(from + i, to + i);
+}
+
+// One channel of a whole row; numbers go from registers past the caches. False where that is not possible.
+template <class Out>
+bool stream_channel(const StorePass&, int, bool, Out*) {
+    return false;
+}
+
+inline bool stream_channel(const StorePass& pass, int c, bool diagonal, float* out) {
+    if (!diagonal || !streams(pass, out, static_cast<std::size_t>(pass.width) * sizeof(float))) return false;
+    const std::uint8_t* in = pass.planes + c * pass.plane;
+    const float scale = pass.color[5 * c], shift = pass.color[4 * c + 3];
+    const int width = pass.width;
+    for (int x = 0; x < width; x += 16) {
+        Sixteen values = Sixteen::all(shift);
+        values.add(scale, Sixteen::of(in + x));
+        values.stream(out + x);
+    }
+    return true;
+}
+
+template <class Out>
+void store_planes(const StorePass& pass, bool diagonal) {
+    alignas(64) Out block[kStoreBlock];
+    for (int c = 0; c < 3; ++c) {
+        auto* out = static_cast<Out*>(pass.out) + static_cast<std::size_t>(c) * pass.out_plane;
+        if (stream_channel(pass, c, diagonal, out)) continue;
+        for (int x = 0; x < pass.width; x += kStoreBlock) {
+            const int width = pass.width - x < kStoreBlock ? pass.width - x : kStoreBlock;
+            if (!pass.stream && width == kStoreBlock) {
+                channel(pass, c, x, diagonal, out + x);
+                continue;
+            }
+            channel(pass, c, x, diagonal, block);
+            copy_out(pass, block, out + x, static_cast<std::size_t>(width) * sizeof(Out));
+        }
+    }
+}
+
+template <int channels, class Out>
+void store_pixels(const StorePass& pass, bool diagonal) {
+    Out values[3][kStoreBlock];
+    alignas(64) Out block[kStoreBlock * channels];
+    for (int x = 0; x < pass.width; x += kStoreBlock) {
+        const int width = pass.width - x < kStoreBlock ? pass.width - x : kStoreBlock;
+        for (int c = 0; c < 3; ++c) channel(pass, c, x, diagonal, values[c]);
+        for (int i = 0; i < kStoreBlock; ++i) {
+            block[channels * i] = values[0][i];
+            block[channels * i + 1] = values[1][i];
+            block[channels * i + 2] = values[2][i];
+            if (channels == 4) block[channels * i + 3] = Out{};
+        }
+        copy_out(pass, block, static_cast<Out*>(pass.out) + static_cast<std::size_t>(x) * channels,
+                 static_cast<std::size_t>(width) * channels * sizeof(Out));
+    }
+}
+
+template <class Out>
+void store_as(const StorePass& pass, Layout layout, bool diagonal) {
+    switch (layout) {
+        case Layout::nchw: return store_planes<Out>(pass, diagonal);
+        case Layout::nhwc: return store_pixels<3, Out>(pass, diagonal);
+        case Layout::nhwc4: return store_pixels<4, Out>(pass, diagonal);
+    }
+}
+
+void store_row(const StorePass& pass, DType dtype, Layout layout, bool diagonal) {
+    switch (dtype) {
+        case DType::uint8: return store_as<std::uint8_t>(pass, layout, diagonal);
+        case DType::float16: return store_as<Half>(pass, layout, diagonal);
+        case DType::bfloat16: return store_as<BFloat16>(pass, layout, diagonal);
+        case DType::float32: return store_as<float>(pass, layout, diagonal);
+    }
+}
+
+}  // namespace
+}  // namespace stoker

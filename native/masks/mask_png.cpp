@@ -1,0 +1,125 @@
+#include "masks/mask_png.h"
+
+#include <array>
+#include <cstdlib>
+#include <cstring>
+
+namespace stoker {
+namespace {
+
+constexpr std::uint8_t kSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
+constexpr std::size_t kHeader = 13;   // bytes of IHDR
+constexpr std::size_t kAround = 12;   // of a chunk's length, name and checksum
+constexpr std::uint8_t kForm[] = {8, 0, 0, 0, 0};  // bits, grey, and the only methods; not interlaced
+
+std::uint32_t big_endian(const std::uint8_t* p) {
+    return static_cast<std::uint32_t>(p[0]) << 24 | static_cast<std::uint32_t>(p[1]) << 16 |
+           static_cast<std::uint32_t>(p[2]) << 8 | p[3];
+}
+
+// The CRC of ISO 3309, which PNG has.
+std::uint32_t crc32(const std::uint8_t* data, std::size_t size) {
+    static const auto table = [] {
+        std::array<std::uint32_t, 256> made{};
+        for (std::uint32_t i = 0; i < 256; ++i) {
+            made[i] = i;
+            for (int bit = 0; bit < 8; ++bit) made[i] = made[i] >> 1 ^ (made[i] & 1 ? 0xedb88320U : 0U);
+        }
+        return made;
+    }();
+    std::uint32_t value = 0xffffffffU;
+    for (std::size_t i = 0; i < size; ++i) value = value >> 8 ^ table[(value ^ data[i]) & 255];
+    return ~value;
+}
+
+// Paeth's predictor (PNG specification, 9.4).
+int nearest_of(int left, int above, int corner) {
+    const int from_left = std::abs(above - corner), from_above = std::abs(left - corner);
+    const int from_corner = std::abs(left + above - 2 * corner);
+    if (from_left <= from_above && from_left <= from_corner) return left;
+    return from_above <= from_corner ? above : corner;
+}
+
+bool undo(int filter, std::uint8_t* row, const std::uint8_t* above, int width) {
+    switch (filter) {
+        case 0:
+            return true;
+        case 1:
+            for (int i = 1; i < width; ++i) row[i] = static_cast<std::uint8_t>(row[i] + row[i - 1]);
+            return true;
+        case 2:
+            for (int i = 0; i < width; ++i) row[i] = static_cast<std::uint8_t>(row[i] + above[i]);
+            return true;
+        case 3:
+            for (int i = 0, left = 0; i < width; left = row[i++])
+                row[i] = static_cast<std::uint8_t>(row[i] + (left + above[i]) / 2);
+            return true;
+        case 4:
+            for (int i = 0, left = 0, corner = 0; i < width; corner = above[i], left = row[i++])
+                row[i] = static_cast<std::uint8_t>(row[i] + nearest_of(left, above[i], corner));
+            return true;
+        default:
+            return false;
+    }
+}
+
+}  // namespace
+
+const std::uint8_t* MaskPng::decode(const std::uint8_t* data, std::size_t size, int height, int width, int rows) {
+    if (!find_stream(data, size, height, width)) return nullptr;
+    const std::size_t bytes = static_cast<std::size_t>(rows) * static_cast<std::size_t>(stride(width));
+    // Before the first row lies one of zeros.
+    const std::size_t before = static_cast<std::size_t>(width);
+    pixels_.resize(before + bytes + kInflateSlack);
+    std::memset(pixels_.data(), 0, before);
+    if (!inflate_.run(stream_, stream_size_, pixels_.data() + before, bytes) || !undo_filters(width, rows))
+        return nullptr;
+    return pixels_.data() + before + 1;
+}
+
+bool MaskPng::find_stream(const std::uint8_t* data, std::size_t size, int height, int width) {
+    if (size < sizeof kSignature || std::memcmp(data, kSignature, sizeof kSignature) != 0) return false;
+    stream_size_ = 0;
+    bool first = true;
+    for (std::size_t at = sizeof kSignature; size - at >= kAround; first = false) {
+        const std::size_t length = big_endian(data + at);
+        if (length > size - at - kAround) return false;
+        const std::uint8_t *name = data + at + 4, *body = name + 4;
+        if (big_endian(body + length) != crc32(name, 4 + length)) return false;
+        at += kAround + length;
+        const bool is_header = std::memcmp(name, "IHDR", 4) == 0;
+        if (is_header != first) return false;
+        if (is_header) {
+            if (length != kHeader || big_endian(body) != static_cast<std::uint32_t>(width) ||
+                big_endian(body + 4) != static_cast<std::uint32_t>(height) ||
+                std::memcmp(body + 8, kForm, sizeof kForm) != 0)
+                return false;
+        } else if (std::memcmp(name, "IDAT", 4) == 0) {
+            if (stream_size_ == 0) {
+                stream_ = body;
+            } else {
+                if (stream_ != joined_.data()) joined_.assign(stream_, stream_ + stream_size_);
+                joined_.insert(joined_.end(), body, body + length);
+                stream_ = joined_.data();
+            }
+            stream_size_ += length;
+        } else if (std::memcmp(name, "acTL", 4) == 0) {
+            return false;  // an animation, whose first picture need not be the mask
+        } else if (stream_size_ != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool MaskPng::undo_filters(int width, int rows) {
+    std::uint8_t* row = pixels_.data() + width;
+    const std::uint8_t* above = pixels_.data();
+    for (int r = 0; r < rows; ++r, row += stride(width)) {
+        if (!undo(row[0], row + 1, above, width)) return false;
+        above = row + 1;
+    }
+    return true;
+}
+
+}  // namespace stoker

@@ -1,0 +1,89 @@
+#include "masks/segments.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "masks/source_pixels.h"
+
+namespace stoker {
+namespace {
+
+// Run lengths of one object: zeros and ones in turn, down the columns of a source of some height.
+class Runs {
+  public:
+    void set(const std::uint32_t* runs, std::int64_t count, int height) {
+        ends_.resize(static_cast<std::size_t>(count));
+        std::int64_t end = 0;
+        for (std::size_t i = 0; i < ends_.size(); ++i) ends_[i] = end += runs[i];
+        height_ = height;
+    }
+
+    // Sets the pixels of an upright output that take a one. The work is that of what is seen.
+    void draw(const SourcePixels& places, std::uint8_t* out) const {
+        const std::vector<int>& columns = places.columns();
+        for (std::size_t c = 0; c < columns.size(); ++c) {
+            if (columns[c] < 0) continue;
+            const std::int64_t top = std::int64_t{columns[c]} * height_, bottom = top + height_;
+            std::int64_t at = top;
+            std::size_t run = static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), top) - ends_.begin());
+            for (; at < bottom; at = ends_[run++]) {
+                if (run % 2 == 0) continue;
+                const std::int64_t end = std::min(ends_[run], bottom);
+                const auto [first, last] = places.rows_between(static_cast<int>(at - top), static_cast<int>(end - top));
+                for (int r = first; r < last; ++r) out[static_cast<std::size_t>(r) * columns.size() + c] = 1;
+            }
+        }
+    }
+
+    // The same of any output.
+    void draw_each(const SourcePixels& places, std::uint8_t* out, std::size_t pixels) {
+        source_.resize(static_cast<std::size_t>(ends_.back()));
+        std::int64_t at = 0;
+        for (std::size_t run = 0; run < ends_.size(); at = ends_[run++])
+            std::memset(source_.data() + at, run & 1, static_cast<std::size_t>(ends_[run] - at));
+        drawn_.resize(pixels);
+        places.look_up(source_.data(), 1, height_, 0, drawn_.data());
+        for (std::size_t i = 0; i < pixels; ++i) out[i] |= drawn_[i];
+    }
+
+  private:
+    std::vector<std::int64_t> ends_;
+    int height_ = 0;
+    std::vector<std::uint8_t> source_, drawn_;
+};
+
+}  // namespace
+
+void fill_outlines(const ObjectMasks& masks, const ImageColumns& images, const Point* points,
+                   const std::int64_t* sizes, const std::int64_t* polygons) {
+    PolygonFill fill(masks.height, masks.width);
+    for (std::size_t k = 0; k < masks.count; ++k) {
+        const std::size_t i = static_cast<std::size_t>(masks.owner[k]);
+        std::memset(masks.at(k), 0, masks.pixels());  // right before it is drawn in: it stays in the cache
+        for (std::int64_t end = polygons[k]; end > 0; --end, points += *sizes++)
+            if (images.shown[i])
+                fill.add(points, static_cast<std::size_t>(*sizes), images.region + 4 * i, images.matrix + 9 * i,
+                         masks.at(k));
+    }
+}
+
+void fill_runs(const ObjectMasks& masks, const ImageColumns& images, const std::int32_t* heights,
+               const std::int32_t* widths, const std::uint32_t* runs, const std::int64_t* counts) {
+    SourcePixels places(masks.height, masks.width);
+    std::size_t found = images.count;  // the image that `places` are of
+    Runs object;
+    for (std::size_t k = 0; k < masks.count; runs += counts[k++]) {
+        const std::size_t i = static_cast<std::size_t>(masks.owner[k]);
+        if (counts[k] == 0 || !images.shown[i]) continue;
+        if (i != found) places.find(images.matrix + 9 * i, {heights[i], widths[i], images.region + 4 * i}, true);
+        found = i;
+        object.set(runs, counts[k], heights[i]);
+        if (places.upright())
+            object.draw(places, masks.at(k));
+        else
+            object.draw_each(places, masks.at(k), masks.pixels());
+    }
+}
+
+}  // namespace stoker

@@ -1,0 +1,96 @@
+#include "pixels/image_writer.h"
+
+#include <cstring>
+
+#include "kernels/store_kernels.h"
+
+namespace stoker {
+
+void ImageWriter::begin(const Target& target, const Rectangle& dest) {
+    target_ = target;
+    dest_ = dest;
+    plane_ = plane_stride(target.width);
+    diagonal_ = is_diagonal(target.color);
+    const std::size_t bytes = 3 * static_cast<std::size_t>(plane_) + kSlack;
+    if (line_.size() < bytes) line_.resize(bytes);
+    if (dest.width == target.width && dest.height == target.height) return;
+    for (int c = 0; c < 3; ++c)
+        std::memset(line_.data() + c * plane_, target.fill[c], static_cast<std::size_t>(plane_));
+    for (int y = 0; y < target.height; ++y)
+        if (y < dest.top || y >= dest.top + dest.height || dest.width == 0) store(y, line_.data(), plane_);
+}
+
+void ImageWriter::row(int y, const std::uint8_t* planes, int plane) {
+    if (dest_.width == target_.width) return store(dest_.top + y, planes, plane);
+    for (int c = 0; c < 3; ++c)
+        std::memcpy(line_.data() + c * plane_ + dest_.left, planes + static_cast<std::ptrdiff_t>(c) * plane,
+                    static_cast<std::size_t>(dest_.width));
+    store(dest_.top + y, line_.data(), plane_);
+}
+
+void ImageWriter::erase(const Rectangle& box, const float* value) {
+    finish_stores();  // what was streamed to these places comes before what is written now
+    const float color[12] = {0, 0, 0, value[0], 0, 0, 0, value[1], 0, 0, 0, value[2]};
+    StorePass pass = pass_of(box.top, box.left);
+    pass.planes = line_.data();  // no pixel of it counts
+    pass.plane = plane_;
+    pass.width = box.width;
+    pass.color = color;
+    pass.stream = false;
+    const std::size_t row_bytes = bytes_to(1, 0);
+    for (int y = 0; y < box.height; ++y) {
+        kernels().store(pass, target_.dtype, target_.layout, true);
+        pass.out = static_cast<std::uint8_t*>(pass.out) + row_bytes;
+    }
+}
+
+void ImageWriter::erase(const Rectangle& box, const Noise& noise) {
+    finish_stores();
+    switch (target_.dtype) {
+        case DType::uint8: return write<std::uint8_t>(box, noise);
+        case DType::float16: return write<Half>(box, noise);
+        case DType::bfloat16: return write<BFloat16>(box, noise);
+        case DType::float32: return write<float>(box, noise);
+    }
+}
+
+template <class Out>
+void ImageWriter::write(const Rectangle& box, const Noise& noise) {
+    const bool planar = target_.layout == Layout::nchw;
+    const std::size_t width = static_cast<std::size_t>(target_.width);
+    const std::size_t step = planar ? 1 : channels_of(target_.layout);
+    const std::size_t channel = planar ? width * static_cast<std::size_t>(target_.height) : 1;
+    auto* out = static_cast<Out*>(target_.out);
+    for (int y = box.top; y < box.top + box.height; ++y)
+        for (int x = box.left; x < box.left + box.width; ++x) {
+            const std::size_t place = static_cast<std::size_t>(y) * width + static_cast<std::size_t>(x);
+            float rgb[3];
+            noise.at(place, rgb);
+            for (std::size_t c = 0; c < 3; ++c) put(rgb[c], out[place * step + c * channel]);
+        }
+}
+
+std::size_t ImageWriter::bytes_to(int rows, int columns) const {
+    const std::size_t pixels = static_cast<std::size_t>(rows) * static_cast<std::size_t>(target_.width) +
+                               static_cast<std::size_t>(columns);
+    return pixels * (target_.layout == Layout::nchw ? 1 : channels_of(target_.layout)) * size_of(target_.dtype);
+}
+
+StorePass ImageWriter::pass_of(int y, int x) const {
+    StorePass pass;
+    pass.width = target_.width;
+    pass.color = target_.color;
+    pass.out = static_cast<std::uint8_t*>(target_.out) + bytes_to(y, x);
+    pass.out_plane = static_cast<std::size_t>(target_.height) * static_cast<std::size_t>(target_.width);
+    pass.stream = target_.stream;
+    return pass;
+}
+
+void ImageWriter::store(int y, const std::uint8_t* planes, int plane) {
+    StorePass pass = pass_of(y, 0);
+    pass.planes = planes;
+    pass.plane = plane;
+    kernels().store(pass, target_.dtype, target_.layout, diagonal_);
+}
+
+}  // namespace stoker

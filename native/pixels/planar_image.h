@@ -1,0 +1,52 @@
+// A whole image of the batch between resampling and storing.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "pixels/image_writer.h"
+#include "pixels/row_sink.h"
+
+namespace stoker {
+
+// uint8 RGB; a row is three planes, red first, as kernels take them. Columns from width() to plane() hold
+// anything.
+class PlanarImage {
+  public:
+    // Contents are undefined afterwards.
+    void reset(int height, int width);
+    void copy(const PlanarImage& other);
+
+    int height() const { return height_; }
+    int width() const { return width_; }
+    int plane() const { return plane_; }
+    std::uint8_t* row(int y) { return bytes_.data() + static_cast<std::size_t>(y) * stride(); }
+    const std::uint8_t* row(int y) const { return bytes_.data() + static_cast<std::size_t>(y) * stride(); }
+
+    std::array<double, 3> mean() const;
+    // The same colour in `row` from column `begin` to `end`.
+    void fill(int y, int begin, int end, const std::uint8_t* rgb);
+
+  private:
+    std::size_t stride() const { return 3 * static_cast<std::size_t>(plane_); }
+
+    int height_ = 0;
+    int width_ = 0;
+    int plane_ = 0;
+    std::vector<std::uint8_t> bytes_;
+};
+
+// Puts rows into a rectangle of a picture, which is filled around it.
+class PlanarSink final : public RowSink {
+  public:
+    void begin(PlanarImage& image, const Rectangle& dest, const std::uint8_t* fill);
+    void row(int y, const std::uint8_t* planes, int plane) override;
+
+  private:
+    PlanarImage* image_ = nullptr;
+    Rectangle dest_{};
+};
+
+}  // namespace stoker

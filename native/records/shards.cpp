@@ -1,0 +1,150 @@
+#include "records/shards.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+
+namespace stoker {
+namespace {
+
+[[noreturn]] void fail(const std::string& path) {
+    throw std::system_error(errno, std::generic_category(), path);
+}
+
+int open_checked(const std::string& path, std::int64_t size) {
+    int fd = -1;
+    do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    while (fd < 0 && errno == EINTR);  // a file system in a network may take its time
+    if (fd < 0) fail(path);
+    struct stat info{};
+    if (::fstat(fd, &info) != 0) {
+        const int error = errno;
+        ::close(fd);
+        throw std::system_error(error, std::generic_category(), path);
+    }
+    if (!S_ISREG(info.st_mode) || info.st_size != size) {
+        ::close(fd);
+        throw std::length_error(path + " has " + std::to_string(info.st_size) + " bytes and should have " +
+                                std::to_string(size));
+    }
+    return fd;
+}
+
+const std::shared_ptr<const DataFile>& file_of(const DataFiles& files, std::int64_t shard, std::int64_t offset,
+                                               std::int64_t length) {
+    if (shard < 0 || shard >= static_cast<std::int64_t>(files.size()))
+        throw std::out_of_range("there are " + std::to_string(files.size()) + " shards, and none is number " +
+                                std::to_string(shard));
+    const auto& file = files[static_cast<std::size_t>(shard)];
+    if (!file->contains(offset, length))
+        throw std::out_of_range("bytes " + std::to_string(offset) + " + " + std::to_string(length) +
+                                " are not within the " + std::to_string(file->size()) + " bytes of shard " +
+                                std::to_string(shard));
+    return file;
+}
+
+}  // namespace
+
+DataFile::DataFile(const std::string& path, std::int64_t size, bool mapped)
+    : path_(path), size_(size), fd_(open_checked(path, size)) {
+    if (!mapped || size == 0) return;
+    void* map = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, fd_, 0);
+    const int error = errno;
+    ::close(fd_);  // a mapping needs no descriptor, and there may be thousands of shards
+    fd_ = -1;
+    if (map == MAP_FAILED) throw std::system_error(error, std::generic_category(), path);
+    map_ = static_cast<std::uint8_t*>(map);
+}
+
+DataFile::~DataFile() {
+    if (map_ != nullptr) ::munmap(map_, static_cast<std::size_t>(size_));
+    if (fd_ >= 0) ::close(fd_);
+}
+
+Payload DataFile::read(std::int64_t offset, std::int64_t length, std::vector<std::uint8_t>& storage) const {
+    const auto size = static_cast<std::size_t>(length);
+    if (map_ != nullptr) return {map_ + offset, size};
+    if (storage.size() < size) storage.resize(size);
+    for (std::size_t done = 0; done < size;) {
+        const ssize_t got = ::pread(fd_, storage.data() + done, size - done, offset + static_cast<off_t>(done));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) fail(path_);
+        if (got == 0) throw std::out_of_range(path_ + " became shorter while it was read");
+        done += static_cast<std::size_t>(got);
+    }
+    return {storage.data(), size};
+}
+
+void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcept {
+    // Linux reads no more ahead for one call than the device's readahead or its largest request, whichever is
+    // more, and forgets the rest in silence; 128 KiB is its smallest default. It merges what is adjacent.
+    constexpr std::int64_t most = 128 << 10;
+    static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+    const std::int64_t end = offset + length;
+    for (std::int64_t at = offset / page * page; at < end; at += most) {
+        const std::int64_t bytes = std::min(most, end - at);
+        if (map_ == nullptr)
+            ::posix_fadvise(fd_, at, bytes, POSIX_FADV_WILLNEED);
+        else
+            ::madvise(map_ + at, static_cast<std::size_t>(bytes), MADV_WILLNEED);
+    }
+}
+
+std::vector<Range> joined(std::vector<Range> ranges, std::int64_t gap) {
+    std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
+        return a.shard != b.shard ? a.shard < b.shard : a.offset < b.offset;
+    });
+    std::vector<Range> result;
+    for (const Range& range : ranges) {
+        if (!result.empty()) {
+            Range& last = result.back();
+            const std::int64_t end = last.offset + last.length;
+            if (last.shard == range.shard && range.offset - end < gap) {
+                last.length = std::max(end, range.offset + range.length) - last.offset;
+                continue;
+            }
+        }
+        result.push_back(range);
+    }
+    return result;
+}
+
+Shards::Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped) {
+    auto files = std::make_shared<DataFiles>();
+    for (std::size_t i = 0; i < paths.size(); ++i)
+        files->push_back(std::make_shared<const DataFile>(paths[i], sizes[i], mapped));
+    files_ = std::move(files);
+}
+
+std::shared_ptr<const DataFiles> Shards::files() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (files_ == nullptr) throw std::out_of_range("the shards are closed");
+    return files_;
+}
+
+std::shared_ptr<const DataFile> Shards::file(std::int64_t shard, std::int64_t offset,
+                                             std::int64_t length) const {
+    return file_of(*files(), shard, offset, length);
+}
+
+void Shards::will_need(std::vector<Range> ranges) const {
+    constexpr std::int64_t gap = 128 << 10;  // reading that much costs less than another request
+    const auto files = this->files();
+    // Before they are joined: their ends may be no numbers.
+    for (const Range& range : ranges) file_of(*files, range.shard, range.offset, range.length);
+    for (const Range& range : joined(std::move(ranges), gap))
+        (*files)[static_cast<std::size_t>(range.shard)]->will_need(range.offset, range.length);
+}
+
+void Shards::close() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    files_.reset();
+}
+
+}  // namespace stoker

@@ -1,0 +1,53 @@
+#include "resample/placement.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+namespace stoker {
+
+void Span::mirror(int size) {
+    std::tie(begin, end) = std::make_pair(size - end, size - begin);
+    std::tie(low, high) = std::make_pair(size - high, size - low);
+    reversed = !reversed;
+    mirrored = size;
+}
+
+bool Span::reduce(int numerator) {
+    begin = begin * numerator / 8;
+    end = end * numerator / 8;
+    low = (low * numerator + 4) / 8;
+    high = (high * numerator + 4) / 8;
+    return low < high;
+}
+
+Placement place(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
+                int out_width) {
+    const auto* crop = parameters.crop;
+    const auto* region = parameters.region;
+    const auto* dest = parameters.dest;
+    const bool flip_x = parameters.flip[0], flip_y = parameters.flip[1];
+    Placement placement{};
+    placement.dest = {flip_y ? out_height - dest[0] - dest[2] : dest[0],
+                      flip_x ? out_width - dest[1] - dest[3] : dest[1], dest[2], dest[3]};
+    placement.x = {region[1], region[3], crop[1], crop[1] + crop[3], dest[3], flip_x};
+    placement.y = {region[0], region[2], crop[0], crop[0] + crop[2], dest[2], flip_y};
+    placement.transposed = orientation.transposed;
+    placement.interpolation = parameters.interpolation;
+    if (orientation.transposed) {
+        std::swap(placement.x, placement.y);
+        std::swap(height, width);
+    }
+    if (orientation.flip_x) placement.x.mirror(width);
+    if (orientation.flip_y) placement.y.mirror(height);
+    return placement;
+}
+
+int dct_numerator(const Placement& placement) {
+    if (placement.interpolation == Interpolation::nearest) return 8;
+    // 3/8 and the like keep a little more work away from the resampler, but have no SIMD in libjpeg-turbo.
+    const double scale = std::min(placement.x.scale(), placement.y.scale());
+    return scale >= 8 ? 1 : scale >= 4 ? 2 : scale >= 2 ? 4 : 8;
+}
+
+}  // namespace stoker

@@ -1,0 +1,74 @@
+#include "resample/resampler.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace stoker {
+
+Window Resampler::set(const Placement& placement) {
+    const Span &x = placement.x, &y = placement.y;
+    x_.set(x, x.reversed, placement.interpolation);
+    // Rows come from the top, whichever way the output goes: the placer turns them around.
+    y_.set(y, false, placement.interpolation);
+    const Window window{x_.begin(), y_.begin(), std::min(x_.end(), x.high), std::min(y_.end(), y.high)};
+    x_.shift(-window.left);
+    y_.shift(-window.top);
+    vertical_first_ = placement.transposed;
+    source_bytes_ = 3 * (window.right - window.left);
+    return window;
+}
+
+void Resampler::begin(RowSink& sink, int source_rows) {
+    sink_ = &sink;
+    source_rows_ = source_rows;
+    plane_ = plane_stride(x_.outputs);
+    slot_bytes_ = (vertical_first_ ? source_bytes_ : 3 * plane_) + kSlack;
+    next_row_ = 0;
+    next_output_ = 0;
+    int slots = 2;  // a power of two, which makes the ring's index a mask
+    while (slots < y_.taps) slots *= 2;
+    ring_mask_ = slots - 1;
+    ring_.grow(static_cast<std::size_t>(slot_bytes_) * static_cast<std::size_t>(slots));
+    output_.grow(static_cast<std::size_t>(slot_bytes_));
+    if (vertical_first_) planes_.grow(3 * static_cast<std::size_t>(plane_) + kSlack);
+    rows_.resize(static_cast<std::size_t>(y_.taps));
+    horizontal_.outputs = x_.outputs;
+    horizontal_.taps = x_.taps;
+    horizontal_.first = x_.first.data();
+    horizontal_.weights = x_.weights.data();
+    horizontal_.lobes = x_.lobes;
+    horizontal_.plane = plane_;
+    table_.grow(table_bytes(x_.outputs));
+    horizontal_.table = table_.data();
+    kernels_.prepare(horizontal_);
+}
+
+void Resampler::push(const std::uint8_t* rgb) {
+    const int row = next_row_++;
+    if (finished()) return;
+    if (vertical_first_)
+        std::memcpy(slot(row), rgb, static_cast<std::size_t>(source_bytes_));
+    else
+        horizontal_.run(horizontal_, rgb, slot(row));
+    while (!finished() && next_row_ >= rows_wanted()) emit();
+}
+
+int Resampler::rows_wanted() const {
+    return std::min(y_.first[static_cast<std::size_t>(next_output_)] + y_.taps, source_rows_);
+}
+
+void Resampler::emit() {
+    const auto output = static_cast<std::size_t>(next_output_);
+    for (int t = 0; t < y_.taps; ++t) rows_[static_cast<std::size_t>(t)] = slot(y_.first[output] + t);
+    VerticalPass pass;
+    pass.rows = rows_.data();
+    pass.weights = y_.weights.data() + output * static_cast<std::size_t>(y_.taps);
+    pass.lobes = y_.lobes;
+    pass.taps = y_.taps;
+    pass.bytes = vertical_first_ ? source_bytes_ : 3 * plane_;
+    kernels_.vertical(pass, output_.data());
+    if (vertical_first_) horizontal_.run(horizontal_, output_.data(), planes_.data());
+    sink_->row(next_output_++, vertical_first_ ? planes_.data() : output_.data(), plane_);
+}
+
+}  // namespace stoker

@@ -1,0 +1,94 @@
+// Steps that look at neighbours.
+#include <algorithm>
+#include <cmath>
+
+#include "steps/steps.h"
+
+namespace stoker {
+namespace {
+
+class Sharpen final : public Step {
+  public:
+    Sharpen(const bool* where, const float* factor) : Step(where), factor_(factor) {}
+    void run(std::size_t i, StepRunner& runner) const override {
+        PlanarImage& picture = runner.picture();
+        if (picture.height() < 3 || picture.width() < 3) return;
+        const PlanarImage& before = runner.copy();
+        // A change of more than 255 levels is as good as one of 255.
+        const double amount = std::clamp(1 - static_cast<double>(factor_[i]), -256.0, 256.0);
+        if (std::isnan(amount)) return;
+        for (int y = 1; y < picture.height() - 1; ++y)
+            for (int c = 0; c < 3; ++c) {
+                const int at = c * picture.plane();
+                const std::uint8_t* rows[3] = {before.row(y - 1) + at, before.row(y) + at, before.row(y + 1) + at};
+                step_kernels().sharpen(rows, amount, picture.width(), picture.row(y) + at);
+            }
+    }
+
+  private:
+    const float* factor_;
+};
+
+// Of `size` pixels the one that is seen at `at` in mirrors behind the first and the last.
+int reflect(int at, int size) {
+    if (size == 1) return 0;
+    const int period = 2 * (size - 1);
+    const int within = (at % period + period) % period;
+    return std::min(within, period - within);
+}
+
+class Blur final : public Step {
+  public:
+    Blur(const bool* where, int taps_y, int taps_x, const float* sigma)
+        : Step(where), taps_y_(taps_y), taps_x_(taps_x), sigma_(sigma) {}
+
+    void run(std::size_t i, StepRunner& runner) const override {
+        PlanarImage& picture = runner.picture();
+        const PlanarImage& before = runner.copy();
+        const std::vector<float> down = gaussian(taps_y_, sigma_[2 * i]), across = gaussian(taps_x_, sigma_[2 * i + 1]);
+        std::vector<const std::uint8_t*> rows(down.size());
+        std::vector<float>& row = runner.floats();
+        const int margin = taps_x_ / 2;
+        row.resize(static_cast<std::size_t>(picture.plane() + taps_x_) + kSlack);
+        for (int y = 0; y < picture.height(); ++y)
+            for (int c = 0; c < 3; ++c) {
+                for (int t = 0; t < taps_y_; ++t)
+                    rows[static_cast<std::size_t>(t)] =
+                        before.row(reflect(y + t - taps_y_ / 2, picture.height())) + c * picture.plane();
+                float* inner = row.data() + margin;
+                step_kernels().blur_down(rows.data(), down.data(), taps_y_, picture.width(), inner);
+                for (int x = 1; x <= margin; ++x) inner[-x] = inner[reflect(-x, picture.width())];
+                for (int x = picture.width(); x < picture.width() + margin; ++x)
+                    inner[x] = inner[reflect(x, picture.width())];
+                step_kernels().blur_across(row.data(), across.data(), taps_x_, picture.width(),
+                                           picture.row(y) + c * picture.plane());
+            }
+    }
+
+  private:
+    static std::vector<float> gaussian(int taps, float sigma) {
+        std::vector<double> weights(static_cast<std::size_t>(taps));
+        double sum = 0;
+        for (int t = 0; t < taps; ++t) {
+            const double distance = (t - taps / 2) / static_cast<double>(sigma);
+            sum += weights[static_cast<std::size_t>(t)] = std::exp(-0.5 * distance * distance);
+        }
+        std::vector<float> normalised;
+        for (const double weight : weights) normalised.push_back(static_cast<float>(weight / sum));
+        return normalised;
+    }
+
+    int taps_y_, taps_x_;
+    const float* sigma_;
+};
+
+}  // namespace
+
+std::unique_ptr<Step> make_sharpen(const bool* where, const float* factor) {
+    return std::make_unique<Sharpen>(where, factor);
+}
+std::unique_ptr<Step> make_blur(const bool* where, int taps_y, int taps_x, const float* sigma) {
+    return std::make_unique<Blur>(where, taps_y, taps_x, sigma);
+}
+
+}  // namespace stoker

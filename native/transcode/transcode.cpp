@@ -1,0 +1,214 @@
+#include "transcode/transcode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "decode/header.h"
+#include "engine/renderer.h"
+#include "pixels/image_writer.h"
+
+namespace stoker {
+namespace {
+
+constexpr int kLargestJpegSide = 65500;  // JPEG_MAX_DIMENSION of libjpeg
+
+template <class Value>
+struct Word {
+    const char* word;
+    Value value;
+};
+
+template <class Value, std::size_t n>
+Value parse(const std::string& name, const std::string& word, const Word<Value> (&words)[n]) {
+    std::string known;
+    for (const auto& entry : words) {
+        if (word == entry.word) return entry.value;
+        known += known.empty() ? entry.word : std::string(", ") + entry.word;
+    }
+    throw std::invalid_argument(name + " must be one of " + known + "; found " + word);
+}
+
+// The part of the source that is shown, the size of the output, and where in it the part lies.
+struct Plan {
+    double region[4];
+    int height, width;
+    Rectangle dest;
+};
+
+Plan whole(int source_height, int source_width, int height, int width) {
+    return {{0, 0, static_cast<double>(source_height), static_cast<double>(source_width)},
+            height,
+            width,
+            {0, 0, height, width}};
+}
+
+int rounded(double value) { return std::max(1, static_cast<int>(std::lround(value))); }
+
+Plan side_plan(int h, int w, int side, int reference) {
+    if (reference <= side) return whole(h, w, h, w);
+    const auto scaled = [&](int size) {
+        return std::max(1, static_cast<int>(static_cast<std::int64_t>(size) * side / reference));
+    };
+    return whole(h, w, scaled(h), scaled(w));
+}
+
+Plan crop_plan(int h, int w, int height, int width) {
+    Plan plan = whole(h, w, height, width);
+    const double y_ratio = static_cast<double>(h) / height, x_ratio = static_cast<double>(w) / width;
+    const bool cut_x = x_ratio > y_ratio;
+    const int size = cut_x ? w : h, target = cut_x ? width : height;
+    const int resized = std::max(target, rounded(size / std::min(y_ratio, x_ratio)));
+    const int start = static_cast<int>(std::lround((resized - target) / 2.0));
+    const double pixel = static_cast<double>(size) / resized;
+    plan.region[cut_x ? 1 : 0] = start * pixel;
+    plan.region[cut_x ? 3 : 2] = std::min<double>(size, (start + target) * pixel);
+    return plan;
+}
+
+Plan fill_plan(int h, int w, int height, int width) {
+    Plan plan = whole(h, w, height, width);
+    const double y_ratio = static_cast<double>(h) / height, x_ratio = static_cast<double>(w) / width;
+    const bool pad_y = x_ratio > y_ratio;
+    const int size = pad_y ? h : w, target = pad_y ? height : width;
+    int resized = std::min(target, rounded(size / std::max(y_ratio, x_ratio)));
+    resized += (target - resized) & 1;  // the same width of padding at both ends
+    (pad_y ? plan.dest.height : plan.dest.width) = resized;
+    (pad_y ? plan.dest.top : plan.dest.left) = (target - resized) / 2;
+    return plan;
+}
+
+Plan plan_of(const TranscodeOptions& options, int h, int w) {
+    switch (options.mode) {
+        case Mode::none: return whole(h, w, h, w);
+        case Mode::shorter: return side_plan(h, w, options.height, std::min(h, w));
+        case Mode::longer: return side_plan(h, w, options.height, std::max(h, w));
+        case Mode::squash: return whole(h, w, options.height, options.width);
+        case Mode::crop: return crop_plan(h, w, options.height, options.width);
+        case Mode::fill: return fill_plan(h, w, options.height, options.width);
+    }
+    return whole(h, w, h, w);
+}
+
+// One picture, made outside of any batch.
+class Picture {
+  public:
+    Picture(const Plan& plan, Orientation orientation, int source_height, int source_width)
+        : rgb_(static_cast<std::size_t>(plan.height) * static_cast<std::size_t>(plan.width) * 3) {
+        const std::int32_t crop[4] = {0, 0, source_height, source_width};
+        const std::int32_t dest[4] = {plan.dest.top, plan.dest.left, plan.dest.height, plan.dest.width};
+        const bool flip[2] = {false, false};
+        geometry_.placement = place({crop, plan.region, dest, flip}, orientation, source_height, source_width,
+                                    plan.height, plan.width);
+        static const float identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+        static const std::uint8_t black[3] = {0, 0, 0};
+        target_.out = rgb_.data();
+        target_.bytes = rgb_.size();
+        target_.dtype = DType::uint8;
+        target_.layout = Layout::nhwc;
+        target_.height = plan.height;
+        target_.width = plan.width;
+        target_.color = identity;
+        target_.fill = black;
+    }
+    RowSink& begin(ImageWriter& writer) {
+        writer.begin(target_, geometry_.placement.dest);
+        return writer;
+    }
+    const Geometry& geometry() const { return geometry_; }
+    std::vector<std::uint8_t>& rgb() { return rgb_; }
+
+  private:
+    std::vector<std::uint8_t> rgb_;
+    Geometry geometry_;
+    Target target_;
+};
+
+// Buffers and decoder of a thread.
+struct Worker {
+    Renderer renderer;
+    ImageWriter writer;
+};
+
+Worker& thread_worker() {
+    thread_local Worker worker;
+    return worker;
+}
+
+void require_pixels(std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
+    if (height * width > max_pixels)
+        throw std::invalid_argument(std::to_string(height) + "x" + std::to_string(width) +
+                                    " pixels, of which max_pixels allows " + std::to_string(max_pixels));
+}
+
+Transcoded encoded(std::vector<std::uint8_t>&& rgb, const Plan& plan, const TranscodeOptions& options) {
+    Transcoded result{std::move(rgb), plan.height, plan.width};
+    if (options.jpeg)
+        result.payload = encode_jpeg(result.payload.data(), plan.height, plan.width, options.quality,
+                                     options.subsampling);
+    return result;
+}
+
+}  // namespace
+
+TranscodeOptions parse_options(const std::string& mode, int height, int width, const std::string& encoding,
+                               int quality, const std::string& subsampling, std::int64_t max_pixels) {
+    TranscodeOptions options;
+    options.mode = parse<Mode>("mode", mode,
+                               {{"none", Mode::none},
+                                {"shorter", Mode::shorter},
+                                {"longer", Mode::longer},
+                                {"squash", Mode::squash},
+                                {"crop", Mode::crop},
+                                {"fill", Mode::fill}});
+    options.jpeg = parse<bool>("encoding", encoding, {{"jpeg", true}, {"raw", false}});
+    options.subsampling = parse<Subsampling>(
+        "subsampling", subsampling,
+        {{"444", Subsampling::s444}, {"422", Subsampling::s422}, {"420", Subsampling::s420}});
+    if (options.mode != Mode::none &&
+        (height < 1 || width < 1 || height > kLargestJpegSide || width > kLargestJpegSide))
+        throw std::invalid_argument("height and width must be between 1 and 65500");
+    if (quality < 1 || quality > 100) throw std::invalid_argument("quality must be between 1 and 100");
+    options.height = height;
+    options.width = width;
+    options.quality = quality;
+    options.max_pixels = max_pixels;
+    return options;
+}
+
+Transcoded transcode_jpeg(const Payload& jpeg, const TranscodeOptions& options) {
+    auto& [renderer, writer] = thread_worker();
+    const Orientation orientation = Orientation::exif(probe(jpeg.data, jpeg.size).orientation);
+    const Outcome opened = renderer.open_jpeg(jpeg);
+    if (opened.status != Status::ok) throw std::invalid_argument(opened.message);
+    int height = renderer.jpeg().height(), width = renderer.jpeg().width();
+    require_pixels(height, width, options.max_pixels);
+    if (orientation.transposed) std::swap(height, width);
+    const Plan plan = plan_of(options, height, width);
+    Picture picture(plan, orientation, height, width);
+    const Outcome outcome = renderer.render_jpeg(picture.geometry(), &picture.begin(writer));
+    if (outcome.status != Status::ok) throw std::invalid_argument(outcome.message);
+    return encoded(std::move(picture.rgb()), plan, options);
+}
+
+Transcoded transcode_pixels(const Pixels& pixels, const TranscodeOptions& options) {
+    const int height = static_cast<int>(pixels.height), width = static_cast<int>(pixels.width);
+    require_pixels(pixels.height, pixels.width, options.max_pixels);
+    const Plan plan = plan_of(options, height, width);
+    Picture picture(plan, {}, height, width);
+    auto& [renderer, writer] = thread_worker();
+    renderer.render_pixels(pixels.data, height, width, picture.geometry(), picture.begin(writer));
+    return encoded(std::move(picture.rgb()), plan, options);
+}
+
+std::vector<std::uint8_t> resize(const Pixels& pixels, const double box[4], int height, int width) {
+    const int source_height = static_cast<int>(pixels.height), source_width = static_cast<int>(pixels.width);
+    Plan plan = whole(source_height, source_width, height, width);
+    std::copy(box, box + 4, plan.region);
+    Picture picture(plan, {}, source_height, source_width);
+    auto& [renderer, writer] = thread_worker();
+    renderer.render_pixels(pixels.data, source_height, source_width, picture.geometry(), picture.begin(writer));
+    return std::move(picture.rgb());
+}
+
+}  // namespace stoker

@@ -1,0 +1,124 @@
+#include "warp/warp_map.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "kernels/step_kernels.h"
+
+namespace stoker {
+namespace {
+
+// Of maps along the axes, those with which an Axis gets along: its weights have few bits for many taps.
+constexpr double kLeastScale = 1e-3, kMostScale = 64, kMostShift = 1e6;
+
+constexpr int kSupportStep = 16;  // pixels of the output
+
+// NaN becomes `low`.
+double within(double value, double low, double high) {
+    if (!(value > low)) return low;
+    return value < high ? value : high;
+}
+
+int rounded(int size, int numerator) { return (size * numerator + 4) / 8; }
+
+}  // namespace
+
+WarpMap::WarpMap(const double* matrix, const Window& window) : window_(window) {
+    std::copy(matrix, matrix + 9, m_.begin());
+}
+
+WarpMap::WarpMap(const double* matrix, const Placement& placement) : WarpMap(matrix, Window{}) {
+    const Span &x = placement.x, &y = placement.y;
+    if (placement.transposed)
+        for (std::size_t i = 0; i < 3; ++i) std::swap(m_[i], m_[3 + i]);
+    const auto [left, top] = placement.transposed ? std::make_pair(placement.dest.top, placement.dest.left)
+                                                  : std::make_pair(placement.dest.left, placement.dest.top);
+    place(0, x.begin, x.end, left, x.outputs, x.reversed);
+    place(3, y.begin, y.end, top, y.outputs, y.reversed);
+    const auto low = [](const Span& span) { return std::max(span.low, static_cast<int>(std::floor(span.begin))); };
+    const auto high = [](const Span& span) { return std::min(span.high, static_cast<int>(std::ceil(span.end))); };
+    window_ = {low(x), low(y), high(x), high(y)};
+}
+
+// Canvas coordinate offset + p * outputs is begin + p * (end - begin), or end - p * (end - begin), in the source.
+void WarpMap::place(int row, double begin, double end, int offset, int outputs, bool reversed) {
+    const double scale = (reversed ? begin - end : end - begin) / outputs;
+    const double shift = (reversed ? end : begin) - offset * scale;
+    double* m = m_.data() + row;
+    for (int i = 0; i < 3; ++i) m[i] = m[i] * scale + m_[static_cast<std::size_t>(6 + i)] * shift;
+}
+
+bool WarpMap::aligned() const {
+    const auto bounded = [](const AxisMap& axis) {
+        return std::abs(axis.scale) >= kLeastScale && std::abs(axis.scale) <= kMostScale &&
+               std::abs(axis.shift) <= kMostShift;
+    };
+    return m_[1] == 0 && m_[3] == 0 && bounded(axis_x()) && bounded(axis_y());
+}
+
+Place WarpMap::at(double column, double row) const {
+    const double w = m_[6] * column + m_[7] * row + m_[8];
+    if (!(w > 0)) return {-kFar, -kFar, 1, 1, false};
+    const double x = within((m_[0] * column + m_[1] * row + m_[2]) / w, -kFar, kFar);
+    const double y = within((m_[3] * column + m_[4] * row + m_[5]) / w, -kFar, kFar);
+    const auto support = [&](double along_column, double along_row) {
+        return within(std::sqrt(along_column * along_column + along_row * along_row) / w, 1, kFar);
+    };
+    return {x, y, support(m_[0] - x * m_[6], m_[1] - x * m_[7]), support(m_[3] - y * m_[6], m_[4] - y * m_[7]), true};
+}
+
+// Where no horizon is in sight a rectangle becomes a convex quadrilateral, and the derivative of x along
+// columns or rows, times w * w, depends linearly on the row or column alone: corners bound it all.
+Reach WarpMap::reach(int height, int width) const {
+    Reach reach{kFar, kFar, -kFar, -kFar, kFar};
+    double least_w = kFar, slopes[2] = {0, 0};
+    for (const double row : {0.5, height - 0.5})
+        for (const double column : {0.5, width - 0.5}) {
+            const Place place = at(column, row);
+            if (!place.seen) return {-kFar, -kFar, kFar, kFar, 1};
+            const double w = m_[6] * column + m_[7] * row + m_[8];
+            least_w = std::min(least_w, w);
+            slopes[0] = std::max(slopes[0], place.support_x * w * w);
+            slopes[1] = std::max(slopes[1], place.support_y * w * w);
+            reach.left = std::min(reach.left, place.x);
+            reach.right = std::max(reach.right, place.x);
+            reach.top = std::min(reach.top, place.y);
+            reach.bottom = std::max(reach.bottom, place.y);
+        }
+    const auto support = [&](double slope) { return within(slope / (least_w * least_w), 1, kFar); };
+    reach.left -= support(slopes[0]);
+    reach.right += support(slopes[0]);
+    reach.top -= support(slopes[1]);
+    reach.bottom += support(slopes[1]);
+    reach.support = least_support(height, width);
+    return reach;
+}
+
+// At places kSupportStep apart, between which it changes little.
+double WarpMap::least_support(int height, int width) const {
+    double least = kFar;
+    const int step_y = affine() ? height : kSupportStep, step_x = affine() ? width : kSupportStep;
+    for (int row = 0; row < height - 1 + step_y; row += step_y)
+        for (int column = 0; column < width - 1 + step_x; column += step_x) {
+            const Place place = at(std::min(column, width - 1) + 0.5, std::min(row, height - 1) + 0.5);
+            least = std::min(least, std::min(place.support_x, place.support_y));
+        }
+    return least;
+}
+
+void WarpMap::reduce(int numerator) {
+    for (std::size_t i = 0; i < 6; ++i) m_[i] *= numerator / 8.0;
+    const auto axis = [&](int& low, int& high) {
+        high = std::max(rounded(high, numerator), 1);
+        low = std::min(rounded(low, numerator), high - 1);
+    };
+    axis(window_.left, window_.right);
+    axis(window_.top, window_.bottom);
+}
+
+int dct_numerator(const Reach& reach) {
+    return reach.support >= 8 ? 1 : reach.support >= 4 ? 2 : reach.support >= 2 ? 4 : 8;
+}
+
+}  // namespace stoker

@@ -1,0 +1,221 @@
+#include "warp/warper.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace stoker {
+namespace {
+
+// Of `window` what lies between the two places, a pixel more for what rounding moves.
+void narrow(int& low, int& high, double begin, double end) {
+    low = std::max(low, static_cast<int>(std::floor(begin)) - 1);
+    high = std::min(high, static_cast<int>(std::ceil(end)) + 1);
+}
+
+// Behind the row's end, where places make no sense.
+void repeat_last(Spots& spots, int count) {
+    const auto repeat = [count](auto* values) { std::fill(values + count, values + kSpots, values[count - 1]); };
+    repeat(spots.x);
+    repeat(spots.y);
+    repeat(spots.support_x);
+    repeat(spots.support_y);
+}
+
+}  // namespace
+
+const Window& Warper::begin(const WarpMap& map, const Reach& reach, int height, int width, const std::uint8_t* fill) {
+    map_ = map;
+    height_ = height;
+    width_ = width;
+    fill_ = fill;
+    window_ = map.window();
+    narrow(window_.left, window_.right, reach.left, reach.right);
+    narrow(window_.top, window_.bottom, reach.top, reach.bottom);
+    next_row_ = 0;
+    pass_.plane = plane_stride(width);
+    line_.resize(3 * static_cast<std::size_t>(pass_.plane) + kSlack);
+    if (window_.left >= window_.right || window_.top >= window_.bottom) {
+        window_ = {};
+        return window_;
+    }
+    const Place place = map.at(0.5, 0.5);
+    by_phase_ = map.affine() && std::max(place.support_x, place.support_y) <= PhaseTable::kMostSupport;
+    before_ = after_ = kSpotTaps;
+    if (by_phase_) {
+        phases_x_.set(place.support_x);
+        phases_y_.set(place.support_y);
+        before_ = after_ = std::max(phases_x_.taps(), phases_y_.taps());
+    }
+    frame();
+    const std::size_t outputs = (static_cast<std::size_t>(width) + 63) / 64 * 64;
+    offset_.assign(outputs, 0);
+    weights_x_.assign(outputs, 0);
+    weights_y_.assign(outputs, 0);
+    return window_;
+}
+
+// The margin.
+void Warper::frame() {
+    const auto columns = static_cast<std::size_t>(window_.right - window_.left + before_ + after_);
+    const auto rows = static_cast<std::size_t>(window_.bottom - window_.top + before_ + after_);
+    stride_ = 3 * columns;
+    if (source_.size() < stride_ * rows + kSlack) source_.resize(stride_ * rows + kSlack);
+    for (std::size_t y = 0; y < rows; ++y) {
+        std::uint8_t* row = source_.data() + y * stride_;
+        if (y < static_cast<std::size_t>(before_) || y >= rows - static_cast<std::size_t>(after_)) {
+            paint(row, static_cast<int>(columns));
+        } else {
+            paint(row, before_);
+            paint(row + stride_ - 3 * static_cast<std::size_t>(after_), after_);
+        }
+    }
+}
+
+void Warper::paint(std::uint8_t* pixels, int count) const {
+    for (int i = 0; i < count; ++i) std::memcpy(pixels + 3 * i, fill_, 3);
+}
+
+std::uint8_t* Warper::origin() {
+    return source_.data() + static_cast<std::size_t>(before_) * (stride_ + 3);
+}
+
+void Warper::push(const std::uint8_t* rgb) {
+    std::memcpy(origin() + static_cast<std::size_t>(next_row_++) * stride_, rgb,
+                3 * static_cast<std::size_t>(window_.right - window_.left));
+}
+
+void Warper::finish(RowSink& sink) {
+    if (window_.left == window_.right) return uniform(sink);
+    pass_.source = origin();
+    pass_.stride = static_cast<std::ptrdiff_t>(stride_);
+    for (int y = 0; y < height_; ++y) {
+        if (by_phase_)
+            this->by_phase(y);
+        else
+            by_spots(y);
+        sink.row(y, line_.data(), pass_.plane);
+    }
+}
+
+void Warper::run(const PlanarImage& picture, const double* matrix, int height, int width, const std::uint8_t* fill,
+                 RowSink& sink) {
+    const WarpMap map(matrix, Window{0, 0, picture.width(), picture.height()});
+    const Window window = begin(map, map.reach(height, width), height, width, fill);
+    const auto plane = static_cast<std::size_t>(picture.plane());
+    const auto pixels = static_cast<std::size_t>(window.right - window.left);
+    rgb_.resize(3 * pixels);
+    std::uint8_t* rgb = rgb_.data();
+    for (int y = window.top; y < window.bottom; ++y) {
+        const std::uint8_t* planes = picture.row(y) + window.left;
+        for (std::size_t x = 0; x < pixels; ++x)
+            for (std::size_t c = 0; c < 3; ++c) rgb[3 * x + c] = planes[c * plane + x];
+        push(rgb);
+    }
+    finish(sink);
+}
+
+void Warper::uniform(RowSink& sink) {
+    for (std::size_t c = 0; c < 3; ++c)
+        std::memset(line_.data() + c * static_cast<std::size_t>(pass_.plane), fill_[c],
+                    static_cast<std::size_t>(width_));
+    for (int y = 0; y < height_; ++y) sink.row(y, line_.data(), pass_.plane);
+}
+
+void Warper::by_phase(int y) {
+    const Place place = map_.at(0.5, y + 0.5);
+    const auto axis = [&](const PhaseTable& phases, double center, double step, int size, std::ptrdiff_t stride) {
+        LocateAxis axis;
+        axis.begin = phases.begin(center);
+        axis.step = std::llround(step * (1 << kPositionBits));
+        axis.low = -before_;
+        axis.high = size;
+        axis.stride = stride;
+        axis.taps = phases.taps();
+        return axis;
+    };
+    LocatePass locate;
+    locate.x = axis(phases_x_, place.x - window_.left, map_.step_x(), window_.right - window_.left, 3);
+    locate.y = axis(phases_y_, place.y - window_.top, map_.step_y(), window_.bottom - window_.top, pass_.stride);
+    locate.outputs = width_;
+    locate.offset = offset_.data();
+    locate.weights_x = weights_x_.data();
+    locate.weights_y = weights_y_.data();
+    kernels_.locate(locate);
+    pass_.outputs = width_;
+    pass_.offset = offset_.data();
+    pass_.weights_x = weights_x_.data();
+    pass_.weights_y = weights_y_.data();
+    pass_.table_x = phases_x_.weights();
+    pass_.table_y = phases_y_.weights();
+    pass_.taps_x = phases_x_.taps();
+    pass_.taps_y = phases_y_.taps();
+    kernels_.warp(pass_, line_.data());
+}
+
+void Warper::by_spots(int y) {
+    for (int x = 0; x < width_; x += kSpots) {
+        const int count = std::min(kSpots, width_ - x);
+        kernels_.place(map_.matrix(), x + 0.5, y + 0.5, spots_);
+        repeat_last(spots_, count);
+        const float most_x = *std::max_element(spots_.support_x, spots_.support_x + kSpots);
+        const float most_y = *std::max_element(spots_.support_y, spots_.support_y + kSpots);
+        if (2 * std::max(most_x, most_y) <= kSpotTaps)
+            weigh(most_x, most_y);
+        else
+            weigh_one_by_one();
+        const auto stride = static_cast<std::int64_t>(stride_);
+        for (std::size_t i = 0; i < kSpots; ++i) {
+            offset_[i] = first_y_[i] * stride + 3 * std::int64_t{first_x_[i]};
+            weights_x_[i] = static_cast<int>(i) * pass_.taps_x;
+            weights_y_[i] = static_cast<int>(i) * pass_.taps_y;
+        }
+        pass_.outputs = count;
+        pass_.offset = offset_.data();
+        pass_.weights_x = weights_x_.data();
+        pass_.weights_y = weights_y_.data();
+        kernels_.warp(pass_, line_.data() + x);
+    }
+}
+
+void Warper::weigh(float most_x, float most_y) {
+    const auto axis = [&](const double* centers, const float* supports, float most, int begin, int end,
+                          std::int32_t* first, std::int16_t* weights) {
+        WeighPass pass;
+        pass.centers = centers;
+        pass.supports = supports;
+        pass.origin = begin;
+        pass.taps = 2 * static_cast<int>(std::ceil(most));
+        pass.low = -before_;
+        pass.high = end - begin;
+        pass.first = first;
+        pass.weights = weights;
+        kernels_.weigh(pass);
+        return pass.taps;
+    };
+    pass_.taps_x = axis(spots_.x, spots_.support_x, most_x, window_.left, window_.right, first_x_, spot_weights_[0]);
+    pass_.taps_y = axis(spots_.y, spots_.support_y, most_y, window_.top, window_.bottom, first_y_, spot_weights_[1]);
+    pass_.table_x = spot_weights_[0];
+    pass_.table_y = spot_weights_[1];
+}
+
+void Warper::weigh_one_by_one() {
+    spots_x_.begin(window_.right - window_.left);
+    spots_y_.begin(window_.bottom - window_.top);
+    for (int i = 0; i < kSpots; ++i) {
+        spots_x_.add(spots_.x[i] - window_.left, static_cast<double>(spots_.support_x[i]));
+        spots_y_.add(spots_.y[i] - window_.top, static_cast<double>(spots_.support_y[i]));
+    }
+    spots_x_.finish();
+    spots_y_.finish();
+    for (int i = 0; i < kSpots; ++i) {
+        first_x_[i] = spots_x_.first(i);
+        first_y_[i] = spots_y_.first(i);
+    }
+    pass_.taps_x = spots_x_.taps();
+    pass_.taps_y = spots_y_.taps();
+    pass_.table_x = spots_x_.weights();
+    pass_.table_y = spots_y_.weights();
+}
+
+}  // namespace stoker
