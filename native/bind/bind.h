@@ -22,7 +22,7 @@ template <class T, class... Shape>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu, Shape...>;
 template <class T>
 using Column = Array<const T, nb::ndim<1>>;
-using Picture8 = Array<const std::uint8_t, nb::shape<-1, -1, 3>>;
+using RgbArray = Array<const std::uint8_t, nb::shape<-1, -1, 3>>;
 
 // A C-contiguous view of anything with the buffer protocol.
 class Buffer {

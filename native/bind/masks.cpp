@@ -3,7 +3,7 @@
 
 #include "bind/bind.h"
 #include "masks/mask_png.h"
-#include "masks/segments.h"
+#include "masks/object_masks.h"
 #include "masks/source_pixels.h"
 
 namespace stoker {
@@ -14,8 +14,8 @@ using Doubles = Array<const double, nb::shape<-1, shape...>>;
 using Flags = Column<bool>;
 using Masks = Array<std::uint8_t, nb::ndim<3>>;
 
-constexpr std::size_t kMostSide = 1 << 15;        // of an output
-constexpr std::int64_t kMostPixels = 89'478'485;  // of a mask: of more Pillow warns, and may judge itself
+constexpr std::size_t kMaxSide = 1 << 15;        // of an output
+constexpr std::int64_t kMaxPixels = 89'478'485;  // of a mask: of more Pillow warns, and may judge itself
 constexpr double kTolerance = 1e-3;               // of a region, for rounding
 
 void require(bool condition, const char* message) {
@@ -49,7 +49,7 @@ void require_within(const ImageColumns& images, const Column<std::int32_t>& heig
 }
 
 void require_size(const Masks& out) {
-    require(out.shape(1) >= 1 && out.shape(2) >= 1 && out.shape(1) <= kMostSide && out.shape(2) <= kMostSide,
+    require(out.shape(1) >= 1 && out.shape(2) >= 1 && out.shape(1) <= kMaxSide && out.shape(2) <= kMaxSide,
             "out must have masks of 1 to 32768 pixels a side");
 }
 
@@ -110,7 +110,7 @@ void draw_runs(const Masks& out, const Column<std::int64_t>& owner, const Double
 std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, const Doubles<3, 3>& matrix,
                                      const Doubles<4>& region, const Flags& shown,
                                      const Column<std::int32_t>& height, const Column<std::int32_t>& width,
-                                     std::uint8_t nothing) {
+                                     std::uint8_t background) {
     const ImageColumns images = images_of(matrix, region, shown);
     require_within(images, height, width);
     require_size(out);
@@ -119,18 +119,18 @@ std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, con
     for (const nb::handle one : data) buffers.push_back(std::make_unique<Buffer>(one));
     std::vector<std::size_t> left;
     const nb::gil_scoped_release release;
-    SourcePixels places(static_cast<int>(out.shape(1)), static_cast<int>(out.shape(2)));
+    SourcePixels source_pixels(static_cast<int>(out.shape(1)), static_cast<int>(out.shape(2)));
     MaskPng png;
     for (std::size_t i = 0; i < images.count; ++i) {
         const int h = height.data()[i], w = width.data()[i];
-        places.find(matrix.data() + 9 * i, {h, w, region.data() + 4 * i}, shown.data()[i]);
+        source_pixels.find(matrix.data() + 9 * i, {h, w, region.data() + 4 * i}, shown.data()[i]);
         const std::uint8_t* pixels = nullptr;
-        if (std::int64_t{h} * w <= kMostPixels)
-            pixels = png.decode(buffers[i]->data(), buffers[i]->size(), h, w, places.last_row() + 1);
+        if (std::int64_t{h} * w <= kMaxPixels)
+            pixels = png.decode(buffers[i]->data(), buffers[i]->size(), h, w, source_pixels.last_row() + 1);
         if (pixels == nullptr)
             left.push_back(i);
         else
-            places.look_up(pixels, MaskPng::stride(w), 1, nothing, out.data() + i * out.shape(1) * out.shape(2));
+            source_pixels.sample(pixels, MaskPng::stride(w), 1, background, out.data() + i * out.shape(1) * out.shape(2));
     }
     return left;
 }

@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "bind/bind.h"
-#include "masks/upright_objects.h"
+#include "masks/aligned_objects.h"
 
 namespace stoker {
 namespace {
@@ -22,7 +22,7 @@ nb::ndarray<nb::numpy, T> made(std::unique_ptr<T[]> values, std::initializer_lis
     return nb::ndarray<nb::numpy, T>(data, shape, owner);
 }
 
-UprightColumns columns(std::pair<int, int> size, const Owner& owner, std::size_t objects, const Rows<double, 4>& region,
+AlignedColumns columns(std::pair<int, int> size, const Owner& owner, std::size_t objects, const Rows<double, 4>& region,
                        const Rows<std::int32_t, 4>& dest, const Rows<bool, 2>& flip, const Column<bool>& shown) {
     const std::size_t n = region.shape(0);
     require(dest.shape(0) == n && flip.shape(0) == n && shown.shape(0) == n,
@@ -38,7 +38,7 @@ nb::tuple boxes(const Rows<float, 4>& given, const Owner& owner, std::pair<int, 
                 const Rows<std::int32_t, 4>& dest, const Rows<bool, 2>& flip, const Column<bool>& shown,
                 const std::optional<Rows<double, 4>>& window, double min_visible, double min_size) {
     const std::size_t count = given.shape(0);
-    UprightColumns images = columns(size, owner, count, region, dest, flip, shown);
+    AlignedColumns images = columns(size, owner, count, region, dest, flip, shown);
     if (window) {
         require(window->shape(0) == images.count, "window must have a row an image");
         images.window = window->data();
@@ -56,7 +56,7 @@ nb::ndarray<nb::numpy, double> keypoints(const Rows<float, -1, 3>& given, const 
                                          const Rows<bool, 2>& flip, const Column<bool>& shown,
                                          const std::optional<Column<std::int64_t>>& swap) {
     const std::size_t count = given.shape(0), each = given.shape(1);
-    const UprightColumns images = columns(size, owner, count, region, dest, flip, shown);
+    const AlignedColumns images = columns(size, owner, count, region, dest, flip, shown);
     if (swap) {
         require(swap->shape(0) == each, "swap must have a number a keypoint");
         for (std::size_t k = 0; k < each; ++k)

@@ -15,7 +15,7 @@ struct Owner {
     std::vector<std::vector<std::uint8_t>> copies;  // of payloads that are not mapped
 };
 
-Finding read_and_check(Owner& owner, const SampleColumns& samples, std::size_t i, const CheckOptions& options,
+CheckResult read_and_check(Owner& owner, const SampleColumns& samples, std::size_t i, const CheckOptions& options,
                        Payload& payload) {
     try {
         const std::int64_t shard = samples.shard[i], offset = samples.offset[i], length = samples.length[i];
@@ -44,19 +44,19 @@ nb::tuple payloads(const Shards& shards, const Column<std::int32_t>& shard, cons
     const SampleColumns samples{shard.data(),  offset.data(), length.data(), crc.data(),
                                 codec.data(), height.data(), width.data(),  nullptr};
     std::vector<Payload> found(n);
-    std::vector<Finding> findings(n);
+    std::vector<CheckResult> results(n);
     {
         const nb::gil_scoped_release release;
         for (std::size_t i = 0; i < n; ++i)
-            findings[i] = read_and_check(*owner, samples, i, {max_pixels, verify}, found[i]);
+            results[i] = read_and_check(*owner, samples, i, {max_pixels, verify}, found[i]);
     }
     const nb::capsule keeper(owner.release(), [](void* p) noexcept { delete static_cast<Owner*>(p); });
     nb::list arrays;
     nb::dict bad;
     for (std::size_t i = 0; i < n; ++i) {
         arrays.append(View(found[i].data, {found[i].size}, keeper));
-        if (findings[i].status != Status::ok)
-            bad[nb::int_(i)] = nb::make_tuple(static_cast<int>(findings[i].status), findings[i].reason);
+        if (results[i].status != Status::ok)
+            bad[nb::int_(i)] = nb::make_tuple(static_cast<int>(results[i].status), results[i].reason);
     }
     return nb::make_tuple(arrays, bad);
 }

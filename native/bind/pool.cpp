@@ -14,7 +14,7 @@ using Rows = Array<const T, nb::shape<-1, shape...>>;
 using Colors = Array<const float, nb::shape<-1, 3, 4>>;
 using Fill = Array<const std::uint8_t, nb::shape<3>>;
 using Out = nb::ndarray<nb::ndim<4>, nb::c_contig, nb::device::cpu>;
-constexpr int kMostSide = 1 << 15;
+constexpr int kMaxSide = 1 << 15;
 using StatusColumn = Array<std::uint8_t, nb::ndim<1>>;
 
 // A batch under way, and the arrays that it reads and writes.
@@ -69,7 +69,7 @@ void set_form(Batch& batch, const Out& out, int layout) {
             "out must have the shape that layout asks for, one image a sample");
     options.height = static_cast<int>(out.shape(planar ? 2 : 1));
     options.width = static_cast<int>(out.shape(planar ? 3 : 2));
-    require(options.height >= 1 && options.width >= 1 && options.height <= kMostSide && options.width <= kMostSide,
+    require(options.height >= 1 && options.width >= 1 && options.height <= kMaxSide && options.width <= kMaxSide,
             "out must have images of 1 to 32768 pixels a side");
     batch.out = out.data();
 }
@@ -78,7 +78,7 @@ void set_decoded(Batch& batch, const nb::dict& decoded) {
     batch.decoded.resize(batch.count);
     for (const auto& [key, value] : decoded) {
         const auto i = nb::cast<std::size_t>(key);
-        const auto pixels = nb::cast<Picture8>(value);
+        const auto pixels = nb::cast<RgbArray>(value);
         require(i < batch.count, "the keys of decoded must be positions in the batch");
         batch.decoded[i] = {pixels.data(), static_cast<std::int64_t>(pixels.shape(0)),
                             static_cast<std::int64_t>(pixels.shape(1))};
@@ -107,7 +107,7 @@ void set_extras(Batch& batch, BoundSteps* steps, const std::optional<Rows<float,
     if (warp) {
         const auto& [matrix, height, width, nearest] = *warp;
         require(matrix.shape(0) == batch.count, "the matrix of a warp must have a row a sample");
-        require(height >= 1 && width >= 1 && height <= kMostSide && width <= kMostSide,
+        require(height >= 1 && width >= 1 && height <= kMaxSide && width <= kMaxSide,
                 "the canvas of a warp must have 1 to 32768 pixels a side");
         require(!nearest || nearest->shape(0) == batch.count, "nearest must have a row a sample");
         extras.nearest = nearest ? nearest->data() : nullptr;

@@ -7,7 +7,7 @@ using Where = Column<bool>;
 template <class T, int... shape>
 using Rows = Array<const T, nb::shape<-1, shape...>>;
 
-constexpr int kMostTaps = 1 << 15;
+constexpr int kMaxTaps = 1 << 15;
 
 void affine(BoundSteps& self, const Where& where, const Rows<float, 3, 4>& color,
             std::optional<Rows<float, 3, 3>> mean) {
@@ -20,7 +20,7 @@ void affine(BoundSteps& self, const Where& where, const Rows<float, 3, 4>& color
 
 void blur(BoundSteps& self, const Where& where, std::pair<int, int> kernel_size, const Rows<float, 2>& sigma) {
     for (const int taps : {kernel_size.first, kernel_size.second})
-        if (taps < 1 || taps > kMostTaps || taps % 2 == 0)
+        if (taps < 1 || taps > kMaxTaps || taps % 2 == 0)
             throw nb::value_error("kernel_size must be two odd numbers within 1 to 32768");
     self.append(make_blur(where.data(), kernel_size.first, kernel_size.second, sigma.data()), where, sigma);
 }

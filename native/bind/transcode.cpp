@@ -14,10 +14,10 @@ namespace {
 
 using Result = std::tuple<nb::bytes, int, int>;
 
-Pixels pixels_of(const Picture8& array) {
+Pixels pixels_of(const RgbArray& array) {
     const Pixels pixels{array.data(), static_cast<std::int64_t>(array.shape(0)),
                         static_cast<std::int64_t>(array.shape(1))};
-    if (pixels.height < 1 || pixels.width < 1 || pixels.height > kMostSourceSide || pixels.width > kMostSourceSide)
+    if (pixels.height < 1 || pixels.width < 1 || pixels.height > kMaxSourceSide || pixels.width > kMaxSourceSide)
         throw nb::value_error("pixels must be (H, W, 3) with H and W from 1 to 2^24");
     return pixels;
 }
@@ -40,7 +40,7 @@ Result transcode(nb::handle data, const std::string& mode, int height, int width
     return without_gil([&] { return transcode_jpeg({buffer.data(), buffer.size()}, options); });
 }
 
-Result transcode_array(const Picture8& pixels, const std::string& mode, int height, int width,
+Result transcode_array(const RgbArray& pixels, const std::string& mode, int height, int width,
                        const std::string& encoding, int quality, const std::string& subsampling,
                        std::int64_t max_pixels) {
     const TranscodeOptions options =
@@ -51,7 +51,7 @@ Result transcode_array(const Picture8& pixels, const std::string& mode, int heig
 
 using Output = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>>;
 
-Output resize_array(const Picture8& pixels, std::pair<int, int> size, std::optional<std::array<double, 4>> box) {
+Output resize_array(const RgbArray& pixels, std::pair<int, int> size, std::optional<std::array<double, 4>> box) {
     const Pixels source = pixels_of(pixels);
     const double h = static_cast<double>(source.height), w = static_cast<double>(source.width);
     const std::array<double, 4> region = box.value_or(std::array<double, 4>{0, 0, h, w});

@@ -16,14 +16,14 @@ constexpr int kRows = 2;  // libjpeg hands out at most a row group at a time
 // fetch them back from memory takes longer than resizing them.
 constexpr std::size_t kMisaligned = 8;
 // A progressive image may repeat scans without end; encoders write about ten.
-constexpr int kMostScans = 500;
+constexpr int kMaxScans = 500;
 
 JpegDecoder* self(j_common_ptr decoder) { return static_cast<JpegDecoder*>(decoder->client_data); }
 
 void on_start(j_decompress_ptr) {}
 
 // Pillow's conversion (cmyk2rgb in Convert.c), with its rounding of a product of two bytes.
-std::uint8_t without_ink(int ink, int light) {
+std::uint8_t subtract_ink(int ink, int light) {
     const int product = ink * light + 128;
     return static_cast<std::uint8_t>(std::max(0, light - ((product + (product >> 8)) >> 8)));
 }
@@ -68,8 +68,8 @@ void JpegDecoder::on_message(j_common_ptr decoder, int level) {
 
 void JpegDecoder::on_progress(j_common_ptr decoder) {
     JpegDecoder& me = *self(decoder);
-    if (me.decoder_.input_scan_number <= kMostScans) return;
-    std::snprintf(me.message_, sizeof me.message_, "more than %d scans", kMostScans);
+    if (me.decoder_.input_scan_number <= kMaxScans) return;
+    std::snprintf(me.message_, sizeof me.message_, "more than %d scans", kMaxScans);
     me.status_ = Status::not_decodable;
     std::longjmp(me.jump_, 1);
 }
@@ -177,7 +177,7 @@ void JpegDecoder::to_rgb(std::uint8_t* row) const {
         const std::uint8_t* cmyk = row + 4 * x;
         const int ink[3] = {cmyk[0] ^ invert, cmyk[1] ^ invert, cmyk[2] ^ invert};
         const int light = 255 - (cmyk[3] ^ invert);
-        for (int c = 0; c < 3; ++c) row[3 * x + c] = without_ink(ink[c], light);
+        for (int c = 0; c < 3; ++c) row[3 * x + c] = subtract_ink(ink[c], light);
     }
 }
 

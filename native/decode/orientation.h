@@ -1,4 +1,4 @@
-// EXIF orientation (EXIF 2.32, tag 0x0112): how the stored pixels become the picture.
+// EXIF orientation (EXIF 2.32, tag 0x0112): how the stored pixels become the image.
 #pragma once
 
 namespace stoker {

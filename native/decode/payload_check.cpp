@@ -36,7 +36,7 @@ bool has_end(const Payload& jpeg) {
     return start < jpeg.size && ::memmem(jpeg.data + start, jpeg.size - start, end, 2) != nullptr;
 }
 
-Finding check_jpeg(const Payload& payload, std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
+CheckResult check_jpeg(const Payload& payload, std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
     Header header;
     try {
         header = probe(payload.data, payload.size);
@@ -45,7 +45,7 @@ Finding check_jpeg(const Payload& payload, std::int64_t height, std::int64_t wid
     }
     if (header.codec != Codec::jpeg) return {Status::not_decodable, "not a JPEG"};
     const bool turned = header.orientation >= 5;
-    const Finding size = check_size(turned ? header.width : header.height, turned ? header.height : header.width, height,
+    const CheckResult size = check_size(turned ? header.width : header.height, turned ? header.height : header.width, height,
                                     width, max_pixels);
     if (size.status != Status::ok) return size;
     // Decoders fill what is missing with grey and say nothing; a whole JPEG has its marker at the end.
@@ -55,11 +55,11 @@ Finding check_jpeg(const Payload& payload, std::int64_t height, std::int64_t wid
 
 }  // namespace
 
-Finding check_size(std::int64_t height, std::int64_t width, std::int64_t indexed_height, std::int64_t indexed_width,
+CheckResult check_size(std::int64_t height, std::int64_t width, std::int64_t indexed_height, std::int64_t indexed_width,
                    std::int64_t max_pixels) {
-    if (std::max(height, width) > kMostSourceSide)
+    if (std::max(height, width) > kMaxSourceSide)
         return {Status::not_decodable,
-                pixels(height, width) + ", of at most " + std::to_string(kMostSourceSide) + " a side"};
+                pixels(height, width) + ", of at most " + std::to_string(kMaxSourceSide) + " a side"};
     if (height * width > max_pixels) return {Status::too_large, pixels(height, width)};
     if (height != indexed_height || width != indexed_width)
         return {Status::size_mismatch,
@@ -67,13 +67,13 @@ Finding check_size(std::int64_t height, std::int64_t width, std::int64_t indexed
     return {};
 }
 
-Finding check_raw(std::size_t bytes, std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
-    Finding size = check_size(height, width, height, width, max_pixels);
+CheckResult check_raw(std::size_t bytes, std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
+    CheckResult size = check_size(height, width, height, width, max_pixels);
     if (size.status != Status::ok || bytes == static_cast<std::size_t>(3 * height * width)) return size;
     return {Status::size_mismatch, std::to_string(bytes) + " bytes for " + pixels(height, width)};
 }
 
-Finding check_payload(const Payload& payload, const SampleColumns& samples, std::size_t i,
+CheckResult check_payload(const Payload& payload, const SampleColumns& samples, std::size_t i,
                       const CheckOptions& options) {
     if (options.verify && crc32c(payload.data, payload.size) != samples.crc[i])
         return {Status::checksum_mismatch, "the payload does not match its CRC32C"};

@@ -10,19 +10,19 @@
 
 namespace stoker {
 
-struct Finding {
+struct CheckResult {
     Status status = Status::ok;
     std::string reason;
 };
 
 // Of a source, so that the bytes of a row fit into an int.
-constexpr std::int64_t kMostSourceSide = 1 << 24;
+constexpr std::int64_t kMaxSourceSide = 1 << 24;
 
 // Whether an image has the size that the index says, and not too many pixels.
-Finding check_size(std::int64_t height, std::int64_t width, std::int64_t indexed_height, std::int64_t indexed_width,
+CheckResult check_size(std::int64_t height, std::int64_t width, std::int64_t indexed_height, std::int64_t indexed_width,
                    std::int64_t max_pixels);
 // The same of raw pixels, by their bytes.
-Finding check_raw(std::size_t bytes, std::int64_t height, std::int64_t width, std::int64_t max_pixels);
+CheckResult check_raw(std::size_t bytes, std::int64_t height, std::int64_t width, std::int64_t max_pixels);
 
 struct CheckOptions {
     std::int64_t max_pixels = 0;
@@ -31,7 +31,7 @@ struct CheckOptions {
 
 // Checksum, then by codec: a JPEG's header, size and end marker, the length of raw pixels. Of other codecs
 // the checksum alone.
-Finding check_payload(const Payload& payload, const SampleColumns& samples, std::size_t i,
+CheckResult check_payload(const Payload& payload, const SampleColumns& samples, std::size_t i,
                       const CheckOptions& options);
 
 }  // namespace stoker

@@ -14,7 +14,7 @@ constexpr double kTolerance = 1e-3;
 // only to overwrite them costs a sixth of the whole pass.
 constexpr std::size_t kStreamedBytes = 4 << 20;
 
-constexpr std::int32_t kMostTile = 1 << 15;
+constexpr std::int32_t kMaxTileSide = 1 << 15;
 
 bool within(std::int64_t start, std::int64_t length, std::int64_t size, std::int64_t least) {
     return start >= 0 && length >= least && start <= size && length <= size - start;
@@ -42,14 +42,14 @@ const double* Extras::warp_of(std::size_t i, int height, int width) const {
     return is_output && std::equal(matrix, matrix + 9, identity) ? nullptr : matrix;
 }
 
-bool Extras::needs_picture(std::size_t i) const {
+bool Extras::needs_whole_image(std::size_t i) const {
     return uses_mean(i) || std::any_of(steps.begin(), steps.end(), [i](const auto& step) { return step->applies(i); });
 }
 
 void Batch::check() const {
     int height = 0, width = 0;
     for (std::size_t i = 0; i < count; ++i) {
-        find_upright(i, height, width);
+        find_frame(i, height, width);
         if (extras.tile != nullptr) check_border(i);
         const Parameters p = parameters.at(i);
         if (!within(p.crop[0], p.crop[2], samples.height[i], 1) ||
@@ -71,9 +71,9 @@ void Batch::check() const {
 
 void Batch::check_border(std::size_t i) const {
     const std::int32_t* tile = extras.tile + 2 * i;
-    const auto inside = [](const std::int32_t* places, int outputs, std::int32_t size) {
-        return size >= 1 && size <= kMostTile &&
-               std::all_of(places, places + outputs, [size](std::int32_t place) { return place >= 0 && place < size; });
+    const auto inside = [](const std::int32_t* indices, int outputs, std::int32_t size) {
+        return size >= 1 && size <= kMaxTileSide &&
+               std::all_of(indices, indices + outputs, [size](std::int32_t index) { return index >= 0 && index < size; });
     };
     const Border border = border_of(i);
     if (!inside(border.rows, bordered_height(), tile[0]) || !inside(border.columns, bordered_width(), tile[1]))
@@ -89,7 +89,7 @@ Border Batch::border_of(std::size_t i) const {
 int Batch::bordered_height() const { return extras.warp != nullptr ? extras.canvas_height : options.height; }
 int Batch::bordered_width() const { return extras.warp != nullptr ? extras.canvas_width : options.width; }
 
-void Batch::find_upright(std::size_t i, int& height, int& width) const {
+void Batch::find_frame(std::size_t i, int& height, int& width) const {
     height = bordered_height();
     width = bordered_width();
     if (extras.tile == nullptr) return;
@@ -118,9 +118,9 @@ Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
     geometry.warp = extras.warp_of(i, options.height, options.width);
     geometry.canvas_height = extras.canvas_height;
     geometry.canvas_width = extras.canvas_width;
-    find_upright(i, geometry.upright_height, geometry.upright_width);
-    geometry.placement = place(parameters.at(i), orientation, samples.height[i], samples.width[i],
-                               geometry.upright_height, geometry.upright_width);
+    find_frame(i, geometry.frame_height, geometry.frame_width);
+    geometry.placement = placement_of(parameters.at(i), orientation, samples.height[i], samples.width[i],
+                               geometry.frame_height, geometry.frame_width);
     geometry.nearest = geometry.warp != nullptr && extras.nearest != nullptr && extras.nearest[i];
     geometry.border = border_of(i);
     geometry.height = options.height;
@@ -132,7 +132,7 @@ Geometry Batch::geometry(std::size_t i, Orientation orientation) const {
 Rectangle Batch::dest(std::size_t i) const {
     if (extras.tile != nullptr || extras.warp_of(i, options.height, options.width) != nullptr)
         return {0, 0, options.height, options.width};
-    return place(parameters.at(i), {}, samples.height[i], samples.width[i], options.height, options.width).dest;
+    return placement_of(parameters.at(i), {}, samples.height[i], samples.width[i], options.height, options.width).dest;
 }
 
 bool Batch::claim(std::size_t& i) {

@@ -85,7 +85,7 @@ struct Extras {
     // The matrix of a sample that is warped; null for one that is not, as its canvas is the output.
     const double* warp_of(std::size_t i, int height, int width) const;
     // Whether the whole picture must be there before any of it can be stored.
-    bool needs_picture(std::size_t i) const;
+    bool needs_whole_image(std::size_t i) const;
 };
 
 struct BatchOptions {
@@ -133,7 +133,7 @@ class Batch {
     void check_border(std::size_t i) const;
     void keep_reason(std::size_t i, const char* message) noexcept;
     // The size of what dest refers to: that, or the tile within a border.
-    void find_upright(std::size_t i, int& height, int& width) const;
+    void find_frame(std::size_t i, int& height, int& width) const;
     Border border_of(std::size_t i) const;
 
     std::atomic<std::size_t> next_{0};

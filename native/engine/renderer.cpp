@@ -18,9 +18,9 @@ Window Renderer::begin(const Geometry& geometry, int& numerator, RowSink* sink) 
 }
 
 Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink) {
-    way_ = Way::resampler;
+    path_ = Path::resampler;
     Placement placement = geometry.placement;
-    if (sink != nullptr) placer_.begin(*sink, placement);
+    if (sink != nullptr) orienter_.begin(*sink, placement);
     if (placement.x.outputs == 0 || placement.y.outputs == 0) return {};
     if (numerator == 0) {
         numerator = dct_numerator(placement);
@@ -31,54 +31,54 @@ Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSi
     }
     const Window window = resampler_.set(placement);
     if (sink == nullptr) return window;
-    resampler_.begin(placer_, window.bottom - window.top);
+    resampler_.begin(orienter_, window.bottom - window.top);
     return window;
 }
 
 Window Renderer::begin_canvas(const Geometry& geometry, int& numerator, RowSink* sink) {
     if (sink == nullptr) return begin_resampler(geometry, numerator, sink);
-    canvas_.reset(geometry.upright_height, geometry.upright_width);
+    canvas_.reset(geometry.frame_height, geometry.frame_width);
     canvas_sink_.begin(canvas_, geometry.placement.dest, geometry.fill);
     const Window window = begin_resampler(geometry, numerator, &canvas_sink_);
-    way_ = Way::canvas;
+    path_ = Path::canvas;
     return window;
 }
 
 Window Renderer::begin_warp(const Geometry& geometry, int& numerator, RowSink* sink) {
     WarpMap map(geometry.warp, geometry.placement);
-    Reach reach = map.reach(geometry.height, geometry.width);
+    Footprint footprint = map.footprint(geometry.height, geometry.width);
     if (numerator == 0) {
-        numerator = dct_numerator(reach);
+        numerator = dct_numerator(footprint);
         if (numerator < 8) {
             map.reduce(numerator);
-            reach = map.reach(geometry.height, geometry.width);
+            footprint = map.footprint(geometry.height, geometry.width);
         }
     }
     if (AlignedWarp::fits(map) && sink != nullptr) {
-        way_ = Way::aligned;
+        path_ = Path::aligned;
         return aligned_.begin(map, geometry.height, geometry.width, geometry.fill, *sink);
     }
-    way_ = Way::warper;
-    return warper_.begin(map, reach, geometry.height, geometry.width, geometry.fill);
+    path_ = Path::warper;
+    return warper_.begin(map, footprint, geometry.height, geometry.width, geometry.fill);
 }
 
 void Renderer::push(const std::uint8_t* rgb) {
-    switch (way_) {
-        case Way::resampler:
-        case Way::canvas: return resampler_.push(rgb);
-        case Way::aligned: return aligned_.push(rgb);
-        case Way::warper: return warper_.push(rgb);
+    switch (path_) {
+        case Path::resampler:
+        case Path::canvas: return resampler_.push(rgb);
+        case Path::aligned: return aligned_.push(rgb);
+        case Path::warper: return warper_.push(rgb);
     }
 }
 
 void Renderer::finish(const Geometry& geometry, RowSink& sink) {
-    switch (way_) {
-        case Way::resampler: return placer_.finish();
-        case Way::canvas:
-            placer_.finish();
+    switch (path_) {
+        case Path::resampler: return orienter_.finish();
+        case Path::canvas:
+            orienter_.finish();
             return finish_canvas(geometry, sink);
-        case Way::aligned: return aligned_.finish();
-        case Way::warper: return warper_.finish(sink);
+        case Path::aligned: return aligned_.finish();
+        case Path::warper: return warper_.finish(sink);
     }
 }
 
@@ -94,7 +94,7 @@ void Renderer::finish_canvas(const Geometry& geometry, RowSink& sink) {
         canvas = &bordered_;
     }
     if (geometry.nearest)
-        return picker_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
+        return nearest_sampler_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
     warper_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
 }
 

@@ -9,9 +9,9 @@
 #include "pixels/row_sink.h"
 #include "records/shards.h"
 #include "resample/border.h"
-#include "resample/pixel_picker.h"
+#include "resample/nearest_sampler.h"
 #include "resample/placement.h"
-#include "resample/placer.h"
+#include "resample/row_orienter.h"
 #include "resample/resampler.h"
 #include "warp/aligned_warp.h"
 #include "warp/warper.h"
@@ -24,7 +24,7 @@ struct Geometry {
     const double* warp = nullptr;
     bool nearest = false;  // the warp picks pixels of the canvas
     Border border;
-    int upright_height = 0, upright_width = 0;  // of what the placement is in: output, canvas or tile
+    int frame_height = 0, frame_width = 0;  // of what the placement is in: output, canvas or tile
     int canvas_height = 0, canvas_width = 0;    // of a warp
     int height = 0, width = 0;           // of the output
     const std::uint8_t* fill = nullptr;  // RGB
@@ -52,14 +52,14 @@ class Renderer {
 
     JpegDecoder jpeg_;
     Resampler resampler_;
-    Placer placer_;
+    RowOrienter orienter_;
     AlignedWarp aligned_;
     Warper warper_;
     PlanarImage canvas_, bordered_;
     PlanarSink canvas_sink_;
-    PixelPicker picker_;
+    NearestSampler nearest_sampler_;
     BorderPainter border_;
-    enum class Way { resampler, canvas, aligned, warper } way_ = Way::resampler;
+    enum class Path { resampler, canvas, aligned, warper } path_ = Path::resampler;
     std::vector<std::uint8_t> last_row_;
 };
 

@@ -83,7 +83,7 @@ Outcome SampleRunner::render(const Batch& batch, std::size_t i, const Payload& p
     return renderer_.render_jpeg(batch.geometry(i, orientation), sink);
 }
 
-Outcome SampleRunner::outcome_of(Finding finding) {
+Outcome SampleRunner::outcome_of(CheckResult finding) {
     message_ = std::move(finding.reason);
     return {finding.status, message_.c_str()};
 }
@@ -92,7 +92,7 @@ Outcome SampleRunner::outcome_of(Finding finding) {
 RowSink& SampleRunner::begin(const Batch& batch, std::size_t i) {
     const Target target = batch.target(i);
     const Rectangle dest = batch.dest(i);
-    if (!batch.extras.needs_picture(i)) {
+    if (!batch.extras.needs_whole_image(i)) {
         writer_.begin(target, dest);
         return writer_;
     }
@@ -103,7 +103,7 @@ RowSink& SampleRunner::begin(const Batch& batch, std::size_t i) {
 
 void SampleRunner::finish(const Batch& batch, std::size_t i) {
     const Extras& extras = batch.extras;
-    if (extras.needs_picture(i)) {
+    if (extras.needs_whole_image(i)) {
         steps_.run(extras.steps, i, image_);
         Target target = batch.target(i);
         std::copy(target.color, target.color + 12, color_);

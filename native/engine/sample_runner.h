@@ -23,7 +23,7 @@ class SampleRunner {
     Outcome execute(const Batch& batch, std::size_t i);
     Outcome read(const Batch& batch, std::size_t i, Payload& payload);
     Outcome render(const Batch& batch, std::size_t i, const Payload& payload, RowSink* sink);
-    Outcome outcome_of(Finding finding);
+    Outcome outcome_of(CheckResult finding);
     RowSink& begin(const Batch& batch, std::size_t i);
     void finish(const Batch& batch, std::size_t i);
 

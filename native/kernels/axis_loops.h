@@ -25,7 +25,7 @@ inline std::int32_t within(std::int32_t value, std::int32_t low, std::int32_t hi
 }
 
 // Of outputs from `at` on. `tallest` is the sample nearest to each centre, counted from the first.
-inline void place(const AxisPass& pass, int at, int count, std::int32_t* __restrict tallest) {
+inline void locate_taps(const AxisPass& pass, int at, int count, std::int32_t* __restrict tallest) {
     const int start = pass.reversed ? pass.outputs - 1 - at : at, step = pass.reversed ? -1 : 1;
     const double begin = pass.begin, scale = pass.scale, support = pass.support;
     const std::int32_t low = pass.low, last = pass.last, most = pass.used - 1;
@@ -74,7 +74,7 @@ inline void axis(const AxisPass& pass) {
     for (int at = 0; at < pass.outputs; at += kAxisBlock) {
         const int count = pass.outputs - at < kAxisBlock ? pass.outputs - at : kAxisBlock;
         std::int32_t tallest[kAxisBlock];
-        place(pass, at, count, tallest);
+        locate_taps(pass, at, count, tallest);
         if (pass.weights == nullptr) continue;
         const auto weigh_as = [&](auto used) {
             weigh(pass.offset + at, tallest, count, pass.slope, used, pass.weights + at * taps);

@@ -1,4 +1,4 @@
-// The horizontal pass with AVX-512 VBMI and VNNI: byte permutes bring the taps of many outputs into place at
+// The horizontal pass with AVX-512 VBMI and VNNI: byte permutes bring the taps of many outputs into indices at
 // once. Where they come from is worked out once for all rows.
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -11,7 +11,7 @@ namespace {
 
 // Outputs whose taps, of one channel, fill a register: 32 of two taps each, 16 of four, 8 of eight.
 struct Group {
-    __m512i place;         // where the bytes of the first channel come from, among 128 behind `begin`
+    __m512i indices;         // where the bytes of the first channel come from, among 128 behind `begin`
     __m512i weights[2];
     std::ptrdiff_t begin;  // in a row of the source
 };
@@ -40,8 +40,8 @@ void split(__m512i low, __m512i high, __m512i weights[2]) {
 
 // False where a weight is not between 0 and 1.
 bool prepare_two(const HorizontalPass& pass, int x, int low, Group& group) {
-    const __m512i place = words(first_bytes(pass.first + x, low), first_bytes(pass.first + x + 16, low));
-    group.place = _mm512_add_epi8(_mm512_or_si512(place, _mm512_slli_epi16(place, 8)), _mm512_set1_epi16(3 << 8));
+    const __m512i indices = words(first_bytes(pass.first + x, low), first_bytes(pass.first + x + 16, low));
+    group.indices = _mm512_add_epi8(_mm512_or_si512(indices, _mm512_slli_epi16(indices, 8)), _mm512_set1_epi16(3 << 8));
     const std::int16_t* weights = pass.weights + 2 * static_cast<std::ptrdiff_t>(x);
     const __m512i first = words(_mm512_loadu_si512(weights), _mm512_loadu_si512(weights + 32));
     group.weights[0] = _mm512_sub_epi16(_mm512_setzero_si512(), _mm512_add_epi16(first, first));
@@ -49,8 +49,8 @@ bool prepare_two(const HorizontalPass& pass, int x, int low, Group& group) {
 }
 
 bool prepare_four(const HorizontalPass& pass, int x, int low, Group& group) {
-    const __m512i place = _mm512_mullo_epi32(first_bytes(pass.first + x, low), _mm512_set1_epi32(0x01010101));
-    group.place = _mm512_add_epi8(place, _mm512_set1_epi32(0x09060300));
+    const __m512i indices = _mm512_mullo_epi32(first_bytes(pass.first + x, low), _mm512_set1_epi32(0x01010101));
+    group.indices = _mm512_add_epi8(indices, _mm512_set1_epi32(0x09060300));
     const std::int16_t* weights = pass.weights + 4 * static_cast<std::ptrdiff_t>(x);
     split(_mm512_loadu_si512(weights), _mm512_loadu_si512(weights + 32), group.weights);
     return true;
@@ -58,9 +58,9 @@ bool prepare_four(const HorizontalPass& pass, int x, int low, Group& group) {
 
 // The first four taps of all outputs, then the others.
 bool prepare_eight(const HorizontalPass& pass, int x, int low, Group& group) {
-    const __m512i place = _mm512_mullo_epi32(first_bytes(pass.first + x, low), _mm512_set1_epi32(0x01010101));
-    const __m512i taps = _mm512_add_epi8(_mm512_shuffle_i64x2(place, place, 0x44), _mm512_set1_epi32(0x09060300));
-    group.place = _mm512_add_epi8(taps, _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi8(12), 1));
+    const __m512i indices = _mm512_mullo_epi32(first_bytes(pass.first + x, low), _mm512_set1_epi32(0x01010101));
+    const __m512i taps = _mm512_add_epi8(_mm512_shuffle_i64x2(indices, indices, 0x44), _mm512_set1_epi32(0x09060300));
+    group.indices = _mm512_add_epi8(taps, _mm512_inserti64x4(_mm512_setzero_si512(), _mm256_set1_epi8(12), 1));
     alignas(64) std::int16_t weights[2][8][4] = {};
     for (int i = 0; i < 8; ++i)
         for (int t = 0; t < pass.taps; ++t)
@@ -92,10 +92,10 @@ void run(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* plan
         const std::uint8_t* from = rgb + group->begin;
         const __m512i low = _mm512_loadu_si512(from), high = _mm512_loadu_si512(from + 64);
         const __m512i weights[2] = {group->weights[0], group->weights[1]};
-        __m512i place = group->place;
+        __m512i indices = group->indices;
         for (int c = 0; c < 3; ++c) {
-            levels(_mm512_permutex2var_epi8(low, place, high), weights, planes + c * plane + x);
-            place = _mm512_add_epi8(place, _mm512_set1_epi8(1));
+            levels(_mm512_permutex2var_epi8(low, indices, high), weights, planes + c * plane + x);
+            indices = _mm512_add_epi8(indices, _mm512_set1_epi8(1));
         }
     }
 }

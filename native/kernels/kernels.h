@@ -40,7 +40,7 @@ struct HorizontalPass {
     int taps = 0;
     const std::int32_t* first = nullptr;
     const std::int16_t* weights = nullptr;
-    bool lobes = false;  // some weights are negative, so that sums leave the range of levels
+    bool negative_lobes = false;  // some weights are negative, so that sums leave the range of levels
     int plane = 0;
     void* table = nullptr;  // room for what `run` needs to know, of table_bytes(outputs), aligned to 64
     void (*run)(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) = nullptr;
@@ -50,7 +50,7 @@ struct HorizontalPass {
 struct VerticalPass {
     const std::uint8_t* const* rows = nullptr;  // `taps` of them; those of weight 0 may hold anything
     const std::int16_t* weights = nullptr;
-    bool lobes = false;
+    bool negative_lobes = false;
     int taps = 0;
     int bytes = 0;
 };

@@ -8,13 +8,13 @@ namespace {
 
 constexpr int kHalf = 1 << (kWeightBits - 1);
 
-template <bool lobes>
+template <bool negative_lobes>
 std::uint8_t level(std::int32_t sum) {
     const std::int32_t rounded = sum >> kWeightBits;
-    return static_cast<std::uint8_t>(!lobes ? rounded : rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
+    return static_cast<std::uint8_t>(!negative_lobes ? rounded : rounded < 0 ? 0 : rounded > 255 ? 255 : rounded);
 }
 
-template <bool lobes>
+template <bool negative_lobes>
 void run_horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) {
     const std::int16_t* weights = pass.weights;
     for (int x = 0; x < pass.outputs; ++x, weights += pass.taps) {
@@ -25,13 +25,13 @@ void run_horizontal(const HorizontalPass& pass, const std::uint8_t* rgb, std::ui
             g += weights[t] * source[1];
             b += weights[t] * source[2];
         }
-        planes[x] = level<lobes>(r);
-        planes[x + pass.plane] = level<lobes>(g);
-        planes[x + 2 * pass.plane] = level<lobes>(b);
+        planes[x] = level<negative_lobes>(r);
+        planes[x + pass.plane] = level<negative_lobes>(g);
+        planes[x + 2 * pass.plane] = level<negative_lobes>(b);
     }
 }
 
-template <bool lobes>
+template <bool negative_lobes>
 void run_vertical(const VerticalPass& pass, std::uint8_t* out) {
     constexpr int block = 64;
     for (int x = 0; x < pass.bytes; x += block) {
@@ -43,14 +43,14 @@ void run_vertical(const VerticalPass& pass, std::uint8_t* out) {
             const std::uint8_t* row = pass.rows[t] + x;
             for (int i = 0; i < block; ++i) sums[i] += weight * row[i];
         }
-        for (int i = 0; i < block; ++i) out[x + i] = level<lobes>(sums[i]);
+        for (int i = 0; i < block; ++i) out[x + i] = level<negative_lobes>(sums[i]);
     }
 }
 
-void prepare(HorizontalPass& pass) { pass.run = pass.lobes ? run_horizontal<true> : run_horizontal<false>; }
+void prepare(HorizontalPass& pass) { pass.run = pass.negative_lobes ? run_horizontal<true> : run_horizontal<false>; }
 
 void vertical(const VerticalPass& pass, std::uint8_t* out) {
-    (pass.lobes ? run_vertical<true> : run_vertical<false>)(pass, out);
+    (pass.negative_lobes ? run_vertical<true> : run_vertical<false>)(pass, out);
 }
 
 }  // namespace

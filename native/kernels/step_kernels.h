@@ -30,20 +30,20 @@ struct LocatePass {
     std::int32_t* weights_y = nullptr;
 };
 
-constexpr int kSpots = 64;  // neighbours in a row of the output that are placed and weighed at once
+constexpr int kSamplePoints = 64;  // neighbours in a row of the output that are placed and weighed at once
 
 // What lies farther away in the source, in pixels, or is shrunk more, is nothing but fill.
-constexpr double kFar = 1e9;
+constexpr double kFarAway = 1e9;
 
 // Where a projective map leads, and how far the filter reaches there: see WarpMap::at().
-struct Spots {
-    double x[kSpots], y[kSpots];
-    float support_x[kSpots], support_y[kSpots];
+struct SamplePoints {
+    double x[kSamplePoints], y[kSamplePoints];
+    float support_x[kSamplePoints], support_y[kSamplePoints];
 };
 
 // One axis of spots: first taps, in pixels from `origin` on, clamped to [low, high], and `taps` weights of
 // each, an even number of at least twice any support and at most kSpotTaps.
-constexpr int kSpotTaps = 16;
+constexpr int kPointTaps = 16;
 struct WeighPass {
     const double* centers = nullptr;
     const float* supports = nullptr;
@@ -77,7 +77,7 @@ constexpr int kWarpHalf = (1 << (2 * kWeightBits - kWarpShift - 1)) + (1 << (kWe
 
 // `count` is of levels in a row of one channel. Those that write may write up to a multiple of 64.
 struct StepKernels {
-    void (*look_up)(const std::uint8_t* table, std::uint8_t* levels, int count);
+    void (*apply_lut)(const std::uint8_t* table, std::uint8_t* levels, int count);
     std::uint64_t (*sum)(const std::uint8_t* levels, int count);
     // Lowers `low` and raises `high`.
     void (*range)(const std::uint8_t* levels, int count, std::uint8_t* low, std::uint8_t* high);
@@ -89,8 +89,8 @@ struct StepKernels {
     void (*round)(const float* sums, int count, std::uint8_t* levels);
     void (*locate)(const LocatePass& pass);
     // Of outputs from the place (column, row) on, by a row-major 3x3 matrix.
-    void (*place)(const double* matrix, double column, double row, Spots& spots);
-    void (*weigh)(const WeighPass& pass);
+    void (*map_points)(const double* matrix, double column, double row, SamplePoints& points);
+    void (*weigh_points)(const WeighPass& pass);
     void (*warp)(const WarpPass& pass, std::uint8_t* planes);
 };
 

@@ -76,7 +76,7 @@ void warp(const WarpPass& pass, std::uint8_t* planes) {
 
 extern const StepKernels avx2_step_kernels;
 const StepKernels avx2_step_kernels = {
-    look_up, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, place, weigh_spots, warp};
+    apply_lut, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, map_points, weigh_points, warp};
 
 }  // namespace stoker
 #endif

@@ -78,20 +78,20 @@ void warp(const WarpPass& pass, std::uint8_t* planes) {
 }  // namespace
 
 // Defined in look_up_vbmi.cpp.
-void look_up_vbmi(const std::uint8_t* table, std::uint8_t* levels, int count);
+void apply_lut_vbmi(const std::uint8_t* table, std::uint8_t* levels, int count);
 
 namespace {
 
-void look_up_fast(const std::uint8_t* table, std::uint8_t* levels, int count) {
+void apply_lut_avx512(const std::uint8_t* table, std::uint8_t* levels, int count) {
     static const bool vbmi = __builtin_cpu_supports("avx512vbmi");
-    (vbmi ? look_up_vbmi : look_up)(table, levels, count);
+    (vbmi ? apply_lut_vbmi : apply_lut)(table, levels, count);
 }
 
 }  // namespace
 
 extern const StepKernels avx512_step_kernels;
 const StepKernels avx512_step_kernels = {
-    look_up_fast, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, place, weigh_spots, warp};
+    apply_lut_avx512, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, map_points, weigh_points, warp};
 
 }  // namespace stoker
 #endif

@@ -30,6 +30,6 @@ void warp(const WarpPass& pass, std::uint8_t* planes) {
 
 extern const StepKernels plain_step_kernels;
 const StepKernels plain_step_kernels = {
-    look_up, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, place, weigh_spots, warp};
+    apply_lut, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, map_points, weigh_points, warp};
 
 }  // namespace stoker

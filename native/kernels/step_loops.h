@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/level.h"
-#include "kernels/sixteen.h"
+#include "kernels/to_uint8.h"
+#include "kernels/float_x16.h"
 #include "kernels/step_kernels.h"
 
 namespace stoker {
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kBlock = 64;  // levels that are worked on at once, a multiple of any vector
 
-inline void look_up(const std::uint8_t* table, std::uint8_t* levels, int count) {
+inline void apply_lut(const std::uint8_t* table, std::uint8_t* levels, int count) {
     for (int x = 0; x < count; ++x) levels[x] = table[levels[x]];
 }
 
@@ -67,10 +67,10 @@ inline void sharpen(const std::uint8_t* const rows[3], double amount, int count,
 // Weighted sums of a block, over `taps` rows of levels or of numbers; `row(t)` is where row t has the block.
 template <class Row>
 inline void weigh(const Row& row, const float* weights, int taps, float* out) {
-    Sixteen sums[4];
+    FloatX16 sums[4];
     for (int t = 0; t < taps; ++t) {
         const auto* from = row(t);
-        for (int i = 0; i < 4; ++i) sums[i].add(weights[t], Sixteen::of(from + 16 * i));
+        for (int i = 0; i < 4; ++i) sums[i].add(weights[t], FloatX16::of(from + 16 * i));
     }
     for (int i = 0; i < 4; ++i) sums[i].store(out + 16 * i);
 }
@@ -83,7 +83,7 @@ inline void blur_across(const float* row, const float* weights, int taps, int co
     for (int x = 0; x < count; x += kBlock) {
         float sums[kBlock];
         weigh([&](int t) { return row + x + t; }, weights, taps, sums);
-        for (int i = 0; i < kBlock; ++i) out[x + i] = to_level(sums[i]);
+        for (int i = 0; i < kBlock; ++i) out[x + i] = to_uint8(sums[i]);
     }
 }
 
@@ -94,7 +94,7 @@ inline void add(const std::uint8_t* levels, float weight, int count, float* sums
 
 inline void round_all(const float* sums, int count, std::uint8_t* levels) {
     for (int x = 0; x < count; x += kBlock)
-        for (int i = 0; i < kBlock; ++i) levels[x + i] = to_level(sums[x + i]);
+        for (int i = 0; i < kBlock; ++i) levels[x + i] = to_uint8(sums[x + i]);
 }
 
 // First taps of a block of outputs from output `first` on, and where their weights begin. Within a block 16
@@ -108,11 +108,11 @@ inline void locate(const LocateAxis& axis, int first, std::int32_t* __restrict p
     const auto step = static_cast<std::int32_t>(axis.step >> dropped);
     const std::int32_t low = axis.low, high = axis.high, taps = axis.taps;
     for (int i = 0; i < kBlock; ++i) {
-        const std::int32_t place = rest + i * step;
-        const std::int32_t pixel = whole + (place >> bits);
+        const std::int32_t position = rest + i * step;
+        const std::int32_t pixel = whole + (position >> bits);
         const std::int32_t raised = pixel > low ? pixel : low;
         pixels[i] = raised < high ? raised : high;
-        weights[i] = ((place >> (bits - kPhaseBits)) & ((1 << kPhaseBits) - 1)) * taps;
+        weights[i] = ((position >> (bits - kPhaseBits)) & ((1 << kPhaseBits) - 1)) * taps;
     }
 }
 
@@ -135,41 +135,41 @@ inline Number within(Number value, Number low, Number high) {
 }
 
 // In stages, as above.
-inline void place(const double* matrix, double column, double row, Spots& spots) {
+inline void map_points(const double* matrix, double column, double row, SamplePoints& points) {
     double m[9];
     std::memcpy(m, matrix, sizeof m);  // which the results might overlap, for all that the compiler knows
     const double x_here = m[1] * row + m[2], y_here = m[4] * row + m[5], w_here = m[7] * row + m[8];
-    double x[kSpots], y[kSpots], per_w[kSpots], square_x[kSpots], square_y[kSpots];
-    for (int i = 0; i < kSpots; ++i) {
+    double x[kSamplePoints], y[kSamplePoints], per_w[kSamplePoints], square_x[kSamplePoints], square_y[kSamplePoints];
+    for (int i = 0; i < kSamplePoints; ++i) {
         const double at = column + i;
         const double w = m[6] * at + w_here;
         per_w[i] = w > 0 ? 1 / w : -1;
-        x[i] = within((m[0] * at + x_here) * per_w[i], -kFar, kFar);
-        y[i] = within((m[3] * at + y_here) * per_w[i], -kFar, kFar);
+        x[i] = within((m[0] * at + x_here) * per_w[i], -kFarAway, kFarAway);
+        y[i] = within((m[3] * at + y_here) * per_w[i], -kFarAway, kFarAway);
     }
-    for (int i = 0; i < kSpots; ++i) {
+    for (int i = 0; i < kSamplePoints; ++i) {
         const double x_column = (m[0] - x[i] * m[6]) * per_w[i], x_row = (m[1] - x[i] * m[7]) * per_w[i];
         const double y_column = (m[3] - y[i] * m[6]) * per_w[i], y_row = (m[4] - y[i] * m[7]) * per_w[i];
         const bool seen = per_w[i] > 0;
-        square_x[i] = seen ? within(x_column * x_column + x_row * x_row, 1.0, kFar * kFar) : 1;
-        square_y[i] = seen ? within(y_column * y_column + y_row * y_row, 1.0, kFar * kFar) : 1;
-        spots.x[i] = seen ? x[i] : -kFar;
-        spots.y[i] = seen ? y[i] : -kFar;
+        square_x[i] = seen ? within(x_column * x_column + x_row * x_row, 1.0, kFarAway * kFarAway) : 1;
+        square_y[i] = seen ? within(y_column * y_column + y_row * y_row, 1.0, kFarAway * kFarAway) : 1;
+        points.x[i] = seen ? x[i] : -kFarAway;
+        points.y[i] = seen ? y[i] : -kFarAway;
     }
-    for (int i = 0; i < kSpots; ++i) {
-        spots.support_x[i] = __builtin_sqrtf(static_cast<float>(square_x[i]));
-        spots.support_y[i] = __builtin_sqrtf(static_cast<float>(square_y[i]));
+    for (int i = 0; i < kSamplePoints; ++i) {
+        points.support_x[i] = __builtin_sqrtf(static_cast<float>(square_x[i]));
+        points.support_y[i] = __builtin_sqrtf(static_cast<float>(square_y[i]));
     }
 }
 
 // The weights of PhaseTable, without a table. What rounding leaves goes to the tallest tap.
-inline void weigh_spots(const WeighPass& pass) {
-    float offset[kSpots], slope[kSpots], factor[kSpots];
-    std::int32_t left[kSpots], tallest[kSpots];
-    float heights[kSpotTaps][kSpots];
-    std::int32_t rounded[kSpotTaps][kSpots];
+inline void weigh_points(const WeighPass& pass) {
+    float offset[kSamplePoints], slope[kSamplePoints], factor[kSamplePoints];
+    std::int32_t left[kSamplePoints], tallest[kSamplePoints];
+    float heights[kPointTaps][kSamplePoints];
+    std::int32_t rounded[kPointTaps][kSamplePoints];
     const std::int32_t low = pass.low, high = pass.high;
-    for (int i = 0; i < kSpots; ++i) {
+    for (int i = 0; i < kSamplePoints; ++i) {
         const double center = pass.centers[i] - pass.origin;
         const double start = center - static_cast<double>(pass.supports[i]) + 0.5;
         const auto truncated = static_cast<std::int32_t>(start);
@@ -182,20 +182,20 @@ inline void weigh_spots(const WeighPass& pass) {
         pass.first[i] = within(first, low, high);
     }
     for (int t = 0; t < pass.taps; ++t)
-        for (int i = 0; i < kSpots; ++i) {
+        for (int i = 0; i < kSamplePoints; ++i) {
             const float distance = offset[i] + static_cast<float>(t);
             const float height = 1 - (distance < 0 ? -distance : distance) * slope[i];
             heights[t][i] = height > 0 ? height : 0;
             factor[i] += heights[t][i];
         }
-    for (int i = 0; i < kSpots; ++i) factor[i] = (1 << kWeightBits) / factor[i];
+    for (int i = 0; i < kSamplePoints; ++i) factor[i] = (1 << kWeightBits) / factor[i];
     for (int t = 0; t < pass.taps; ++t)
-        for (int i = 0; i < kSpots; ++i) {
+        for (int i = 0; i < kSamplePoints; ++i) {
             rounded[t][i] = static_cast<std::int32_t>(heights[t][i] * factor[i] + 0.5F);
             left[i] -= rounded[t][i];
         }
     for (int t = 0; t < pass.taps; ++t)
-        for (int i = 0; i < kSpots; ++i)
+        for (int i = 0; i < kSamplePoints; ++i)
             pass.weights[i * pass.taps + t] =
                 static_cast<std::int16_t>(rounded[t][i] + (tallest[i] == t ? left[i] : 0));
 }

@@ -12,8 +12,8 @@
 #endif
 
 #include "kernels/kernels.h"
-#include "kernels/level.h"
-#include "kernels/sixteen.h"
+#include "kernels/to_uint8.h"
+#include "kernels/float_x16.h"
 
 namespace stoker {
 namespace {
@@ -52,7 +52,7 @@ inline void put(float value, BFloat16& out) {
     const std::uint32_t bits = float_bits(value);
     out.bits = static_cast<std::uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
-inline void put(float value, std::uint8_t& out) { out = to_level(value); }
+inline void put(float value, std::uint8_t& out) { out = to_uint8(value); }
 
 // Products first, then sums from left to right: the order is part of the result. Always a whole block: a
 // number of turns that the compiler knows is worth more than the pixels behind the row's end.
@@ -142,8 +142,8 @@ inline bool stream_channel(const StorePass& pass, int c, bool diagonal, float* o
     const float scale = pass.color[5 * c], shift = pass.color[4 * c + 3];
     const int width = pass.width;
     for (int x = 0; x < width; x += 16) {
-        Sixteen values = Sixteen::all(shift);
-        values.add(scale, Sixteen::of(in + x));
+        FloatX16 values = FloatX16::all(shift);
+        values.add(scale, FloatX16::of(in + x));
         values.stream(out + x);
     }
     return true;

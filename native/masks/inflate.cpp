@@ -26,43 +26,43 @@ bool HuffmanCode::set(const std::uint8_t* lengths, int count) {
     counts_.fill(0);
     for (int i = 0; i < count; ++i) ++counts_[lengths[i]];
     counts_[0] = 0;
-    std::array<std::uint16_t, kMost + 2> places{}, codes{};
+    std::array<std::uint16_t, kMaxCodeLength + 2> next_index{}, codes{};
     int left = 1, longest = 0;
-    for (int length = 1; length <= kMost; ++length) {
+    for (int length = 1; length <= kMaxCodeLength; ++length) {
         left = 2 * left - counts_[length];
         if (left < 0) return false;  // more codes than there can be
         if (counts_[length] != 0) longest = length;
-        places[length + 1] = static_cast<std::uint16_t>(places[length] + counts_[length]);
+        next_index[length + 1] = static_cast<std::uint16_t>(next_index[length] + counts_[length]);
         codes[length + 1] = static_cast<std::uint16_t>((codes[length] + counts_[length]) << 1);
     }
     if (left > 0 && longest > 1) return false;  // fewer, which is allowed of a single one
-    quick_.fill({0, 0});
+    table_.fill({0, 0});
     for (int symbol = 0; symbol < count; ++symbol) {
         const int length = lengths[symbol];
         if (length == 0) continue;
-        symbols_[places[length]++] = static_cast<std::uint16_t>(symbol);
+        symbols_[next_index[length]++] = static_cast<std::uint16_t>(symbol);
         unsigned code = codes[length]++, reversed = 0;
-        if (length > kQuick) continue;
+        if (length > kTableBits) continue;
         for (int bit = 0; bit < length; ++bit, code >>= 1) reversed = reversed << 1 | (code & 1);
-        for (unsigned entry = reversed; entry < quick_.size(); entry += 1U << length)
-            quick_[entry] = {static_cast<std::uint16_t>(symbol), static_cast<std::uint8_t>(length)};
+        for (unsigned entry = reversed; entry < table_.size(); entry += 1U << length)
+            table_[entry] = {static_cast<std::uint16_t>(symbol), static_cast<std::uint8_t>(length)};
     }
     return true;
 }
 
 inline int HuffmanCode::decode(std::uint64_t bits, int& length) const {
-    const Entry entry = quick_[bits & (quick_.size() - 1)];
+    const Entry entry = table_[bits & (table_.size() - 1)];
     length = entry.length;
     return length != 0 ? entry.symbol : decode_long(bits, length);
 }
 
 int HuffmanCode::decode_long(std::uint64_t bits, int& length) const {
-    int code = 0, first = 0, place = 0;
-    for (length = 1; length <= kMost; ++length, bits >>= 1) {
+    int code = 0, first = 0, index = 0;
+    for (length = 1; length <= kMaxCodeLength; ++length, bits >>= 1) {
         code |= static_cast<int>(bits & 1);
         const int count = counts_[length];
-        if (code - first < count) return symbols_[place + code - first];
-        place += count;
+        if (code - first < count) return symbols_[index + code - first];
+        index += count;
         first = (first + count) << 1;
         code <<= 1;
     }

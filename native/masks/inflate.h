@@ -20,16 +20,16 @@ class HuffmanCode {
     int decode(std::uint64_t bits, int& length) const;
 
   private:
-    static constexpr int kMost = 15;
-    static constexpr int kQuick = 10;
+    static constexpr int kMaxCodeLength = 15;
+    static constexpr int kTableBits = 10;
     struct Entry {
         std::uint16_t symbol;
         std::uint8_t length;  // 0 where the code is longer than kQuick, or none
     };
     int decode_long(std::uint64_t bits, int& length) const;
 
-    std::array<Entry, 1 << kQuick> quick_{};
-    std::array<std::uint16_t, kMost + 1> counts_{};
+    std::array<Entry, 1 << kTableBits> table_{};
+    std::array<std::uint16_t, kMaxCodeLength + 1> counts_{};
     std::array<std::uint16_t, 288> symbols_{};  // in the order of their codes
 };
 

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::uint8_t kSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 constexpr std::size_t kHeader = 13;   // bytes of IHDR
-constexpr std::size_t kAround = 12;   // of a chunk's length, name and checksum
-constexpr std::uint8_t kForm[] = {8, 0, 0, 0, 0};  // bits, grey, and the only methods; not interlaced
+constexpr std::size_t kChunkOverhead = 12;   // of a chunk's length, name and checksum
+constexpr std::uint8_t kGray8Form[] = {8, 0, 0, 0, 0};  // bits, grey, and the only methods; not interlaced
 
 std::uint32_t big_endian(const std::uint8_t* p) {
     return static_cast<std::uint32_t>(p[0]) << 24 | static_cast<std::uint32_t>(p[1]) << 16 |
@@ -33,14 +33,14 @@ std::uint32_t crc32(const std::uint8_t* data, std::size_t size) {
 }
 
 // Paeth's predictor (PNG specification, 9.4).
-int nearest_of(int left, int above, int corner) {
+int paeth(int left, int above, int corner) {
     const int from_left = std::abs(above - corner), from_above = std::abs(left - corner);
     const int from_corner = std::abs(left + above - 2 * corner);
     if (from_left <= from_above && from_left <= from_corner) return left;
     return from_above <= from_corner ? above : corner;
 }
 
-bool undo(int filter, std::uint8_t* row, const std::uint8_t* above, int width) {
+bool undo_filter(int filter, std::uint8_t* row, const std::uint8_t* above, int width) {
     switch (filter) {
         case 0:
             return true;
@@ -56,7 +56,7 @@ bool undo(int filter, std::uint8_t* row, const std::uint8_t* above, int width) {
             return true;
         case 4:
             for (int i = 0, left = 0, corner = 0; i < width; corner = above[i], left = row[i++])
-                row[i] = static_cast<std::uint8_t>(row[i] + nearest_of(left, above[i], corner));
+                row[i] = static_cast<std::uint8_t>(row[i] + paeth(left, above[i], corner));
             return true;
         default:
             return false;
@@ -81,26 +81,26 @@ bool MaskPng::find_stream(const std::uint8_t* data, std::size_t size, int height
     if (size < sizeof kSignature || std::memcmp(data, kSignature, sizeof kSignature) != 0) return false;
     stream_size_ = 0;
     bool first = true;
-    for (std::size_t at = sizeof kSignature; size - at >= kAround; first = false) {
+    for (std::size_t at = sizeof kSignature; size - at >= kChunkOverhead; first = false) {
         const std::size_t length = big_endian(data + at);
-        if (length > size - at - kAround) return false;
+        if (length > size - at - kChunkOverhead) return false;
         const std::uint8_t *name = data + at + 4, *body = name + 4;
         if (big_endian(body + length) != crc32(name, 4 + length)) return false;
-        at += kAround + length;
+        at += kChunkOverhead + length;
         const bool is_header = std::memcmp(name, "IHDR", 4) == 0;
         if (is_header != first) return false;
         if (is_header) {
             if (length != kHeader || big_endian(body) != static_cast<std::uint32_t>(width) ||
                 big_endian(body + 4) != static_cast<std::uint32_t>(height) ||
-                std::memcmp(body + 8, kForm, sizeof kForm) != 0)
+                std::memcmp(body + 8, kGray8Form, sizeof kGray8Form) != 0)
                 return false;
         } else if (std::memcmp(name, "IDAT", 4) == 0) {
             if (stream_size_ == 0) {
                 stream_ = body;
             } else {
-                if (stream_ != joined_.data()) joined_.assign(stream_, stream_ + stream_size_);
-                joined_.insert(joined_.end(), body, body + length);
-                stream_ = joined_.data();
+                if (stream_ != joined_chunks_.data()) joined_chunks_.assign(stream_, stream_ + stream_size_);
+                joined_chunks_.insert(joined_chunks_.end(), body, body + length);
+                stream_ = joined_chunks_.data();
             }
             stream_size_ += length;
         } else if (std::memcmp(name, "acTL", 4) == 0) {
@@ -116,7 +116,7 @@ bool MaskPng::undo_filters(int width, int rows) {
     std::uint8_t* row = pixels_.data() + width;
     const std::uint8_t* above = pixels_.data();
     for (int r = 0; r < rows; ++r, row += stride(width)) {
-        if (!undo(row[0], row + 1, above, width)) return false;
+        if (!undo_filter(row[0], row + 1, above, width)) return false;
         above = row + 1;
     }
     return true;

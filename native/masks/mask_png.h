@@ -23,7 +23,7 @@ class MaskPng {
 
     const std::uint8_t* stream_ = nullptr;
     std::size_t stream_size_ = 0;
-    std::vector<std::uint8_t> joined_;  // where the stream comes in several chunks
+    std::vector<std::uint8_t> joined_chunks_;  // where the stream comes in several chunks
     std::vector<std::uint8_t> pixels_;
     Inflate inflate_;
 };

@@ -8,11 +8,11 @@ namespace stoker {
 namespace {
 
 // So far from any image that the arithmetic of edges may overflow; infinity and NaN are farther.
-constexpr double kHorizon = 1e100;
+constexpr double kMaxCoordinate = 1e100;
 
 // The first row, or column, whose centre lies at `place` or behind, among `size`.
-int first_from(double place, int size) {
-    return static_cast<int>(std::clamp(std::ceil(place - 0.5), 0.0, static_cast<double>(size)));
+int first_from(double position, int size) {
+    return static_cast<int>(std::clamp(std::ceil(position - 0.5), 0.0, static_cast<double>(size)));
 }
 
 }  // namespace
@@ -64,7 +64,7 @@ bool PolygonFill::map(const double* m) {
         const double w = point.x * m[6] + point.y * m[7] + m[8];
         if (!(w > 0)) return false;
         point = {(point.x * m[0] + point.y * m[1] + m[2]) / w, (point.x * m[3] + point.y * m[4] + m[5]) / w};
-        if (!(std::abs(point.x) < kHorizon && std::abs(point.y) < kHorizon)) return false;
+        if (!(std::abs(point.x) < kMaxCoordinate && std::abs(point.y) < kMaxCoordinate)) return false;
     }
     return true;
 }

@@ -6,8 +6,8 @@
 namespace stoker {
 namespace {
 
-int within(double place, double low, double high, int size) {
-    return place >= low && place < high ? std::min(static_cast<int>(place), size - 1) : -1;
+int within(double position, double low, double high, int size) {
+    return position >= low && position < high ? std::min(static_cast<int>(position), size - 1) : -1;
 }
 
 int row_at(double y, const SourceWindow& source) {
@@ -21,19 +21,19 @@ int column_at(double x, const SourceWindow& source) {
 }  // namespace
 
 void SourcePixels::find(const double* m, const SourceWindow& source, bool shown) {
-    upright_ = m[1] == 0 && m[3] == 0 && m[6] == 0 && m[7] == 0 && m[8] == 1;
+    axis_aligned_ = m[1] == 0 && m[3] == 0 && m[6] == 0 && m[7] == 0 && m[8] == 1;
     const std::size_t height = static_cast<std::size_t>(height_), width = static_cast<std::size_t>(width_);
-    rows_.assign(upright_ ? height : height * width, -1);
-    columns_.assign(upright_ ? width : height * width, -1);
+    rows_.assign(axis_aligned_ ? height : height * width, -1);
+    columns_.assign(axis_aligned_ ? width : height * width, -1);
     first_ = end_ = 0;
     if (!shown) return;
-    if (upright_)
-        find_upright(m, source);
+    if (axis_aligned_)
+        find_axis_aligned(m, source);
     else
         find_each(m, source);
 }
 
-void SourcePixels::find_upright(const double* m, const SourceWindow& source) {
+void SourcePixels::find_axis_aligned(const double* m, const SourceWindow& source) {
     for (int c = 0; c < width_; ++c) columns_[c] = column_at(m[0] * (c + 0.5) + m[2], source);
     for (int r = 0; r < height_; ++r) {
         rows_[r] = row_at(m[4] * (r + 0.5) + m[5], source);
@@ -64,33 +64,33 @@ int SourcePixels::last_row() const {
 
 std::pair<int, int> SourcePixels::rows_between(int low, int high) const {
     const auto first = rows_.begin() + first_, end = rows_.begin() + end_;
-    const auto place = [&](auto is_before) {
+    const auto boundary = [&](auto is_before) {
         return static_cast<int>(std::partition_point(first, end, is_before) - rows_.begin());
     };
     if (first != end && *first > *(end - 1))  // upside down
-        return {place([=](int row) { return row >= high; }), place([=](int row) { return row >= low; })};
-    return {place([=](int row) { return row < low; }), place([=](int row) { return row < high; })};
+        return {boundary([=](int row) { return row >= high; }), boundary([=](int row) { return row >= low; })};
+    return {boundary([=](int row) { return row < low; }), boundary([=](int row) { return row < high; })};
 }
 
-void SourcePixels::look_up(const std::uint8_t* source, std::ptrdiff_t row_stride, std::ptrdiff_t column_stride,
-                           std::uint8_t nothing, std::uint8_t* out) const {
+void SourcePixels::sample(const std::uint8_t* source, std::ptrdiff_t row_stride, std::ptrdiff_t column_stride,
+                           std::uint8_t background, std::uint8_t* out) const {
     const std::size_t width = static_cast<std::size_t>(width_);
-    if (!upright_) {
+    if (!axis_aligned_) {
         for (std::size_t i = 0; i < rows_.size(); ++i)
             out[i] = rows_[i] < 0 || columns_[i] < 0
-                         ? nothing
+                         ? background
                          : source[rows_[i] * row_stride + columns_[i] * column_stride];
         return;
     }
     for (int r = 0; r < height_; ++r, out += width) {
         if (rows_[r] < 0) {
-            std::memset(out, nothing, width);
+            std::memset(out, background, width);
         } else if (r > 0 && rows_[r] == rows_[r - 1]) {
             std::memcpy(out, out - width, width);
         } else {
             const std::uint8_t* row = source + rows_[r] * row_stride;
             for (std::size_t c = 0; c < width; ++c)
-                out[c] = columns_[c] < 0 ? nothing : row[columns_[c] * column_stride];
+                out[c] = columns_[c] < 0 ? background : row[columns_[c] * column_stride];
         }
     }
 }

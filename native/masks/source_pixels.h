@@ -26,23 +26,23 @@ class SourcePixels {
     int last_row() const;
 
     // Whether each axis of the output is one of the source, and its columns then: -1 for nothing.
-    bool upright() const { return upright_; }
+    bool axis_aligned() const { return axis_aligned_; }
     const std::vector<int>& columns() const { return columns_; }
     // Where it is upright, the rows of the output from `first` to below `second` that take a row of the source
     // from `low` to below `high`, from 0.
     std::pair<int, int> rows_between(int low, int high) const;
 
     // The values of a source whose pixel (row, column) lies at row * row_stride + column * column_stride;
-    // `nothing` where the output shows nothing of it. `out` is (height, width).
-    void look_up(const std::uint8_t* source, std::ptrdiff_t row_stride, std::ptrdiff_t column_stride,
-                 std::uint8_t nothing, std::uint8_t* out) const;
+    // `background` where the output shows nothing of it. `out` is (height, width).
+    void sample(const std::uint8_t* source, std::ptrdiff_t row_stride, std::ptrdiff_t column_stride,
+                 std::uint8_t background, std::uint8_t* out) const;
 
   private:
-    void find_upright(const double* matrix, const SourceWindow& source);
+    void find_axis_aligned(const double* matrix, const SourceWindow& source);
     void find_each(const double* matrix, const SourceWindow& source);
 
     int height_, width_;
-    bool upright_ = true;
+    bool axis_aligned_ = true;
     // -1 for nothing. One a row and one a column of the output where it is upright, else one a pixel.
     std::vector<int> rows_, columns_;
     int first_ = 0, end_ = 0;  // the rows of an upright output that show something

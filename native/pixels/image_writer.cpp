@@ -63,10 +63,10 @@ void ImageWriter::write(const Rectangle& box, const Noise& noise) {
     auto* out = static_cast<Out*>(target_.out);
     for (int y = box.top; y < box.top + box.height; ++y)
         for (int x = box.left; x < box.left + box.width; ++x) {
-            const std::size_t place = static_cast<std::size_t>(y) * width + static_cast<std::size_t>(x);
+            const std::size_t pixel = static_cast<std::size_t>(y) * width + static_cast<std::size_t>(x);
             float rgb[3];
-            noise.at(place, rgb);
-            for (std::size_t c = 0; c < 3; ++c) put(rgb[c], out[place * step + c * channel]);
+            noise.at(pixel, rgb);
+            for (std::size_t c = 0; c < 3; ++c) put(rgb[c], out[pixel * step + c * channel]);
         }
 }
 

@@ -1,4 +1,4 @@
-// Finished rows of a picture, uint8 RGB in planes, become one image of the batch.
+// Finished rows of a image, uint8 RGB in planes, become one image of the batch.
 #pragma once
 
 #include <cstddef>

@@ -10,9 +10,9 @@ struct Noise {
     std::uint64_t key = 0;
     float mean[3] = {}, deviation[3] = {};
 
-    // RGB of pixel `place`, counted along the rows of the image.
-    void at(std::uint64_t place, float* rgb) const {
-        std::uint64_t bits = key + (place + 1) * 0x9E3779B97F4A7C15;
+    // RGB of pixel `pixel`, counted along the rows of the image.
+    void at(std::uint64_t pixel, float* rgb) const {
+        std::uint64_t bits = key + (pixel + 1) * 0x9E3779B97F4A7C15;
         bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;
         bits = (bits ^ bits >> 27) * 0x94D049BB133111EB;
         bits ^= bits >> 31;

@@ -38,7 +38,7 @@ class PlanarImage {
     std::vector<std::uint8_t> bytes_;
 };
 
-// Puts rows into a rectangle of a picture, which is filled around it.
+// Puts rows into a rectangle of a image, which is filled around it.
 class PlanarSink final : public RowSink {
   public:
     void begin(PlanarImage& image, const Rectangle& dest, const std::uint8_t* fill);

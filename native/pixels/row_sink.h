@@ -5,7 +5,7 @@
 
 namespace stoker {
 
-// Takes the rows of a picture, uint8 RGB: three planes, `plane` bytes apart, with slack.
+// Takes the rows of a image, uint8 RGB: three planes, `plane` bytes apart, with slack.
 class RowSink {
   public:
     virtual void row(int y, const std::uint8_t* planes, int plane) = 0;

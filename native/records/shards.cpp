@@ -96,7 +96,7 @@ void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcep
     }
 }
 
-std::vector<Range> joined(std::vector<Range> ranges, std::int64_t gap) {
+std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap) {
     std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) {
         return a.shard != b.shard ? a.shard < b.shard : a.offset < b.offset;
     });
@@ -138,7 +138,7 @@ void Shards::will_need(std::vector<Range> ranges) const {
     const auto files = this->files();
     // Before they are joined: their ends may be no numbers.
     for (const Range& range : ranges) file_of(*files, range.shard, range.offset, range.length);
-    for (const Range& range : joined(std::move(ranges), gap))
+    for (const Range& range : join_ranges(std::move(ranges), gap))
         (*files)[static_cast<std::size_t>(range.shard)]->will_need(range.offset, range.length);
 }
 

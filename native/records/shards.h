@@ -51,7 +51,7 @@ struct Range {
 };
 
 // Ranges in file order, those less than `gap` bytes apart joined.
-std::vector<Range> joined(std::vector<Range> ranges, std::int64_t gap);
+std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap);
 
 class Shards {
   public:

@@ -16,7 +16,7 @@ int whole(double value) {
 }
 
 // Where an image shrinks more, rounding may leave more than the tallest weight.
-constexpr double kMostTriangle = 64;
+constexpr double kMaxTriangleScale = 64;
 
 // Keys' cubic convolution with a = -0.5.
 float cubic(float x) {
@@ -58,11 +58,11 @@ void weigh_by(Filter filter, float offset, float slope, int count, std::vector<f
 }  // namespace
 
 void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
-    lobes = interpolation > Interpolation::bilinear;
+    negative_lobes = interpolation > Interpolation::bilinear;
     switch (interpolation) {
         case Interpolation::nearest: return set_nearest(span, reversed);
         case Interpolation::bilinear:
-            if (span.scale() > kMostTriangle) return set_filter(span, reversed, 1, triangle);
+            if (span.scale() > kMaxTriangleScale) return set_filter(span, reversed, 1, triangle);
             return set_triangles(span, reversed);
         case Interpolation::bicubic: return set_filter(span, reversed, 2, cubic);
         case Interpolation::lanczos: return set_filter(span, reversed, 3, lanczos);

@@ -18,7 +18,7 @@ enum class Interpolation : std::uint8_t;
 struct Axis {
     int outputs = 0;
     int taps = 0;  // even
-    bool lobes = false;  // some weights are negative
+    bool negative_lobes = false;  // some weights are negative
     std::vector<std::int32_t> first;    // outputs, and slack
     std::vector<std::int16_t> weights;  // outputs * taps, and slack
 

@@ -21,7 +21,7 @@ bool Span::reduce(int numerator) {
     return low < high;
 }
 
-Placement place(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
+Placement placement_of(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
                 int out_width) {
     const auto* crop = parameters.crop;
     const auto* region = parameters.region;

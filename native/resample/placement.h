@@ -1,4 +1,4 @@
-// From the parameters of a sample, which speak of the oriented picture, to what a decoder and a resampler
+// From the parameters of a sample, which speak of the oriented image, to what a decoder and a resampler
 // do with the stored one.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Placement {
     Interpolation interpolation = Interpolation::bilinear;
 };
 
-Placement place(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
+Placement placement_of(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
                 int out_width);
 
 // The smallest DCT size, in eighths, that keeps the output's resolution in both directions: 1, 2, 4 or 8.

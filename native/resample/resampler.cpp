@@ -36,7 +36,7 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     horizontal_.taps = x_.taps;
     horizontal_.first = x_.first.data();
     horizontal_.weights = x_.weights.data();
-    horizontal_.lobes = x_.lobes;
+    horizontal_.negative_lobes = x_.negative_lobes;
     horizontal_.plane = plane_;
     table_.grow(table_bytes(x_.outputs));
     horizontal_.table = table_.data();
@@ -63,7 +63,7 @@ void Resampler::emit() {
     VerticalPass pass;
     pass.rows = rows_.data();
     pass.weights = y_.weights.data() + output * static_cast<std::size_t>(y_.taps);
-    pass.lobes = y_.lobes;
+    pass.negative_lobes = y_.negative_lobes;
     pass.taps = y_.taps;
     pass.bytes = vertical_first_ ? source_bytes_ : 3 * plane_;
     kernels_.vertical(pass, output_.data());

@@ -19,34 +19,34 @@ class Affine final : public Step {
     void run(std::size_t i, StepRunner& runner) const override {
         float color[12];
         std::copy(color_ + 12 * i, color_ + 12 * (i + 1), color);
-        if (mean_ != nullptr) add_mean(color, mean_ + 9 * i, runner.picture().mean().data());
+        if (mean_ != nullptr) add_mean(color, mean_ + 9 * i, runner.image().mean().data());
         if (is_diagonal(color))
             by_table(color, runner);
         else
-            by_rows(color, runner.picture());
+            by_rows(color, runner.image());
     }
 
   private:
     static void by_table(const float* color, StepRunner& runner) {
-        Tables tables;
+        LookupTables tables;
         for (int c = 0; c < 3; ++c)
             for (int x = 0; x < 256; ++x)
                 tables.level[c][x] = to_uint8(static_cast<double>(color[5 * c]) * x + color[4 * c + 3]);
-        runner.look_up(tables);
+        runner.apply_lut(tables);
     }
 
-    static void by_rows(const float* color, PlanarImage& picture) {
-        std::vector<std::uint8_t> changed(3 * static_cast<std::size_t>(picture.plane()));
+    static void by_rows(const float* color, PlanarImage& image) {
+        std::vector<std::uint8_t> changed(3 * static_cast<std::size_t>(image.plane()));
         StorePass pass;
-        pass.plane = picture.plane();
-        pass.width = picture.width();
+        pass.plane = image.plane();
+        pass.width = image.width();
         pass.color = color;
         pass.out = changed.data();
-        pass.out_plane = static_cast<std::size_t>(picture.plane());
-        for (int y = 0; y < picture.height(); ++y) {
-            pass.planes = picture.row(y);
+        pass.out_plane = static_cast<std::size_t>(image.plane());
+        for (int y = 0; y < image.height(); ++y) {
+            pass.planes = image.row(y);
             kernels().store(pass, DType::uint8, Layout::nchw, false);
-            std::memcpy(picture.row(y), changed.data(), changed.size());
+            std::memcpy(image.row(y), changed.data(), changed.size());
         }
     }
 

@@ -11,17 +11,17 @@ class Sharpen final : public Step {
   public:
     Sharpen(const bool* where, const float* factor) : Step(where), factor_(factor) {}
     void run(std::size_t i, StepRunner& runner) const override {
-        PlanarImage& picture = runner.picture();
-        if (picture.height() < 3 || picture.width() < 3) return;
+        PlanarImage& image = runner.image();
+        if (image.height() < 3 || image.width() < 3) return;
         const PlanarImage& before = runner.copy();
         // A change of more than 255 levels is as good as one of 255.
         const double amount = std::clamp(1 - static_cast<double>(factor_[i]), -256.0, 256.0);
         if (std::isnan(amount)) return;
-        for (int y = 1; y < picture.height() - 1; ++y)
+        for (int y = 1; y < image.height() - 1; ++y)
             for (int c = 0; c < 3; ++c) {
-                const int at = c * picture.plane();
+                const int at = c * image.plane();
                 const std::uint8_t* rows[3] = {before.row(y - 1) + at, before.row(y) + at, before.row(y + 1) + at};
-                step_kernels().sharpen(rows, amount, picture.width(), picture.row(y) + at);
+                step_kernels().sharpen(rows, amount, image.width(), image.row(y) + at);
             }
     }
 
@@ -43,25 +43,25 @@ class Blur final : public Step {
         : Step(where), taps_y_(taps_y), taps_x_(taps_x), sigma_(sigma) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
-        PlanarImage& picture = runner.picture();
+        PlanarImage& image = runner.image();
         const PlanarImage& before = runner.copy();
         const std::vector<float> down = gaussian(taps_y_, sigma_[2 * i]), across = gaussian(taps_x_, sigma_[2 * i + 1]);
         std::vector<const std::uint8_t*> rows(down.size());
         std::vector<float>& row = runner.floats();
         const int margin = taps_x_ / 2;
-        row.resize(static_cast<std::size_t>(picture.plane() + taps_x_) + kSlack);
-        for (int y = 0; y < picture.height(); ++y)
+        row.resize(static_cast<std::size_t>(image.plane() + taps_x_) + kSlack);
+        for (int y = 0; y < image.height(); ++y)
             for (int c = 0; c < 3; ++c) {
                 for (int t = 0; t < taps_y_; ++t)
                     rows[static_cast<std::size_t>(t)] =
-                        before.row(reflect(y + t - taps_y_ / 2, picture.height())) + c * picture.plane();
+                        before.row(reflect(y + t - taps_y_ / 2, image.height())) + c * image.plane();
                 float* inner = row.data() + margin;
-                step_kernels().blur_down(rows.data(), down.data(), taps_y_, picture.width(), inner);
-                for (int x = 1; x <= margin; ++x) inner[-x] = inner[reflect(-x, picture.width())];
-                for (int x = picture.width(); x < picture.width() + margin; ++x)
-                    inner[x] = inner[reflect(x, picture.width())];
-                step_kernels().blur_across(row.data(), across.data(), taps_x_, picture.width(),
-                                           picture.row(y) + c * picture.plane());
+                step_kernels().blur_down(rows.data(), down.data(), taps_y_, image.width(), inner);
+                for (int x = 1; x <= margin; ++x) inner[-x] = inner[reflect(-x, image.width())];
+                for (int x = image.width(); x < image.width() + margin; ++x)
+                    inner[x] = inner[reflect(x, image.width())];
+                step_kernels().blur_across(row.data(), across.data(), taps_x_, image.width(),
+                                           image.row(y) + c * image.plane());
             }
     }
 

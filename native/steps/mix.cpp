@@ -13,13 +13,13 @@ class Shift final : public Step {
         : Step(where), matrix_(matrix), fill_{fill[0], fill[1], fill[2]}, nearest_(nearest) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
-        PlanarImage& picture = runner.picture();
-        const PlanarImage& source = nearest_ ? runner.copy() : picture;  // of which a warper keeps what it needs
-        const int height = picture.height(), width = picture.width();
+        PlanarImage& image = runner.image();
+        const PlanarImage& source = nearest_ ? runner.copy() : image;  // of which a warper keeps what it needs
+        const int height = image.height(), width = image.width();
         PlanarSink sink;
-        sink.begin(picture, {0, 0, height, width}, fill_.data());
+        sink.begin(image, {0, 0, height, width}, fill_.data());
         if (nearest_)
-            runner.picker().run(source, matrix_ + 9 * i, height, width, fill_.data(), sink);
+            runner.nearest_sampler().run(source, matrix_ + 9 * i, height, width, fill_.data(), sink);
         else
             runner.warper().run(source, matrix_ + 9 * i, height, width, fill_.data(), sink);
     }
@@ -36,27 +36,27 @@ class Mix final : public Step {
         : Step(where), weights_(weights), chains_(std::move(chains)) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
-        PlanarImage& picture = runner.picture();
+        PlanarImage& image = runner.image();
         const float* weights = weights_ + i * (chains_.size() + 1);
         std::vector<float>& sums = runner.floats();
-        sums.assign(3 * static_cast<std::size_t>(picture.plane()) * static_cast<std::size_t>(picture.height()), 0.0F);
-        add(picture, weights[0], sums);
+        sums.assign(3 * static_cast<std::size_t>(image.plane()) * static_cast<std::size_t>(image.height()), 0.0F);
+        add(image, weights[0], sums);
         PlanarImage chained;
         for (std::size_t k = 0; k < chains_.size(); ++k) {
-            chained.copy(picture);
+            chained.copy(image);
             runner.inner().run(chains_[k], i, chained);
             add(chained, weights[k + 1], sums);
         }
-        const int row = 3 * picture.plane();
-        for (int y = 0; y < picture.height(); ++y)
-            step_kernels().round(sums.data() + static_cast<std::ptrdiff_t>(y) * row, row, picture.row(y));
+        const int row = 3 * image.plane();
+        for (int y = 0; y < image.height(); ++y)
+            step_kernels().round(sums.data() + static_cast<std::ptrdiff_t>(y) * row, row, image.row(y));
     }
 
   private:
-    static void add(const PlanarImage& picture, float weight, std::vector<float>& sums) {
-        const int row = 3 * picture.plane();
-        for (int y = 0; y < picture.height(); ++y)
-            step_kernels().add(picture.row(y), weight, row, sums.data() + static_cast<std::ptrdiff_t>(y) * row);
+    static void add(const PlanarImage& image, float weight, std::vector<float>& sums) {
+        const int row = 3 * image.plane();
+        for (int y = 0; y < image.height(); ++y)
+            step_kernels().add(image.row(y), weight, row, sums.data() + static_cast<std::ptrdiff_t>(y) * row);
     }
 
     const float* weights_;

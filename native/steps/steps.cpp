@@ -2,24 +2,24 @@
 
 namespace stoker {
 
-void StepRunner::run(const Steps& steps, std::size_t i, PlanarImage& picture) {
-    picture_ = &picture;
+void StepRunner::run(const Steps& steps, std::size_t i, PlanarImage& image) {
+    image_ = &image;
     pending_ = false;
     for (const auto& step : steps)
         if (step->applies(i)) step->run(i, *this);
-    this->picture();
+    this->image();
 }
 
-PlanarImage& StepRunner::picture() {
-    if (!pending_) return *picture_;
+PlanarImage& StepRunner::image() {
+    if (!pending_) return *image_;
     pending_ = false;
-    for (int y = 0; y < picture_->height(); ++y)
+    for (int y = 0; y < image_->height(); ++y)
         for (int c = 0; c < 3; ++c)
-            step_kernels().look_up(tables_.level[c], picture_->row(y) + c * picture_->plane(), picture_->width());
-    return *picture_;
+            step_kernels().apply_lut(tables_.level[c], image_->row(y) + c * image_->plane(), image_->width());
+    return *image_;
 }
 
-void StepRunner::look_up(const Tables& tables) {
+void StepRunner::apply_lut(const LookupTables& tables) {
     if (!pending_) {
         tables_ = tables;
         pending_ = true;
@@ -30,7 +30,7 @@ void StepRunner::look_up(const Tables& tables) {
 }
 
 const PlanarImage& StepRunner::copy() {
-    copy_.copy(picture());
+    copy_.copy(image());
     return copy_;
 }
 

@@ -1,4 +1,4 @@
-// What happens to the pixels of a finished picture, one step after the other; see stoker.augment.steps.
+// What happens to the pixels of a finished image, one step after the other; see stoker.augment.steps.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "pixels/planar_image.h"
-#include "resample/pixel_picker.h"
+#include "resample/nearest_sampler.h"
 #include "warp/warper.h"
 
 namespace stoker {
@@ -33,33 +33,33 @@ class Step {
 using Steps = std::vector<std::unique_ptr<const Step>>;
 
 // 256 levels a channel.
-struct Tables {
+struct LookupTables {
     std::uint8_t level[3][256];
 };
 
-// Executes steps on a picture, and keeps what they need in between from one sample to the next.
+// Executes steps on a image, and keeps what they need in between from one sample to the next.
 class StepRunner {
   public:
-    void run(const Steps& steps, std::size_t i, PlanarImage& picture);
+    void run(const Steps& steps, std::size_t i, PlanarImage& image);
 
     // For steps: the picture as it is by now.
-    PlanarImage& picture();
+    PlanarImage& image();
     // For steps: replace levels, together with what other steps replace directly before or after.
-    void look_up(const Tables& tables);
+    void apply_lut(const LookupTables& tables);
     // For steps: the picture as it is by now, apart from it.
     const PlanarImage& copy();
     StepRunner& inner();
     Warper& warper() { return warper_; }
-    PixelPicker& picker() { return picker_; }
+    NearestSampler& nearest_sampler() { return nearest_sampler_; }
     std::vector<float>& floats() { return floats_; }
 
   private:
-    PlanarImage* picture_ = nullptr;
-    Tables tables_{};
+    PlanarImage* image_ = nullptr;
+    LookupTables tables_{};
     bool pending_ = false;  // whether tables_ are yet to be applied
     PlanarImage copy_;
     Warper warper_;
-    PixelPicker picker_;
+    NearestSampler nearest_sampler_;
     std::vector<float> floats_;
     std::unique_ptr<StepRunner> inner_;  // for steps that contain steps
 };
@@ -77,7 +77,7 @@ std::unique_ptr<Step> make_sharpen(const bool* where, const float* factor);
 // An odd number of taps along each axis; sigma has two rows a sample, y and x.
 std::unique_ptr<Step> make_blur(const bool* where, int taps_y, int taps_x, const float* sigma);
 std::unique_ptr<Step> make_shift(const bool* where, const double* matrix, const std::uint8_t fill[3], bool nearest);
-// A weight for the picture, then one for each chain.
+// A weight for the image, then one for each chain.
 std::unique_ptr<Step> make_mix(const bool* where, const float* weights, std::vector<Steps> chains);
 
 }  // namespace stoker

@@ -18,9 +18,9 @@ class Table final : public Step {
   public:
     Table(const bool* where, const std::uint8_t* levels) : Step(where), levels_(levels) {}
     void run(std::size_t i, StepRunner& runner) const override {
-        Tables tables;
+        LookupTables tables;
         std::memcpy(tables.level, levels_ + i * sizeof tables.level, sizeof tables.level);
-        runner.look_up(tables);
+        runner.apply_lut(tables);
     }
 
   private:
@@ -32,10 +32,10 @@ class Posterize final : public Step {
     Posterize(const bool* where, const std::uint8_t* bits) : Step(where), bits_(bits) {}
     void run(std::size_t i, StepRunner& runner) const override {
         const int mask = 0xFF00 >> std::min<int>(bits_[i], 8);
-        Tables tables;
+        LookupTables tables;
         for (auto& levels : tables.level)
             for (int x = 0; x < 256; ++x) levels[x] = static_cast<std::uint8_t>(x & mask);
-        runner.look_up(tables);
+        runner.apply_lut(tables);
     }
 
   private:
@@ -46,10 +46,10 @@ class Solarize final : public Step {
   public:
     Solarize(const bool* where, const std::int16_t* threshold) : Step(where), threshold_(threshold) {}
     void run(std::size_t i, StepRunner& runner) const override {
-        Tables tables;
+        LookupTables tables;
         for (auto& levels : tables.level)
             for (int x = 0; x < 256; ++x) levels[x] = static_cast<std::uint8_t>(x >= threshold_[i] ? 255 - x : x);
-        runner.look_up(tables);
+        runner.apply_lut(tables);
     }
 
   private:
@@ -60,15 +60,15 @@ class Autocontrast final : public Step {
   public:
     using Step::Step;
     void run(std::size_t, StepRunner& runner) const override {
-        const PlanarImage& picture = runner.picture();
-        Tables tables;
+        const PlanarImage& image = runner.image();
+        LookupTables tables;
         for (int c = 0; c < 3; ++c) {
             std::uint8_t low = 255, high = 0;
-            for (int y = 0; y < picture.height(); ++y)
-                step_kernels().range(picture.row(y) + c * picture.plane(), picture.width(), &low, &high);
+            for (int y = 0; y < image.height(); ++y)
+                step_kernels().range(image.row(y) + c * image.plane(), image.width(), &low, &high);
             stretch(low, high, tables.level[c]);
         }
-        runner.look_up(tables);
+        runner.apply_lut(tables);
     }
 
   private:
@@ -83,22 +83,22 @@ class Equalize final : public Step {
   public:
     using Step::Step;
     void run(std::size_t, StepRunner& runner) const override {
-        const PlanarImage& picture = runner.picture();
-        Tables tables;
-        for (int c = 0; c < 3; ++c) flatten(histogram_of(picture, c), tables.level[c]);
-        runner.look_up(tables);
+        const PlanarImage& image = runner.image();
+        LookupTables tables;
+        for (int c = 0; c < 3; ++c) flatten(histogram_of(image, c), tables.level[c]);
+        runner.apply_lut(tables);
     }
 
   private:
     // Counted four at a time: neighbours are often alike, and a count must not wait for the one before.
-    static Histogram histogram_of(const PlanarImage& picture, int channel) {
+    static Histogram histogram_of(const PlanarImage& image, int channel) {
         std::array<Histogram, 4> counts{};
-        for (int y = 0; y < picture.height(); ++y) {
-            const std::uint8_t* row = picture.row(y) + channel * picture.plane();
+        for (int y = 0; y < image.height(); ++y) {
+            const std::uint8_t* row = image.row(y) + channel * image.plane();
             int x = 0;
-            for (; x + 4 <= picture.width(); x += 4)
+            for (; x + 4 <= image.width(); x += 4)
                 for (std::size_t i = 0; i < 4; ++i) ++counts[i][row[x + static_cast<int>(i)]];
-            for (; x < picture.width(); ++x) ++counts[0][row[x]];
+            for (; x < image.width(); ++x) ++counts[0][row[x]];
         }
         for (std::size_t level = 0; level < 256; ++level)
             counts[0][level] += counts[1][level] + counts[2][level] + counts[3][level];

@@ -91,14 +91,14 @@ Plan plan_of(const TranscodeOptions& options, int h, int w) {
 }
 
 // One picture, made outside of any batch.
-class Picture {
+class OutputImage {
   public:
-    Picture(const Plan& plan, Orientation orientation, int source_height, int source_width)
+    OutputImage(const Plan& plan, Orientation orientation, int source_height, int source_width)
         : rgb_(static_cast<std::size_t>(plan.height) * static_cast<std::size_t>(plan.width) * 3) {
         const std::int32_t crop[4] = {0, 0, source_height, source_width};
         const std::int32_t dest[4] = {plan.dest.top, plan.dest.left, plan.dest.height, plan.dest.width};
         const bool flip[2] = {false, false};
-        geometry_.placement = place({crop, plan.region, dest, flip}, orientation, source_height, source_width,
+        geometry_.placement = placement_of({crop, plan.region, dest, flip}, orientation, source_height, source_width,
                                     plan.height, plan.width);
         static const float identity[12] = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
         static const std::uint8_t black[3] = {0, 0, 0};
@@ -185,30 +185,30 @@ Transcoded transcode_jpeg(const Payload& jpeg, const TranscodeOptions& options) 
     require_pixels(height, width, options.max_pixels);
     if (orientation.transposed) std::swap(height, width);
     const Plan plan = plan_of(options, height, width);
-    Picture picture(plan, orientation, height, width);
-    const Outcome outcome = renderer.render_jpeg(picture.geometry(), &picture.begin(writer));
+    OutputImage output(plan, orientation, height, width);
+    const Outcome outcome = renderer.render_jpeg(output.geometry(), &output.begin(writer));
     if (outcome.status != Status::ok) throw std::invalid_argument(outcome.message);
-    return encoded(std::move(picture.rgb()), plan, options);
+    return encoded(std::move(output.rgb()), plan, options);
 }
 
 Transcoded transcode_pixels(const Pixels& pixels, const TranscodeOptions& options) {
     const int height = static_cast<int>(pixels.height), width = static_cast<int>(pixels.width);
     require_pixels(pixels.height, pixels.width, options.max_pixels);
     const Plan plan = plan_of(options, height, width);
-    Picture picture(plan, {}, height, width);
+    OutputImage output(plan, {}, height, width);
     auto& [renderer, writer] = thread_worker();
-    renderer.render_pixels(pixels.data, height, width, picture.geometry(), picture.begin(writer));
-    return encoded(std::move(picture.rgb()), plan, options);
+    renderer.render_pixels(pixels.data, height, width, output.geometry(), output.begin(writer));
+    return encoded(std::move(output.rgb()), plan, options);
 }
 
 std::vector<std::uint8_t> resize(const Pixels& pixels, const double box[4], int height, int width) {
     const int source_height = static_cast<int>(pixels.height), source_width = static_cast<int>(pixels.width);
     Plan plan = whole(source_height, source_width, height, width);
     std::copy(box, box + 4, plan.region);
-    Picture picture(plan, {}, source_height, source_width);
+    OutputImage output(plan, {}, source_height, source_width);
     auto& [renderer, writer] = thread_worker();
-    renderer.render_pixels(pixels.data, source_height, source_width, picture.geometry(), picture.begin(writer));
-    return std::move(picture.rgb());
+    renderer.render_pixels(pixels.data, source_height, source_width, output.geometry(), output.begin(writer));
+    return std::move(output.rgb());
 }
 
 }  // namespace stoker

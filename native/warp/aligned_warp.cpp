@@ -36,8 +36,8 @@ const Window& AlignedWarp::begin(const WarpMap& map, int height, int width, cons
     below_ = wanted.bottom - window_.bottom;
     paint(row_, wanted.right - wanted.left, fill);
     paint(margin_row_, wanted.right - wanted.left, fill);
-    placer_.begin(sink, placement);
-    resampler_.begin(placer_, wanted.bottom - wanted.top);
+    orienter_.begin(sink, placement);
+    resampler_.begin(orienter_, wanted.bottom - wanted.top);
     push_margin(window_.top - wanted.top);
     return window_;
 }
@@ -53,7 +53,7 @@ void AlignedWarp::push(const std::uint8_t* rgb) {
 
 void AlignedWarp::finish() {
     push_margin(below_);
-    placer_.finish();
+    orienter_.finish();
 }
 
 }  // namespace stoker

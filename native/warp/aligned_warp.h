@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "decode/jpeg_decoder.h"
-#include "resample/placer.h"
+#include "resample/row_orienter.h"
 #include "resample/resampler.h"
 #include "warp/warp_map.h"
 
@@ -26,7 +26,7 @@ class AlignedWarp {
     void push_margin(int rows);
 
     Resampler resampler_;
-    Placer placer_;
+    RowOrienter orienter_;
     Window window_{};
     int before_ = 0;  // pixels of margin in a row before the window
     int below_ = 0;   // rows of margin after the window

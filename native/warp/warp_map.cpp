@@ -10,7 +10,7 @@ namespace stoker {
 namespace {
 
 // Of maps along the axes, those with which an Axis gets along: its weights have few bits for many taps.
-constexpr double kLeastScale = 1e-3, kMostScale = 64, kMostShift = 1e6;
+constexpr double kMinScale = 1e-3, kMaxScale = 64, kMaxShift = 1e6;
 
 constexpr int kSupportStep = 16;  // pixels of the output
 
@@ -34,15 +34,15 @@ WarpMap::WarpMap(const double* matrix, const Placement& placement) : WarpMap(mat
         for (std::size_t i = 0; i < 3; ++i) std::swap(m_[i], m_[3 + i]);
     const auto [left, top] = placement.transposed ? std::make_pair(placement.dest.top, placement.dest.left)
                                                   : std::make_pair(placement.dest.left, placement.dest.top);
-    place(0, x.begin, x.end, left, x.outputs, x.reversed);
-    place(3, y.begin, y.end, top, y.outputs, y.reversed);
+    compose_axis(0, x.begin, x.end, left, x.outputs, x.reversed);
+    compose_axis(3, y.begin, y.end, top, y.outputs, y.reversed);
     const auto low = [](const Span& span) { return std::max(span.low, static_cast<int>(std::floor(span.begin))); };
     const auto high = [](const Span& span) { return std::min(span.high, static_cast<int>(std::ceil(span.end))); };
     window_ = {low(x), low(y), high(x), high(y)};
 }
 
 // Canvas coordinate offset + p * outputs is begin + p * (end - begin), or end - p * (end - begin), in the source.
-void WarpMap::place(int row, double begin, double end, int offset, int outputs, bool reversed) {
+void WarpMap::compose_axis(int row, double begin, double end, int offset, int outputs, bool reversed) {
     const double scale = (reversed ? begin - end : end - begin) / outputs;
     const double shift = (reversed ? end : begin) - offset * scale;
     double* m = m_.data() + row;
@@ -51,58 +51,58 @@ void WarpMap::place(int row, double begin, double end, int offset, int outputs, 
 
 bool WarpMap::aligned() const {
     const auto bounded = [](const AxisMap& axis) {
-        return std::abs(axis.scale) >= kLeastScale && std::abs(axis.scale) <= kMostScale &&
-               std::abs(axis.shift) <= kMostShift;
+        return std::abs(axis.scale) >= kMinScale && std::abs(axis.scale) <= kMaxScale &&
+               std::abs(axis.shift) <= kMaxShift;
     };
     return m_[1] == 0 && m_[3] == 0 && bounded(axis_x()) && bounded(axis_y());
 }
 
-Place WarpMap::at(double column, double row) const {
+SourcePoint WarpMap::at(double column, double row) const {
     const double w = m_[6] * column + m_[7] * row + m_[8];
-    if (!(w > 0)) return {-kFar, -kFar, 1, 1, false};
-    const double x = within((m_[0] * column + m_[1] * row + m_[2]) / w, -kFar, kFar);
-    const double y = within((m_[3] * column + m_[4] * row + m_[5]) / w, -kFar, kFar);
+    if (!(w > 0)) return {-kFarAway, -kFarAway, 1, 1, false};
+    const double x = within((m_[0] * column + m_[1] * row + m_[2]) / w, -kFarAway, kFarAway);
+    const double y = within((m_[3] * column + m_[4] * row + m_[5]) / w, -kFarAway, kFarAway);
     const auto support = [&](double along_column, double along_row) {
-        return within(std::sqrt(along_column * along_column + along_row * along_row) / w, 1, kFar);
+        return within(std::sqrt(along_column * along_column + along_row * along_row) / w, 1, kFarAway);
     };
     return {x, y, support(m_[0] - x * m_[6], m_[1] - x * m_[7]), support(m_[3] - y * m_[6], m_[4] - y * m_[7]), true};
 }
 
 // Where no horizon is in sight a rectangle becomes a convex quadrilateral, and the derivative of x along
 // columns or rows, times w * w, depends linearly on the row or column alone: corners bound it all.
-Reach WarpMap::reach(int height, int width) const {
-    Reach reach{kFar, kFar, -kFar, -kFar, kFar};
-    double least_w = kFar, slopes[2] = {0, 0};
+Footprint WarpMap::footprint(int height, int width) const {
+    Footprint footprint{kFarAway, kFarAway, -kFarAway, -kFarAway, kFarAway};
+    double least_w = kFarAway, slopes[2] = {0, 0};
     for (const double row : {0.5, height - 0.5})
         for (const double column : {0.5, width - 0.5}) {
-            const Place place = at(column, row);
-            if (!place.seen) return {-kFar, -kFar, kFar, kFar, 1};
+            const SourcePoint point = at(column, row);
+            if (!point.seen) return {-kFarAway, -kFarAway, kFarAway, kFarAway, 1};
             const double w = m_[6] * column + m_[7] * row + m_[8];
             least_w = std::min(least_w, w);
-            slopes[0] = std::max(slopes[0], place.support_x * w * w);
-            slopes[1] = std::max(slopes[1], place.support_y * w * w);
-            reach.left = std::min(reach.left, place.x);
-            reach.right = std::max(reach.right, place.x);
-            reach.top = std::min(reach.top, place.y);
-            reach.bottom = std::max(reach.bottom, place.y);
+            slopes[0] = std::max(slopes[0], point.support_x * w * w);
+            slopes[1] = std::max(slopes[1], point.support_y * w * w);
+            footprint.left = std::min(footprint.left, point.x);
+            footprint.right = std::max(footprint.right, point.x);
+            footprint.top = std::min(footprint.top, point.y);
+            footprint.bottom = std::max(footprint.bottom, point.y);
         }
-    const auto support = [&](double slope) { return within(slope / (least_w * least_w), 1, kFar); };
-    reach.left -= support(slopes[0]);
-    reach.right += support(slopes[0]);
-    reach.top -= support(slopes[1]);
-    reach.bottom += support(slopes[1]);
-    reach.support = least_support(height, width);
-    return reach;
+    const auto support = [&](double slope) { return within(slope / (least_w * least_w), 1, kFarAway); };
+    footprint.left -= support(slopes[0]);
+    footprint.right += support(slopes[0]);
+    footprint.top -= support(slopes[1]);
+    footprint.bottom += support(slopes[1]);
+    footprint.support = least_support(height, width);
+    return footprint;
 }
 
 // At places kSupportStep apart, between which it changes little.
 double WarpMap::least_support(int height, int width) const {
-    double least = kFar;
+    double least = kFarAway;
     const int step_y = affine() ? height : kSupportStep, step_x = affine() ? width : kSupportStep;
     for (int row = 0; row < height - 1 + step_y; row += step_y)
         for (int column = 0; column < width - 1 + step_x; column += step_x) {
-            const Place place = at(std::min(column, width - 1) + 0.5, std::min(row, height - 1) + 0.5);
-            least = std::min(least, std::min(place.support_x, place.support_y));
+            const SourcePoint point = at(std::min(column, width - 1) + 0.5, std::min(row, height - 1) + 0.5);
+            least = std::min(least, std::min(point.support_x, point.support_y));
         }
     return least;
 }
@@ -117,8 +117,8 @@ void WarpMap::reduce(int numerator) {
     axis(window_.top, window_.bottom);
 }
 
-int dct_numerator(const Reach& reach) {
-    return reach.support >= 8 ? 1 : reach.support >= 4 ? 2 : reach.support >= 2 ? 4 : 8;
+int dct_numerator(const Footprint& footprint) {
+    return footprint.support >= 8 ? 1 : footprint.support >= 4 ? 2 : footprint.support >= 2 ? 4 : 8;
 }
 
 }  // namespace stoker

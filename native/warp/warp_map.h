@@ -11,14 +11,14 @@ namespace stoker {
 
 // What one output shows: a place in the source, pixels, edges of pixels being integers, and how far the
 // filter reaches there, from 1. `seen` is false behind the horizon.
-struct Place {
+struct SourcePoint {
     double x, y;
     double support_x, support_y;
     bool seen;
 };
 
 // What a warp's outputs do not reach beyond in the source, and the least support of all, nearly.
-struct Reach {
+struct Footprint {
     double left, top, right, bottom;
     double support = 1;
 };
@@ -42,12 +42,12 @@ class WarpMap {
     bool aligned() const;
     AxisMap axis_x() const { return {m_[0], m_[2]}; }
     AxisMap axis_y() const { return {m_[4], m_[5]}; }
-    Place at(double column, double row) const;  // of the output: centres of pixels end in .5
+    SourcePoint at(double column, double row) const;  // of the output: centres of pixels end in .5
     // How far an affine map moves from one column of the output to the next.
     double step_x() const { return m_[0]; }
     double step_y() const { return m_[3]; }
     const double* matrix() const { return m_.data(); }
-    Reach reach(int height, int width) const;
+    Footprint footprint(int height, int width) const;
     // The part of the source that is seen; what lies outside is fill.
     const Window& window() const { return window_; }
     // In an image of numerator/8 the size.
@@ -55,13 +55,13 @@ class WarpMap {
 
   private:
     double least_support(int height, int width) const;
-    void place(int row, double begin, double end, int offset, int outputs, bool reversed);
+    void compose_axis(int row, double begin, double end, int offset, int outputs, bool reversed);
 
     std::array<double, 9> m_{};
     Window window_{};
 };
 
 // The smallest DCT size, in eighths, that keeps the output's resolution everywhere.
-int dct_numerator(const Reach& reach);
+int dct_numerator(const Footprint& footprint);
 
 }  // namespace stoker

@@ -49,45 +49,45 @@ std::int64_t PhaseTable::begin(double center) const {
     return std::llround((center - support_ + 0.5) * (1 << kPositionBits));
 }
 
-void SpotWeights::begin(int size) {
+void PointWeights::begin(int size) {
     size_ = size;
     taps_ = 2;
     spots_.clear();
 }
 
-void SpotWeights::add(double center, double support) {
+void PointWeights::add(double center, double support) {
     const double first = center - support + 0.5, end = center + support - 0.5;
-    Spot spot{center, support, 0, 0, first < -1, end > size_ + 1};
-    spot.first = whole(std::clamp(first, -1.0, static_cast<double>(size_)));
-    spot.end = -whole(-std::clamp(end, spot.first + 1.0, size_ + 1.0));
-    const int used = spot.end - spot.first;
+    Entry entry{center, support, 0, 0, first < -1, end > size_ + 1};
+    entry.first = whole(std::clamp(first, -1.0, static_cast<double>(size_)));
+    entry.end = -whole(-std::clamp(end, entry.first + 1.0, size_ + 1.0));
+    const int used = entry.end - entry.first;
     taps_ = std::max(taps_, used + (used & 1));
-    spots_.push_back(spot);
+    spots_.push_back(entry);
 }
 
-void SpotWeights::finish() {
+void PointWeights::finish() {
     const auto taps = static_cast<std::size_t>(taps_);
     weights_.assign(taps * spots_.size(), 0);
     for (std::size_t i = 0; i < spots_.size(); ++i) {
-        Spot& spot = spots_[i];
-        const int first = std::min(spot.first, size_ + 2 - taps_);
-        weigh(spot, weights_.data() + i * taps + (spot.first - first));
-        spot.first = first;
+        Entry& entry = spots_[i];
+        const int first = std::min(entry.first, size_ + 2 - taps_);
+        weigh(entry, weights_.data() + i * taps + (entry.first - first));
+        entry.first = first;
     }
 }
 
 // All that falls outside is seen as one pixel. Sums are rounded, not weights: many small ones add up.
-void SpotWeights::weigh(const Spot& spot, std::int16_t* weights) {
-    const int used = spot.end - spot.first;
+void PointWeights::weigh(const Entry& entry, std::int16_t* weights) {
+    const int used = entry.end - entry.first;
     heights_.resize(static_cast<std::size_t>(used));
-    const double offset = spot.first + 0.5 - spot.center, slope = 1 / spot.support;
+    const double offset = entry.first + 0.5 - entry.center, slope = 1 / entry.support;
     double total = 0;
     for (int t = 0; t < used; ++t)
         total += heights_[static_cast<std::size_t>(t)] = std::max(0.0, 1 - std::abs(offset + t) * slope);
-    if (spot.clipped_before || spot.clipped_after) {
-        const double below = spot.center - 0.5 - std::floor(spot.center - 0.5);
-        const double all = half_sum(below, spot.support) + half_sum(1 - below, spot.support);
-        heights_[spot.clipped_before ? 0 : heights_.size() - 1] += std::max(0.0, all - total);
+    if (entry.clipped_before || entry.clipped_after) {
+        const double below = entry.center - 0.5 - std::floor(entry.center - 0.5);
+        const double all = half_sum(below, entry.support) + half_sum(1 - below, entry.support);
+        heights_[entry.clipped_before ? 0 : heights_.size() - 1] += std::max(0.0, all - total);
         total = std::max(all, total);
     }
     const double factor = (1 << kWeightBits) / total;

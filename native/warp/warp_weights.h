@@ -13,7 +13,7 @@ namespace stoker {
 class PhaseTable {
   public:
     // Larger supports are rare, and their tables large.
-    static constexpr double kMostSupport = 16;
+    static constexpr double kMaxSupport = 16;
 
     void set(double support);
     int taps() const { return taps_; }  // even
@@ -29,7 +29,7 @@ class PhaseTable {
 
 // For any supports: weights of a few outputs one by one. Pixels are those from 0 to size - 1; what lies
 // outside is seen as pixels -1 and `size`.
-class SpotWeights {
+class PointWeights {
   public:
     void begin(int size);
     void add(double center, double support);
@@ -39,16 +39,16 @@ class SpotWeights {
     const std::int16_t* weights() const { return weights_.data(); }
 
   private:
-    struct Spot {
+    struct Entry {
         double center, support;
         int first, end;
         bool clipped_before, clipped_after;
     };
-    void weigh(const Spot& spot, std::int16_t* weights);
+    void weigh(const Entry& entry, std::int16_t* weights);
 
     int size_ = 0;
     int taps_ = 0;
-    std::vector<Spot> spots_;
+    std::vector<Entry> spots_;
     std::vector<double> heights_;
     std::vector<std::int16_t> weights_;
 };

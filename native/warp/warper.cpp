@@ -14,24 +14,24 @@ void narrow(int& low, int& high, double begin, double end) {
 }
 
 // Behind the row's end, where places make no sense.
-void repeat_last(Spots& spots, int count) {
-    const auto repeat = [count](auto* values) { std::fill(values + count, values + kSpots, values[count - 1]); };
-    repeat(spots.x);
-    repeat(spots.y);
-    repeat(spots.support_x);
-    repeat(spots.support_y);
+void repeat_last(SamplePoints& points, int count) {
+    const auto repeat = [count](auto* values) { std::fill(values + count, values + kSamplePoints, values[count - 1]); };
+    repeat(points.x);
+    repeat(points.y);
+    repeat(points.support_x);
+    repeat(points.support_y);
 }
 
 }  // namespace
 
-const Window& Warper::begin(const WarpMap& map, const Reach& reach, int height, int width, const std::uint8_t* fill) {
+const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int height, int width, const std::uint8_t* fill) {
     map_ = map;
     height_ = height;
     width_ = width;
     fill_ = fill;
     window_ = map.window();
-    narrow(window_.left, window_.right, reach.left, reach.right);
-    narrow(window_.top, window_.bottom, reach.top, reach.bottom);
+    narrow(window_.left, window_.right, footprint.left, footprint.right);
+    narrow(window_.top, window_.bottom, footprint.top, footprint.bottom);
     next_row_ = 0;
     pass_.plane = plane_stride(width);
     line_.resize(3 * static_cast<std::size_t>(pass_.plane) + kSlack);
@@ -39,12 +39,12 @@ const Window& Warper::begin(const WarpMap& map, const Reach& reach, int height, 
         window_ = {};
         return window_;
     }
-    const Place place = map.at(0.5, 0.5);
-    by_phase_ = map.affine() && std::max(place.support_x, place.support_y) <= PhaseTable::kMostSupport;
-    before_ = after_ = kSpotTaps;
+    const SourcePoint point = map.at(0.5, 0.5);
+    by_phase_ = map.affine() && std::max(point.support_x, point.support_y) <= PhaseTable::kMaxSupport;
+    before_ = after_ = kPointTaps;
     if (by_phase_) {
-        phases_x_.set(place.support_x);
-        phases_y_.set(place.support_y);
+        phases_x_.set(point.support_x);
+        phases_y_.set(point.support_y);
         before_ = after_ = std::max(phases_x_.taps(), phases_y_.taps());
     }
     frame();
@@ -91,23 +91,23 @@ void Warper::finish(RowSink& sink) {
     pass_.stride = static_cast<std::ptrdiff_t>(stride_);
     for (int y = 0; y < height_; ++y) {
         if (by_phase_)
-            this->by_phase(y);
+            this->warp_by_phase(y);
         else
-            by_spots(y);
+            warp_by_points(y);
         sink.row(y, line_.data(), pass_.plane);
     }
 }
 
-void Warper::run(const PlanarImage& picture, const double* matrix, int height, int width, const std::uint8_t* fill,
+void Warper::run(const PlanarImage& image, const double* matrix, int height, int width, const std::uint8_t* fill,
                  RowSink& sink) {
-    const WarpMap map(matrix, Window{0, 0, picture.width(), picture.height()});
-    const Window window = begin(map, map.reach(height, width), height, width, fill);
-    const auto plane = static_cast<std::size_t>(picture.plane());
+    const WarpMap map(matrix, Window{0, 0, image.width(), image.height()});
+    const Window window = begin(map, map.footprint(height, width), height, width, fill);
+    const auto plane = static_cast<std::size_t>(image.plane());
     const auto pixels = static_cast<std::size_t>(window.right - window.left);
     rgb_.resize(3 * pixels);
     std::uint8_t* rgb = rgb_.data();
     for (int y = window.top; y < window.bottom; ++y) {
-        const std::uint8_t* planes = picture.row(y) + window.left;
+        const std::uint8_t* planes = image.row(y) + window.left;
         for (std::size_t x = 0; x < pixels; ++x)
             for (std::size_t c = 0; c < 3; ++c) rgb[3 * x + c] = planes[c * plane + x];
         push(rgb);
@@ -122,8 +122,8 @@ void Warper::uniform(RowSink& sink) {
     for (int y = 0; y < height_; ++y) sink.row(y, line_.data(), pass_.plane);
 }
 
-void Warper::by_phase(int y) {
-    const Place place = map_.at(0.5, y + 0.5);
+void Warper::warp_by_phase(int y) {
+    const SourcePoint point = map_.at(0.5, y + 0.5);
     const auto axis = [&](const PhaseTable& phases, double center, double step, int size, std::ptrdiff_t stride) {
         LocateAxis axis;
         axis.begin = phases.begin(center);
@@ -135,8 +135,8 @@ void Warper::by_phase(int y) {
         return axis;
     };
     LocatePass locate;
-    locate.x = axis(phases_x_, place.x - window_.left, map_.step_x(), window_.right - window_.left, 3);
-    locate.y = axis(phases_y_, place.y - window_.top, map_.step_y(), window_.bottom - window_.top, pass_.stride);
+    locate.x = axis(phases_x_, point.x - window_.left, map_.step_x(), window_.right - window_.left, 3);
+    locate.y = axis(phases_y_, point.y - window_.top, map_.step_y(), window_.bottom - window_.top, pass_.stride);
     locate.outputs = width_;
     locate.offset = offset_.data();
     locate.weights_x = weights_x_.data();
@@ -153,19 +153,19 @@ void Warper::by_phase(int y) {
     kernels_.warp(pass_, line_.data());
 }
 
-void Warper::by_spots(int y) {
-    for (int x = 0; x < width_; x += kSpots) {
-        const int count = std::min(kSpots, width_ - x);
-        kernels_.place(map_.matrix(), x + 0.5, y + 0.5, spots_);
+void Warper::warp_by_points(int y) {
+    for (int x = 0; x < width_; x += kSamplePoints) {
+        const int count = std::min(kSamplePoints, width_ - x);
+        kernels_.map_points(map_.matrix(), x + 0.5, y + 0.5, spots_);
         repeat_last(spots_, count);
-        const float most_x = *std::max_element(spots_.support_x, spots_.support_x + kSpots);
-        const float most_y = *std::max_element(spots_.support_y, spots_.support_y + kSpots);
-        if (2 * std::max(most_x, most_y) <= kSpotTaps)
+        const float most_x = *std::max_element(spots_.support_x, spots_.support_x + kSamplePoints);
+        const float most_y = *std::max_element(spots_.support_y, spots_.support_y + kSamplePoints);
+        if (2 * std::max(most_x, most_y) <= kPointTaps)
             weigh(most_x, most_y);
         else
             weigh_one_by_one();
         const auto stride = static_cast<std::int64_t>(stride_);
-        for (std::size_t i = 0; i < kSpots; ++i) {
+        for (std::size_t i = 0; i < kSamplePoints; ++i) {
             offset_[i] = first_y_[i] * stride + 3 * std::int64_t{first_x_[i]};
             weights_x_[i] = static_cast<int>(i) * pass_.taps_x;
             weights_y_[i] = static_cast<int>(i) * pass_.taps_y;
@@ -190,32 +190,32 @@ void Warper::weigh(float most_x, float most_y) {
         pass.high = end - begin;
         pass.first = first;
         pass.weights = weights;
-        kernels_.weigh(pass);
+        kernels_.weigh_points(pass);
         return pass.taps;
     };
-    pass_.taps_x = axis(spots_.x, spots_.support_x, most_x, window_.left, window_.right, first_x_, spot_weights_[0]);
-    pass_.taps_y = axis(spots_.y, spots_.support_y, most_y, window_.top, window_.bottom, first_y_, spot_weights_[1]);
-    pass_.table_x = spot_weights_[0];
-    pass_.table_y = spot_weights_[1];
+    pass_.taps_x = axis(spots_.x, spots_.support_x, most_x, window_.left, window_.right, first_x_, block_weights_[0]);
+    pass_.taps_y = axis(spots_.y, spots_.support_y, most_y, window_.top, window_.bottom, first_y_, block_weights_[1]);
+    pass_.table_x = block_weights_[0];
+    pass_.table_y = block_weights_[1];
 }
 
 void Warper::weigh_one_by_one() {
-    spots_x_.begin(window_.right - window_.left);
-    spots_y_.begin(window_.bottom - window_.top);
-    for (int i = 0; i < kSpots; ++i) {
-        spots_x_.add(spots_.x[i] - window_.left, static_cast<double>(spots_.support_x[i]));
-        spots_y_.add(spots_.y[i] - window_.top, static_cast<double>(spots_.support_y[i]));
+    point_weights_x_.begin(window_.right - window_.left);
+    point_weights_y_.begin(window_.bottom - window_.top);
+    for (int i = 0; i < kSamplePoints; ++i) {
+        point_weights_x_.add(spots_.x[i] - window_.left, static_cast<double>(spots_.support_x[i]));
+        point_weights_y_.add(spots_.y[i] - window_.top, static_cast<double>(spots_.support_y[i]));
     }
-    spots_x_.finish();
-    spots_y_.finish();
-    for (int i = 0; i < kSpots; ++i) {
-        first_x_[i] = spots_x_.first(i);
-        first_y_[i] = spots_y_.first(i);
+    point_weights_x_.finish();
+    point_weights_y_.finish();
+    for (int i = 0; i < kSamplePoints; ++i) {
+        first_x_[i] = point_weights_x_.first(i);
+        first_y_[i] = point_weights_y_.first(i);
     }
-    pass_.taps_x = spots_x_.taps();
-    pass_.taps_y = spots_y_.taps();
-    pass_.table_x = spots_x_.weights();
-    pass_.table_y = spots_y_.weights();
+    pass_.taps_x = point_weights_x_.taps();
+    pass_.taps_y = point_weights_y_.taps();
+    pass_.table_x = point_weights_x_.weights();
+    pass_.table_y = point_weights_y_.weights();
 }
 
 }  // namespace stoker

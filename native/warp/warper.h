@@ -18,21 +18,21 @@ class Warper {
   public:
     // Prepares for `map`, which speaks of a source at the size in which its rows will be pushed. The window
     // returned is what to push, row by row; it may be empty.
-    const Window& begin(const WarpMap& map, const Reach& reach, int height, int width, const std::uint8_t* fill);
+    const Window& begin(const WarpMap& map, const Footprint& footprint, int height, int width, const std::uint8_t* fill);
     // The next row of the window, interleaved RGB.
     void push(const std::uint8_t* rgb);
     // Once all rows are there.
     void finish(RowSink& sink);
-    // All of it, from the pixels of a picture: `matrix` leads from an output to it.
-    void run(const PlanarImage& picture, const double* matrix, int height, int width, const std::uint8_t* fill,
+    // All of it, from the pixels of a image: `matrix` leads from an output to it.
+    void run(const PlanarImage& image, const double* matrix, int height, int width, const std::uint8_t* fill,
              RowSink& sink);
 
   private:
     void frame();
     void paint(std::uint8_t* pixels, int count) const;
     void uniform(RowSink& sink);
-    void by_phase(int y);
-    void by_spots(int y);
+    void warp_by_phase(int y);
+    void warp_by_points(int y);
     void weigh(float most_x, float most_y);
     void weigh_one_by_one();
     std::uint8_t* origin();  // of the window's first pixel
@@ -47,10 +47,10 @@ class Warper {
     std::size_t stride_ = 0;
     int next_row_ = 0;
     PhaseTable phases_x_, phases_y_;
-    Spots spots_;
-    std::int32_t first_x_[kSpots], first_y_[kSpots];
-    std::int16_t spot_weights_[2][kSpots * kSpotTaps];
-    SpotWeights spots_x_, spots_y_;  // where supports are too large for the above
+    SamplePoints spots_;
+    std::int32_t first_x_[kSamplePoints], first_y_[kSamplePoints];
+    std::int16_t block_weights_[2][kSamplePoints * kPointTaps];
+    PointWeights point_weights_x_, point_weights_y_;  // where supports are too large for the above
     WarpPass pass_;
     std::vector<std::uint8_t> source_;
     std::vector<std::uint8_t> line_;

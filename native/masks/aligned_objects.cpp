@@ -1,4 +1,4 @@
-#include "masks/upright_objects.h"
+#include "masks/aligned_objects.h"
 
 #include <algorithm>
 
@@ -6,14 +6,14 @@ namespace stoker {
 namespace {
 
 // From a place along one axis of the source to the output.
-struct AxisMove {
+struct AxisTransform {
     double scale, shift;
 
-    double operator()(double place) const { return place * scale + shift; }
+    double operator()(double position) const { return position * scale + shift; }
 };
 
 // `axis` is 0 for x and 1 for y; the fields of images have y first, but for `flip`.
-AxisMove axis_move(const UprightColumns& images, std::size_t i, int axis) {
+AxisTransform axis_transform(const AlignedColumns& images, std::size_t i, int axis) {
     const double* region = images.region + 4 * i;
     const std::int32_t* dest = images.dest + 4 * i;
     const int field = 1 - axis;
@@ -34,7 +34,7 @@ struct Extent {
 
 }  // namespace
 
-bool place_box(const UprightColumns& images, std::size_t owner, const float* box, const BoxRules& rules, double* out) {
+bool place_box(const AlignedColumns& images, std::size_t owner, const float* box, const BoxRules& rules, double* out) {
     const double* region = images.region + 4 * owner;
     double area = 1, cut_area = 1, moved_area = 1, seen_area = 1;
     bool is_large = true, is_inside = true;
@@ -43,7 +43,7 @@ bool place_box(const UprightColumns& images, std::size_t owner, const float* box
         const double start = region[1 - axis], stop = region[3 - axis];
         Extent cut{std::min(std::max(whole.low, start), stop), 0};
         cut.high = std::max(std::min(whole.high, stop), cut.low);
-        const AxisMove move = axis_move(images, owner, axis);
+        const AxisTransform move = axis_transform(images, owner, axis);
         const double first = move(cut.low), second = move(cut.high);
         const double low = std::min(first, second), high = std::max(first, second);
         const double size = axis == 0 ? images.width : images.height;
@@ -65,10 +65,10 @@ bool place_box(const UprightColumns& images, std::size_t owner, const float* box
     return visible > 0 && visible >= rules.min_visible && is_large && is_inside;
 }
 
-void place_keypoints(const UprightColumns& images, std::size_t owner, const float* keypoints, std::size_t count,
+void place_keypoints(const AlignedColumns& images, std::size_t owner, const float* keypoints, std::size_t count,
                      const std::int64_t* swap, double* out) {
     const double* region = images.region + 4 * owner;
-    const AxisMove to_x = axis_move(images, owner, 0), to_y = axis_move(images, owner, 1);
+    const AxisTransform to_x = axis_transform(images, owner, 0), to_y = axis_transform(images, owner, 1);
     const bool exchanged = swap != nullptr && to_x.scale * to_y.scale < 0;
     for (std::size_t k = 0; k < count; ++k, out += 3) {
         const float* point = keypoints + 3 * (exchanged ? static_cast<std::size_t>(swap[k]) : k);

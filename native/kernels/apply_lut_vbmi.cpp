@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-void look_up_vbmi(const std::uint8_t* table, std::uint8_t* levels, int count) {
+void apply_lut_vbmi(const std::uint8_t* table, std::uint8_t* levels, int count) {
     const __m512i quarters[4] = {_mm512_loadu_si512(table), _mm512_loadu_si512(table + 64),
                                  _mm512_loadu_si512(table + 128), _mm512_loadu_si512(table + 192)};
     for (int x = 0; x < count; x += 64) {

@@ -7,7 +7,7 @@ namespace stoker {
 namespace {
 
 // Clipped to 0..255, rounded half up; NaN becomes 0.
-inline std::uint8_t to_level(float value) {
+inline std::uint8_t to_uint8(float value) {
     const float low = value > 0.0F ? value : 0.0F;
     const float clipped = low < 255.0F ? low : 255.0F;
     const auto whole = static_cast<std::int32_t>(clipped);

@@ -7,7 +7,7 @@
 namespace stoker {
 
 // The N images that objects belong to; see stoker.augment.params.ImageParams.
-struct UprightColumns {
+struct AlignedColumns {
     int height, width;          // of the output
     std::size_t count;
     const double* region;       // top, left, bottom, right of the source
@@ -23,9 +23,9 @@ struct BoxRules {
 
 // One object each; `owner` is its image.
 // `box` is left, top, right, bottom in the source, `out` in the output. False where it is to be dropped.
-bool place_box(const UprightColumns& images, std::size_t owner, const float* box, const BoxRules& rules, double* out);
+bool place_box(const AlignedColumns& images, std::size_t owner, const float* box, const BoxRules& rules, double* out);
 // `count` keypoints of x, y and visibility; in a mirrored image keypoint k is what swap[k] was, if `swap` is given.
-void place_keypoints(const UprightColumns& images, std::size_t owner, const float* keypoints, std::size_t count,
+void place_keypoints(const AlignedColumns& images, std::size_t owner, const float* keypoints, std::size_t count,
                      const std::int64_t* swap, double* out);
 
 }  // namespace stoker

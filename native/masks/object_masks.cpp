@@ -1,4 +1,4 @@
-#include "masks/segments.h"
+#include "masks/object_masks.h"
 
 #include <algorithm>
 #include <cstring>
@@ -20,8 +20,8 @@ class Runs {
     }
 
     // Sets the pixels of an upright output that take a one. The work is that of what is seen.
-    void draw(const SourcePixels& places, std::uint8_t* out) const {
-        const std::vector<int>& columns = places.columns();
+    void draw(const SourcePixels& source_pixels, std::uint8_t* out) const {
+        const std::vector<int>& columns = source_pixels.columns();
         for (std::size_t c = 0; c < columns.size(); ++c) {
             if (columns[c] < 0) continue;
             const std::int64_t top = std::int64_t{columns[c]} * height_, bottom = top + height_;
@@ -30,20 +30,20 @@ class Runs {
             for (; at < bottom; at = ends_[run++]) {
                 if (run % 2 == 0) continue;
                 const std::int64_t end = std::min(ends_[run], bottom);
-                const auto [first, last] = places.rows_between(static_cast<int>(at - top), static_cast<int>(end - top));
+                const auto [first, last] = source_pixels.rows_between(static_cast<int>(at - top), static_cast<int>(end - top));
                 for (int r = first; r < last; ++r) out[static_cast<std::size_t>(r) * columns.size() + c] = 1;
             }
         }
     }
 
     // The same of any output.
-    void draw_each(const SourcePixels& places, std::uint8_t* out, std::size_t pixels) {
+    void draw_each(const SourcePixels& source_pixels, std::uint8_t* out, std::size_t pixels) {
         source_.resize(static_cast<std::size_t>(ends_.back()));
         std::int64_t at = 0;
         for (std::size_t run = 0; run < ends_.size(); at = ends_[run++])
             std::memset(source_.data() + at, run & 1, static_cast<std::size_t>(ends_[run] - at));
         drawn_.resize(pixels);
-        places.look_up(source_.data(), 1, height_, 0, drawn_.data());
+        source_pixels.sample(source_.data(), 1, height_, 0, drawn_.data());
         for (std::size_t i = 0; i < pixels; ++i) out[i] |= drawn_[i];
     }
 
@@ -70,19 +70,19 @@ void fill_outlines(const ObjectMasks& masks, const ImageColumns& images, const P
 
 void fill_runs(const ObjectMasks& masks, const ImageColumns& images, const std::int32_t* heights,
                const std::int32_t* widths, const std::uint32_t* runs, const std::int64_t* counts) {
-    SourcePixels places(masks.height, masks.width);
-    std::size_t found = images.count;  // the image that `places` are of
+    SourcePixels source_pixels(masks.height, masks.width);
+    std::size_t found = images.count;  // the image that `source_pixels` are of
     Runs object;
     for (std::size_t k = 0; k < masks.count; runs += counts[k++]) {
         const std::size_t i = static_cast<std::size_t>(masks.owner[k]);
         if (counts[k] == 0 || !images.shown[i]) continue;
-        if (i != found) places.find(images.matrix + 9 * i, {heights[i], widths[i], images.region + 4 * i}, true);
+        if (i != found) source_pixels.find(images.matrix + 9 * i, {heights[i], widths[i], images.region + 4 * i}, true);
         found = i;
         object.set(runs, counts[k], heights[i]);
-        if (places.upright())
-            object.draw(places, masks.at(k));
+        if (source_pixels.axis_aligned())
+            object.draw(source_pixels, masks.at(k));
         else
-            object.draw_each(places, masks.at(k), masks.pixels());
+            object.draw_each(source_pixels, masks.at(k), masks.pixels());
     }
 }
 

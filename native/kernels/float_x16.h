@@ -13,31 +13,31 @@ namespace stoker {
 namespace {
 
 #if defined(__AVX512F__)
-struct Sixteen {
+struct FloatX16 {
     __m512 numbers = _mm512_setzero_ps();
 
-    static Sixteen all(float number) { return {_mm512_set1_ps(number)}; }
-    static Sixteen of(const float* from) { return {_mm512_loadu_ps(from)}; }
-    static Sixteen of(const std::uint8_t* from) {
+    static FloatX16 all(float number) { return {_mm512_set1_ps(number)}; }
+    static FloatX16 of(const float* from) { return {_mm512_loadu_ps(from)}; }
+    static FloatX16 of(const std::uint8_t* from) {
         return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from))))};
     }
-    void add(float weight, const Sixteen& other) {
+    void add(float weight, const FloatX16& other) {
         numbers = _mm512_add_ps(numbers, _mm512_mul_ps(_mm512_set1_ps(weight), other.numbers));
     }
     void store(float* to) const { _mm512_storeu_ps(to, numbers); }
     void stream(float* to) const { _mm512_stream_ps(to, numbers); }  // past the caches; aligned to 64
 };
 #elif defined(__AVX2__)
-struct Sixteen {
+struct FloatX16 {
     __m256 low = _mm256_setzero_ps(), high = _mm256_setzero_ps();
 
-    static Sixteen all(float number) { return {_mm256_set1_ps(number), _mm256_set1_ps(number)}; }
-    static Sixteen of(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
-    static Sixteen of(const std::uint8_t* from) {
+    static FloatX16 all(float number) { return {_mm256_set1_ps(number), _mm256_set1_ps(number)}; }
+    static FloatX16 of(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+    static FloatX16 of(const std::uint8_t* from) {
         const auto eight = [&](int at) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadu_si64(from + at))); };
         return {eight(0), eight(8)};
     }
-    void add(float weight, const Sixteen& other) {
+    void add(float weight, const FloatX16& other) {
         low = _mm256_add_ps(low, _mm256_mul_ps(_mm256_set1_ps(weight), other.low));
         high = _mm256_add_ps(high, _mm256_mul_ps(_mm256_set1_ps(weight), other.high));
     }
@@ -51,21 +51,21 @@ struct Sixteen {
     }
 };
 #else
-struct Sixteen {
+struct FloatX16 {
     float numbers[16] = {};
 
-    static Sixteen all(float number) {
-        Sixteen same;
+    static FloatX16 all(float number) {
+        FloatX16 same;
         for (float& value : same.numbers) value = number;
         return same;
     }
     template <class Number>
-    static Sixteen of(const Number* from) {
-        Sixteen loaded;
+    static FloatX16 of(const Number* from) {
+        FloatX16 loaded;
         for (int i = 0; i < 16; ++i) loaded.numbers[i] = static_cast<float>(from[i]);
         return loaded;
     }
-    void add(float weight, const Sixteen& other) {
+    void add(float weight, const FloatX16& other) {
         for (int i = 0; i < 16; ++i) numbers[i] += weight * other.numbers[i];
     }
     void store(float* to) const { std::memcpy(to, numbers, sizeof numbers); }

@@ -10,7 +10,7 @@
 namespace stoker {
 
 // Mirrors them, or transposes them by way of a buffer.
-class Placer final : public RowSink {
+class RowOrienter final : public RowSink {
   public:
     void begin(RowSink& sink, const Placement& placement);
     void row(int y, const std::uint8_t* planes, int plane) override;
@@ -23,7 +23,7 @@ class Placer final : public RowSink {
     int rows_ = 0;
     int columns_ = 0;
     int plane_ = 0;
-    std::vector<std::uint8_t> picture_;  // [column][channel][row] of a transposed one
+    std::vector<std::uint8_t> transposed_rows_;  // [column][channel][row] of a transposed one
 };
 
 }  // namespace stoker
