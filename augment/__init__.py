@@ -6,12 +6,12 @@ list of them into a plan, and the plan decides the parameters of a batch, which 
 
 from __future__ import annotations
 
-from stoker.augment.batch import BatchTransform
-from stoker.augment.mix import CutMix, MixUp
-from stoker.augment.mosaic import Mosaic
-from stoker.augment.params import ImageParams, ImagePlan, compile_image
-from stoker.augment.recipe import load_recipe, recipe_names, register, save_recipe
-from stoker.augment.transforms import (
+from .batch.base import BatchTransform
+from .batch.mix import CutMix, MixUp
+from .batch.mosaic import Mosaic
+from .params.image_params import ImageParams, ImagePlan, compile_image
+from .recipe import load_recipe, recipe_names, register, save_recipe
+from .transforms import (
     AugMix,
     AutoAugment,
     CenterCrop,

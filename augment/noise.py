@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.augment.random import sequence
+from .random import sequence
 
 if TYPE_CHECKING:
     import numpy.typing as npt

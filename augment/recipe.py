@@ -15,16 +15,17 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from stoker.augment import transforms as available
-from stoker.augment.mix import CutMix, MixUp
-from stoker.augment.mosaic import Mosaic
-from stoker.augment.transforms.base import Description, Transform
 from stoker.errors import ConfigError
+
+from . import transforms as available
+from .batch.mix import CutMix, MixUp
+from .batch.mosaic import Mosaic
+from .transforms.base import Description, Transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from stoker.augment.batch import BatchTransform
+    from .batch.base import BatchTransform
 
     AnyTransform = Transform | BatchTransform
 

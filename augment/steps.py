@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.levels import equalized, stretched, tables
-from stoker.augment.own import check_array, check_pixels
-from stoker.augment.resample import pick, resample
+from .reference.custom_step_checks import check_array, check_pixels
+from .reference.levels import equalized, stretched, tables
+from .reference.resample import pick, resample
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -229,7 +229,8 @@ class Blur(Step):
 class Shift(Step):
     """A projective resampling to the same size, within the chains of :class:`Mix`.
 
-    It is that of :class:`stoker.augment.extras.Warp` with the image as it is as the source, or the canvas.
+    It is that of :class:`stoker.augment.params.optional_params.Warp` with the image as it is as the source,
+    or the canvas.
 
     Attributes:
         matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the image.

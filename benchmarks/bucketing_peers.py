@@ -34,12 +34,16 @@ from stoker.bucketing import (
     bucket_boundaries,
     pack,
 )
-from stoker.bucketing.randomness import effective_partners, intraclass_correlation, lag1_autocorrelation
+from stoker.bucketing.report.randomness import (
+    effective_partners,
+    intraclass_correlation,
+    lag1_autocorrelation,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stoker.bucketing.base import Sampler
+    from stoker.bucketing.samplers.base import Sampler
 
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]

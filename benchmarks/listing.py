@@ -22,7 +22,7 @@ from pathlib import Path
 from stoker.benchmarks.workloads import PHOTOGRAPHS, photographs_in
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
-from stoker.formats.sources.forms import find_format, list_source
+from stoker.formats.sources.detect import find_format, list_source
 
 __all__ = ["Listed", "make_sources", "measure"]
 

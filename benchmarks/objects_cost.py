@@ -30,7 +30,7 @@ from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
 from stoker.benchmarks.goals import Goal, show_goals
 from stoker.benchmarks.machine import available_cores, describe
 from stoker.benchmarks.workloads import PHOTOGRAPHS, photographs_in, replicate
-from stoker.formats.manifest import MANIFEST_NAME
+from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -30,14 +30,14 @@ from stoker.benchmarks.machine import available_cores, describe
 from stoker.benchmarks.storage_model import Data, Storage, measure, simulate
 from stoker.benchmarks.synthetic import make_dataset
 from stoker.pipeline.commands.console import human_bytes, out, table
-from stoker.pipeline.order import BlockShuffle, FullShuffle, Schedule
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from stoker.pipeline.order import Order
+    from stoker.pipeline.order.epoch_order import Order
 
 __all__ = ["measure_order", "measure_reading", "measure_rows", "measure_staging"]
 
@@ -122,7 +122,7 @@ def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
 
 def _child(folder: Path) -> dict[str, Any]:
     """Seconds of each step, and memory of this process beyond what importing takes."""
-    from stoker.pipeline.engines.native import NativeEngine  # noqa: F401 - not to be counted
+    from stoker.pipeline.engines.native.engine import NativeEngine  # noqa: F401 - not to be counted
 
     before = _private_bytes()
     marks = [time.perf_counter()]

@@ -1,6 +1,7 @@
 """How far ahead to read from storage with latency: a discrete-event simulation, and the real thing.
 
-The simulation knows what :mod:`stoker.pipeline.staging` does: batches are fetched in groups that
+The simulation knows what :mod:`stoker.pipeline.caching.cache_prefetcher` does: batches are fetched in groups
+that
 grow, blocks once each and neighbours in one request, a bounded number of requests at a time, and no
 more than ``depth`` batches ahead of the one that is computed on. Storage answers a request after its
 latency; the answers share one link.
@@ -22,8 +23,8 @@ from fsspec.implementations.local import LocalFileSystem
 
 import stoker
 from stoker.benchmarks.synthetic import make_dataset
-from stoker.formats.remote.blocks import BLOCK_BYTES
-from stoker.pipeline.staging import Staging
+from stoker.formats.caching.block_files import BLOCK_BYTES
+from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,7 +157,7 @@ def measure(batches: Sequence[Int64], data: Data, storage: Storage, step_seconds
         source = make_dataset(Path(scratch) / "source", samples, data.sample_bytes, data.shard_bytes)
         ahead = depth * len(data.blocks(batches[0])) * BLOCK_BYTES
         dataset = stoker.open(f"slow://{source}", cache=Path(scratch) / "cache")
-        staging = Staging(dataset, connections=storage.connections, ahead=ahead)
+        staging = CachePrefetcher(dataset, connections=storage.connections, ahead=ahead)
         _SlowFiles.latency = storage.latency
         staged = staging.begin(lambda: batches)
         marks = []

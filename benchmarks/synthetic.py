@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from stoker._native import crc32c
-from stoker.formats.files import file_digest
-from stoker.formats.index import Index, write_index
-from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.files.reading import file_digest
 
 if TYPE_CHECKING:
     from pathlib import Path

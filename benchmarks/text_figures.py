@@ -33,9 +33,9 @@ from stoker.bucketing import (
     pack,
     report_plan,
 )
-from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order import FullShuffle, Stream
-from stoker.pipeline.shares import Shares, allot
+from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.epoch_order import FullShuffle, Stream
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion
 from stoker.pipeline.text.plan import TextPlanner
 from stoker.pipeline.text.rules import TextRules
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.bucketing.boundaries import Method
-    from stoker.pipeline.order import Order
+    from stoker.bucketing.boundaries.bucket_boundaries import Method
+    from stoker.pipeline.order.epoch_order import Order
 
     Lengths = npt.NDArray[np.int64]
 
@@ -172,7 +172,10 @@ def drawn_epochs(lengths: Lengths) -> None:
     n = len(lengths)
     numbers = np.random.default_rng(1).random(n)
     parts = np.array([n - n // 4, n // 4])
-    halves = Shares(allot([1, 1], n), parts, 0), (FullShuffle(n - n // 4, 0), FullShuffle(n // 4, 1))
+    halves = (
+        QuotaSchedule(apportion([1, 1], n), parts, 0),
+        (FullShuffle(n - n // 4, 0), FullShuffle(n // 4, 1)),
+    )
     orders: dict[str, Order] = {
         "every sample once": FullShuffle(n),
         "weighted": WeightedDraws(n, 0, numbers),

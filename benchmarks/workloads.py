@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import stoker
 from stoker.errors import SourceError
-from stoker.formats.manifest import MANIFEST_NAME
+from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,16 +10,16 @@ Pure NumPy, on lengths and token arrays; nothing here reads a shard.
         batch = Pad()([tokens[row] for row in rows], length)
 """
 
-from stoker.bucketing.base import Sampler
-from stoker.bucketing.batchify import Batchify, Dict, Flatten, List, Pack, Pad, Stack, Tuple
-from stoker.bucketing.boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
-from stoker.bucketing.packing import PackingPlan, pack
-from stoker.bucketing.plan import Batch, BatchPlan
-from stoker.bucketing.plot import plot_report
-from stoker.bucketing.ragged import Packed, Ragged
-from stoker.bucketing.report import PlanReport, compare, report_plan
-from stoker.bucketing.sampler import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
-from stoker.bucketing.streaming import PackedRow, StreamBatch, StreamingBuckets, StreamingPacker
+from .batchify.batchify import Batchify, Dict, Flatten, List, Pack, Pad, Stack, Tuple
+from .batchify.ragged import Packed, Ragged
+from .boundaries.bucket_boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
+from .packing.packing import PackingPlan, pack
+from .packing.streaming import PackedRow, StreamBatch, StreamingBuckets, StreamingPacker
+from .report.plot import plot_report
+from .report.report import PlanReport, compare, report_plan
+from .samplers.base import Sampler
+from .samplers.plan import Batch, BatchPlan
+from .samplers.samplers import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
 
 __all__ = [
     "Batch",

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 from PIL import Image
 
-from stoker.formats.containers import container
-from stoker.formats.example import encode_datum, encode_image_example
-from stoker.formats.files import file_digest
-from stoker.formats.header import read_header
-from stoker.formats.index import Index, concat_indexes, write_index
-from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.codecs.header import read_header
+from stoker.formats.containers.base import container
+from stoker.formats.containers.example import encode_datum, encode_image_example
+from stoker.formats.dataset.index import Index, concat_indexes, write_index
+from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.files.reading import file_digest
 
 # Examples are the same in every run, and a busy machine fails nobody.
 settings.register_profile(

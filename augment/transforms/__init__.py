@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-from stoker.augment.transforms.apply import RandomApply, RandomChoice
-from stoker.augment.transforms.augmix import AugMix
-from stoker.augment.transforms.autoaugment import AutoAugment
-from stoker.augment.transforms.base import Transform
-from stoker.augment.transforms.color import (
-    ColorJitter,
-    RandomGrayscale,
-    RandomInvert,
-    RandomPhotometricDistort,
-)
-from stoker.augment.transforms.crop import CenterCrop, RandomResizedCrop
-from stoker.augment.transforms.erase import RandomErasing
-from stoker.augment.transforms.filters import GaussianBlur, RandomAdjustSharpness
-from stoker.augment.transforms.flip import RandomHorizontalFlip, RandomVerticalFlip
-from stoker.augment.transforms.iou_crop import RandomIoUCrop
-from stoker.augment.transforms.levels import (
-    RandomAutocontrast,
-    RandomEqualize,
-    RandomPosterize,
-    RandomSolarize,
-)
-from stoker.augment.transforms.output import Normalize, ToDtype
-from stoker.augment.transforms.pad import Pad, RandomCrop
-from stoker.augment.transforms.randaugment import RandAugment, TrivialAugmentWide
-from stoker.augment.transforms.resize import Resize
-from stoker.augment.transforms.scale_jitter import RandomResize, RandomShortestSize, ScaleJitter
-from stoker.augment.transforms.warp import RandomAffine, RandomPerspective, RandomRotation
-from stoker.augment.transforms.zoom_out import RandomZoomOut
+from .base import Transform
+from .geometry.crop import CenterCrop, RandomResizedCrop
+from .geometry.flip import RandomHorizontalFlip, RandomVerticalFlip
+from .geometry.iou_crop import RandomIoUCrop
+from .geometry.pad import Pad, RandomCrop
+from .geometry.resize import Resize
+from .geometry.scale_jitter import RandomResize, RandomShortestSize, ScaleJitter
+from .geometry.warp import RandomAffine, RandomPerspective, RandomRotation
+from .geometry.zoom_out import RandomZoomOut
+from .pixels.color import ColorJitter, RandomGrayscale, RandomInvert, RandomPhotometricDistort
+from .pixels.erase import RandomErasing
+from .pixels.filters import GaussianBlur, RandomAdjustSharpness
+from .pixels.levels import RandomAutocontrast, RandomEqualize, RandomPosterize, RandomSolarize
+from .pixels.output import Normalize, ToDtype
+from .policies.apply import RandomApply, RandomChoice
+from .policies.augmix import AugMix
+from .policies.autoaugment import AutoAugment
+from .policies.randaugment import RandAugment, TrivialAugmentWide
 
 __all__ = [
     "AugMix",

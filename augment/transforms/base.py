@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stoker.augment.interpolation import Interpolation
 from stoker.errors import ConfigError
+
+from ..geometry.interpolation import Interpolation
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.augment.frame import Frame
+    from ..state.transform_state import TransformState
 
 __all__ = ["Description", "Size", "Transform", "as_tuple", "is_count", "is_finite", "is_whole"]
 
@@ -98,7 +99,7 @@ class Transform(Description):
         """Whether it decides by where the objects lie."""
         return False
 
-    def params(self, frame: Frame, u: npt.NDArray[np.float64]) -> None:
+    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
         """Compose this transform onto ``frame``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
         raise NotImplementedError
 

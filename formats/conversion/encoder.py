@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.errors import StokerError
-    from stoker.formats.sources.listing import Skip
+
+    from ..sources.listing import Skip
 
 __all__ = ["EncodedRecord", "Encoder"]
 

@@ -13,18 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 
 from stoker.errors import ConfigError, SampleError, SourceError
-from stoker.formats.conversion.finished import find_finished
-from stoker.formats.conversion.shards import ShardResult, write_shard
-from stoker.formats.conversion.state import ConversionState, empty_trash
-from stoker.formats.cores import available_cores, check_threads
-from stoker.formats.publish import check_target, folder_lock, os_errors
-from stoker.formats.remote.store import is_url
-from stoker.formats.tasks import Tasks
+
+from ..concurrency.cores import available_cores, check_threads
+from ..concurrency.task_group import TaskGroup
+from ..files.publishing import check_target, folder_lock, os_errors
+from ..remote.store import is_url
+from .finished import find_finished
+from .shards import ShardResult, write_shard
+from .state import ConversionState, empty_trash
 
 if TYPE_CHECKING:
     import os
 
-    from stoker.formats.conversion.plan import ConversionPlan
+    from .plan import ConversionPlan
 
 __all__ = [
     "Engine",
@@ -176,7 +177,7 @@ def execute(
     started = time.monotonic()
     run = Run(plan, _runner(engine, workers), report)
     if is_url(dst):
-        from stoker.formats.remote.conversion import convert_to_url
+        from .remote_target import convert_to_url
 
         return _summary(run, started, *convert_to_url(run, str(dst), overwrite=overwrite))
     folder = Path(dst)
@@ -248,7 +249,7 @@ def _runner(engine: Engine, workers: int) -> Runner:
     if engine not in get_args(Engine):
         raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
     if engine == "ray":
-        from stoker.formats.remote.ray import RayRunner
+        from .ray import RayRunner
 
         return RayRunner(workers)
     return _LocalRunner(workers)
@@ -275,7 +276,7 @@ class _LocalRunner:
                 "tally": tracker.add,
                 "stop": stop,
             }
-            shards = Tasks(writers)
+            shards = TaskGroup(writers)
             try:
                 for number in missing:
                     shards.start(partial(maker.make, plan, number, **how))

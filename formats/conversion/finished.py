@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.index import Index
-from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, Manifest
-from stoker.formats.sources.listing import Skip
+from ..dataset.index import Index
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, Manifest
+from ..sources.listing import Skip
+from .options import ConvertOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.conversion.plan import ConversionPlan
+    from .plan import ConversionPlan
 
 __all__ = ["find_finished"]
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, cast, g
 import numpy as np
 
 from stoker.errors import ConfigError
-from stoker.formats.containers import CONTAINERS
-from stoker.formats.header import MAX_PIXELS
+
+from ..codecs.header import MAX_PIXELS
+from ..containers.base import CONTAINERS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -125,7 +126,7 @@ class ConvertOptions(ShardOptions):
         subsampling: Of JPEG: 444, 422 or 420; None for :data:`SUBSAMPLING`, likewise.
         class_depth: Number of leading folders that name the class; None for all.
         max_pixels: Largest image that is taken.
-        source_format: Form of the source, see :mod:`stoker.formats.sources.forms`.
+        source_format: Form of the source, see :mod:`stoker.formats.sources.detect`.
     """
 
     mode: ResizeMode = "none"

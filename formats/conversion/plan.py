@@ -15,9 +15,10 @@ import numpy as np
 
 import stoker
 from stoker.errors import ConfigError
-from stoker.formats.conversion.image_encoder import ImageEncoder
-from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.ragged import Ragged
+
+from ..dataset.ragged import Ragged
+from .images.image_encoder import ImageEncoder
+from .options import ConvertOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.conversion.encoder import Encoder
-    from stoker.formats.conversion.options import ShardOptions
-    from stoker.formats.sources.listing import Listing
+    from ..sources.listing import Listing
+    from .encoder import Encoder
+    from .options import ShardOptions
 
     Rows = npt.NDArray[np.int64]
 

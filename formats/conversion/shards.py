@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.formats.ahead import in_order
-from stoker.formats.containers import container
-from stoker.formats.index import write_index
-from stoker.formats.publish import move_durably, remove, sync, sync_folder, write_durably
-from stoker.formats.sources.listing import Skip
-from stoker.formats.strings import take_strings
+from ..concurrency.bounded_map import bounded_map
+from ..containers.base import container
+from ..dataset.index import write_index
+from ..dataset.strings import take_strings
+from ..files.publishing import move_durably, remove, sync, sync_folder, write_durably
+from ..sources.listing import Skip
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
-    from stoker.formats.conversion.encoder import EncodedRecord
-    from stoker.formats.conversion.plan import ConversionPlan, PlannedShard
+    from .encoder import EncodedRecord
+    from .plan import ConversionPlan, PlannedShard
 
 __all__ = ["Cancelled", "ShardResult", "finished_shard", "shard_files", "write_shard"]
 
@@ -186,7 +186,7 @@ class _ShardTask:
             for chunk in chunks:
                 yield chunk, self._encode(chunk)
             return
-        yield from in_order(pool, ((chunk, partial(self._encode, chunk)) for chunk in chunks), ahead)
+        yield from bounded_map(pool, ((chunk, partial(self._encode, chunk)) for chunk in chunks), ahead)
 
     def _encode(self, chunk: range) -> list[EncodedRecord | Skip]:
         outcomes: list[EncodedRecord | Skip] = []

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import DatasetError, SourceError
-from stoker.formats.containers import container
-from stoker.formats.conversion.shards import ShardResult, finished_shard, shard_files
-from stoker.formats.files import file_digest
-from stoker.formats.index import Index, concat_indexes, write_index
-from stoker.formats.manifest import (
+
+from ..containers.base import container
+from ..containers.tfrecord import text_index_path
+from ..dataset.index import Index, concat_indexes, write_index
+from ..dataset.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,
     SKIPPED_NAME,
@@ -31,14 +31,15 @@ from stoker.formats.manifest import (
     Manifest,
     Shard,
 )
-from stoker.formats.publish import move_durably, remove, sync, sync_folder, write_durably
-from stoker.formats.tfrecord import text_index_path
+from ..files.publishing import move_durably, remove, sync, sync_folder, write_durably
+from ..files.reading import file_digest
+from .shards import ShardResult, finished_shard, shard_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stoker.formats.conversion.plan import ConversionPlan
-    from stoker.formats.sources.listing import Skip
+    from ..sources.listing import Skip
+    from .plan import ConversionPlan
 
 __all__ = ["STATE_NAME", "ConversionState", "empty_trash"]
 

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
-from stoker.formats.remote.store import Store, is_url
+
+from .store import Store, is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,9 +13,10 @@ from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from stoker.errors import StorageError
-from stoker.formats.remote.file_system import file_system, modified
-from stoker.formats.remote.patience import Patience, StoppedError
-from stoker.formats.remote.web import crawl, look_up
+
+from .file_system import file_system, modified
+from .retry import Patience, StoppedError
+from .web import crawl, look_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from stoker.errors import StorageError
-from stoker.formats.ahead import in_order
+
+from ..concurrency.bounded_map import bounded_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -66,5 +67,5 @@ def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -
     """
     tasks = ((name, partial(ask, name)) for name in names)
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-ask") as pool:
-        answers = in_order(pool, tasks, 4 * _AT_ONCE)
+        answers = bounded_map(pool, tasks, 4 * _AT_ONCE)
         return {name: answer for name, answer in answers if answer is not None}

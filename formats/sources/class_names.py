@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.files import open_regular, read_at
-from stoker.formats.manifest import Manifest
+
+from ..dataset.manifest import Manifest
+from ..files.reading import open_regular, read_at
 
 __all__ = ["parse_class_names"]
 

@@ -14,7 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.ragged import Ragged
+
+from ..dataset.ragged import Ragged
 
 if TYPE_CHECKING:
     import os
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.sources.listing import Listing
+    from .listing import Listing
 
     Labels = npt.NDArray[np.int64]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from stoker.formats.sources.listing import ListedFiles
-from stoker.formats.strings import Strings
+from ..dataset.strings import Strings
+from .listing import ListedFiles
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from stoker.formats.annotations import AnnotationInfo
-from stoker.formats.strings import each, take_strings
+from ..dataset.annotations import AnnotationInfo
+from ..dataset.strings import each, take_strings
 
 if TYPE_CHECKING:
     import os
@@ -84,7 +84,7 @@ class ListedObjects:
 
     Attributes:
         columns: Columns of the index, (N,) each, as in
-            :data:`stoker.formats.annotation_columns.OBJECT_COLUMNS`; coordinates are those of the
+            :data:`stoker.formats.dataset.annotation_columns.OBJECT_COLUMNS`; coordinates are those of the
             source's images.
         relative: Whether coordinates are shares of the image's width and height, instead of pixels.
         heights: (N,) int32, pixels that an image has according to its annotations; 0 where they say nothing.

@@ -6,13 +6,14 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
-from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME
+
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable
 
-    from stoker.formats.sources.listing import Skip
+    from .listing import Skip
 
 __all__ = ["no_images"]
 

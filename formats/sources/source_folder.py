@@ -11,18 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
-from stoker.formats.ahead import in_order
-from stoker.formats.files import open_regular, read_at
-from stoker.formats.folder import find_images
-from stoker.formats.remote.listing import find_stored_images
-from stoker.formats.remote.store import Store, is_url
-from stoker.formats.sources.listing import inside
+
+from ..concurrency.bounded_map import bounded_map
+from ..files.reading import open_regular, read_at
+from ..remote.store import Store, is_url
+from .folder import find_images
+from .listing import inside
+from .remote_listing import find_stored_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from stoker.formats.remote.store import StoredFile
-    from stoker.formats.sources.listing import ListedFiles, Skip
+    from ..remote.store import StoredFile
+    from .listing import ListedFiles, Skip
 
 __all__ = ["SourceFolder", "open_folder", "parts_around"]
 
@@ -192,7 +193,7 @@ class _StoredFolder(SourceFolder):
         _ = self._files  # listed here, by one thread
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
             tasks = ((name, partial(self._read, name)) for name in names)
-            for _, content in in_order(pool, tasks, 4 * _AT_ONCE):
+            for _, content in bounded_map(pool, tasks, 4 * _AT_ONCE):
                 yield content
 
     def find(self, name: str) -> bytes | None:

@@ -14,19 +14,20 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from stoker.errors import ConfigError
-from stoker.formats.ahead import in_order
-from stoker.formats.conversion.execution import Progress, Summary, check_workers, execute, no_progress
-from stoker.formats.conversion.options import ShardOptions, parse_share
-from stoker.formats.conversion.plan import plan_conversion
-from stoker.formats.convert import shard_bytes
-from stoker.formats.files import check_named
-from stoker.formats.publish import os_errors
-from stoker.formats.remote.copies import local_copies
-from stoker.formats.remote.store import is_url
-from stoker.formats.sources.listing import Skip
-from stoker.formats.text.encoder import IDS_FEATURE, TextEncoder
-from stoker.formats.text.source import TextListing, open_text
-from stoker.formats.text.tokenizers import Bytes, File, Tokenizer, Whitespace, count_words
+
+from ..concurrency.bounded_map import bounded_map
+from ..conversion.convert import shard_bytes
+from ..conversion.execution import Progress, Summary, check_workers, execute, no_progress
+from ..conversion.options import ShardOptions, parse_share
+from ..conversion.plan import plan_conversion
+from ..files.publishing import os_errors
+from ..files.reading import check_named
+from ..remote.copies import local_copies
+from ..remote.store import is_url
+from ..sources.listing import Skip
+from .encoder import IDS_FEATURE, TextEncoder
+from .source import TextListing, open_text
+from .tokenizers import Bytes, File, Tokenizer, Whitespace, count_words
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -178,7 +179,7 @@ def _tokenizer(name: str | os.PathLike[str], listing: TextListing, workers: int)
     starts = range(0, len(listing), _COUNTED_AT_ONCE)
     tasks = ((start, partial(_count, listing, start)) for start in starts)
     with ThreadPoolExecutor(workers, thread_name_prefix="stoker-count") as pool:
-        return Whitespace.build(counts for _, counts in in_order(pool, tasks, 2 * workers))
+        return Whitespace.build(counts for _, counts in bounded_map(pool, tasks, 2 * workers))
 
 
 def _count(listing: TextListing, start: int) -> Counter[str]:

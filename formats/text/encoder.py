@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import SourceError
-from stoker.formats.conversion.encoder import EncodedRecord
-from stoker.formats.manifest import TOKENIZER_NAME
-from stoker.formats.sources.listing import Skip
-from stoker.formats.wire import delimited
+
+from ..containers.wire import delimited
+from ..conversion.encoder import EncodedRecord
+from ..dataset.manifest import TOKENIZER_NAME
+from ..sources.listing import Skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from stoker.formats.text.source import TextListing
-    from stoker.formats.text.tokenizers import Tokenizer
+    from .source import TextListing
+    from .tokenizers import Tokenizer
 
 __all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column"]
 
@@ -152,7 +153,7 @@ def _before(names: Sequence[bytes], varints: Sequence[bytes], payload_bytes: int
 
 
 def _message(number: int, content: bytes, following: int = 0) -> bytes:
-    """As :func:`stoker.formats.wire.delimited`, which a record calls a dozen times with few lengths."""
+    """As :func:`delimited`, which a record calls a dozen times with few lengths."""
     return _header(number, len(content) + following) + content
 
 

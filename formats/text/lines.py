@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker.errors import SourceError
-from stoker.formats.files import open_regular, read_at
+
+from ..files.reading import open_regular, read_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from stoker.errors import ConfigError, SourceError
-from stoker.formats.sources.intake import SkippedError
-from stoker.formats.sources.listing import Listing, Skip
-from stoker.formats.text.lines import LineFile, open_lines
+
+from ..sources.listing import Listing, Skip
+from ..sources.source_reader import SkippedError
+from .lines import LineFile, open_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

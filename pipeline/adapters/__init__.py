@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.augment.batch import BatchParams
-    from stoker.pipeline.engines.base import Layout
-    from stoker.pipeline.loader import Loader
+    from stoker.augment.batch.base import BatchParams
+
+    from ..engines.base import Layout
+    from ..execution.loader import Loader
 
 __all__ = ["Adapter", "SideStream", "become_data", "framework", "load", "sees_gpu"]
 

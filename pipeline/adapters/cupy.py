@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import numpy as np
 
-from stoker.pipeline.engines.bfloat16 import to_bfloat16
-from stoker.pipeline.images.mixing import mix_copy, split
+from ..engines.bfloat16 import to_bfloat16
+from ..images.mixing import mix_copy, split
 
 if TYPE_CHECKING:
-    from stoker.augment.batch import BatchParams
-    from stoker.pipeline.engines.base import Layout
+    from stoker.augment.batch.base import BatchParams
+
+    from ..engines.base import Layout
 
 __all__ = ["Adapter", "sees_gpu"]
 

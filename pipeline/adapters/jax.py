@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stoker.pipeline.images.mixing import mix_copy, split
+from ..images.mixing import mix_copy, split
 
 if TYPE_CHECKING:
-    from stoker.augment.batch import BatchParams
-    from stoker.pipeline.engines.base import Layout
+    from stoker.augment.batch.base import BatchParams
+
+    from ..engines.base import Layout
 
 __all__ = ["Adapter", "global_batch", "sees_gpu"]
 

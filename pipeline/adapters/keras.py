@@ -10,8 +10,9 @@ import numpy as np
 from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 
 from stoker.errors import ConfigError
-from stoker.pipeline.adapters.view import Look, View
-from stoker.pipeline.loader import Loader
+
+from ..execution.loader import Loader
+from .view import Look, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,13 +42,13 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
 
     def get_tf_dataset(self) -> Any:
         """A ``tf.data.Dataset`` of the batches, one pass each time it is iterated over."""
-        from stoker.pipeline.adapters.tensorflow import dataset_of
+        from .tensorflow import dataset_of
 
         return dataset_of(self._view())
 
     def get_torch_dataloader(self) -> Any:
         """A ``DataLoader`` of the batches, likewise."""
-        from stoker.pipeline.adapters.torch import data_loader
+        from .torch import data_loader
 
         return data_loader(self._view())
 

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from stoker.pipeline.adapters.view import View
-from stoker.pipeline.images.mixing import mix_copy
+from ..images.mixing import mix_copy
+from .view import View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from stoker.augment.batch import BatchParams
-    from stoker.pipeline.engines.base import Layout
-    from stoker.pipeline.loader import Loader
+    from stoker.augment.batch.base import BatchParams
+
+    from ..engines.base import Layout
+    from ..execution.loader import Loader
 
 __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
 

@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from stoker.augment.mix import MixParams
+from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
-from stoker.pipeline.adapters.view import View
-from stoker.pipeline.images.mixing import box_of
+
+from ..images.mixing import box_of
+from .view import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from stoker.augment.batch import BatchParams
-    from stoker.pipeline.engines.base import Layout
-    from stoker.pipeline.loader import Loader
+    from stoker.augment.batch.base import BatchParams
+
+    from ..engines.base import Layout
+    from ..execution.loader import Loader
 
 __all__ = ["Adapter", "SideStream", "data_loader", "iterable_dataset", "sees_gpu"]
 

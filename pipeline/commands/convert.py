@@ -9,13 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from stoker.formats.remote.store import is_url
-from stoker.pipeline.commands.console import count, out, print_skipped, print_summary, progress
-from stoker.pipeline.commands.options import (  # noqa: TC001 - Typer reads them at run time
-    Container,
-    ShardRecords,
-    Shards,
-    ShardSize,
-)
+
+from .console import count, out, print_skipped, print_summary, progress
+from .options import Container, ShardRecords, Shards, ShardSize  # noqa: TC001 - Typer reads them at run time
 
 __all__ = ["convert", "index", "register"]
 
@@ -116,7 +112,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
 
     stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
-    from stoker.formats.convert import convert as run
+    from stoker.formats.conversion.convert import convert as run
     from stoker.formats.sources.class_names import parse_class_names
 
     options: dict[str, Any] = {  # any text here; convert() says what may stand there
@@ -155,7 +151,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
 
 def _say_of_splits(dataset: Path | str) -> None:
     """Say so where the folders of splits have become part of the names of classes."""
-    from stoker.formats.manifest import Manifest
+    from stoker.formats.dataset.manifest import Manifest
 
     if is_url(dataset):
         return
@@ -192,8 +188,8 @@ def index(  # noqa: PLR0917 - likewise
 
     stoker index caffe/train_lmdb --into shards/train --classes cat,dog
     """
-    from stoker.formats.foreign import FeatureNames
-    from stoker.formats.foreign import index as run
+    from stoker.formats.external.external_index import FeatureNames
+    from stoker.formats.external.external_index import index as run
     from stoker.formats.sources.class_names import parse_class_names
 
     names = FeatureNames(encoded=image, label=label, text=text, key=key)

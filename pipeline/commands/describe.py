@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.formats.samples import Codec
-from stoker.pipeline.commands.console import human_bytes, plain, table
-from stoker.pipeline.commands.describe_objects import annotation_facts, class_labels
+from stoker.formats.dataset.samples import Codec
+
+from .console import human_bytes, plain, table
+from .describe_objects import annotation_facts, class_labels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from rich.table import Table
 
-    from stoker.formats.dataset import Dataset
+    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["class_table", "facts"]
 

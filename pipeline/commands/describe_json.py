@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.formats.samples import Codec
-from stoker.pipeline.commands.describe_objects import class_labels
+from stoker.formats.dataset.samples import Codec
+
+from .describe_objects import class_labels
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.formats.dataset import Dataset
-    from stoker.formats.verify import Report
+    from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.verification.verify import Report
 
 __all__ = ["dataset_json", "report_json"]
 

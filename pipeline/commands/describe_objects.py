@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.formats.ragged import Ragged
+from stoker.formats.dataset.ragged import Ragged
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.formats.dataset import Dataset
+    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["annotation_facts", "class_labels"]
 

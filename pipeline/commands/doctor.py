@@ -8,9 +8,10 @@ import sys
 from dataclasses import dataclass
 
 from stoker import __version__
-from stoker.formats.cores import available_cores
-from stoker.pipeline import devices
-from stoker.pipeline.ranks import find_ranks
+from stoker.formats.concurrency.cores import available_cores
+
+from ..engines import devices
+from ..execution.ranks import find_ranks
 
 __all__ = ["Finding", "examine"]
 

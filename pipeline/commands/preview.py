@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from stoker.errors import ConfigError
-from stoker.pipeline.commands.console import count, human_bytes, out
+
+from .console import count, human_bytes, out
 
 __all__ = ["preview", "register"]
 
@@ -50,7 +51,7 @@ def preview(  # noqa: PLR0917 - Typer makes an option of each argument
 
     Among the recipes that come with Stoker are imagenet-train and coco-ssd; a name that is none lists all.
     """
-    from stoker.pipeline.preview.make import preview as run
+    from ..preview.make import preview as run
 
     sheet = run(
         dataset,

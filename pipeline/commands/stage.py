@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from stoker.pipeline.commands.console import human_bytes, out, progress
+from .console import human_bytes, out, progress
 
 __all__ = ["register", "stage"]
 
@@ -30,7 +30,7 @@ def stage(
 
     stoker stage s3://bucket/shards/train /scratch/train --limit 200GB
     """
-    from stoker.formats.remote.stage import stage as run
+    from stoker.formats.caching.stage import stage as run
 
     with progress("staging", "bytes", resumes=True) as show:
         summary = run(source, target, limit=limit, connections=connections, progress=show)

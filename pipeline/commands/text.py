@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from stoker.errors import ConfigError
-from stoker.pipeline.commands.console import out, print_summary, progress, table
-from stoker.pipeline.commands.options import (  # noqa: TC001 - Typer reads them at run time
-    Container,
-    ShardRecords,
-    Shards,
-    ShardSize,
-)
+
+from .console import out, print_summary, progress, table
+from .options import Container, ShardRecords, Shards, ShardSize  # noqa: TC001 - Typer reads them at run time
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -136,8 +132,9 @@ def buckets(  # noqa: PLR0917 - likewise
 
     stoker buckets shards/gsm8k --fields answer --pack 256 --ranks 8 --png answer.png
     """
-    from stoker.formats.dataset import open as open_dataset
-    from stoker.pipeline.text.bucket_comparison import Settings, compare_methods, text_lengths
+    from stoker.formats.dataset.dataset import open as open_dataset
+
+    from ..text.bucket_comparison import Settings, compare_methods, text_lengths
 
     lengths = text_lengths(open_dataset(dataset), _names(fields))
     settings = Settings(batch_size, number, pad_multiple, pack, ranks, seed)
@@ -151,7 +148,7 @@ def buckets(  # noqa: PLR0917 - likewise
         document = {name: report.as_dict() for name, report in reports.items()}
         json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
     if png is not None:
-        from stoker.bucketing.plot import plot_report
+        from stoker.bucketing.report.plot import plot_report
 
         plot_report(reports[method], lengths, png, title=f"{Path(dataset).name}: {method}")
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from stoker.augment.params import ImageParams
-    from stoker.formats.samples import Samples
+    from stoker.augment.params.image_params import ImageParams
+    from stoker.formats.dataset.samples import Samples
 
 __all__ = ["DType", "Engine", "Layout", "Output", "Result", "Status", "Work"]
 
@@ -100,8 +100,8 @@ class Engine(Protocol):
     name: str
     device: str
     executes: frozenset[str] | None
-    """What it executes of :meth:`stoker.augment.params.ImageParams.needs`; None for everything."""
-    under_way_limit: int
+    """What it executes of :meth:`ImageParams.needs`; None for everything."""
+    max_in_flight: int
     """Batches that may be submitted and not collected: enough to keep its threads busy."""
 
     def read_ahead(self, samples: Samples) -> None:

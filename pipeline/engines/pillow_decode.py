@@ -6,16 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
-from stoker.formats.decode import from_planes, to_rgb
-from stoker.formats.header import open_image
-from stoker.formats.samples import Codec
-from stoker.pipeline.engines.base import Status
+from stoker.formats.codecs.decode import from_planes, to_rgb
+from stoker.formats.codecs.header import open_image
+from stoker.formats.dataset.samples import Codec
+
+from .base import Status
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from stoker.formats.samples import Samples
+    from stoker.formats.dataset.samples import Samples
 
 __all__ = ["PillowDecodeError", "check_pixels", "decode"]
 

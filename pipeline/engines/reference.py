@@ -1,6 +1,7 @@
 """The reference engine: executes all transforms, one sample at a time, with Pillow and NumPy.
 
-It is the slow truth of :mod:`stoker.augment.reference` behind the contract of all engines. The other
+It is the slow truth of :mod:`stoker.augment.reference.reference` behind the contract of all engines. The
+other
 engines are tested against it, and ``engine="auto"`` falls back to it for transforms that they do not
 execute.
 """
@@ -14,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker._native import crc32c
-from stoker.augment import reference
-from stoker.formats.decode import decode_rgb
-from stoker.formats.samples import Codec
-from stoker.pipeline.engines.base import Output, Result, Status, Work
-from stoker.pipeline.engines.pillow_decode import PillowDecodeError, check_pixels, decode
-from stoker.pipeline.shard_files import open_shards
+from stoker.augment.reference import reference
+from stoker.formats.codecs.decode import decode_rgb
+from stoker.formats.dataset.samples import Codec
+
+from .base import Output, Result, Status, Work
+from .pillow_decode import PillowDecodeError, check_pixels, decode
+from .shard_files import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from stoker.formats.samples import Samples
+    from stoker.formats.dataset.samples import Samples
 
 __all__ = ["ReferenceEngine"]
 
@@ -65,7 +67,7 @@ class ReferenceEngine:
         verify: bool,
         mapped: bool = True,
     ) -> None:
-        self.under_way_limit = max(1, depth)
+        self.max_in_flight = max(1, depth)
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._output = output
         self._max_pixels = max_pixels

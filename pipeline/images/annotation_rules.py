@@ -6,16 +6,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
-from stoker.formats.annotation_columns import OBJECT_COLUMNS, is_object_column
-from stoker.pipeline.batch import ColumnSpec
-from stoker.pipeline.images.annotator import Annotator, MaskRules
-from stoker.pipeline.images.objects import EXTRA, ObjectRules
+from stoker.formats.dataset.annotation_columns import OBJECT_COLUMNS, is_object_column
+
+from ..execution.batch import ColumnSpec
+from .annotator import Annotator, MaskRules
+from .objects import EXTRA, ObjectRules
 
 if TYPE_CHECKING:
-    from stoker.augment.params import ImagePlan
-    from stoker.formats.dataset import Dataset
-    from stoker.pipeline.images.batch_transforms import BatchPlan
-    from stoker.pipeline.mixture import Mixture
+    from stoker.augment.params.image_params import ImagePlan
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ..order.mixture import Mixture
+    from .batch_transforms import BatchPlan
 
 __all__ = ["AnnotationRules", "make_annotation_rules", "task_columns"]
 

@@ -10,21 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from stoker.augment.geometry import transform_mask
+from stoker.augment.geometry.transform import transform_mask
 from stoker.errors import DecodeError, SampleError
-from stoker.pipeline.images.mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
-from stoker.pipeline.images.objects import EXTRA, BatchObjects, ObjectRules, transform_objects
+
+from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
+from .objects import EXTRA, BatchObjects, ObjectRules, transform_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
-    from stoker.augment.params import ImageParams
-    from stoker.formats.annotations import Annotations
-    from stoker.formats.dataset import Dataset
-    from stoker.formats.samples import Samples
-    from stoker.pipeline.mixture import Mixture
+    from stoker.augment.params.image_params import ImageParams
+    from stoker.formats.dataset.annotations import Annotations
+    from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.dataset.samples import Samples
+
+    from ..order.mixture import Mixture
 
     Int64 = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.integer[Any]]

@@ -8,24 +8,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.batch import one_hot
+from stoker.augment.batch.base import one_hot
 from stoker.errors import ConfigError, DatasetError
-from stoker.pipeline.batch import ColumnSpec
-from stoker.pipeline.images.batch_transforms import function_name
-from stoker.pipeline.images.mixing import mix_images
-from stoker.pipeline.images.objects import pad
+
+from ..execution.batch import ColumnSpec
+from .batch_transforms import function_name
+from .mixing import mix_images
+from .objects import pad
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import numpy.typing as npt
 
-    from stoker.pipeline.adapters import Adapter
-    from stoker.pipeline.images.annotator import Annotated
-    from stoker.pipeline.images.objects import BatchObjects
-    from stoker.pipeline.images.plan import Planned
-    from stoker.pipeline.images.recipe import ImageRecipe
-    from stoker.pipeline.stats import Clock
+    from ..adapters import Adapter
+    from ..execution.stats import Clock
+    from .annotator import Annotated
+    from .config import ImageLoaderConfig
+    from .objects import BatchObjects
+    from .plan import Planned
 
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
@@ -43,7 +44,7 @@ class BatchMaker:
         epoch: Keys the random numbers of transforms of batches.
     """
 
-    def __init__(self, recipe: ImageRecipe, adapter: Adapter, clock: Clock, epoch: int) -> None:
+    def __init__(self, recipe: ImageLoaderConfig, adapter: Adapter, clock: Clock, epoch: int) -> None:
         self._recipe = recipe
         self._adapter = adapter
         self._clock = clock
@@ -156,7 +157,7 @@ class BatchMaker:
         return self._adapter.ragged(values, counts)
 
 
-def made_by_functions(recipe: ImageRecipe, adapter: Adapter, n: int) -> ColumnSpec:
+def made_by_functions(recipe: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
     """Form of the images that functions make of ``n``, found by having them run on zeros."""
     output = recipe.output
     zeros = np.zeros(output.shape(n, recipe.plan.size), output.numpy_dtype)

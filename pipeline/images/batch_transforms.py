@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker import augment
-from stoker.augment.batch import BatchTransform
+from stoker.augment.batch.base import BatchTransform
 from stoker.augment.random import derive_key, uniform
-from stoker.augment.transforms.apply import RandomChoice
 from stoker.augment.transforms.base import Transform
+from stoker.augment.transforms.policies.apply import RandomChoice
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.augment.batch import BatchParams
+    from stoker.augment.batch.base import BatchParams
     from stoker.augment.transforms.base import Description
 
     # Of images, of batches, or a function; mypy takes a list of the first two for one of their base.

@@ -5,32 +5,35 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from stoker.formats.cores import available_cores
-from stoker.formats.header import MAX_PIXELS
-from stoker.pipeline import adapters, devices
-from stoker.pipeline.arguments import optional_number, whole_number
-from stoker.pipeline.engines.make import choose_engine, depth, make_engine
-from stoker.pipeline.images.batch import made_by_functions
-from stoker.pipeline.images.objects import ObjectForm, ObjectRules
-from stoker.pipeline.images.recipe import OnError, make_recipe
-from stoker.pipeline.images.stage import ImageStage
-from stoker.pipeline.loader import Loader
-from stoker.pipeline.order import BlockShuffle, LastBatch, Schedule
-from stoker.pipeline.ranks import find_ranks
-from stoker.pipeline.staging import make_staging, resolve
-from stoker.pipeline.state import in_epochs_of
+from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.formats.concurrency.cores import available_cores
+
+from .. import adapters
+from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
+from ..engines import devices
+from ..engines.selection import choose_engine, depth, make_engine
+from ..execution.arguments import optional_number, whole_number
+from ..execution.loader import Loader
+from ..execution.ranks import find_ranks
+from ..execution.state import in_epochs_of
+from ..order.epoch_order import BlockShuffle, LastBatch, Schedule
+from .batch import made_by_functions
+from .config import OnError, make_config
+from .objects import ObjectForm, ObjectRules
+from .producer import ImageBatchProducer
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
-    from stoker.augment.boxes import BoxFormat
-    from stoker.formats.dataset import Dataset
-    from stoker.pipeline.batch import ColumnSpec
-    from stoker.pipeline.engines.base import DType, Layout
-    from stoker.pipeline.images.batch_transforms import AnyTransform
-    from stoker.pipeline.mixture import Mixture
-    from stoker.pipeline.sampling import Sampler
+    from stoker.augment.geometry.boxes import BoxFormat
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ..engines.base import DType, Layout
+    from ..execution.batch import ColumnSpec
+    from ..order.mixture import Mixture
+    from ..order.sampling import Sampler
+    from .batch_transforms import AnyTransform
 
 __all__ = ["ImageLoader"]
 
@@ -51,7 +54,7 @@ class ImageLoader(Loader):
             the batch), and behind those functions of your own: each takes the batch's images as they are
             handed out and returns as many.
         shuffle: False for the order of the index, True for a full shuffle, or a
-            :class:`~stoker.pipeline.order.BlockShuffle` for storage that wants long reads.
+            :class:`~stoker.pipeline.order.epoch_order.BlockShuffle` for storage that wants long reads.
         sampler: What an epoch draws, if not every sample once: :class:`~stoker.Weighted`,
             :class:`~stoker.ClassBalanced`, :class:`~stoker.Repeated`, or a sampler of your own.
         steps_per_epoch: Make a pass this many steps of an infinite stream of draws, which goes on from pass
@@ -149,7 +152,7 @@ class ImageLoader(Loader):
         self._read_ahead = whole_number("read_ahead", read_ahead, 0)
         self._last_batch: LastBatch = last_batch
         self._is_stream = steps_per_epoch is not None
-        self._recipe = make_recipe(
+        self._recipe = make_config(
             resolve(dataset, cache, cache_size),
             transforms,
             shuffle=shuffle,
@@ -167,7 +170,7 @@ class ImageLoader(Loader):
         )
         super().__init__(self._ranks, self._recipe.identity, self._recipe.order.n, prefetch, output)
         opened = self._recipe.dataset
-        self._staging = make_staging(opened)
+        self._staging = make_cache_prefetcher(opened)
         framework = adapters.framework(output)
         device = devices.as_text(device)
         if device is None and not adapters.sees_gpu(framework) and devices.gpu_count():
@@ -267,8 +270,8 @@ class ImageLoader(Loader):
         samples = self._recipe.order.n
         return Schedule(samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start)
 
-    def _stage(self, schedule: Schedule, epoch: int) -> ImageStage:
-        return ImageStage(
+    def _stage(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
+        return ImageBatchProducer(
             self._recipe,
             schedule,
             epoch,

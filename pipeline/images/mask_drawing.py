@@ -1,7 +1,7 @@
 """Masks of a batch, drawn in C++ with the interpreter free: pixel for pixel what ``stoker.augment`` gives.
 
-The slow truth is :func:`stoker.augment.segments.transform_segments` and
-:func:`stoker.augment.geometry.transform_mask`.
+The slow truth is :func:`stoker.augment.geometry.segments.transform_segments` and
+:func:`stoker.augment.geometry.transform.transform_mask`.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker import _native
-from stoker.augment.geometry import forward_matrix, shown
+from stoker.augment.geometry.transform import forward_matrix, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from stoker.augment.params import ImageParams
+    from stoker.augment.params.image_params import ImageParams
 
     Ints = npt.NDArray[np.integer[Any]]
     Mask = npt.NDArray[np.uint8]
@@ -52,7 +52,7 @@ def draw_segments(
     runs: Sequence[Ints] | None = None,
     memory: MaskMemory | None = None,
 ) -> Mask:
-    """Masks of objects: what :func:`stoker.augment.segments.transform_segments` gives.
+    """Masks of objects: what :func:`stoker.augment.geometry.segments.transform_segments` gives.
 
     Args:
         params: Of a batch.
@@ -101,7 +101,7 @@ def draw_segments(
 def draw_class_masks(
     params: ImageParams, data: Sequence[bytes], height: Ints, width: Ints, *, ignore: int, out: Mask
 ) -> list[int]:
-    """Masks of classes: what :func:`stoker.augment.geometry.transform_mask` gives.
+    """Masks of classes: what :func:`stoker.augment.geometry.transform.transform_mask` gives.
 
     Args:
         params: Parameters of a batch.

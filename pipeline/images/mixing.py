@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.mix import MixParams
+from stoker.augment.batch.mix import MixParams
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.augment.batch import BatchParams, Layout
+    from stoker.augment.batch.base import BatchParams, Layout
 
 __all__ = ["box_of", "mix_copy", "mix_images", "split"]
 

@@ -7,22 +7,24 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from stoker.augment.boxes import BoxFormat, box_areas, convert_boxes
-from stoker.augment.geometry import area_scale
+from stoker.augment.geometry.boxes import BoxFormat, box_areas, convert_boxes
+from stoker.augment.geometry.transform import area_scale
 from stoker.errors import ConfigError
-from stoker.formats.ragged import places_of
-from stoker.pipeline.images.mask_drawing import draw_segments
-from stoker.pipeline.images.object_placing import place_boxes, place_keypoints
+from stoker.formats.dataset.ragged import places_of
+
+from .mask_drawing import draw_segments
+from .object_placing import place_boxes, place_keypoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from stoker.augment.batch import BatchParams
-    from stoker.augment.params import ImageParams
-    from stoker.formats.annotations import Annotations
-    from stoker.pipeline.images.mask_drawing import MaskMemory
+    from stoker.augment.batch.base import BatchParams
+    from stoker.augment.params.image_params import ImageParams
+    from stoker.formats.dataset.annotations import Annotations
+
+    from .mask_drawing import MaskMemory
 
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]

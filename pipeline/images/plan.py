@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.samples import Samples
-    from stoker.pipeline.images.recipe import ImageRecipe
-    from stoker.pipeline.order import Schedule
+    from stoker.formats.dataset.samples import Samples
+
+    from ..order.epoch_order import Schedule
+    from .config import ImageLoaderConfig
 
 __all__ = ["Planned", "planned_batches"]
 
@@ -42,7 +43,7 @@ class Planned:
         return len(self.positions)
 
 
-def planned_batches(recipe: ImageRecipe, schedule: Schedule, epoch: int) -> Iterator[Planned]:
+def planned_batches(recipe: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[Planned]:
     """The batches of a pass, in order; each is worked out when it is asked for, some together.
 
     Args:

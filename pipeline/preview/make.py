@@ -10,11 +10,12 @@ import numpy as np
 
 from stoker.augment.recipe import load_recipe
 from stoker.errors import ConfigError
-from stoker.formats import dataset as datasets
-from stoker.pipeline.preview.marks import Legend
-from stoker.pipeline.preview.page import render_page
-from stoker.pipeline.preview.pictures import draw_pictures, original_pictures, read_scene
-from stoker.pipeline.preview.sheet import Sheet, render_image
+from stoker.formats.dataset import dataset as datasets
+
+from .marks import Legend
+from .page import render_page
+from .pictures import draw_pictures, original_pictures, read_scene
+from .sheet import Sheet, render_image
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.recipe import AnyTransform
-    from stoker.formats.dataset import Dataset
-    from stoker.pipeline.preview.pictures import Picture, Scene
+    from stoker.formats.dataset.dataset import Dataset
+
+    from .pictures import Picture, Scene
 
 __all__ = ["make_sheet", "preview"]
 

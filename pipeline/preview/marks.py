@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from stoker.pipeline.preview.names import NAME_SIZE, Name, font, place_names
+from .names import NAME_SIZE, Name, font, place_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import numpy.typing as npt
 
-    from stoker.pipeline.preview.pictures import Marks
+    from .pictures import Marks
 
     Color = tuple[int, int, int]
     Bitmap = npt.NDArray[np.uint8]

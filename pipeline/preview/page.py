@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from PIL import Image
 
-from stoker.pipeline.preview.marks import contrast_to, draw_marks, named_marks
-from stoker.pipeline.preview.sheet import fitted, swatches
+from .marks import contrast_to, draw_marks, named_marks
+from .sheet import fitted, swatches
 
 if TYPE_CHECKING:
-    from stoker.pipeline.preview.pictures import Picture
-    from stoker.pipeline.preview.sheet import Sheet
+    from .pictures import Picture
+    from .sheet import Sheet
 
 __all__ = ["render_page"]
 

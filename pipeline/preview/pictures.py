@@ -9,28 +9,29 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from stoker.augment import reference
-from stoker.augment.boxes import Objects
-from stoker.augment.geometry import transform_mask
-from stoker.augment.params import compile_image
-from stoker.augment.segments import decode_runs, fill_polygons
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.geometry.segments import decode_runs, fill_polygons
+from stoker.augment.geometry.transform import transform_mask
+from stoker.augment.params.image_params import compile_image
+from stoker.augment.reference import reference
 from stoker.errors import ConfigError, DecodeError
-from stoker.formats.header import MAX_PIXELS
-from stoker.formats.samples import Codec
-from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
-from stoker.pipeline.images.batch_transforms import split_transforms
-from stoker.pipeline.images.objects import BatchObjects, ObjectRules, transform_objects
+from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.formats.dataset.samples import Codec
+
+from ..engines.pillow_decode import PillowDecodeError, decode
+from ..images.batch_transforms import split_transforms
+from ..images.objects import BatchObjects, ObjectRules, transform_objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from stoker.augment.batch import BatchParams
-    from stoker.augment.params import ImageParams, ImagePlan
+    from stoker.augment.batch.base import BatchParams
+    from stoker.augment.params.image_params import ImageParams, ImagePlan
     from stoker.augment.recipe import AnyTransform
-    from stoker.formats.annotations import Annotations
-    from stoker.formats.dataset import Dataset
+    from stoker.formats.dataset.annotations import Annotations
+    from stoker.formats.dataset.dataset import Dataset
 
     Array = npt.NDArray[Any]
 

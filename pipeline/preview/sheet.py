@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PIL import Image, ImageDraw
 
-from stoker.pipeline.preview.marks import color_of, draw_marks
-from stoker.pipeline.preview.names import LETTERS, font, length, shorten
+from .marks import color_of, draw_marks
+from .names import LETTERS, font, length, shorten
 
 if TYPE_CHECKING:
-    from stoker.pipeline.preview.marks import Legend
-    from stoker.pipeline.preview.pictures import Picture
+    from .marks import Legend
+    from .pictures import Picture
 
 __all__ = ["Sheet", "fitted", "render_image", "swatches"]
 

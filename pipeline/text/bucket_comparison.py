@@ -15,7 +15,7 @@ from stoker.bucketing import (
     pack,
     report_plan,
 )
-from stoker.bucketing.boundaries import Method
+from stoker.bucketing.boundaries.bucket_boundaries import Method
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.text.encoder import length_column
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.bucketing.base import Sampler
-    from stoker.formats.dataset import Dataset
+    from stoker.bucketing.samplers.base import Sampler
+    from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["Settings", "compare_methods", "text_lengths"]
 

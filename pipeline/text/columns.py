@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 
 from stoker.bucketing import Dict, Pack, Pad, Ragged
-from stoker.bucketing.batchify import Output
+from stoker.bucketing.batchify.batchify import Output
 from stoker.errors import ConfigError
-from stoker.pipeline.batch import NUMBERS
-from stoker.pipeline.text.epoch import Pieces
-from stoker.pipeline.text.stage import assemble
+
+from ..execution.batch import NUMBERS
+from .epoch import Pieces
+from .producer import assemble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stoker.bucketing import Batchify
-    from stoker.formats.dataset import Dataset
-    from stoker.pipeline.mixture import Mixture
-    from stoker.pipeline.text.plan import TextPlanner
-    from stoker.pipeline.text.rules import TextRules
-    from stoker.pipeline.text.tokens import TokenReader
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ..order.mixture import Mixture
+    from .plan import TextPlanner
+    from .rules import TextRules
+    from .tokens import TokenReader
 
 __all__ = ["column_names", "default_batchify", "probe"]
 

@@ -42,7 +42,7 @@ class Pieces(NamedTuple):
 
 @dataclass(frozen=True)
 class TextSchedule:
-    """The steps of one epoch that are left, on one rank (see :class:`stoker.pipeline.passes.Steps`).
+    """The steps of one epoch that are left, on one rank (see :class:`Steps`).
 
     Attributes:
         plan: Batches of the epoch.

@@ -6,19 +6,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from stoker.errors import CheckpointError, ConfigError
-from stoker.pipeline import adapters, devices
-from stoker.pipeline.batch import ColumnSpec, batch_type
-from stoker.pipeline.loader import Loader
-from stoker.pipeline.ranks import find_ranks
-from stoker.pipeline.sampling import Repeated, make_draws, open_source
-from stoker.pipeline.staging import make_staging, resolve
-from stoker.pipeline.state import State
-from stoker.pipeline.text.columns import column_names, default_batchify, probe
-from stoker.pipeline.text.epoch import History, TextSchedule, checked_history
-from stoker.pipeline.text.plan import TextPlanner
-from stoker.pipeline.text.rules import LastBatch, TextRules, TooLong, as_buckets
-from stoker.pipeline.text.stage import TextRecipe, TextStage
-from stoker.pipeline.text.tokens import TokenReader
+
+from .. import adapters
+from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
+from ..engines import devices
+from ..execution.batch import ColumnSpec, batch_type
+from ..execution.loader import Loader
+from ..execution.ranks import find_ranks
+from ..execution.state import State
+from ..order.sampling import Repeated, make_draws, open_source
+from .columns import column_names, default_batchify, probe
+from .epoch import History, TextSchedule, checked_history
+from .plan import TextPlanner
+from .producer import TextBatchProducer, TextLoaderConfig
+from .rules import LastBatch, TextRules, TooLong, as_buckets
+from .tokens import TokenReader
 
 if TYPE_CHECKING:
     import os
@@ -29,10 +31,11 @@ if TYPE_CHECKING:
 
     from stoker.bucketing import Batchify, BatchPlan, BucketBoundaries
     from stoker.bucketing import Sampler as BatchSampler
-    from stoker.bucketing.base import Balance
-    from stoker.formats.dataset import Dataset
-    from stoker.pipeline.mixture import Mixture
-    from stoker.pipeline.sampling import Sampler
+    from stoker.bucketing.samplers.base import Balance
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ..order.mixture import Mixture
+    from ..order.sampling import Sampler
 
 __all__ = ["TextLoader"]
 
@@ -164,11 +167,11 @@ class TextLoader(Loader):
         spec = probe(made_by, planner, reader)
         names = column_names(columns, spec, opened, rules, reader.fields)
         self._spec = spec
-        self._recipe = TextRecipe(opened, reader, planner, made_by, names, batch_type(names))
+        self._recipe = TextLoaderConfig(opened, reader, planner, made_by, names, batch_type(names))
         self._history: tuple[int, History] = (0, ())
         self._steps = len(planner.plan(0))
         super().__init__(self._ranks, self._recipe.identity, planner.most_steps, prefetch, output)
-        self._staging = make_staging(opened)
+        self._staging = make_cache_prefetcher(opened)
         device = devices.as_text(device)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
         place = device and devices.place(device, self._ranks.local_rank)
@@ -292,8 +295,8 @@ class TextLoader(Loader):
             )
         return TextSchedule(plan, self._ranks.rank, start)
 
-    def _stage(self, schedule: TextSchedule, epoch: int) -> TextStage:
-        return TextStage(
+    def _stage(self, schedule: TextSchedule, epoch: int) -> TextBatchProducer:
+        return TextBatchProducer(
             self._recipe,
             schedule,
             self._recipe.planner.epoch(epoch),

@@ -15,22 +15,24 @@ from stoker.bucketing import (
     bucket_boundaries,
     pack,
 )
-from stoker.bucketing.lengths import cost_function
-from stoker.bucketing.sampler import as_edges
+from stoker.bucketing.boundaries.lengths import cost_function
+from stoker.bucketing.samplers.samplers import as_edges
 from stoker.errors import ConfigError
-from stoker.pipeline.draws import without_order
-from stoker.pipeline.order import Stream
-from stoker.pipeline.recent import Recent
-from stoker.pipeline.text.epoch import TextEpoch
+
+from ..execution.epoch_cache import EpochCache
+from ..order.draws import without_order
+from ..order.epoch_order import Stream
+from .epoch import TextEpoch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import BatchPlan, PackingPlan
-    from stoker.bucketing.base import Balance
-    from stoker.pipeline.order import Order
-    from stoker.pipeline.text.epoch import History
-    from stoker.pipeline.text.rules import TextRules
+    from stoker.bucketing.samplers.base import Balance
+
+    from ..order.epoch_order import Order
+    from .epoch import History
+    from .rules import TextRules
 
     Int64 = npt.NDArray[np.int64]
 
@@ -64,9 +66,9 @@ class TextPlanner:
         self._draws = without_order(order) if rules.shuffle else order
         self._lengths = _limited(lengths, rules)
         self._world_size = world_size
-        self._drawn: Recent[int, Int64] = Recent()
-        self._epochs: Recent[int, TextEpoch] = Recent()
-        self._plans: Recent[tuple[int, History], BatchPlan] = Recent()
+        self._drawn: EpochCache[int, Int64] = EpochCache()
+        self._epochs: EpochCache[int, TextEpoch] = EpochCache()
+        self._plans: EpochCache[tuple[int, History], BatchPlan] = EpochCache()
 
     def plan(self, epoch: int, history: History = ()) -> BatchPlan:
         """The batches of an epoch, or of what is left of it behind its ``history``."""

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from stoker.bucketing.base import Balance
-from stoker.bucketing.groups import LastBatch
-from stoker.bucketing.packing import TooLong
+from stoker.bucketing.packing.packing import TooLong
+from stoker.bucketing.samplers.base import Balance
+from stoker.bucketing.samplers.groups import LastBatch
 from stoker.errors import ConfigError
-from stoker.pipeline.arguments import optional_number, whole_number
+
+from ..execution.arguments import optional_number, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

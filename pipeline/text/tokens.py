@@ -10,16 +10,18 @@ from stoker._native import crc32c
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text.encoder import length_column
-from stoker.pipeline.shard_files import open_shards
+
+from ..engines.shard_files import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from stoker.formats.dataset import Dataset
-    from stoker.pipeline.mixture import Mixture
-    from stoker.pipeline.text.epoch import Pieces
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ..order.mixture import Mixture
+    from .epoch import Pieces
 
 __all__ = ["Places", "TokenReader"]
 

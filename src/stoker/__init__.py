@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
-    from stoker.formats.convert import convert
-    from stoker.formats.dataset import Dataset, open  # noqa: A004 - stoker.open, as gzip.open
+    from stoker.formats.conversion.convert import convert
+    from stoker.formats.dataset.dataset import Dataset, open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.text.convert import convert_text
-    from stoker.formats.verify import verify
+    from stoker.formats.verification.verify import verify
     from stoker.pipeline.images.loader import ImageLoader
-    from stoker.pipeline.mixture import Mixture, mix
-    from stoker.pipeline.order import BlockShuffle
-    from stoker.pipeline.sampling import ClassBalanced, Repeated, Weighted
+    from stoker.pipeline.order.epoch_order import BlockShuffle
+    from stoker.pipeline.order.mixture import Mixture, mix
+    from stoker.pipeline.order.sampling import ClassBalanced, Repeated, Weighted
     from stoker.pipeline.text.loader import TextLoader
 
 __all__ = [
@@ -54,19 +54,19 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOME = {
-    "BlockShuffle": "stoker.pipeline.order",
-    "ClassBalanced": "stoker.pipeline.sampling",
-    "Dataset": "stoker.formats.dataset",
+    "BlockShuffle": "stoker.pipeline.order.epoch_order",
+    "ClassBalanced": "stoker.pipeline.order.sampling",
+    "Dataset": "stoker.formats.dataset.dataset",
     "ImageLoader": "stoker.pipeline.images.loader",
-    "Mixture": "stoker.pipeline.mixture",
-    "Repeated": "stoker.pipeline.sampling",
+    "Mixture": "stoker.pipeline.order.mixture",
+    "Repeated": "stoker.pipeline.order.sampling",
     "TextLoader": "stoker.pipeline.text.loader",
-    "Weighted": "stoker.pipeline.sampling",
-    "convert": "stoker.formats.convert",
+    "Weighted": "stoker.pipeline.order.sampling",
+    "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
-    "mix": "stoker.pipeline.mixture",
-    "open": "stoker.formats.dataset",
-    "verify": "stoker.formats.verify",
+    "mix": "stoker.pipeline.order.mixture",
+    "open": "stoker.formats.dataset.dataset",
+    "verify": "stoker.formats.verification.verify",
 }
 
 

@@ -8,7 +8,7 @@ __all__ = ["main"]
 def main() -> None:
     """Import and run the command line; after Ctrl-C the exit status is 130."""
     try:
-        from stoker.pipeline.cli import main as run
+        from stoker.pipeline.commands.app import main as run
 
         run()
     except KeyboardInterrupt:

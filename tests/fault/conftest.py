@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stoker.formats.remote import patience
+from stoker.formats.remote import retry as patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,9 +9,9 @@ from PIL import Image
 
 from stoker import _native
 from stoker.augment import ImageParams
-from stoker.formats.samples import Codec, Samples
+from stoker.formats.dataset.samples import Codec, Samples
 from stoker.pipeline.engines.base import Output, Result, Work
-from stoker.pipeline.engines.native import NativeEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
 
 SIZE = (48, 64)
 OUT = (20, 24)

@@ -15,8 +15,8 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError, LockedError, WriteError
-from stoker.formats import lmdb, tfrecord
-from stoker.formats.manifest import MANIFEST_NAME
+from stoker.formats.containers import lmdb, tfrecord
+from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 OPTIONS: dict[str, Any] = {"seed": 3, "shards": 3, "val": "25%", "num_workers": 2}
 

@@ -16,7 +16,7 @@ import os, random, select, shutil, signal, sys, time
 from pathlib import Path
 import stoker
 from stoker.errors import DatasetError
-from stoker.formats.manifest import MANIFEST_NAME
+from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 # A killed process loses nothing that it has written, unlike a machine without power: no need to wait.
 os.fsync = lambda descriptor: None

@@ -55,7 +55,7 @@ def run(code: str, folder: Path) -> None:
 def test_it_does_not_wait_for_who_draws_the_next_epoch(tmp_path: Path) -> None:
     run(
         """
-from stoker.pipeline.recent import Recent
+from stoker.pipeline.execution.epoch_cache import Recent
 
 recent, begun, allowed = Recent(), threading.Event(), threading.Event()
 
@@ -103,7 +103,7 @@ import fcntl
 from types import SimpleNamespace
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_staging_ends import block_files, walk_over
-from stoker.pipeline.staging import StagedPass
+from stoker.pipeline.caching.cache_prefetcher import StagedPass
 
 begun = StagedPass([walk_over(block_files(FOLDER), SimpleNamespace(request=lambda blocks: {{}}))])
 begun.start()
@@ -135,7 +135,7 @@ def test_it_evicts_nothing_that_its_parent_reads(tmp_path: Path, make_jpeg: Call
         """
 import numpy as np
 import stoker
-from stoker.formats.dataset import Dataset
+from stoker.formats.dataset.dataset import Dataset
 
 dataset = stoker.open(FOLDER / "there", cache=FOLDER / "cache", cache_size="1GB")
 expected = dataset.read(0)  # its files are open when the process forks

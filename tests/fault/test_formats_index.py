@@ -15,8 +15,8 @@ import pytest
 
 import stoker
 from stoker.errors import DatasetError, StokerError
-from stoker.formats.index import Index
-from stoker.formats.manifest import INDEX_NAME, MANIFEST_NAME
+from stoker.formats.dataset.index import Index
+from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 
 Make = Callable[..., Path]
 
@@ -49,7 +49,7 @@ FUZZ = """
 import random, struct, sys
 from pathlib import Path
 from stoker.errors import StokerError
-from stoker.formats.index import Index
+from stoker.formats.dataset.index import Index
 
 good, path = Path(sys.argv[1]).read_bytes(), Path(sys.argv[2])
 rng = random.Random(0)

@@ -10,9 +10,9 @@ import pytest
 
 import stoker
 from stoker.errors import CorruptRecordError, DatasetError, SampleError
-from stoker.formats import lmdb
-from stoker.formats.files import open_regular
-from stoker.formats.lmdb_pages import BadPageError, walk
+from stoker.formats.containers import lmdb
+from stoker.formats.containers.lmdb_pages import BadPageError, walk
+from stoker.formats.files.reading import open_regular
 
 Make = Callable[..., Path]
 

@@ -12,7 +12,7 @@ import pytest
 import stoker
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DatasetError
-from stoker.formats import tfrecord
+from stoker.formats.containers import tfrecord
 
 Make = Callable[..., Path]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers import CONTAINERS, WrittenShard, container
+from stoker.formats.containers.base import CONTAINERS, WrittenShard, container
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 BUSY = """
 import threading, time
 import numpy as np
-from stoker.pipeline.threads import Worker
+from stoker.pipeline.execution.threads import Worker
 
 # NumPy's unique gives the interpreter up inside C++.
 values = np.random.default_rng(0).integers(0, 1 << 40, 200_000)
@@ -42,7 +42,7 @@ def test_a_thread_at_work_has_ended_before(seconds: float) -> None:
 
 LIBRARY = """
 import atexit, threading, time
-from stoker.pipeline.threads import Worker
+from stoker.pipeline.execution.threads import Worker
 
 atexit.register(lambda: print("a library goes;", "busy" if thread.is_alive() else "its worker has ended"))
 stopped = threading.Event()
@@ -63,9 +63,9 @@ FETCHING = """
 import os, sys, threading, time
 from pathlib import Path
 import numpy as np
-from stoker.formats.remote.blocks import BlockFiles
+from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline import requests
-from stoker.pipeline.requests import Requests
+from stoker.pipeline.caching.block_requests import Requests
 
 requests._PATIENCE = 60  # for a machine that is busy with other things
 values = np.random.default_rng(0).integers(0, 1 << 40, 50_000)

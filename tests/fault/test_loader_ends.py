@@ -15,10 +15,10 @@ import pytest
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import EngineError, SampleError
-from stoker.formats.remote.blocks import BlockFiles
-from stoker.pipeline import prefetch
-from stoker.pipeline.images.stage import ImageStage
-from stoker.pipeline.requests import Requests
+from stoker.formats.caching.block_files import BlockFiles
+from stoker.pipeline.caching.block_requests import Requests
+from stoker.pipeline.execution import prefetch
+from stoker.pipeline.images.producer import ImageBatchProducer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,14 +51,14 @@ def no_producer_stays() -> Iterator[None]:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
     """Two events: a batch is being finished, and may be."""
     begun, allowed = threading.Event(), threading.Event()
-    finish = ImageStage.finish
+    finish = ImageBatchProducer.finish
 
-    def waits(stage: ImageStage) -> Any:
+    def waits(stage: ImageBatchProducer) -> Any:
         begun.set()
         allowed.wait()
         return finish(stage)
 
-    monkeypatch.setattr(ImageStage, "finish", waits)
+    monkeypatch.setattr(ImageBatchProducer, "finish", waits)
     yield begun, allowed
     allowed.set()
 

@@ -17,8 +17,8 @@ from PIL import Image
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
-from stoker.formats import dataset as datasets
-from stoker.formats.samples import Codec
+from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.samples import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable

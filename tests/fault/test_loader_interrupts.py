@@ -10,11 +10,11 @@ from interrupts import ends, interrupted_everywhere
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import LoaderClosedError
-from stoker.pipeline.batch import Finished
-from stoker.pipeline.order import Schedule
-from stoker.pipeline.passes import Pass, Progress
-from stoker.pipeline.prefetch import Prefetcher
-from stoker.pipeline.stats import Clock
+from stoker.pipeline.execution.batch import Finished
+from stoker.pipeline.execution.epoch_iterator import Pass, Progress
+from stoker.pipeline.execution.prefetch import Prefetcher
+from stoker.pipeline.execution.stats import Clock
+from stoker.pipeline.order.epoch_order import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ STEPS = 3
 class Numbers:
     """A stage whose batches count on from ``first``."""
 
-    under_way_limit = 1
+    max_in_flight = 1
 
     def __init__(self, first: int) -> None:
         self._started = self._finished = first

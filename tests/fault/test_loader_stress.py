@@ -31,8 +31,8 @@ from stoker import ImageLoader
 from stoker._native import crc32c
 from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import LoaderClosedError, SampleError
-from stoker.formats.index import Index, write_index
-from stoker.formats.manifest import INDEX_NAME
+from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.manifest import INDEX_NAME
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from conftest import pack, publish  # type: ignore[import-not-found]  # also found when run by its path

@@ -14,7 +14,7 @@ from native_payloads import GOOD, SIZE, Dataset
 from stoker import _native
 from stoker.errors import EngineError
 from stoker.pipeline.engines.base import Work
-from stoker.pipeline.engines.native import NativeEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
 
 
 def test_arrays_in_use_are_not_written_again(tmp_path: Path) -> None:

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from native_payloads import GOOD, OUT, SIZE, Dataset, encode, picture
 
-from stoker.augment import reference
+from stoker.augment.reference import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
-from stoker.formats.samples import Codec
+from stoker.formats.dataset.samples import Codec
 from stoker.pipeline.engines.base import Output, Status, Work
-from stoker.pipeline.engines.native import NativeEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
 
 PROGRESSIVE = encode(picture(7), progressive=True)
 
@@ -238,7 +238,7 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
         "import hashlib, pickle, sys\n"
         "from pathlib import Path\n"
         "from stoker.pipeline.engines.base import Output, Work\n"
-        "from stoker.pipeline.engines.native import NativeEngine\n"
+        "from stoker.pipeline.engines.native.engine import NativeEngine\n"
         "path, samples, params = pickle.load(sys.stdin.buffer)\n"
         "for dtype in ('float32', 'float16', 'bfloat16', 'uint8'):\n"
         "    for layout in ('NCHW', 'NHWC', 'NHWC4'):\n"

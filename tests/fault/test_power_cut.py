@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 import stoker
-from stoker.formats import foreign
-from stoker.formats.manifest import MANIFEST_NAME
-from stoker.formats.remote.stage import stage
+from stoker.formats.caching.stage import stage
+from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.external import external_index as foreign
 
 Dataset = dict[str, bytes]
 RMTREE = shutil.rmtree

@@ -9,8 +9,8 @@ import pytest
 
 import stoker
 from stoker.errors import StorageError
-from stoker.formats import foreign_shards
-from stoker.formats.foreign import index
+from stoker.formats.external import shards as foreign_shards
+from stoker.formats.external.external_index import index
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,10 +16,10 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
-from stoker.formats.publish import remove
-from stoker.formats.remote import stage as staging
-from stoker.formats.remote.blocks import BlockFiles
-from stoker.formats.remote.stage import stage
+from stoker.formats.caching import stage as staging
+from stoker.formats.caching.block_files import BlockFiles
+from stoker.formats.caching.stage import stage
+from stoker.formats.files.publishing import remove
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +121,7 @@ def test_a_kill_in_the_middle_is_resumed(source: Path, tmp_path: Path, serve: Ca
     server = serve(source)
     server.concerns = lambda name, number: name == "shard-00004-of-00005.tfrecord"
     server.held.clear()
-    code = "import sys; from stoker.formats.remote.stage import stage; stage(*sys.argv[1:], connections=1)"
+    code = "import sys; from stoker.formats.caching.stage import stage; stage(*sys.argv[1:], connections=1)"
     state = tmp_path / "here" / ".stoker-stage" / ".blocks"
     child = subprocess.Popen([sys.executable, "-c", code, server.url, tmp_path / "here"])
     # Blocks are as large as usual there: a whole file is one.

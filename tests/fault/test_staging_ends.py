@@ -13,12 +13,12 @@ import pytest
 from interrupts import at_place, ends, interrupted_everywhere
 
 from stoker.errors import StorageError
-from stoker.formats.remote.blocks import BlockFiles
-from stoker.pipeline import staging
-from stoker.pipeline.requests import Requests
-from stoker.pipeline.staged_walk import StagedWalk
-from stoker.pipeline.staging import StagedPass
-from stoker.pipeline.threads import StopEvent, Worker
+from stoker.formats.caching.block_files import BlockFiles
+from stoker.pipeline.caching import cache_prefetcher as staging
+from stoker.pipeline.caching.block_requests import Requests
+from stoker.pipeline.caching.cache_prefetcher import StagedPass
+from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
+from stoker.pipeline.execution.threads import StopEvent, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def block_files(folder: Path) -> BlockFiles:
     return BlockFiles(folder, ["data"], [4 * 4096], 4096)
 
 
-def walk_over(files: BlockFiles, requests: Any) -> StagedWalk:
+def walk_over(files: BlockFiles, requests: Any) -> CacheReadAhead:
     """A walk that needs all blocks at once."""
     dataset = SimpleNamespace(limit=None, ranges=lambda rows: SimpleNamespace(shard=0, offset=0, length=0))
     source: Any = SimpleNamespace(
@@ -44,7 +44,7 @@ def walk_over(files: BlockFiles, requests: Any) -> StagedWalk:
         last_use=np.zeros(4, np.int64),
     )
     files.covering = lambda *ranges: BLOCKS  # type: ignore[method-assign]  # all of them
-    return StagedWalk(source, [np.arange(1)], ahead=1 << 20)
+    return CacheReadAhead(source, [np.arange(1)], ahead=1 << 20)
 
 
 def zeros(file: int, start: int, stop: int) -> bytes:

@@ -18,10 +18,10 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError
+from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.remote import file_system
-from stoker.formats.remote.blocks import BlockFiles
-from stoker.pipeline.order import BlockShuffle
-from stoker.pipeline.staging import StagedPass, Staging
+from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher, StagedPass
+from stoker.pipeline.order.epoch_order import BlockShuffle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +114,7 @@ def test_the_first_batch_comes_before_the_first_shard(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve(source)
-    monkeypatch.setitem(Staging.__init__.__kwdefaults__, "ahead", 30 * 4096)
+    monkeypatch.setitem(CachePrefetcher.__init__.__kwdefaults__, "ahead", 30 * 4096)
     with loader(server.url, cache=tmp_path, prefetch=1) as remote:
         next(iter(remote))
         whole = [file.stat().st_size for file in source.glob("*.tfrecord")]
@@ -369,7 +369,7 @@ def test_a_network_file_system(source: Path, tmp_path: Path) -> None:
 def test_requests_grow_longer(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     """In the order of the index, neighbours come together."""
     server = serve(source)
-    staging = Staging(stoker.open(server.url, cache=tmp_path))
+    staging = CachePrefetcher(stoker.open(server.url, cache=tmp_path))
     staged = staging.begin(lambda: np.split(np.arange(156), 39))
     for _ in range(39):
         staged.wait()

@@ -13,8 +13,8 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
-from stoker.formats.remote.blocks import BlockFiles
-from stoker.pipeline.staged_walk import StagedWalk
+from stoker.formats.caching.block_files import BlockFiles
+from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -191,7 +191,7 @@ def test_what_goes_wrong_ahead_is_told_to_who_waits_for_it() -> None:
 
     files = SimpleNamespace(blocks=SimpleNamespace(block_bytes=1))
     source: Any = SimpleNamespace(dataset=SimpleNamespace(limit=None), files=files, requests=None)
-    walk = StagedWalk(source, batches(), ahead=8)
+    walk = CacheReadAhead(source, batches(), ahead=8)
     walk.run()
     with pytest.raises(ZeroDivisionError):
         walk.wait()

@@ -9,9 +9,9 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import CutMix, MixUp, RandomHorizontalFlip, RandomResizedCrop
-from stoker.formats import dataset as datasets
-from stoker.formats.annotation_columns import to_columns
-from stoker.formats.annotations import Annotations
+from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.annotation_columns import to_columns
+from stoker.formats.dataset.annotations import Annotations
 from stoker.pipeline import adapters
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.formats import foreign, tfrecord
+from stoker.formats.containers import tfrecord
+from stoker.formats.external import external_index as foreign
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("nvidia.dali") is None if importlib.util.find_spec("nvidia") else True,

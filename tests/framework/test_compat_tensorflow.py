@@ -16,7 +16,8 @@ import pytest
 
 import stoker
 from stoker.errors import CorruptRecordError
-from stoker.formats import foreign, tfrecord
+from stoker.formats.containers import tfrecord
+from stoker.formats.external import external_index as foreign
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None,

@@ -17,7 +17,7 @@ BEFORE = """
 import shlex
 import stoker
 from stoker.augment import Resize, load_recipe
-from stoker.pipeline.cli import app
+from stoker.pipeline.commands.app import app
 
 def command(line):
     app(shlex.split(line), standalone_mode=False)

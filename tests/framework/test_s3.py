@@ -13,11 +13,12 @@ from PIL import Image
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import DatasetError, StorageError
-from stoker.formats import foreign, tfrecord
-from stoker.formats.example import encode_example
-from stoker.formats.remote import patience
-from stoker.formats.remote.stage import stage
-from stoker.formats.sources.intake import read_source
+from stoker.formats.caching.stage import stage
+from stoker.formats.containers import tfrecord
+from stoker.formats.containers.example import encode_example
+from stoker.formats.external import external_index as foreign
+from stoker.formats.remote import retry as patience
+from stoker.formats.sources.source_reader import read_source
 
 s3fs = pytest.importorskip("s3fs")
 moto_server = pytest.importorskip("moto.server")

@@ -13,11 +13,7 @@ from stoker.errors import CheckpointError
 
 tf = pytest.importorskip("tensorflow")
 
-from stoker.pipeline.adapters.tensorflow import (  # noqa: E402 - only where installed
-    Adapter,
-    LoaderState,
-    tf_dataset,
-)
+from stoker.pipeline.adapters.tensorflow import Adapter, LoaderState, tf_dataset  # noqa: E402 - only where installed
 
 if TYPE_CHECKING:
     from pathlib import Path

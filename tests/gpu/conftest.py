@@ -2,7 +2,7 @@
 
 import pytest
 
-from stoker.pipeline.devices import gpu_count, has_dali
+from stoker.pipeline.engines.devices import gpu_count, has_dali
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -11,15 +11,8 @@ from PIL import Image
 
 import stoker
 from stoker import augment
-from stoker.augment import (
-    CenterCrop,
-    Normalize,
-    RandomCrop,
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    Resize,
-    reference,
-)
+from stoker.augment import CenterCrop, Normalize, RandomCrop, RandomHorizontalFlip, RandomResizedCrop, Resize
+from stoker.augment.reference import reference
 from stoker.errors import SampleError
 
 if TYPE_CHECKING:

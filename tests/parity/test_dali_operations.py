@@ -27,23 +27,23 @@ from stoker.augment import (
     RandomRotation,
     Resize,
     compile_image,
-    reference,
     steps,
 )
+from stoker.augment.reference import reference
 from stoker.errors import ConfigError
-from stoker.formats import dataset as datasets
+from stoker.formats.dataset import dataset as datasets
 from stoker.pipeline.engines.base import Output, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
 from stoker.pipeline.engines.dali import DaliEngine
-from stoker.pipeline.engines.make import check_needs
+from stoker.pipeline.engines.selection import check_needs
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from stoker.augment.params import ImageParams
-    from stoker.formats.dataset import Dataset
+    from stoker.augment.params.image_params import ImageParams
+    from stoker.formats.dataset.dataset import Dataset
 
 N, SIDE = 12, 64
 BYTES = Output("uint8", "NHWC")

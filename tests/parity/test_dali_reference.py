@@ -28,11 +28,11 @@ from stoker.augment import (
     Resize,
     ToDtype,
     compile_image,
-    reference,
 )
-from stoker.augment.interpolation import Interpolation
-from stoker.formats import dataset as datasets
-from stoker.formats.samples import Codec
+from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.reference import reference
+from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.samples import Codec
 from stoker.pipeline.engines.base import Output, Result, Status, Work
 
 pytest.importorskip("nvidia.dali")
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from stoker.augment.params import ImageParams
+    from stoker.augment.params.image_params import ImageParams
     from stoker.augment.transforms import Transform
-    from stoker.formats.dataset import Dataset
+    from stoker.formats.dataset.dataset import Dataset
 
 BORDER = 4
 CROP = (RandomResizedCrop(64), RandomHorizontalFlip())

@@ -15,19 +15,20 @@ import numpy as np
 import pytest
 
 from stoker import augment
-from stoker.augment import compile_image, reference
+from stoker.augment import compile_image
+from stoker.augment.reference import reference
 from stoker.errors import ConfigError
-from stoker.formats import dataset as datasets
-from stoker.pipeline import devices
+from stoker.formats.dataset import dataset as datasets
+from stoker.pipeline.engines import devices
 from stoker.pipeline.engines.base import Output, Status, Work
-from stoker.pipeline.engines.make import executes, make_engine
+from stoker.pipeline.engines.selection import executes, make_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from stoker.augment import Transform
-    from stoker.formats.dataset import Dataset
+    from stoker.formats.dataset.dataset import Dataset
 
 BYTES = Output("uint8", "NHWC")
 

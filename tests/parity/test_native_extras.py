@@ -23,13 +23,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker import _native
-from stoker.augment import ImageParams, RandomCrop, Resize, compile_image, reference
+from stoker.augment import ImageParams, RandomCrop, Resize, compile_image
 from stoker.augment import steps as kinds
-from stoker.augment.extras import Erase, Noise, Warp
-from stoker.augment.interpolation import Interpolation
-from stoker.formats.samples import Codec, Samples
+from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.params.optional_params import Erase, Noise, Warp
+from stoker.augment.reference import reference
+from stoker.formats.dataset.samples import Codec, Samples
 from stoker.pipeline.engines.base import Output, Work
-from stoker.pipeline.engines.native import NativeEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
 
 Pixels = npt.NDArray[np.uint8]
 WHERE = np.array([True, False, True])
@@ -350,7 +351,7 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     script.write_text(
         "import hashlib, pickle, sys\n"
         "from stoker.pipeline.engines.base import Output, Work\n"
-        "from stoker.pipeline.engines.native import NativeEngine\n"
+        "from stoker.pipeline.engines.native.engine import NativeEngine\n"
         "path, bytes, samples, works = pickle.load(sys.stdin.buffer)\n"
         "engine = NativeEngine([path], [bytes], Output('uint8'), num_threads=1, depth=1, max_pixels=10**6,\n"
         "                      verify=True)\n"

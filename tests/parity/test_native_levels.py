@@ -14,9 +14,9 @@ import pytest
 
 from stoker import _native
 from stoker.augment import ImageParams
-from stoker.formats.samples import Codec, Samples
+from stoker.formats.dataset.samples import Codec, Samples
 from stoker.pipeline.engines.base import DType, Layout, Output, Work
-from stoker.pipeline.engines.native import NativeEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
 
 T = TypeVar("T", Samples, ImageParams)
 
@@ -25,7 +25,7 @@ N = 8
 RUN = """
 import hashlib, pickle, sys
 from stoker.pipeline.engines.base import Output, Work
-from stoker.pipeline.engines.native import NativeEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
 path, bytes, samples, works = pickle.load(sys.stdin.buffer)
 for dtype, layout, params in works:
     engine = NativeEngine([path], [bytes], Output(dtype, layout), num_threads=1, depth=1, max_pixels=10**6,

@@ -13,19 +13,11 @@ from hypothesis import strategies as st
 from mask_chains import HEIGHT, WIDTH, chains, draw
 
 from stoker import _native
-from stoker.augment import (
-    ImageParams,
-    Resize,
-)
-from stoker.augment.extras import Warp
-from stoker.augment.segments import encode_runs, transform_segments
+from stoker.augment import ImageParams, Resize
+from stoker.augment.geometry.segments import encode_runs, transform_segments
+from stoker.augment.params.optional_params import Warp
 from stoker.errors import ConfigError
-from stoker.pipeline.images.mask_drawing import (
-    MaskMemory,
-    bad_polygons,
-    bad_runs,
-    draw_segments,
-)
+from stoker.pipeline.images.mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_segments
 
 Mask = npt.NDArray[np.uint8]
 ONE = np.zeros(1, np.int64)

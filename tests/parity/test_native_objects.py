@@ -24,9 +24,9 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.boxes import Objects
-from stoker.augment.geometry import transform_boxes, transform_keypoints
-from stoker.formats.ragged import Ragged, take_lists
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.geometry.transform import transform_boxes, transform_keypoints
+from stoker.formats.dataset.ragged import Ragged, take_lists
 from stoker.pipeline.images.object_placing import place_boxes, place_keypoints
 
 N = 12

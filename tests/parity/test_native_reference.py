@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from stoker import _native
-from stoker.augment import ImageParams, reference
-from stoker.augment.interpolation import Interpolation
-from stoker.formats.samples import Codec, Samples
+from stoker.augment import ImageParams
+from stoker.augment.geometry.interpolation import Interpolation
+from stoker.augment.reference import reference
+from stoker.formats.dataset.samples import Codec, Samples
 from stoker.pipeline.engines.base import DType, Layout, Output, Result, Work
-from stoker.pipeline.engines.native import NativeEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
 
 IDENTITY = np.eye(3, 4, dtype=np.float32)
 MIXING = np.array(

@@ -39,8 +39,8 @@ from stoker.augment import (
     TrivialAugmentWide,
     compile_image,
 )
-from stoker.augment.geometry import transform_boxes, transform_mask
-from stoker.augment.reference import execute, render
+from stoker.augment.geometry.transform import transform_boxes, transform_mask
+from stoker.augment.reference.reference import execute, render
 from stoker.augment.steps import Step
 
 LENGTHS = st.integers(1, 40)

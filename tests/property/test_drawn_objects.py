@@ -35,12 +35,12 @@ from stoker.augment import (
     Transform,
     compile_image,
 )
-from stoker.augment.boxes import Objects
-from stoker.augment.geometry import mirrored, transform_boxes, transform_keypoints, transform_mask
-from stoker.augment.segments import encode_runs, transform_segments
-from stoker.formats.samples import Codec, Samples
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.geometry.segments import encode_runs, transform_segments
+from stoker.augment.geometry.transform import mirrored, transform_boxes, transform_keypoints, transform_mask
+from stoker.formats.dataset.samples import Codec, Samples
 from stoker.pipeline.engines.base import Output, Work
-from stoker.pipeline.engines.make import executes, make_engine
+from stoker.pipeline.engines.selection import executes, make_engine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

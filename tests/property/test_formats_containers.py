@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers import CONTAINERS, container
-from stoker.formats.files import file_digest
+from stoker.formats.containers.base import CONTAINERS, container
+from stoker.formats.files.reading import file_digest
 
 RECORDS = st.lists(
     st.tuples(

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.errors import DatasetError
-from stoker.formats.manifest import IndexFile, Manifest, Shard
+from stoker.formats.dataset.manifest import IndexFile, Manifest, Shard
 
 COUNTS = st.integers(0, 2**63 - 1)
 DIGESTS = st.integers(0, 2**32 - 1).map("crc32c:{:08x}".format)

@@ -8,10 +8,18 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order import BlockShuffle, FullShuffle, Order, Repeat, Schedule, Sequential, Stream
-from stoker.pipeline.permutation import Permutation, permute
-from stoker.pipeline.shares import Shares, allot
+from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.epoch_order import (
+    BlockShuffle,
+    FullShuffle,
+    Order,
+    Repeat,
+    Schedule,
+    Sequential,
+    Stream,
+)
+from stoker.pipeline.order.permutation import Permutation, permute
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion
 
 seeds = st.integers(-(2**80), 2**80)
 epochs = st.integers(0, 2**40)
@@ -39,7 +47,7 @@ def samplers(draw: st.DrawFn) -> Order:
         WeightedShuffle(min(n, len(column)), seed, column),
         Balanced(n, seed, column),
         Repeat(base, times, min(n, base.n * times)),
-        MixedOrder(Shares(allot(weights, n), np.array(sizes), seed), rounds),
+        MixedOrder(QuotaSchedule(apportion(weights, n), np.array(sizes), seed), rounds),
     ]
     order = draw(st.sampled_from(made))
     return draw(st.sampled_from([order, Stream(order, draw(st.integers(1, 500)))]))
@@ -83,11 +91,11 @@ def test_permutations_of_any_sizes_stay_within_them(sizes: list[int], data: st.D
     epoch=epochs,
 )
 def test_shares_are_exact_in_every_epoch(weights: list[float], n: int, seed: int, epoch: int) -> None:
-    quotas = allot(weights, n)
+    quotas = apportion(weights, n)
     assert quotas.sum() == n
     exact = n * np.array(weights) / np.sum(np.array(weights) / 2) / 2
     assert (np.abs(quotas - exact) < 1 + 1e-6 * n).all()
-    few = Shares(allot(weights, n % 699 + 1), np.full(len(weights), 7), seed)
+    few = QuotaSchedule(apportion(weights, n % 699 + 1), np.full(len(weights), 7), seed)
     turns = few.turns(epoch, np.arange(few.n))
     assert np.array_equal(np.bincount(turns.group, minlength=len(weights)), few.quotas)
     in_a_row = replace(few, spread=False).turns(epoch, np.arange(few.n))

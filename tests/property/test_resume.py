@@ -12,13 +12,8 @@ import pytest
 
 import stoker
 from stoker import ClassBalanced, ImageLoader, Repeated, Weighted
-from stoker.augment import (
-    RandomHorizontalFlip,
-    RandomResizedCrop,
-    RandomVerticalFlip,
-    compile_image,
-)
-from stoker.pipeline.order import BlockShuffle, FullShuffle
+from stoker.augment import RandomHorizontalFlip, RandomResizedCrop, RandomVerticalFlip, compile_image
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from stoker.pipeline import permutation
-from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order import (
+from stoker.pipeline.order import permutation
+from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.epoch_order import (
     BlockShuffle,
     FullShuffle,
     Order,
@@ -19,7 +19,7 @@ from stoker.pipeline.order import (
     Sequential,
     Stream,
 )
-from stoker.pipeline.shares import Shares, allot
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ ORDERS: dict[str, Order] = {
     "classes balanced": Balanced(60, 3, COLUMN),
     "repeated": Repeat(FullShuffle(ROWS, 3), 3, 70),
     "mixed": MixedOrder(
-        Shares(np.array([30, 20, 10]), np.array([7, 40, 6]), 3),
+        QuotaSchedule(np.array([30, 20, 10]), np.array([7, 40, 6]), 3),
         (FullShuffle(7, 3), Sequential(40), FullShuffle(6, 3)),
     ),
     "stream": Stream(FullShuffle(ROWS, 3), 72),
@@ -104,7 +104,8 @@ LONG_ORDERS = [
     Balanced(BILLION, 3, COLUMN),
     Repeat(FullShuffle(BILLION, 3), 3, BILLION),
     MixedOrder(
-        Shares(allot([2, 1], BILLION), np.array([BILLION, 50]), 3), (FullShuffle(BILLION, 3), Sequential(50))
+        QuotaSchedule(apportion([2, 1], BILLION), np.array([BILLION, 50]), 3),
+        (FullShuffle(BILLION, 3), Sequential(50)),
     ),
     Stream(FullShuffle(10**7, 3), BILLION),
 ]

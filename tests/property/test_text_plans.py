@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from stoker.bucketing import SortedBucketSampler
-from stoker.pipeline.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order import FullShuffle, Order, Sequential, Stream
-from stoker.pipeline.shares import Shares, allot
+from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
+from stoker.pipeline.order.epoch_order import FullShuffle, Order, Sequential, Stream
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion
 from stoker.pipeline.text.plan import TextPlanner
 from stoker.pipeline.text.rules import TextRules
 
@@ -27,7 +27,7 @@ LENGTHS = 1 + np.arange(N)[:, None] * 17 % 30
 WORLDS = (1, 2, 3, 4)
 COLUMN = np.arange(N) % 5 + 1
 MIXED = MixedOrder(
-    Shares(allot([5, 2], 60), np.array([N - 9, 9]), 3), (FullShuffle(N - 9, 3), FullShuffle(9, 4))
+    QuotaSchedule(apportion([5, 2], 60), np.array([N - 9, 9]), 3), (FullShuffle(N - 9, 3), FullShuffle(9, 4))
 )
 ORDERS: dict[str, Order] = {
     "all": FullShuffle(N, 3),

@@ -12,10 +12,10 @@ from PIL import Image
 from stoker import ImageLoader
 from stoker._native import crc32c
 from stoker.augment import Resize
-from stoker.formats import dataset as datasets
-from stoker.formats.annotation_columns import to_columns
-from stoker.formats.annotations import AnnotationInfo, Annotations
-from stoker.formats.manifest import MANIFEST_NAME
+from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.annotation_columns import to_columns
+from stoker.formats.dataset.annotations import AnnotationInfo, Annotations
+from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from stoker.pipeline.engines.dali.engine import DaliEngine
+from .engine import DaliEngine
 
 __all__ = ["DaliEngine"]

@@ -17,20 +17,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
-from stoker.formats.samples import Codec
-from stoker.pipeline.engines.base import Output, Result, Status, Work
-from stoker.pipeline.engines.bfloat16 import to_bfloat16
-from stoker.pipeline.engines.dali.feed import Batch, Graph
-from stoker.pipeline.engines.dali.graph import define
-from stoker.pipeline.engines.dali.payloads import PayloadReader
-from stoker.pipeline.engines.dali.steps import STEPS
+from stoker.formats.dataset.samples import Codec
+
+from ..base import Output, Result, Status, Work
+from ..bfloat16 import to_bfloat16
+from .graph import define
+from .inputs import Batch, Graph
+from .payloads import PayloadReader
+from .steps import STEPS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from stoker.formats.samples import Samples
+    from stoker.formats.dataset.samples import Samples
 
 __all__ = ["DaliEngine"]
 
@@ -73,7 +74,7 @@ class DaliEngine:
     ) -> None:
         _require_dali()
         self.device = device
-        self.under_way_limit = max(1, depth)
+        self.max_in_flight = max(1, depth)
         self._settings = _Settings(output, device, num_threads, max(1, depth), batch_size)
         self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
         self._pipes: dict[Graph, _Pipe] = {}

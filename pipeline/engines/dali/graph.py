@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.pipeline.engines.dali.feed import Graph, as_mean
-from stoker.pipeline.engines.dali.operators import mixed, warped
-from stoker.pipeline.engines.dali.steps import add_steps
+from .inputs import Graph, as_mean
+from .operators import mixed, warped
+from .steps import add_steps
 
 if TYPE_CHECKING:
-    from stoker.pipeline.engines.base import Output
+    from ..base import Output
 
 __all__ = ["define"]
 

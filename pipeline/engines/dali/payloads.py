@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker import _native
-from stoker.formats.samples import Codec
-from stoker.pipeline.engines.base import Status
-from stoker.pipeline.engines.pillow_decode import PillowDecodeError, decode
-from stoker.pipeline.shard_files import open_shards
+from stoker.formats.dataset.samples import Codec
+
+from ..base import Status
+from ..pillow_decode import PillowDecodeError, decode
+from ..shard_files import open_shards
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from stoker.formats.samples import Samples
+    from stoker.formats.dataset.samples import Samples
 
 __all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.augment.steps import Affine, Blur, Mix, Shift
-from stoker.pipeline.engines.dali.operators import mixed, rounded, warped
+
+from .operators import mixed, rounded, warped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from stoker.augment.steps import Posterize, Step
     from stoker.augment.transforms.base import Size
-    from stoker.pipeline.engines.dali.operators import Source
+
+    from .operators import Source
 
     Inputs = dict[str, npt.NDArray[Any]]
     Bool = npt.NDArray[np.bool_]

@@ -1,0 +1,1 @@
+"""Transforms of whole batches: MixUp, CutMix and Mosaic."""

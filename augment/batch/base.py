@@ -1,0 +1,156 @@
+"""Transforms of whole batches: what MixUp, CutMix and Mosaic have in common.
+
+They act on the finished batch, after the engine, and as all transforms they only decide: ``draw`` gives
+parameters, whose verbs carry out what was decided on one column of the batch each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..reference.reference import convert
+from ..transforms.base import Description
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..geometry.boxes import BoxFormat
+
+__all__ = ["BatchParams", "BatchTransform", "Layout", "Moved", "from_float32", "one_hot", "to_float32"]
+
+Layout = Literal["NCHW", "NHWC", "NHWC4"]
+
+
+@dataclass(frozen=True)
+class BatchTransform(Description):
+    """Base of all transforms of batches.
+
+    Attributes:
+        columns: Columns of a batch, besides "image", that it can carry along: some of "label", "boxes" (with
+            all that belongs to boxes), "keypoints", "masks" and "segmentation".
+    """
+
+    columns: ClassVar[frozenset[str]] = frozenset()
+
+    def draw(
+        self, samples: npt.NDArray[np.int64], size: tuple[int, int], seed: int, epoch: int
+    ) -> BatchParams:
+        """Decide for a batch: a pure function of its arguments.
+
+        Args:
+            samples: (N,) int64, what keys the random numbers of each sample, as for ``ImagePlan.draw``.
+            size: Height and width of the batch's images, pixels.
+            seed: Any integer.
+            epoch: Any integer.
+        """
+        raise NotImplementedError
+
+
+class BatchParams:
+    """What was decided for N samples; each verb treats one column and returns a new array.
+
+    Only the verbs of the columns that the transform names need be there.
+    """
+
+    def images(self, images: npt.NDArray[Any], layout: Layout = "NCHW") -> npt.NDArray[Any]:
+        """Images: (N, ...) as ``layout`` says, uint8 or a float; uint16 holds the bits of bfloat16."""
+        raise NotImplementedError
+
+    def labels(self, labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float32]:
+        """Soft labels, (N, num_classes) float32.
+
+        Args:
+            labels: (N,) integers in 0..num_classes - 1, or (N, num_classes) numbers, as the labels of a
+                multi-label data set or those that another transform has mixed.
+            num_classes: Number of classes.
+
+        Raises:
+            ConfigError: A label out of range, or another shape.
+        """
+        raise NotImplementedError
+
+    def boxes(
+        self,
+        boxes: npt.ArrayLike,
+        owner: npt.NDArray[np.integer[Any]],
+        box_format: BoxFormat = "XYXY",
+        *,
+        min_visible: float = 0.0,
+        min_size: float = 0.0,
+    ) -> Moved:
+        """Boxes, which may come to lie in several images or in none.
+
+        Args:
+            boxes: (M, 4), pixels of the finished images, in ``box_format``.
+            owner: (M,) integers, position in the batch of the image that each box belongs to.
+            box_format: XYXY, XYWH or CXCYWH, of both input and output.
+            min_visible: Smallest share of a box's area, 0 to 1, that must be seen.
+            min_size: Least width and height, pixels.
+        """
+        raise NotImplementedError
+
+    def keypoints(self, keypoints: npt.ArrayLike, moved: Moved) -> npt.NDArray[np.float64]:
+        """Keypoints, (M, K, 3) as COCO has them, of the objects that :meth:`boxes` has moved: (L, K, 3)."""
+        raise NotImplementedError
+
+    def masks(self, masks: npt.NDArray[np.uint8], moved: Moved) -> npt.NDArray[np.uint8]:
+        """Masks of objects, (M, H, W), zero outside, of those that :meth:`boxes` has moved: (L, H, W)."""
+        raise NotImplementedError
+
+    def segmentation(self, masks: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Masks of classes, (N, H, W) integers, each pixel the value of the nearest one it shows."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Moved:
+    """L objects of the new images, in the order of these.
+
+    Attributes:
+        boxes: (L, 4) float64, in the format they came in.
+        owner: (L,) int64, position in the batch of the image that shows the object.
+        origin: (L,) int64, position of the object among those that came in: what indexes their labels.
+        tile: (L,) int64, which tile of its new image shows it.
+        area_scale: (L,) float64, area of what is seen of the box over its area as it came.
+    """
+
+    boxes: npt.NDArray[np.float64]
+    owner: npt.NDArray[np.int64]
+    origin: npt.NDArray[np.int64]
+    tile: npt.NDArray[np.int64]
+    area_scale: npt.NDArray[np.float64]
+
+
+def one_hot(labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float32]:
+    """Labels as (N, num_classes) float32; see :meth:`BatchParams.labels`."""
+    if labels.ndim == 2 and labels.shape[1] == num_classes:
+        return labels.astype(np.float32)
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise ConfigError(
+            f"labels must be (N,) integers or (N, {num_classes}); found {labels.dtype} of {labels.shape}"
+        )
+    outside = (labels < 0) | (labels >= num_classes)
+    if outside.any():
+        raise ConfigError(f"labels must lie within 0 to {num_classes - 1}; found {labels[outside][0]}")
+    hot = np.zeros((len(labels), num_classes), np.float32)
+    hot[np.arange(len(labels)), labels] = 1
+    return hot
+
+
+def to_float32(pixels: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Pixels as numbers: float32 of any float, of uint8, or of the bits of bfloat16 in uint16."""
+    if pixels.dtype == np.uint16:
+        return (pixels.astype(np.uint32) << 16).view(np.float32)
+    return pixels.astype(np.float32, copy=False)
+
+
+def from_float32(values: npt.NDArray[np.float32], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """The inverse of :func:`to_float32`, rounded as :func:`convert` does."""
+    if dtype == np.float32:
+        return values
+    return convert(values, "bfloat16" if dtype == np.uint16 else dtype.name)  # type: ignore[arg-type]  # its names

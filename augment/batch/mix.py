@@ -1,0 +1,154 @@
+"""MixUp and CutMix: samples of a batch mixed in pairs, with labels that are shares of classes.
+
+They act on the finished batch, see :mod:`stoker.augment.batch.base`. Two things differ from
+torchvision.transforms.v2: every sample has a share of its own, keyed as all random numbers are, where
+torchvision draws one for the batch; and images may still be uint8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..random import derive_key, uniform
+from ..transforms.base import is_finite
+from .base import BatchParams, BatchTransform, Layout, from_float32, one_hot, to_float32
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Float = npt.NDArray[np.float64]
+    Samples = npt.NDArray[np.int64]
+
+__all__ = ["CutMix", "MixParams", "MixUp"]
+
+_MIXUP, _CUTMIX = -1, -2
+"""Positions that key the random numbers: before those of any list of transforms."""
+
+
+@dataclass(frozen=True)
+class MixParams(BatchParams):
+    """How N images and their labels are mixed with those of others in the batch.
+
+    Attributes:
+        partner: (N,) int64, position in the batch of the other sample.
+        share: (N,) float32, weight of the image's own pixels, outside of ``box``.
+        box: (N, 4) int32, top, left, height, width: where the partner's pixels replace the own ones.
+        label_share: (N,) float32, weight of the own label.
+    """
+
+    partner: npt.NDArray[np.int64]
+    share: npt.NDArray[np.float32]
+    box: npt.NDArray[np.int32]
+    label_share: npt.NDArray[np.float32]
+
+    def __len__(self) -> int:
+        return len(self.partner)
+
+    def images(self, images: npt.NDArray[Any], layout: Layout = "NCHW") -> npt.NDArray[Any]:
+        """Mix pixels, in float32; see :class:`~stoker.augment.batch.base.BatchParams`."""
+        mixed: npt.NDArray[Any] = images.copy()
+        for i in np.flatnonzero(self.share < 1).tolist():
+            own, other = to_float32(images[i]), to_float32(images[self.partner[i]])
+            mixed[i] = from_float32(self.share[i] * own + (1 - self.share[i]) * other, images.dtype)
+        for i, rows, columns in self._boxes():
+            box = np.s_[:, rows, columns] if layout == "NCHW" else np.s_[rows, columns]
+            mixed[i][box] = images[self.partner[i]][box]
+        return mixed
+
+    def labels(self, labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float32]:
+        """Labels in the shares of ``label_share``; see :class:`~stoker.augment.batch.base.BatchParams`."""
+        soft = one_hot(labels, num_classes)
+        share = self.label_share[:, None]
+        return np.asarray(share * soft + (1 - share) * soft[self.partner])
+
+    def segmentation(self, masks: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Masks, of which CutMix replaces the same boxes; see :class:`BatchParams`."""
+        mixed: npt.NDArray[Any] = masks.copy()
+        for i, rows, columns in self._boxes():
+            mixed[i, rows, columns] = masks[self.partner[i], rows, columns]
+        return mixed
+
+    def _boxes(self) -> list[tuple[int, slice, slice]]:
+        boxes = enumerate(self.box.tolist())
+        return [(i, slice(top, top + h), slice(left, left + w)) for i, (top, left, h, w) in boxes]
+
+
+@dataclass(frozen=True)
+class MixUp(BatchTransform):
+    """Add two images, and their labels, in shares that follow Beta(alpha, alpha) (Zhang et al., 2018).
+
+    Args:
+        alpha: Parameter of the Beta distribution; 1 for uniform shares.
+    """
+
+    alpha: float = 1.0
+
+    columns: ClassVar[frozenset[str]] = frozenset({"label"})
+
+    def __post_init__(self) -> None:
+        _check_alpha(self)
+
+    def draw(self, samples: Samples, size: tuple[int, int], seed: int, epoch: int) -> MixParams:
+        """Decide for a batch; see :class:`~stoker.augment.batch.base.BatchTransform`.
+
+        The partner is the sample before, as in torchvision, the last one for the first.
+        """
+        del size  # CutMix needs it; the two are called alike
+        n = len(samples)
+        share = _beta(self.alpha, uniform(derive_key(seed, epoch, _MIXUP), samples, 2)).astype(np.float32)
+        return MixParams(_before(n), share, np.zeros((n, 4), np.int32), share)
+
+
+@dataclass(frozen=True)
+class CutMix(BatchTransform):
+    """Replace a box of the image by that of another (Yun et al., 2019).
+
+    The box has the image's aspect ratio and an area whose share follows Beta(alpha, alpha) before it
+    is cut at the border; its centre is uniform. The label's share is that of the pixels.
+
+    Args:
+        alpha: Parameter of the Beta distribution; 1 for uniform shares.
+    """
+
+    alpha: float = 1.0
+
+    columns: ClassVar[frozenset[str]] = frozenset({"label", "segmentation"})
+
+    def __post_init__(self) -> None:
+        _check_alpha(self)
+
+    def draw(self, samples: Samples, size: tuple[int, int], seed: int, epoch: int) -> MixParams:
+        """Decide for a batch; see :meth:`MixUp.draw`."""
+        u = uniform(derive_key(seed, epoch, _CUTMIX), samples, 4)
+        extent = np.array(size)
+        center = (u[:, 2:] * extent).astype(np.int64)
+        half = (0.5 * np.sqrt(1 - _beta(self.alpha, u))[:, None] * extent).astype(np.int64)
+        start, stop = np.maximum(center - half, 0), np.minimum(center + half, extent)
+        box = np.concatenate((start, stop - start), axis=1).astype(np.int32)
+        label_share = 1 - np.prod(stop - start, axis=1) / np.prod(extent)
+        n = len(samples)
+        return MixParams(_before(n), np.ones(n, np.float32), box, label_share.astype(np.float32))
+
+
+def _before(n: int) -> npt.NDArray[np.int64]:
+    return np.roll(np.arange(n, dtype=np.int64), 1)
+
+
+def _beta(alpha: float, u: Float) -> Float:
+    """Beta(alpha, alpha) of two uniform numbers a sample, exactly, without rejection.
+
+    Accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one line
+    of code", Winter Simulation Conference 1996, the symmetric Beta; the sign is that of the cosine, of
+    which the formula has the square.
+    """
+    cosine = np.cos(2 * np.pi * u[:, 1])
+    with np.errstate(over="ignore", divide="ignore"):  # infinite for a small alpha: the share is 0 or 1
+        odds = ((1 - u[:, 0]) ** (-1 / alpha) - 1) * cosine**2
+        return np.asarray(0.5 + 0.5 * np.sign(cosine) / np.sqrt(1 + 1 / odds))
+
+
+def _check_alpha(transform: MixUp | CutMix) -> None:
+    transform.check("alpha", is_finite(transform.alpha) and transform.alpha > 0, "a positive number")

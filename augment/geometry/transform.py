@@ -1,0 +1,293 @@
+"""Boxes, masks and keypoints under the parameters of their image.
+
+Labels of a batch come as one array for all its images, with the position of each label's image in
+the batch beside it (``owner``). Coordinates are (x, y) in pixels, edges of pixels being integers, of
+the source after its EXIF orientation has been applied, and leave in pixels of the output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from .boxes import BoxFormat, box_areas, clip_boxes, clip_quads, convert_boxes, corners, shares
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..params.image_params import ImageParams
+
+    Float = npt.NDArray[np.float64]
+    Owner = npt.NDArray[np.integer]
+    Pixels = npt.NDArray[np.intp]
+
+__all__ = [
+    "apply_matrix",
+    "area_scale",
+    "forward_matrix",
+    "held_pixels",
+    "mirrored",
+    "nearest",
+    "shown",
+    "source_pixels",
+    "transform_boxes",
+    "transform_keypoints",
+    "transform_mask",
+]
+
+
+def forward_matrix(params: ImageParams) -> Float:
+    """(N, 3, 3) float64, from homogeneous (x, y, 1) in the source to the output; ConfigError without one."""
+    scale, shift = _upright_map(params)
+    matrix = np.zeros((len(params), 3, 3))
+    matrix[:, [0, 1], [0, 1]] = scale
+    matrix[:, :2, 2] = shift
+    matrix[:, 2, 2] = 1
+    if params.warp is None:
+        return matrix
+    try:
+        return np.linalg.inv(params.warp.matrix) @ matrix
+    except np.linalg.LinAlgError:
+        raise ConfigError(
+            "a warp shows an image along one line alone, so that boxes, keypoints and masks cannot follow it",
+            hint="Let the matrices that a transform of your own gives to frame.distort have inverses.",
+        ) from None
+
+
+def _upright_map(params: ImageParams) -> tuple[Float, Float]:
+    """Factors and then summands, (N, 2), that lead x and y of the source to the output, or to what is warped.
+
+    Fields of ``params`` have the vertical axis first, points the horizontal one.
+    """
+    region, dest = params.region, params.dest.astype(np.float64)
+    scale = dest[:, 2:] / (region[:, 2:] - region[:, :2])
+    shift = dest[:, :2] - region[:, :2] * scale
+    scale, shift = np.where(params.flip[:, ::-1], (-scale, params.upright_size() - shift), (scale, shift))
+    if params.border is not None:
+        shift = shift - params.border.origin
+    return scale[:, ::-1], shift[:, ::-1]
+
+
+def area_scale(params: ImageParams, points: Float, owner: Owner) -> Float:
+    """What areas at places of the source are multiplied by in the output.
+
+    Args:
+        params: Parameters of a batch.
+        points: (M, 2), x and y in pixels.
+        owner: (M,) integers, position in the batch of the image that each is of.
+
+    Returns:
+        (M,) float64.
+    """
+    if params.warp is None:
+        scale, _ = _upright_map(params)
+        return np.asarray(np.abs(scale[:, 0] * scale[:, 1])[owner])
+    # The Jacobian of a projective map, its determinant over the cube of the homogeneous coordinate.
+    matrix = forward_matrix(params)
+    horizon = matrix[owner, 2]
+    w = horizon[:, 0] * points[:, 0] + horizon[:, 1] * points[:, 1] + horizon[:, 2]
+    return np.asarray(np.abs(np.linalg.det(matrix)[owner] / w**3))
+
+
+def mirrored(params: ImageParams) -> npt.NDArray[np.bool_]:
+    """(N,) bool: left and right hands are exchanged, as by one flip, and not by two or by a rotation."""
+    return np.asarray(np.linalg.det(forward_matrix(params)) < 0)
+
+
+def transform_boxes(
+    params: ImageParams,
+    boxes: npt.ArrayLike,
+    owner: Owner,
+    box_format: BoxFormat = "XYXY",
+    *,
+    min_visible: float = 0.0,
+    min_size: float = 0.0,
+) -> tuple[Float, npt.NDArray[np.bool_]]:
+    """Boxes of the output, clipped to it, and which to keep.
+
+    A box that is turned becomes the upright box around what is seen of it. Where a transform such as
+    RandomIoUCrop asks for it, objects whose boxes have lost their centre are dropped.
+
+    Args:
+        params: Parameters of a batch.
+        boxes: (M, 4), pixels, in ``box_format``.
+        owner: (M,) integers, position in the batch of the image that each box belongs to.
+        box_format: XYXY, XYWH or CXCYWH, of both input and output.
+        min_visible: Smallest share of a box's area, 0 to 1, that must be seen. What is cut away,
+            padded, or out of sight after a warp is not seen.
+        min_size: Least width and height, pixels of the output.
+
+    Returns:
+        (M, 4) float64 boxes in ``box_format``, zeros where nothing is seen, and (M,) bool.
+    """
+    boxes = convert_boxes(boxes, box_format, "XYXY").reshape(-1, 4)
+    limits = params.region[:, [1, 0, 3, 2]][owner]
+    low = np.minimum(np.maximum(boxes[:, :2], limits[:, :2]), limits[:, 2:])
+    high = np.maximum(np.minimum(boxes[:, 2:], limits[:, 2:]), low)
+    cut = np.concatenate((low, high), axis=1)
+    if params.warp is None:
+        seen, share = clip_boxes(_move_upright(params, cut, owner), params.size)
+    else:
+        seen, share = clip_quads(apply_matrix(forward_matrix(params)[owner], corners(cut)), params.size)
+    visible = shares(box_areas(cut), box_areas(boxes)) * share * shown(params)[owner]
+    keep = (visible > 0) & (visible >= min_visible)
+    if min_size > 0:
+        keep &= np.all(seen[:, 2:] - seen[:, :2] >= min_size, axis=1)
+    if params.window is not None:
+        center, window = (boxes[:, :2] + boxes[:, 2:]) / 2, params.window[owner]
+        keep &= np.all((window[:, 1::-1] < center) & (center < window[:, :1:-1]), axis=1)
+    return convert_boxes(seen, "XYXY", box_format), keep
+
+
+def _move_upright(params: ImageParams, boxes: Float, owner: Owner) -> Float:
+    """Boxes, (M, 4) XYXY, in the output, where nothing is warped and they stay upright."""
+    scale, shift = (np.concatenate((part, part), axis=1)[owner] for part in _upright_map(params))
+    moved = boxes * scale + shift
+    first, second = moved[:, :2], moved[:, 2:]
+    return np.concatenate((np.minimum(first, second), np.maximum(first, second)), axis=1)
+
+
+def transform_keypoints(
+    params: ImageParams,
+    keypoints: npt.ArrayLike,
+    owner: Owner,
+    swap: npt.ArrayLike | None = None,
+) -> Float:
+    """Keypoints of the output, with visibility as COCO has it.
+
+    Args:
+        params: Parameters of a batch.
+        keypoints: (M, K, 3), x, y and visibility: 0 not labelled, 1 labelled but hidden, 2 visible.
+        owner: (M,) integers, position in the batch of the image that each set belongs to.
+        swap: (K,) integers. In a mirrored image, keypoint k is what keypoint ``swap[k]`` was: the
+            left eye has become a right one.
+
+    Returns:
+        (M, K, 3) float64; a point that is not seen in the output is (0, 0, 0).
+    """
+    points = np.array(keypoints, np.float64)
+    xy, visibility = points[..., :2], points[..., 2]
+    region = params.region[owner][:, None]
+    inside = np.all((xy >= region[..., 1::-1]) & (xy <= region[..., :1:-1]), axis=-1)
+    moved = apply_matrix(forward_matrix(params)[owner], xy)
+    height, width = params.size
+    inside &= shown(params)[owner, None]
+    seen = (visibility > 0) & inside & np.all((moved >= 0) & (moved <= (width, height)), axis=-1)
+    points = np.where(seen[..., None], np.concatenate((moved, visibility[..., None]), axis=-1), 0)
+    if swap is None:
+        return points
+    turned = mirrored(params)[owner][:, None, None]
+    return np.where(turned, points[:, np.asarray(swap)], points)
+
+
+def transform_mask(
+    params: ImageParams, i: int, mask: npt.NDArray[np.integer], ignore: int = 255
+) -> npt.NDArray[np.integer]:
+    """The mask of sample ``i``: each pixel takes the value of the source's pixel that holds its centre.
+
+    So do Pillow's ``NEAREST`` and torchvision's ``NEAREST_EXACT``. Where padding continues the image, it
+    continues the mask likewise, as torchvision does.
+
+    Args:
+        params: Parameters of a batch.
+        i: Position of the sample in it.
+        mask: (H, W) integers, as large as the source.
+        ignore: Value where the output shows nothing of the source; 255 as PASCAL VOC and ADE20K have it.
+
+    Returns:
+        Mask of ``params.size``, of the type of ``mask``.
+    """
+    if params.border is None or params.warp is None:
+        return nearest(mask, source_pixels(params, i, continued=True), ignore)
+    canvas = transform_mask(replace(params, size=params.warp.canvas, warp=None), i, mask, ignore)
+    return nearest(canvas, held_pixels(params.warp.matrix[i], params.size, params.warp.canvas), ignore)
+
+
+def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -> tuple[Pixels, Pixels]:
+    """Row and column of the pixel, of an image of the size ``source``, that holds each centre.
+
+    Args:
+        matrix: (3, 3), from homogeneous (x, y, 1) in the output to that image.
+        size: Height and width of the output.
+        source: Height and width of the image.
+
+    Returns:
+        Two arrays, (H, W) intp; both are -1 where none holds it. Places are computed as :func:`apply_matrix`
+        does it, so that those on an edge fall to the same side everywhere.
+    """
+    rows, columns = np.indices(size) + 0.5
+    points = apply_matrix(matrix[None], np.stack((columns, rows), axis=-1).reshape(1, -1, 2))[0]
+    x, y = points.T.reshape(2, *size)
+    inside = (y >= 0) & (y < source[0]) & (x >= 0) & (x < source[1])
+    return np.where(inside, y, -1).astype(np.intp), np.where(inside, x, -1).astype(np.intp)
+
+
+def source_pixels(params: ImageParams, i: int, *, continued: bool = False) -> tuple[Pixels, Pixels]:
+    """Row and column of the source's pixel that holds the centre of each pixel of sample ``i``.
+
+    Args:
+        params: Parameters of a batch.
+        i: Position of the sample in it.
+        continued: Whether padding that continues the image shows its pixels again; otherwise nothing.
+
+    Returns:
+        Two arrays of intp that together have the shape of the output: (H, 1) and (1, W) where its axes are
+        those of the source, else (H, W) each. -1 where the output shows nothing of the source.
+    """
+    height, width = params.size
+    if params.warp is None:
+        # One axis at a time: the matrix is diagonal.
+        rows, columns = np.arange(height)[:, None] + 0.5, np.arange(width)[None] + 0.5
+        border = params.border
+        if border is not None and continued:
+            top, left = border.origin[i]
+            rows, columns = border.rows[i][:, None] - top + 0.5, border.columns[i][None] - left + 0.5
+        matrix = params.to_source()[i]
+        y, x = matrix[1, 1] * rows + matrix[1, 2], matrix[0, 0] * columns + matrix[0, 2]
+    else:
+        rows, columns = np.indices(params.size) + 0.5
+        centers = np.stack((columns, rows), axis=-1).reshape(1, -1, 2)
+        x, y = apply_matrix(params.to_source()[i : i + 1], centers)[0].T.reshape(2, height, width)
+    top, left, bottom, right = params.region[i]
+    visible = shown(params)[i]
+    y = np.where((y >= top) & (y < bottom) & visible, y, -1)
+    x = np.where((x >= left) & (x < right) & visible, x, -1)
+    return y.astype(np.intp), x.astype(np.intp)
+
+
+def nearest(
+    mask: npt.NDArray[np.integer], pixels: tuple[Pixels, Pixels], ignore: int
+) -> npt.NDArray[np.integer]:
+    """Look up a mask, (H, W), at what :func:`source_pixels` says; ``ignore`` where that is nothing."""
+    rows, columns = pixels
+    if rows.shape[1] > 1 or columns.shape[0] > 1:
+        return np.where((rows >= 0) & (columns >= 0), mask[rows, columns], np.asarray(ignore, mask.dtype))
+    # One axis after the other takes a sixth of the time.
+    y, x = rows[:, 0], columns[0]
+    values = mask[y][:, x]
+    values[y < 0] = ignore
+    values[:, x < 0] = ignore
+    return values
+
+
+def shown(params: ImageParams) -> npt.NDArray[np.bool_]:
+    """(N,) bool: images of which more than padding is left."""
+    return np.full(len(params), True) if params.empty is None else ~params.empty
+
+
+def apply_matrix(matrix: Float, points: Float) -> Float:
+    """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite.
+
+    By sums and products in this order, as C++ repeats them: a library's product of matrices fuses some where
+    the processor can, and then differs in the last digit.
+    """
+    x, y = points[..., 0], points[..., 1]
+    rows = matrix[..., None]  # (M, 3, 3, 1): a coefficient for all points of its matrix
+    moved_x, moved_y, w = (x * rows[:, i, 0] + y * rows[:, i, 1] + rows[:, i, 2] for i in range(3))
+    seen = w > 0
+    divisor = np.where(seen, w, 1.0)
+    return np.stack([np.where(seen, moved / divisor, np.inf) for moved in (moved_x, moved_y)], axis=-1)

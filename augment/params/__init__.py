@@ -1,0 +1,1 @@
+"""Parameters of a batch: what the transforms decided and an engine executes."""

@@ -1,0 +1,94 @@
+"""What a list of transforms must keep to, checked before it shows in pictures alone."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..transforms.base import Transform
+from ..transforms.pixels.output import OutputTransform
+from ..transforms.policies.apply import RandomApply, RandomChoice
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from ..transforms.base import Size
+
+__all__ = ["check_size", "fixed_size", "placed"]
+
+_LARGEST_SIDE = 32768
+"""Pixels: the native engine's limit of an output or a canvas."""
+
+
+def placed(transform: object, before: Sequence[Transform]) -> Transform:
+    """``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
+    if isinstance(transform, type):
+        name = transform.__name__
+        raise ConfigError(f"transforms has the class {name}", hint=f"Give one of it, {name}(...).")
+    if not isinstance(transform, Transform):
+        raise ConfigError(
+            f"transforms must be transforms of stoker.augment; found {transform!r}",
+            hint="Transforms of torchvision have counterparts of the same name there.",
+        )
+    if isinstance(transform, RandomChoice) and transform.on_batches:
+        raise ConfigError("a RandomChoice of transforms of batches is applied by a loader, behind all others")
+    _check_class(transform)
+    if before and before[-1].late and not transform.late:
+        name = type(transform).__name__
+        raise ConfigError(f"{name} stands after {type(before[-1]).__name__}", hint=f"Move {name} before it.")
+    return transform
+
+
+def _check_class(transform: Transform) -> None:
+    """ConfigError where a class, or one within it, hides its arguments or decides nothing."""
+    kind = type(transform)
+    hidden = vars(transform).keys() - {field.name for field in fields(transform)}
+    if hidden and "__dataclass_params__" not in vars(kind):
+        raise ConfigError(
+            f"{kind.__name__} is no dataclass, so that checkpoints and recipes do not know its {min(hidden)}",
+            hint=f"Put @dataclass(frozen=True) above class {kind.__name__}, and make its arguments fields.",
+        )
+    if kind.params is Transform.params and not isinstance(transform, OutputTransform):
+        raise ConfigError(
+            f"{kind.__name__} has no method params(self, frame, u), which decides what it does to a batch",
+            hint="Rename its method decide to params." if hasattr(kind, "decide") else "Define it.",
+        )
+    parts: Sequence[Any] = transform.transforms if isinstance(transform, (RandomApply, RandomChoice)) else ()
+    for part in parts:
+        _check_class(part)
+
+
+def fixed_size(size: Size | None) -> Size:
+    """``size``; ConfigError where images differ in size at a point where they may not, or are too large."""
+    if size is None:
+        raise ConfigError(
+            "the transforms leave images of different sizes, which cannot form a batch or be warped",
+            hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size).",
+        )
+    if max(size) > _LARGEST_SIDE:
+        raise ConfigError(
+            f"images of {size[0]} x {size[1]} pixels (height x width): a side has {_LARGEST_SIDE} at most",
+            hint="Choose a smaller size.",
+        )
+    return size
+
+
+def check_size(transform: Transform, found: npt.NDArray[np.int64], size: Size | None) -> None:
+    """ConfigError where images have sizes, (2, N), other than ``transform`` says; None for any."""
+    if size is None:
+        return
+    differs = found != np.array(size)[:, None]
+    if not differs.any():
+        return
+    height, width = found[:, differs.any(axis=0)][:, 0].tolist()
+    raise ConfigError(
+        f"{transform!r} made an image {height} x {width} pixels (height x width) "
+        f"where its output_size says {size[0]} x {size[1]}",
+        hint="Let output_size(size) give the size that params makes, or None where samples differ in it.",
+    )

@@ -1,0 +1,150 @@
+"""The slow truth: one sample at a time, in NumPy and Pillow; every engine is tested against it."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from ..geometry.interpolation import Interpolation
+from .resample import pick, resample
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..params.image_params import ImageParams
+    from ..transforms.pixels.output import DType
+
+__all__ = ["convert", "decode", "execute", "render"]
+
+Layout = Literal["NCHW", "NHWC", "NHWC4"]
+
+
+def decode(data: bytes) -> npt.NDArray[np.uint8]:
+    """Decode an image of any codec that Pillow knows: (H, W, 3) uint8 RGB, EXIF orientation applied.
+
+    Of 16-bit grey the higher 8 bits are taken; Pillow's own conversion would make nearly all of it white.
+    Raises what Pillow raises (OSError, ValueError, SyntaxError) for what is no image or is cut off.
+    """
+    with Image.open(io.BytesIO(data)) as image:
+        turned = ImageOps.exif_transpose(image)
+        if turned.mode.startswith("I"):
+            turned = Image.fromarray((np.asarray(turned).astype(np.uint16) >> 8).astype(np.uint8))
+        return np.array(turned.convert("RGB"))
+
+
+def execute(
+    params: ImageParams,
+    i: int,
+    pixels: npt.NDArray[np.uint8],
+    dtype: DType = "float32",
+    layout: Layout = "NCHW",
+) -> npt.NDArray[Any]:
+    """Execute the parameters of sample ``i``.
+
+    Args:
+        params: Parameters of a batch.
+        i: Position of the sample in it.
+        pixels: (H, W, 3) uint8 RGB, the whole source after its EXIF orientation has been applied.
+        dtype: Element type of the result; see :func:`convert`.
+        layout: Axis order; NHWC4 has a zero as its fourth channel.
+
+    Returns:
+        One image of the batch: (3, H, W), (H, W, 3) or (H, W, 4).
+    """
+    rgb = render(params, i, pixels)
+    for step in params.steps or ():
+        rgb = step.run(i, rgb)
+    color = params.color[i].astype(np.float64)
+    values = rgb @ color[:, :3].T + color[:, 3]
+    if params.mean is not None:
+        values += params.mean[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
+    for erase in params.erase or ():
+        top, left, height, width = erase.box[i].tolist()
+        values[top : top + height, left : left + width] = erase.content(i, params.size[1])
+    image = convert(values, dtype)
+    if layout == "NCHW":
+        return np.ascontiguousarray(image.transpose(2, 0, 1))
+    return np.pad(image, ((0, 0), (0, 0), (0, 1))) if layout == "NHWC4" else image
+
+
+def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """The geometry alone: (H, W, 3) uint8 before colour."""
+    warp = params.warp
+    if warp is None or not warp.applies(i, params.size):
+        return _bordered(params, i, pixels, params.size)
+    fill: tuple[int, int, int] = tuple(params.fill.tolist())
+    if warp.picks(i) or params.border is not None:
+        execute = pick if warp.picks(i) else resample
+        return execute(_bordered(params, i, pixels, warp.canvas), warp.matrix[i], params.size, fill)
+    return resample(pixels, params.to_source()[i], params.size, fill, _window(params.region[i]))
+
+
+def _bordered(
+    params: ImageParams, i: int, pixels: npt.NDArray[np.uint8], size: tuple[int, int]
+) -> npt.NDArray[np.uint8]:
+    """What is not warped, or a canvas: an image of ``size``, or rows and columns of a tile."""
+    border = params.border
+    if border is None:
+        return _upright(params, i, pixels, size)
+    height, width = border.size[i].tolist()
+    return _upright(params, i, pixels, (height, width))[np.ix_(border.rows[i], border.columns[i])]
+
+
+def _upright(
+    params: ImageParams, i: int, pixels: npt.NDArray[np.uint8], size: tuple[int, int]
+) -> npt.NDArray[np.uint8]:
+    """The geometry along the axes: an image of ``size``, which ``dest`` and ``flip`` refer to."""
+    image = np.empty((*size, 3), np.uint8)
+    image[:] = params.fill
+    top, left, height, width = params.dest[i].tolist()
+    image[top : top + height, left : left + width] = _resize(params, i, pixels)
+    horizontal, vertical = params.flip[i].tolist()
+    return image[:: -1 if vertical else 1, :: -1 if horizontal else 1]
+
+
+def _resize(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """What the region becomes: ``dest``'s height and width, 3."""
+    interpolation = Interpolation.BILINEAR
+    if params.interpolation is not None:
+        interpolation = Interpolation(params.interpolation[i])
+    top, left, height, width = params.crop[i].tolist()
+    y0, x0, y1, x1 = params.region[i].tolist()
+    rows, columns = params.dest[i, 2:].tolist()
+    if interpolation == Interpolation.NEAREST:
+        chosen = _nearest(y0, y1, rows, top, height), _nearest(x0, x1, columns, left, width)
+        return pixels[np.ix_(*chosen)]
+    source = Image.fromarray(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
+    how = Image.Resampling[interpolation.name]
+    # One axis at a time: the order of both passes, which round, differs between versions of Pillow.
+    narrow = source.resize((columns, height), how, (x0 - left, 0, x1 - left, height))
+    return np.asarray(narrow.resize((columns, rows), how, (0, y0 - top, columns, y1 - top)))
+
+
+def _nearest(start: float, stop: float, count: int, first: int, size: int) -> npt.NDArray[np.intp]:
+    """Pixels, (count,), that centres fall into; Pillow adds up steps, which is off where they meet edges."""
+    centers = start + (np.arange(count) + 0.5) * ((stop - start) / count)
+    return np.asarray(np.floor(centers).clip(first, first + size - 1), np.intp)
+
+
+def _window(region: npt.NDArray[np.float64]) -> tuple[int, int, int, int]:
+    """The whole pixels that a region, (4,), touches."""
+    top, left, bottom, right = region.tolist()
+    return math.floor(top), math.floor(left), math.ceil(bottom), math.ceil(right)
+
+
+def convert(values: npt.NDArray[np.float64], dtype: DType) -> npt.NDArray[Any]:
+    """Convert to the output's element type.
+
+    uint8 is rounded half away from zero and clipped to 0..255; floats are rounded to nearest even;
+    bfloat16 comes as uint16 bit patterns, for NumPy has no such type.
+    """
+    if dtype == "uint8":
+        return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)
+    if dtype == "bfloat16":
+        bits = values.astype(np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    return values.astype(dtype)

@@ -1,0 +1,113 @@
+"""One resampling by a projective map, with the support that shrinking needs, in slow exact NumPy.
+
+Or none: pixels picked from an image, as "nearest" has it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..geometry.transform import held_pixels
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Float = npt.NDArray[np.float64]
+    Pixels = npt.NDArray[np.uint8]
+    Color = tuple[int, int, int]
+
+__all__ = ["pick", "resample"]
+
+_TILE = 16
+"""Side of the squares of output that are computed at once: a small one sees little of the source."""
+_FAR = 1e9
+"""What lies farther away, in pixels, or is shrunk more, is nothing but fill."""
+
+
+def resample(
+    source: Pixels,
+    matrix: Float,
+    size: tuple[int, int],
+    fill: Color,
+    window: tuple[int, int, int, int] | None = None,
+) -> Pixels:
+    """Resample an image as :class:`stoker.augment.params.optional_params.Warp` defines it.
+
+    Args:
+        source: (H, W, 3) uint8.
+        matrix: (3, 3), from homogeneous (x, y, 1) in the output to the source; edges of pixels are
+            integers in both.
+        size: Height and width of the output.
+        fill: RGB of what lies outside of ``window``.
+        window: Top, left, bottom, right of the part of the source that is seen; all of it by default.
+
+    Returns:
+        (*size, 3) uint8.
+    """
+    top, left, bottom, right = window or (0, 0, *source.shape[:2])
+    output = np.empty((*size, 3), np.uint8)
+    for row, column in itertools.product(range(0, size[0], _TILE), range(0, size[1], _TILE)):
+        tile = output[row : row + _TILE, column : column + _TILE]
+        y, x = np.indices(tile.shape[:2], np.float64).reshape(2, -1)
+        (u, v), (support_x, support_y), seen = _place(matrix, x + column + 0.5, y + row + 0.5)
+        first_x, weights_x = _weights(u, support_x, left, right)
+        first_y, weights_y = _weights(v, support_y, top, bottom)
+        part = source[first_y : first_y + weights_y.shape[1], first_x : first_x + weights_x.shape[1]]
+        above_fill = (part.astype(np.float64) - fill).reshape(len(part), -1)
+        # A vector at a time, not one product of matrices: BLAS would start threads for so little.
+        columns = np.matmul(weights_y[:, None], above_fill).reshape(len(x), -1, 3)
+        values = np.einsum("px,pxc->pc", weights_x, columns)
+        values = fill + np.where(seen[:, None], values, 0.0)
+        tile[:] = np.floor(values + 0.5).reshape(tile.shape)
+    return output
+
+
+def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:
+    """Take for each pixel of the output that of ``source`` which its centre falls into.
+
+    Arguments and result are those of :func:`resample`.
+    """
+    rows, columns = held_pixels(matrix, size, (source.shape[0], source.shape[1]))
+    return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, np.uint8))
+
+
+def _place(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray[np.bool_]]:
+    """Where P points, (P,), lie in the source.
+
+    Returns:
+        Their places and how far the filter reaches there, (2, P) each, along x and y; and which of
+        them lie before the horizon, (P,).
+    """
+    mapped = matrix @ np.stack((x, y, np.ones_like(x)))
+    seen = mapped[2] > 0
+    w = np.where(seen, mapped[2], 1.0)
+    with np.errstate(over="ignore"):
+        places = np.clip(mapped[:2] / w, -_FAR, _FAR)
+        # The quotient rule: d(x / w) is (dx - x / w * dw) / w.
+        steps = (matrix[:2, :2, None] - places[:, None] * matrix[2, :2, None]) / w
+        return places, np.hypot(steps[:, 0], steps[:, 1]).clip(1, _FAR), seen
+
+
+def _weights(places: Float, support: Float, start: int, stop: int) -> tuple[int, Float]:
+    """A triangle about each place, (P,), that reaches ``support`` pixels to both sides.
+
+    Returns:
+        The first of the pixels start..stop - 1 that any place sees, and weights, (P, K), of it and
+        those that follow. Those of all pixels, inside and outside, sum to 1.
+    """
+    first = int(np.clip(np.floor((places - support).min()), start, stop - 1))
+    last = int(np.clip(np.ceil((places + support).max()), first + 1, stop))
+    centers = np.arange(first, last) + 0.5
+    weights = np.maximum(1 - np.abs(centers - places[:, None]) / support[:, None], 0.0)
+    below = (places - 0.5) % 1.0
+    total = _half(below, support) + _half(1 - below, support)
+    return first, weights / total[:, None]
+
+
+def _half(distance: Float, support: Float) -> Float:
+    """Sum of 1 - d / support over d = distance, distance + 1, ... below ``support``, (P,)."""
+    n = np.maximum(np.ceil(support - distance), 0)
+    return np.asarray(n - (n * distance + n * (n - 1) / 2) / support)

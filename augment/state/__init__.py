@@ -1,0 +1,1 @@
+"""State of a batch between two transforms: geometry, colour, padding and warp."""

@@ -1,0 +1,1 @@
+"""Transforms that change geometry: crops, resizes, flips, padding and warps."""

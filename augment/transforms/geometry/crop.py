@@ -1,0 +1,110 @@
+"""Crops: torchvision.transforms.v2.CenterCrop and RandomResizedCrop."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ..base import Size, Transform
+from .area import ATTEMPTS, first_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from enum import Enum
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["CenterCrop", "RandomResizedCrop"]
+
+
+@dataclass(frozen=True)
+class CenterCrop(Transform):
+    """Cut out the centre; an image that is smaller is padded with black.
+
+    Args:
+        size: (height, width) in pixels, or one number for a square.
+
+    An odd margin is rounded as torchvision rounds it: to the even pixel when cropping, the larger
+    half at the bottom and right when padding.
+    """
+
+    size: int | Sequence[int]
+
+    def __post_init__(self) -> None:
+        self.set_size()
+
+    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        size = np.array(self.size)[:, None]
+        margin = frame.size - size
+        origin = np.where(margin > 0, np.rint(margin / 2), -(-margin // 2)).astype(np.int64)
+        frame.crop(origin, size)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        return self.size  # type: ignore[return-value]  # a pair since __post_init__
+
+
+@dataclass(frozen=True)
+class RandomResizedCrop(Transform):
+    """Cut out a part of random area and aspect ratio, and resize it ("Inception crop").
+
+    Args:
+        size: (height, width) of the output in pixels, or one number for a square.
+        scale: Range of the part's area as a share of the image's, drawn uniformly.
+        ratio: Range of its aspect ratio, width over height, drawn uniformly in the logarithm.
+        interpolation: As for :class:`stoker.augment.Resize`.
+
+    The law is torchvision's: up to ten attempts of an area and a ratio, the first that fits is
+    placed uniformly; if none fits, the largest central part within ``ratio``. The same draws give
+    the same box on every platform, but for one sample in 10**12 or so, where the last bit of the
+    platform's ``exp`` decides how half a pixel is rounded.
+    """
+
+    size: int | Sequence[int]
+    scale: Sequence[float] = (0.08, 1.0)
+    ratio: Sequence[float] = (3 / 4, 4 / 3)
+    interpolation: str | Enum = "bilinear"
+
+    draws: ClassVar[int] = 2 * ATTEMPTS + 2
+
+    def __post_init__(self) -> None:
+        self.set_size()
+        self.set_interpolation()
+        self.set_range("scale", 0, math.inf, "a pair of finite numbers, 0 <= low <= high")
+        self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        size, fits = first_fit(frame.size, (1, frame.size), self.scale, self.ratio, u[:, : 2 * ATTEMPTS])
+        missing = np.flatnonzero(~fits)
+        if missing.size:
+            size[:, missing] = self._central_size(frame.size[:, missing])
+        margin = frame.size - size
+        origin = (u[:, 2 * ATTEMPTS :].T * (margin + 1)).astype(np.int64)
+        if missing.size:
+            origin[:, missing] = margin[:, missing] // 2
+        frame.crop(origin, size)
+        frame.resize(np.array(self.size)[:, None], self.interpolation)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        return self.size  # type: ignore[return-value]  # a pair since __post_init__
+
+    def _central_size(self, image: Int) -> Int:
+        """Sizes, (2, M), of the largest parts whose aspect ratio lies within ``ratio``."""
+        height, width = image
+        low, high = self.ratio
+        ratio = width / height
+        new_height = np.where(ratio < low, np.rint(width / low), height)
+        new_width = np.where(ratio > high, np.rint(height * high), width)
+        return np.maximum((new_height, new_width), 1).astype(np.int64)

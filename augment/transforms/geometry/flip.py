@@ -1,0 +1,45 @@
+"""Flips: torchvision.transforms.v2.RandomHorizontalFlip and RandomVerticalFlip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from ..base import Transform
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+__all__ = ["RandomHorizontalFlip", "RandomVerticalFlip"]
+
+
+@dataclass(frozen=True)
+class _RandomFlip(Transform):
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+    axis: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        self.check_probability()
+
+    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        frame.mirror(u[:, 0] < self.p, self.axis)
+
+
+@dataclass(frozen=True)
+class RandomHorizontalFlip(_RandomFlip):
+    """Mirror left and right with probability ``p``."""
+
+    axis: ClassVar[int] = 1
+
+
+@dataclass(frozen=True)
+class RandomVerticalFlip(_RandomFlip):
+    """Mirror top and bottom with probability ``p``."""
+
+    axis: ClassVar[int] = 0

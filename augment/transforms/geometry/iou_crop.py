@@ -1,0 +1,191 @@
+"""RandomIoUCrop: torchvision.transforms.v2.RandomIoUCrop, a crop that is chosen by the boxes in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ...random import derive_key, uniform
+from ..base import Transform, as_tuple, is_count, is_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["RandomIoUCrop"]
+
+_ROUNDS = 100
+"""A round is without result for at most five in seven, by the default options, where there are boxes
+whose centre can be cut out: after so many, for 2 in 10**15."""
+
+
+@dataclass(frozen=True)
+class RandomIoUCrop(Transform):
+    """Cut out a part that overlaps some box well enough (Liu et al., "SSD", 2016).
+
+    An option is drawn: 1 or more leaves the image as it is, less is the smallest IoU (intersection over
+    union) that the part must have with a box whose centre it contains. Of ``trials`` parts of random height,
+    width and position the first is taken that has it and whose aspect ratio is allowed; if there is
+    none, all begins anew with another option. Objects whose boxes have their centres outside of the part
+    are dropped (torchvision leaves that to its SanitizeBoundingBoxes).
+
+    Other than in torchvision, an image without boxes is left as it is also where no option says so, and
+    so is one for which a hundred options gave no part: there torchvision goes on for ever.
+
+    Args:
+        min_scale: Smallest height and width of the part, as shares of the image's.
+        max_scale: Largest ones, likewise.
+        min_aspect_ratio: Smallest width over height of the part, in pixels.
+        max_aspect_ratio: Largest one.
+        sampler_options: What is drawn from; None for (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0).
+        trials: Parts tried for each option.
+    """
+
+    min_scale: float = 0.3
+    max_scale: float = 1.0
+    min_aspect_ratio: float = 0.5
+    max_aspect_ratio: float = 2.0
+    sampler_options: Sequence[float] | None = None
+    trials: int = 40
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        low, high = self.min_scale, self.max_scale
+        rule = "numbers, 0 < min_scale <= max_scale <= 1"
+        self.check("min_scale", is_finite(low) and low > 0, rule)
+        self.check("max_scale", is_finite(high) and low <= high <= 1, rule)
+        low, high = self.min_aspect_ratio, self.max_aspect_ratio
+        rule = "numbers, 0 < min_aspect_ratio <= max_aspect_ratio"
+        self.check("min_aspect_ratio", is_finite(low) and low > 0, rule)
+        self.check("max_aspect_ratio", is_finite(high) and low <= high, rule)
+        given = self.sampler_options
+        options = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0) if given is None else as_tuple(given, 1)
+        good = len(options) > 0 and all(map(is_finite, options))
+        self.check("sampler_options", good, "None or numbers, one at least")
+        self.set("sampler_options", tuple(map(float, options)))
+        self.check("trials", is_count(self.trials), "a positive integer")
+
+    @property
+    def uses_boxes(self) -> bool:
+        """See :class:`Transform`."""
+        return True
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        if frame.warp is not None:
+            raise ConfigError("RandomIoUCrop stands after a warp", hint="Move it before the warp.")
+        frame.refuse_border("RandomIoUCrop")
+        origin, size = np.zeros_like(frame.size), frame.size.copy()
+        cut = np.zeros(len(u), np.bool_)
+        boxes, owner = _boxes(frame)
+        # Rounds are many and few are needed: each draws its own numbers, for those still without result.
+        keys = (u[:, 0] * 2.0**53).astype(np.int64)
+        waiting = np.unique(owner)
+        for number in range(_ROUNDS):
+            v = uniform(derive_key(0, 0, number), keys[waiting], 1 + 4 * self.trials)
+            option = np.array(self.sampler_options)[(v[:, 0] * len(self.sampler_options or ())).astype(int)]
+            leave = option >= 1
+            trying, v, option = waiting[~leave], v[~leave, 1:], option[~leave]
+            found, start, extent = self._first(frame.size[:, trying], v, option, *_of(trying, boxes, owner))
+            chosen = trying[found]
+            origin[:, chosen], size[:, chosen], cut[chosen] = start[:, found], extent[:, found], True
+            waiting = trying[~found]
+            if not waiting.size:
+                break
+        frame.crop(origin, size)
+        _restrict(frame, cut)
+
+    def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
+        """See :class:`Transform`: it differs from sample to sample."""
+        return None
+
+    def _first(
+        self, image: Int, v: Float, option: Float, boxes: Float, owner: Int
+    ) -> tuple[npt.NDArray[np.bool_], Int, Int]:
+        """The first part that will do, of K images: which have one, (K,), origins and sizes, (2, K).
+
+        Args:
+            image: (2, K) heights and widths.
+            v: (K, 4 * trials), uniform in [0, 1): width, height, left and top of each part.
+            option: (K,) smallest IoU.
+            boxes: (M, 4) XYXY in these images.
+            owner: (M,), position of each box's image, ascending; each image has one at least.
+        """
+        width, height, left, top = np.moveaxis(v.reshape(-1, self.trials, 4), -1, 0)
+        share = self.min_scale + (self.max_scale - self.min_scale) * np.stack((height, width))
+        size = (image[..., None] * share).astype(np.int64)
+        origin = ((image[..., None] - size) * np.stack((top, left))).astype(np.int64)
+        ratio = np.divide(size[1], size[0], out=np.zeros(size[0].shape), where=size[0] > 0)
+        good = (self.min_aspect_ratio <= ratio) & (ratio <= self.max_aspect_ratio)
+        overlap = _iou(boxes, origin[:, owner], size[:, owner]) >= option[owner, None]
+        if owner.size:
+            good &= np.logical_or.reduceat(overlap, np.searchsorted(owner, np.arange(len(option))))
+        rows, first = np.arange(len(good)), np.argmax(good, axis=1)
+        return good[rows, first], origin[:, rows, first], size[:, rows, first]
+
+
+def _iou(boxes: Float, origin: Int, size: Int) -> Float:
+    """IoU of boxes, (M, 4), with T parts of the image each, (2, M, T); -1 where the centre is outside."""
+    low, high = boxes[:, 1::-1].T[..., None], boxes[:, :1:-1].T[..., None]
+    center, stop = (low + high) / 2, origin + size
+    inside = (origin < center) & (center < stop)
+    sides = np.maximum(np.minimum(high, stop) - np.maximum(low, origin), 0)
+    shared = _product(sides)
+    union = _product(high - low) + _product(size) - shared
+    share = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return np.where(inside[0] & inside[1], share, -1.0)
+
+
+def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Areas, of heights and widths, (2, ...): as ``prod(axis=0)``, in a fraction of the time."""
+    return np.asarray(sides[0] * sides[1])
+
+
+def _boxes(frame: TransformState) -> tuple[Float, Int]:
+    """What is seen of the boxes, (M, 4) XYXY in the images as they are now, and their owners, ascending.
+
+    Those of which nothing is seen, or that an earlier choice has dropped, are left out.
+    """
+    if frame.objects is None:
+        return np.zeros((0, 4)), np.zeros(0, np.int64)
+    order = np.argsort(frame.objects.owner, kind="stable")
+    owner, boxes = frame.objects.owner[order], frame.objects.boxes[order]
+    low, high = boxes[:, 1::-1].T, boxes[:, :1:-1].T
+    center = (low + high) / 2
+    low = np.maximum(low, frame.content_start[:, owner])
+    high = np.minimum(high, frame.content_stop[:, owner])
+    seen = np.all(low < high, axis=0)
+    if frame.window is not None:
+        start, stop = frame.window
+        seen &= np.all((start[:, owner] < center) & (center < stop[:, owner]), axis=0)
+    size, start = frame.size[:, owner], frame.start[:, owner]
+    scale = size / (frame.stop[:, owner] - start)
+    low, high = (low - start) * scale, (high - start) * scale
+    flip = frame.flip[:, owner]
+    low, high = np.where(flip, size - high, low), np.where(flip, size - low, high)
+    return np.concatenate((low[::-1], high[::-1])).T[seen], owner[seen]
+
+
+def _of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
+    """The boxes of the images ``rows``, ascending, and the position of their owners among these."""
+    place = np.searchsorted(rows, owner)
+    mine = np.append(rows, -1)[place] == owner
+    return boxes[mine], place[mine]
+
+
+def _restrict(frame: TransformState, cut: npt.NDArray[np.bool_]) -> None:
+    """Drop the objects of the images ``cut``, (N,), whose centres are now outside of them."""
+    start, stop = frame.window or (np.full(frame.start.shape, -np.inf), np.full(frame.stop.shape, np.inf))
+    start = np.where(cut, np.maximum(start, frame.start), start)
+    frame.window = start, np.where(cut, np.minimum(stop, frame.stop), stop)

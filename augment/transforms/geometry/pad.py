@@ -1,0 +1,152 @@
+"""Padding: torchvision.transforms.v2.Pad and RandomCrop with its padding.
+
+What ``padding_mode`` shows again is the image as it is there, resized; so crops, flips and warps may follow
+it, but no resize. Warps then resample that image. A mask of classes is continued as the image is; objects are
+not repeated (torchvision refuses boxes there).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ...state.padding_state import MODES
+from ..base import Size, Transform, as_tuple, is_finite, is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+    Int = npt.NDArray[np.int64]
+
+__all__ = ["Pad", "RandomCrop", "set_fill"]
+
+
+@dataclass(frozen=True)
+class Pad(Transform):
+    """Add a border.
+
+    Args:
+        padding: Width of the border in pixels: one number, or two (left and right, top and bottom),
+            or four (left, top, right, bottom).
+        fill: Level 0..255 or three of them (RGB). One list of transforms has one fill, that of
+            CenterCrop and the warps in it too.
+        padding_mode: "constant" for ``fill``, or how the image is continued: "edge" repeats its last row or
+            column, "reflect" mirrors it about their centres and "symmetric" about its border, again where
+            the border is wider than the image (torchvision then refuses the latter two). One list of
+            transforms has one border that is not constant.
+    """
+
+    padding: int | Sequence[int]
+    fill: int | Sequence[int] = 0
+    padding_mode: str = "constant"
+
+    def __post_init__(self) -> None:
+        _set_padding(self)
+        set_fill(self)
+        _check_mode(self)
+
+    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        left, top, right, bottom = self.padding  # type: ignore[misc]  # four since __post_init__
+        _pad(frame, np.array([[top], [left]]), np.array([[bottom], [right]]), self)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        if size is None:
+            return None
+        left, top, right, bottom = self.padding  # type: ignore[misc]  # four since __post_init__
+        return size[0] + top + bottom, size[1] + left + right
+
+
+@dataclass(frozen=True)
+class RandomCrop(Transform):
+    """Cut out a part of fixed size at a uniform position.
+
+    Args:
+        size: (height, width) in pixels, or one number for a square.
+        padding: Border to add before, as for :class:`Pad`, or None.
+        pad_if_needed: Whether an image that is still smaller is padded, on both sides by all that is
+            missing, as torchvision does. Otherwise it is a ConfigError when it is met.
+        fill: As for :class:`Pad`.
+        padding_mode: Likewise.
+    """
+
+    size: int | Sequence[int]
+    padding: int | Sequence[int] | None = None
+    pad_if_needed: bool = False
+    fill: int | Sequence[int] = 0
+    padding_mode: str = "constant"
+
+    draws: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        self.set_size()
+        if self.padding is not None:
+            _set_padding(self)
+        self.check("pad_if_needed", isinstance(self.pad_if_needed, bool), "True or False")
+        set_fill(self)
+        _check_mode(self)
+
+    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        size = np.array(self.size)[:, None]
+        left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]  # four since __post_init__
+        before, after = np.array([[top], [left]]), np.array([[bottom], [right]])
+        missing = np.maximum(size - (frame.size + before + after), 0)
+        if missing.any():
+            self._check_missing(frame.size + before + after, missing)
+        # Whether there is a border, other than of a colour, must not depend on the images of a batch.
+        may_continue = self.pad_if_needed and self.padding_mode != "constant"
+        if self.padding is not None or missing.any() or may_continue:
+            _pad(frame, before + missing, after + missing, self)
+        frame.crop((u.T * (frame.size - size + 1)).astype(np.int64), size)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        return self.size  # type: ignore[return-value]  # a pair since __post_init__
+
+    def _check_missing(self, size: Int, missing: Int) -> None:
+        if not self.pad_if_needed:
+            height, width = size[:, missing.any(axis=0).argmax()]
+            raise ConfigError(
+                f"RandomCrop: size {self.size} is larger than an image of {height} x {width}",
+                hint="Resize before it, or set pad_if_needed=True.",
+            )
+
+
+def _pad(frame: TransformState, before: Int, after: Int, how: Pad | RandomCrop) -> None:
+    """Add rows and columns before and after, (2, N) or (2, 1)."""
+    if how.padding_mode == "constant":
+        frame.use_fill(how.fill)
+        frame.crop(-before, frame.size + before + after)
+    else:
+        frame.surround(how.padding_mode, before, after)
+
+
+def _check_mode(transform: Pad | RandomCrop) -> None:
+    modes = ("constant", *MODES)
+    transform.check("padding_mode", transform.padding_mode in modes, f"one of {', '.join(modes)}")
+
+
+def _set_padding(transform: Transform) -> None:
+    sides = as_tuple(transform.padding, 4)  # type: ignore[attr-defined]  # both classes here have it
+    good = len(sides) in (2, 4) and all(map(is_whole, sides))
+    transform.check("padding", good, "one, two or four integers from 0, pixels")
+    transform.set("padding", tuple(int(sides[i % len(sides)]) for i in range(4)))
+
+
+def set_fill(transform: Transform) -> None:
+    """Normalise the argument ``fill``, a level or three of them, to three."""
+    levels = as_tuple(transform.fill, 3)  # type: ignore[attr-defined]  # its classes have it
+    good = len(levels) == 3 and all(map(is_finite, levels))
+    good = good and all(0 <= level <= 255 and level == int(level) for level in levels)
+    transform.check("fill", good, "a level 0..255, a whole number, or three of them (RGB)")
+    transform.set("fill", tuple(map(int, levels)))

@@ -1,0 +1,87 @@
+"""Resize: torchvision.transforms.v2.Resize, antialiased."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..base import Size, Transform, as_tuple, is_count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from enum import Enum
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+    Int = npt.NDArray[np.int64]
+
+__all__ = ["Resize"]
+
+
+@dataclass(frozen=True)
+class Resize(Transform):
+    """Resize the image.
+
+    Args:
+        size: (height, width) in pixels, or one number for the shorter side; the longer one then
+            follows the aspect ratio, truncated to whole pixels as torchvision does. None leaves it to
+            ``max_size``.
+        interpolation: "bilinear", "bicubic", "nearest" or "lanczos", or torchvision's InterpolationMode; see
+            :class:`stoker.augment.geometry.interpolation.Interpolation`.
+        max_size: Upper bound of the longer side, with a single ``size`` only: where it would be
+            passed, the image becomes smaller than ``size``. Without a size, its length.
+
+    A crop that follows is taken from the source directly: nothing is resampled twice, so the crop's
+    corners, not their rounding to the source's pixels, decide.
+    """
+
+    size: int | Sequence[int] | None
+    interpolation: str | Enum = "bilinear"
+    max_size: int | None = None
+
+    def __post_init__(self) -> None:
+        sizes = as_tuple(self.size, 1)
+        if self.size is None:
+            self.check("max_size", is_count(self.max_size), "a positive integer where size is None")
+        elif len(sizes) == 1:
+            self.check(
+                "size", is_count(sizes[0]), "a positive integer or a pair (height, width) of them, pixels"
+            )
+            self.set("size", int(sizes[0]))
+        else:
+            self.set_size()
+        self.set_interpolation()
+        if self.size is not None and self.max_size is not None:
+            good = isinstance(self.size, int) and is_count(self.max_size) and self.max_size > self.size
+            self.check("max_size", good, f"None, or more than a single size (which is {self.size})")
+
+    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        frame.resize(self._new_size(frame.size), self.interpolation)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        if isinstance(self.size, tuple):
+            return self.size
+        if size is None:
+            return None
+        height, width = self._new_size(np.array(size)[:, None])[:, 0].tolist()
+        return height, width
+
+    def _new_size(self, size: Int) -> Int:
+        """Sizes, (2, N), that images of ``size``, (2, N), come to have; (2, 1) where all have one."""
+        if isinstance(self.size, tuple):
+            return np.array(self.size)[:, None]
+        least, most = size.min(axis=0), size.max(axis=0)
+        shorter, longer = least, most
+        if isinstance(self.size, int):
+            shorter, longer = np.full_like(least, self.size), (self.size * most / least).astype(np.int64)
+        if self.max_size is not None:
+            reduced = np.maximum((self.max_size * shorter / longer).astype(np.int64), 1)
+            bounded = longer > self.max_size if self.size else np.full(longer.shape, True)
+            shorter, longer = np.where(bounded, reduced, shorter), np.where(bounded, self.max_size, longer)
+        return np.asarray(np.where(size == least, shorter, longer))

@@ -1,0 +1,260 @@
+"""Warps: torchvision.transforms.v2.RandomRotation, RandomAffine and RandomPerspective.
+
+They are composed into one matrix with all the geometry that follows them, and act on the image that
+the geometry before them made. That image must have one size for all samples: put a resize or crop to
+a fixed size before. All is one resampling of the source with antialiasing, see
+:class:`stoker.augment.params.optional_params.Warp`, where torchvision resamples as often as there are
+transforms.
+
+``interpolation`` is "bilinear" by default (torchvision's is nearest for the first two), also where a resize
+before asks for another interpolation. With "nearest" pixels are picked from the resized image, which has
+that of its resize. Where several warps change an image, all must say so; one of them that is bilinear makes
+it bilinear.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ...geometry.interpolation import WARPING
+from ..base import Size, Transform, as_tuple, is_finite
+from .matrices import expanded, homography, inverse_affine, inverse_rotation, is_convex
+from .pad import set_fill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from enum import Enum
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["RandomAffine", "RandomPerspective", "RandomRotation", "WarpTransform"]
+
+_CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
+"""Row and column of the corners, clockwise from the top left."""
+
+
+class WarpTransform(Transform):
+    """A transform that resamples along lines other than the axes.
+
+    Attributes:
+        perspective: Whether the last row of its matrices may differ from (0, 0, 1).
+        fill: Colour of what comes into sight; None leaves the choice to other transforms.
+        interpolation: Of what it changes.
+    """
+
+    warps: ClassVar[bool] = True
+    perspective: ClassVar[bool] = False
+    fill: int | Sequence[int] | None
+    interpolation: str | Enum
+
+    def __post_init__(self) -> None:
+        self.set_interpolation(*WARPING)
+        if self.fill is not None:
+            set_fill(self)
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        if self.fill is not None:
+            frame.use_fill(self.fill)
+        frame.distort(
+            self.matrix(frame.size, u), perspective=self.perspective, interpolation=self.interpolation
+        )
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """(N, 3, 3), from (x, y, 1) in the output to the input, for images of ``size``, (2, N)."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RandomRotation(WarpTransform):
+    """Rotate counterclockwise.
+
+    Args:
+        degrees: Range of the angle, or one number x for (-x, x); drawn uniformly.
+        interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
+        expand: Whether the image becomes as large as it takes to show all of it. Sizes then differ, and a
+            resize, or a crop that is no larger than the shorter side, must follow.
+        center: What is rotated about: (x, y) in pixels from the top left corner, edges of pixels being
+            integers; None for the centre, as it must be with ``expand`` (torchvision then ignores it).
+        fill: Level 0..255 or three of them (RGB) of what comes into sight, as for
+            :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
+    """
+
+    degrees: float | Sequence[float]
+    interpolation: str | Enum = "bilinear"
+    expand: bool = False
+    center: Sequence[float] | None = None
+    fill: int | Sequence[int] | None = None
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_symmetric(self, "degrees")
+        self.check("expand", isinstance(self.expand, bool), "True or False")
+        self.check("center", self.center is None or not self.expand, "None where expand is True")
+        _set_center(self)
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        size = frame.size
+        super().params(frame, u)
+        if self.expand:
+            frame.widen(expanded(size, _between(self.degrees, u[:, 0])))
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """See :class:`WarpTransform`."""
+        return inverse_rotation(_center(self, size), -_between(self.degrees, u[:, 0]))
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        return None if self.expand else size
+
+
+@dataclass(frozen=True)
+class RandomAffine(WarpTransform):
+    """Rotate, scale and shear about the centre, and shift.
+
+    Args:
+        degrees: Range of the rotation, clockwise, or one number x for (-x, x).
+        translate: Largest shift to either side, as shares of width and height; rounded to pixels.
+        scale: Range of the magnification.
+        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers,
+            of which the last two are the range along y.
+        interpolation: As for :class:`RandomRotation`.
+        fill: Likewise.
+        center: Likewise, of rotation, scale and shear.
+
+    All are drawn uniformly.
+    """
+
+    degrees: float | Sequence[float]
+    translate: Sequence[float] | None = None
+    scale: Sequence[float] | None = None
+    shear: float | Sequence[float] | None = None
+    interpolation: str | Enum = "bilinear"
+    fill: int | Sequence[int] | None = None
+    center: Sequence[float] | None = None
+
+    draws: ClassVar[int] = 6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _set_symmetric(self, "degrees")
+        _set_center(self)
+        if self.translate is not None:
+            value = as_tuple(self.translate, 1)
+            good = len(value) == 2 and all(map(is_finite, value))
+            good = good and all(0 <= share <= 1 for share in value)
+            self.check("translate", good, "None or two numbers within 0 to 1")
+            self.set("translate", tuple(map(float, value)))
+        if self.scale is not None:
+            self.set_range("scale", sys.float_info.min, math.inf, "None or a pair, 0 < low <= high")
+        if self.shear is not None:
+            self._set_shear()
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """See :class:`WarpTransform`."""
+        n = len(u)
+        shift = np.zeros((2, n))
+        if self.translate is not None:
+            most = np.array(self.translate)[:, None] * size[::-1]
+            shift = np.rint((2 * u[:, 1:3].T - 1) * most)
+        scale = np.ones(n) if self.scale is None else _between(self.scale, u[:, 3])
+        shear = self.shear or (0.0, 0.0, 0.0, 0.0)
+        shears = np.stack((_between(shear[:2], u[:, 4]), _between(shear[2:], u[:, 5])))  # type: ignore[index]  # four
+        return inverse_affine(_center(self, size), _between(self.degrees, u[:, 0]), shift, scale, shears)
+
+    def _set_shear(self) -> None:
+        shear = as_tuple(self.shear, 1)
+        if len(shear) == 4:
+            x, y = shear[:2], shear[2:]
+            rule = "two ranges, low <= high, within -90 to 90 degrees, as four numbers"
+            good = all(map(is_finite, shear)) and -90 < x[0] <= x[1] < 90 and -90 < y[0] <= y[1] < 90
+            self.check("shear", good, rule)
+            self.set("shear", tuple(map(float, shear)))
+        else:
+            _set_symmetric(self, "shear", most=math.nextafter(90, 0))
+            self.set("shear", (*self.shear, 0.0, 0.0))  # type: ignore[misc]  # a pair now
+
+
+@dataclass(frozen=True)
+class RandomPerspective(WarpTransform):
+    """Move each corner inwards at random, with probability ``p``.
+
+    Corners that leave no convex quadrilateral, which takes an image of few pixels or a
+    ``distortion_scale`` near 1, leave the image as it is; torchvision gives what least squares give.
+
+    Args:
+        distortion_scale: Largest move, as a share of half the height and width, 0 to 1.
+        p: Probability.
+        interpolation: As for :class:`RandomRotation`.
+        fill: Likewise.
+    """
+
+    distortion_scale: float = 0.5
+    p: float = 0.5
+    interpolation: str | Enum = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+    draws: ClassVar[int] = 9
+    perspective: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        value = self.distortion_scale
+        self.check("distortion_scale", is_finite(value) and 0 <= value <= 1, "a number within 0 to 1")
+        self.check_probability()
+
+    def matrix(self, size: Int, u: Float) -> Float:
+        """See :class:`WarpTransform`."""
+        # As torchvision draws them: up to ``most`` pixels from the top and left; and at the bottom and
+        # right from the size less ``most`` to the size less one. Corners are (row, column).
+        sizes = size.T[:, None]
+        most = (self.distortion_scale * (sizes // 2)).astype(np.int64) + 1
+        moved = (u[:, 1:].reshape(-1, 4, 2) * most).astype(np.int64)
+        ends = np.where(_CORNERS, sizes - most + moved, moved)[..., ::-1]
+        hit = np.flatnonzero((u[:, 0] < self.p) & is_convex(ends))
+        matrix = np.tile(np.eye(3), (len(u), 1, 1))
+        # Solved from the corners to where they move, which always has a solution, and then inverted: the
+        # other way there is none if the output's corner shows what is infinitely far away.
+        matrix[hit] = np.linalg.inv(homography((_CORNERS * (sizes[hit] - 1))[..., ::-1], ends[hit]))
+        return matrix
+
+
+def _set_center(transform: RandomRotation | RandomAffine) -> None:
+    if transform.center is not None:
+        value = as_tuple(transform.center, 1)
+        good = len(value) == 2 and all(map(is_finite, value))
+        transform.check("center", good, "None or two numbers (x, y), pixels")
+        transform.set("center", tuple(map(float, value)))
+
+
+def _center(transform: RandomRotation | RandomAffine, size: Int) -> Float:
+    """What images of ``size``, (2, N), are turned about: x and y, (2, N) or (2, 1)."""
+    return size[::-1] / 2 if transform.center is None else np.array(transform.center)[:, None]
+
+
+def _set_symmetric(transform: Transform, name: str, most: float = math.inf) -> None:
+    """Normalise a range in degrees, for which one number x means (-x, x)."""
+    rule = "a number from 0 or a pair low <= high, in degrees" + ("" if most == math.inf else ", within 90")
+    value = getattr(transform, name)
+    if is_finite(value):
+        transform.check(name, value >= 0, rule)
+        transform.set(name, (0.0 - float(value), float(value)))
+    transform.set_range(name, -most, most, rule)
+
+
+def _between(bounds: Any, u: Float) -> Float:
+    low, high = bounds
+    return np.asarray(low + (high - low) * u)

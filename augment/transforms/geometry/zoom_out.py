@@ -1,0 +1,55 @@
+"""RandomZoomOut: torchvision.transforms.v2.RandomZoomOut."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ..base import Size, Transform
+from .pad import set_fill
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+__all__ = ["RandomZoomOut"]
+
+
+@dataclass(frozen=True)
+class RandomZoomOut(Transform):
+    """Put the image at a random place of a larger one, with probability ``p`` (Liu et al., "SSD", 2016).
+
+    Args:
+        fill: Level 0..255 or three of them (RGB). One list of transforms has one fill.
+        side_range: Range of the factor of height and width, from 1; drawn uniformly.
+        p: Probability.
+    """
+
+    fill: int | Sequence[int] = 0
+    side_range: Sequence[float] = (1.0, 4.0)
+    p: float = 0.5
+
+    draws: ClassVar[int] = 4
+
+    def __post_init__(self) -> None:
+        set_fill(self)
+        self.set_range("side_range", 1, math.inf, "a pair of finite numbers, 1 <= low <= high")
+        self.check_probability()
+
+    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        frame.use_fill(self.fill)
+        low, high = self.side_range
+        factor = np.where(u[:, 0] < self.p, low + (high - low) * u[:, 1], 1.0)
+        size = (frame.size * factor).astype(np.int64)
+        frame.crop(-((size - frame.size) * u[:, :1:-1].T).astype(np.int64), size)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`: it differs from sample to sample."""
+        return None

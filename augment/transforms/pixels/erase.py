@@ -1,0 +1,76 @@
+"""RandomErasing: torchvision.transforms.v2.RandomErasing."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ..base import Transform, as_tuple, is_finite
+from ..geometry.area import ATTEMPTS, first_fit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+__all__ = ["RandomErasing"]
+
+
+@dataclass(frozen=True)
+class RandomErasing(Transform):
+    """Overwrite a box of random area and aspect ratio (Zhong et al., 2017), with probability ``p``.
+
+    Only Normalize, ToDtype and another RandomErasing may follow.
+
+    Args:
+        p: Probability.
+        scale: Range of the box's area as a share of the image's, drawn uniformly.
+        ratio: Range of its aspect ratio, height over width, drawn uniformly in the logarithm.
+        value: One number, or three (RGB), in the units that pixels have where the transform stands:
+            0..255, or 0..1 after ToDtype, or normalised after Normalize. Or "random": normal noise of
+            mean 0 and deviation 1 in these units, for each pixel and channel, as it suits an image that is
+            normalised; :mod:`stoker.augment.noise` says how it is drawn.
+
+    The law is torchvision's: the first of ten attempts that is smaller than the image in both
+    directions is placed uniformly; if none is, nothing is erased.
+    """
+
+    p: float = 0.5
+    scale: Sequence[float] = (0.02, 0.33)
+    ratio: Sequence[float] = (0.3, 3.3)
+    value: float | Sequence[float] | str = 0.0
+
+    draws: ClassVar[int] = 2 * ATTEMPTS + 4
+    late: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self.check_probability()
+        self.set_range("scale", 0, 1, "a pair of numbers, 0 <= low <= high <= 1")
+        self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
+        if isinstance(self.value, str) and self.value == "random":
+            return
+        value = as_tuple(self.value, 3)
+        good = len(value) == 3 and all(map(is_finite, value))
+        self.check("value", good, 'a finite number or three of them (RGB), or "random"')
+        self.set("value", tuple(map(float, value)))
+
+    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """See :class:`Transform`."""
+        # Width over height is as uniform in the logarithm as height over width.
+        ratio = (1 / self.ratio[1], 1 / self.ratio[0])
+        size, fits = first_fit(frame.size, (0, frame.size - 1), self.scale, ratio, u[:, 3:-1])
+        size *= fits & (u[:, 0] < self.p)
+        keys = (u[:, -1] * 2.0**53).astype(np.uint64) if self.value == "random" else None
+        frame.erase((u[:, 1:3].T * (frame.size - size + 1)).astype(np.int64), size, keys)
+
+    def levels(self) -> npt.NDArray[np.float64]:
+        """(2, 3): what boxes are overwritten with, RGB, and the same plus once the deviation of noise."""
+        if self.value == "random":
+            return np.array([[0.0] * 3, [1.0] * 3])
+        return np.array([self.value, self.value], np.float64)

@@ -1,0 +1,94 @@
+"""Transforms of torchvision.transforms.v2 that replace each level of a channel by another.
+
+Autocontrast and equalize follow from the image's own histogram, which engines take from the output,
+after all geometry and with padding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ...steps import Autocontrast, Equalize, Posterize, Solarize
+from ..base import Transform, is_finite, is_whole
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["RandomAutocontrast", "RandomEqualize", "RandomPosterize", "RandomSolarize"]
+
+
+@dataclass(frozen=True)
+class RandomPosterize(Transform):
+    """Keep the highest ``bits`` of each level, 0 to 8, with probability ``p``."""
+
+    bits: int
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check("bits", is_whole(self.bits) and self.bits <= 8, "an integer within 0 to 8")
+        self.check_probability()
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        frame.add_steps(Posterize(u[:, 0] < self.p, np.full(len(u), self.bits, np.uint8)))
+
+
+@dataclass(frozen=True)
+class RandomSolarize(Transform):
+    """Invert levels from ``threshold`` upwards (0..255), with probability ``p``."""
+
+    threshold: float
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check("threshold", is_finite(self.threshold), "a finite number, in levels of 0..255")
+        self.check_probability()
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        threshold = min(max(math.ceil(self.threshold), 0), 256)
+        frame.add_steps(Solarize(u[:, 0] < self.p, np.full(len(u), threshold, np.int16)))
+
+
+@dataclass(frozen=True)
+class RandomAutocontrast(Transform):
+    """Stretch each channel to the full range, with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        frame.add_steps(Autocontrast(u[:, 0] < self.p))
+
+
+@dataclass(frozen=True)
+class RandomEqualize(Transform):
+    """Flatten each channel's histogram, with probability ``p``."""
+
+    p: float = 0.5
+
+    draws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        self.check_probability()
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        frame.add_steps(Equalize(u[:, 0] < self.p))

@@ -1,0 +1,1 @@
+"""Transforms that choose among other transforms: RandomApply, RandAugment and the like."""

@@ -1,0 +1,161 @@
+"""Transforms of some samples only: torchvision.transforms.v2.RandomApply and RandomChoice.
+
+The transforms within draw random numbers of their own. Each acts on the samples that it was drawn for,
+and the others are as if it were not there. Images that leave with different sizes need a resize or
+crop to one size behind, as always; RandomErasing, Normalize and ToDtype stand outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..base import Description, Transform, as_tuple, is_finite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from ...batch.base import BatchTransform
+    from ...state.transform_state import TransformState
+    from ..base import Size
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["RandomApply", "RandomChoice"]
+
+
+@dataclass(frozen=True)
+class _Nested(Transform):
+    transforms: Sequence[Any]
+
+    def __post_init__(self) -> None:
+        value = self.transforms
+        good = isinstance(value, Sequence) and all(isinstance(part, Transform) for part in value)
+        good = good and len(value) > 0 and not any(part.late for part in value)
+        good = good or self.on_batches
+        self.check("transforms", good, "a list of stoker.augment's, no RandomErasing, Normalize or ToDtype")
+        self.set("transforms", tuple(value))
+
+    @property
+    def on_batches(self) -> bool:
+        """Whether the transforms are those of batches, which only a RandomChoice may hold."""
+        return False
+
+    @property
+    def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
+        """See :class:`Transform`: one number, then those of the transforms within."""
+        return 1 + sum(int(part.draws) for part in self.transforms)
+
+    @property
+    def warps(self) -> bool:  # type: ignore[override]  # likewise
+        """See :class:`Transform`."""
+        return any(part.warps for part in self.transforms)
+
+    @property
+    def uses_boxes(self) -> bool:
+        """See :class:`Transform`."""
+        return any(part.uses_boxes for part in self.transforms)
+
+    def _numbers(self, u: Float) -> list[Float]:
+        """The random numbers of each transform within, out of (N, draws)."""
+        return np.split(u[:, 1:], np.cumsum([part.draws for part in self.transforms])[:-1], axis=1)
+
+    def _size_after(self, parts: Iterable[Transform], size: Size | None) -> Size | None:
+        """The size that ``parts`` make of ``size``, one after the other."""
+        before = size
+        for part in parts:
+            if part.warps and size != before:
+                name = type(self).__name__
+                raise ConfigError(
+                    f"{name}: {type(part).__name__} warps what a transform within has made another size",
+                    hint=f"Put the transform that changes the size before {name}.",
+                )
+            size = part.output_size(size)
+        return size
+
+
+@dataclass(frozen=True)
+class RandomApply(_Nested):
+    """Apply all of a list of transforms with probability ``p``, or none.
+
+    Args:
+        transforms: Applied in this order.
+        p: Probability.
+    """
+
+    transforms: Sequence[Transform]
+    p: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_probability()
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        rows = np.flatnonzero(u[:, 0] < self.p)
+        taken = frame.take(rows)
+        for part, numbers in zip(self.transforms, self._numbers(u[rows]), strict=True):
+            part.params(taken, numbers)
+        frame.put(rows, taken)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        after = self._size_after(self.transforms, size)
+        return after if after == size or self.p == 1 else None
+
+
+@dataclass(frozen=True)
+class RandomChoice(_Nested):
+    """Apply one transform of a list; ``RandomApply(transforms, p=1)`` makes several count as one.
+
+    Of transforms of batches, ``RandomChoice([MixUp(), CutMix()])``, a loader draws one for the whole batch,
+    as torchvision does.
+
+    Args:
+        transforms: Chosen from.
+        p: A weight of each, in shares of their sum; None for equal ones.
+    """
+
+    transforms: Sequence[Transform] | Sequence[BatchTransform]
+    p: Sequence[float] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        weights = (1.0,) * len(self.transforms) if self.p is None else as_tuple(self.p, 1)
+        good = len(weights) == len(self.transforms)
+        good = good and all(is_finite(weight) and weight >= 0 for weight in weights) and sum(weights) > 0
+        self.check("p", good, "None or a weight for each transform, from 0, not all of them 0")
+        self.set("p", tuple(map(float, weights)))
+
+    @property
+    def on_batches(self) -> bool:
+        """Whether it chooses among transforms of batches, for a loader to apply, and not of images."""
+        value = self.transforms
+        if not isinstance(value, Sequence) or not value:
+            return False
+        return all(isinstance(part, Description) and not isinstance(part, Transform) for part in value)
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
+        choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
+        groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
+        # All are taken before the first is put back: none finds what another did.
+        taken = [frame.take(rows) for rows in groups]
+        parts: Sequence[Any] = self.transforms  # those of batches are never asked
+        for part, rows, frames, numbers in zip(parts, groups, taken, self._numbers(u), strict=True):
+            part.params(frames, numbers[rows])
+            frame.put(rows, frames)
+
+    def output_size(self, size: Size | None) -> Size | None:
+        """See :class:`Transform`."""
+        parts: Sequence[Any] = self.transforms
+        sizes = {self._size_after((part,), size) for part in parts}
+        return sizes.pop() if len(sizes) == 1 else None

@@ -1,0 +1,135 @@
+"""Mixtures of chains of operations: torchvision.transforms.v2.AugMix.
+
+Chains are executed step by step, each geometric operation on the uint8 image that it finds.
+They act on the output, so what follows may mirror and warp the image, before them, but not crop or
+resize it. The sum is rounded, where torchvision truncates it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...color import GREY
+from ...dirichlet import DRAWS, dirichlet
+from ...geometry.interpolation import WARPING
+from ...steps import Affine, Mix, Shift
+from ..base import Transform, is_count, is_finite
+from ..geometry.pad import set_fill
+from .operations import GEOMETRIC, LINEAR, Kind, Operations, magnitudes, signs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from enum import Enum
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+    from ...steps import Step
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["AugMix"]
+
+_BINS = 10
+_DEEPEST = 3
+"""Operations of a chain of random depth, at most."""
+_PARTIAL = (*sorted(GEOMETRIC), Kind.Posterize, Kind.Solarize, Kind.AutoContrast, Kind.Equalize)
+_ALL = (*_PARTIAL, Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Sharpness)
+
+
+@dataclass(frozen=True)
+class AugMix(Transform):
+    """Mix the image with what several short chains of operations make of it (Hendrycks et al., 2020).
+
+    The image's weight and that of all chains together follow a Beta distribution, the chains' weights
+    among themselves a Dirichlet distribution.
+
+    Args:
+        severity: Bins of magnitudes that are chosen from, 1 to 10.
+        mixture_width: Chains.
+        chain_depth: Operations a chain; 0 or less for 1 to 3 at random.
+        alpha: Parameter of both distributions, more than 0.
+        all_ops: Whether brightness, colour, contrast and sharpness are among the operations.
+        interpolation: As for :class:`stoker.augment.RandAugment`.
+        fill: Likewise.
+    """
+
+    severity: int = 3
+    mixture_width: int = 3
+    chain_depth: int = -1
+    alpha: float = 1.0
+    all_ops: bool = True
+    interpolation: str | Enum = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+    def __post_init__(self) -> None:
+        self.check(
+            "severity", is_count(self.severity) and self.severity <= _BINS, "an integer within 1 to 10"
+        )
+        self.check("mixture_width", is_count(self.mixture_width), "a positive integer")
+        good = isinstance(self.chain_depth, int) and not isinstance(self.chain_depth, bool)
+        self.check("chain_depth", good, "an integer")
+        self.check("alpha", is_finite(self.alpha) and self.alpha > 0, "a positive number")
+        self.check("all_ops", isinstance(self.all_ops, bool), "True or False")
+        self.set_interpolation(*WARPING)
+        if self.fill is not None:
+            set_fill(self)
+
+    @property
+    def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
+        """See :class:`Transform`: weights, depths, and of each operation its kind, bin and sign."""
+        return (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest)
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        if self.fill is not None:
+            frame.use_fill(self.fill)
+        width = self.mixture_width
+        own, among, depth, rest = np.split(u, np.cumsum((2 * DRAWS, width * DRAWS, width)), axis=1)
+        shares = dirichlet(self.alpha, own)
+        weights = np.concatenate((shares[:, :1], shares[:, 1:] * dirichlet(self.alpha, among)), axis=1)
+        fill, nearest = tuple(frame.fill.tolist()), self.interpolation == "nearest"
+        steps = _chain_steps(self._operations(depth, rest), frame.size, fill, nearest)
+        chains = [sum(steps[k : k + self._deepest], ()) for k in range(0, len(steps), self._deepest)]
+        frame.settle()
+        frame.add_steps(Mix(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
+
+    @property
+    def _deepest(self) -> int:
+        return self.chain_depth if self.chain_depth > 0 else _DEEPEST
+
+    def _operations(self, depth: Float, rest: Float) -> Operations:
+        """The operations of one chain after the other, those beyond its depth being Identity."""
+        kinds = _ALL if self.all_ops else _PARTIAL
+        kind_number, level, sign = np.split(rest, 3, axis=1)
+        kind = np.array(kinds, np.int64)[(kind_number * len(kinds)).astype(np.int64)]
+        if self.chain_depth <= 0:
+            deep = (depth * _DEEPEST).astype(np.int64)[..., None] >= np.arange(_DEEPEST)
+            kind = np.where(deep.reshape(kind.shape), kind, Kind.Identity)
+        table = magnitudes(_BINS, shear=0.3, shift=1 / 3, turn=30, factor=0.9, bits=(4, 4))
+        magnitude = table[kind, (level * self.severity).astype(np.int64)] * signs(kind, sign)
+        return Operations(kind, magnitude, True, (kinds,) * kind.shape[1])
+
+
+def _chain_steps(
+    operations: Operations, size: Int, fill: tuple[int, int, int], nearest: bool
+) -> list[tuple[Step, ...]]:
+    """The steps of each operation, for images of ``size``, (2, N)."""
+    matrices = operations.matrices(size)
+    colors, grey_share = operations.colors()
+    maps = colors.astype(np.float32)
+    mean = np.repeat(grey_share[..., None, None] * GREY, 3, axis=2).astype(np.float32)
+    warped, painted = (
+        np.asarray(operations.where[sorted(kinds)].any(axis=0)) for kinds in (GEOMETRIC, LINEAR)
+    )
+    steps: list[tuple[Step, ...]] = []
+    for s, kinds in enumerate(operations.possible):
+        chain: list[Step] = [Shift(warped[s], matrices[:, s], fill, nearest)]
+        if not LINEAR.isdisjoint(kinds):
+            chain.append(Affine(painted[s], maps[:, s], mean[:, s]))
+        steps.append((*chain, *operations.steps(s)))
+    return steps

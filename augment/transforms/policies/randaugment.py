@@ -1,0 +1,128 @@
+"""Operations at random: torchvision.transforms.v2.RandAugment and TrivialAugmentWide.
+
+Differences from torchvision: interpolation is bilinear by default; all geometry is composed and resampled
+once, before colour, so an equalize is of the image after it; colours that follow each other are not
+rounded in between. Images must have one size where they stand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ...geometry.interpolation import WARPING
+from ..base import Transform, is_count, is_whole
+from ..geometry.pad import set_fill
+from .operations import Kind, Operations, magnitudes, signs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from enum import Enum
+
+    import numpy.typing as npt
+
+    from ...state.transform_state import TransformState
+
+    Float = npt.NDArray[np.float64]
+
+__all__ = ["RandAugment", "TrivialAugmentWide"]
+
+_MOST_BINS = 10_000
+"""A table of all magnitudes is made of them."""
+_KINDS = tuple(kind for kind in Kind if kind != Kind.Invert)
+
+
+@dataclass(frozen=True)
+class RandAugment(Transform):
+    """Apply ``num_ops`` operations out of fourteen, one after the other (Cubuk et al., 2019).
+
+    Each is chosen uniformly, the same one perhaps twice; those that have a direction take either sign.
+
+    Args:
+        num_ops: Operations, from 0.
+        magnitude: Bin of their magnitude, 0 to ``num_magnitude_bins - 1``.
+        num_magnitude_bins: Bins, at least 2.
+        interpolation: As for :class:`stoker.augment.RandomRotation`, of its geometric operations.
+        fill: Level 0..255 or three of them (RGB) of what comes into sight, as for
+            :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
+    """
+
+    num_ops: int = 2
+    magnitude: int = 9
+    num_magnitude_bins: int = 31
+    interpolation: str | Enum = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+    warps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_bins(self)
+        self.check("num_ops", is_whole(self.num_ops), "an integer from 0")
+        good = is_whole(self.magnitude) and self.magnitude < self.num_magnitude_bins
+        self.check("magnitude", good, "an integer from 0, below num_magnitude_bins")
+
+    @property
+    def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
+        """See :class:`Transform`: of each operation its kind and sign."""
+        return 2 * self.num_ops
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        if self.num_ops == 0:
+            return
+        _use_fill(self, frame)
+        table = magnitudes(
+            self.num_magnitude_bins, shear=0.3, shift=150 / 331, turn=30, factor=0.9, bits=(8, 4)
+        )
+        kind = (u[:, : self.num_ops] * len(_KINDS)).astype(np.int64)
+        magnitude = table[kind, self.magnitude] * signs(kind, u[:, self.num_ops :])
+        Operations(kind, magnitude, True, (_KINDS,) * self.num_ops).compose(frame, self.interpolation)
+
+
+@dataclass(frozen=True)
+class TrivialAugmentWide(Transform):
+    """Apply one operation out of fourteen, of any magnitude (Müller and Hutter, 2021).
+
+    Args:
+        num_magnitude_bins: Bins of magnitudes, at least 2, chosen from uniformly.
+        interpolation: As for :class:`RandAugment`.
+        fill: Likewise.
+    """
+
+    num_magnitude_bins: int = 31
+    interpolation: str | Enum = "bilinear"
+    fill: int | Sequence[int] | None = None
+
+    draws: ClassVar[int] = 3
+    warps: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _check_bins(self)
+
+    def params(self, frame: TransformState, u: Float) -> None:
+        """See :class:`Transform`."""
+        _use_fill(self, frame)
+        table = magnitudes(self.num_magnitude_bins, shear=0.99, shift=32, turn=135, factor=0.99, bits=(8, 6))
+        kind = (u[:, :1] * len(_KINDS)).astype(np.int64)
+        level = (u[:, 1:2] * self.num_magnitude_bins).astype(np.int64)
+        magnitude = table[kind, level] * signs(kind, u[:, 2:])
+        Operations(kind, magnitude, False, (_KINDS,)).compose(frame, self.interpolation)
+
+
+def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
+    bins = transform.num_magnitude_bins
+    transform.check(
+        "num_magnitude_bins",
+        is_count(bins) and 2 <= bins <= _MOST_BINS,
+        f"an integer within 2 to {_MOST_BINS}",
+    )
+    transform.set_interpolation(*WARPING)
+    if transform.fill is not None:
+        set_fill(transform)
+
+
+def _use_fill(transform: RandAugment | TrivialAugmentWide, frame: TransformState) -> None:
+    if transform.fill is not None:
+        frame.use_fill(transform.fill)

@@ -1,0 +1,1 @@
+"""Functions that turn lists of samples into padded or packed arrays."""

@@ -1,0 +1,1 @@
+"""Boundaries of length buckets, chosen by rule or by exact optimisation."""

@@ -1,0 +1,1 @@
+"""Packing of several sequences into rows of a fixed capacity."""

@@ -1,0 +1,165 @@
+"""Where tokens go in a padded or packed array, and every column that follows from it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ..batchify.ragged import Packed
+
+__all__ = ["Layout", "Side"]
+
+Side = Literal["left", "right"]
+"""On which side padding goes."""
+
+
+class _Spans(NamedTuple):
+    """Sequences and paddings, in the order in which they lie in the flattened rows.
+
+    Attributes:
+        bounds: (spans + 1,) int64, where each begins, and the end of the last.
+        segment: (spans,) int32, number of the sequence in its row from 1; 0 for padding.
+    """
+
+    bounds: npt.NDArray[np.int64]
+    segment: npt.NDArray[np.int32]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        return self.bounds[1:] - self.bounds[:-1]
+
+
+class Layout:
+    """B rows of one width, each with sequences end to end and padding on one side.
+
+    Everything follows from lengths: no token id stands for padding.
+
+    Args:
+        packed: S sequences in B rows.
+        width: Tokens of a row.
+        side: Where padding goes.
+
+    Raises:
+        ConfigError: A row holds more than ``width`` tokens.
+    """
+
+    def __init__(self, packed: Packed, width: int, side: Side = "right") -> None:
+        self._values = packed.sequences.values
+        self._offsets = packed.sequences.offsets
+        self._groups = packed.groups
+        self._side = side
+        self.width = width
+        bounds = self._offsets[packed.groups]
+        self.filled: npt.NDArray[np.int64] = bounds[1:] - bounds[:-1]
+        """(B,) int64, tokens of each row without padding."""
+        if self.filled.max() > width:
+            row = int(self.filled.argmax())
+            raise ConfigError(
+                f"row {row} of the batch has {self.filled[row]} tokens, more than the {width} it is padded to"
+            )
+
+    @cached_property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """(B, width) bool, True for tokens, False for padding."""
+        place = np.arange(self.width)
+        if self._side == "left":
+            return np.greater_equal(place, (self.width - self.filled)[:, None])
+        return np.less(place, self.filled[:, None])
+
+    def tokens(self, fill: int, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
+        """(B, width), the tokens, and ``fill`` where padding is."""
+        shape = (len(self.filled), self.width)
+        if len(self._values) == shape[0] * shape[1]:
+            return self._values.reshape(shape).astype(dtype or self._values.dtype)
+        padded = np.full(shape, fill, dtype or self._values.dtype)
+        padded[self.mask] = self._values
+        return padded
+
+    def position_ids(self, start: int) -> npt.NDArray[np.int32]:
+        """(B, width) int32: each sequence counts from ``start``; 0 where padding is."""
+        positions = np.arange(start, start + self.mask.size, dtype=np.int32)
+        positions -= np.repeat(self._spans.bounds[:-1].astype(np.int32), self._spans.lengths)
+        positions *= self.mask.reshape(-1)
+        return positions.reshape(self.mask.shape)
+
+    def segment_ids(self) -> npt.NDArray[np.int32]:
+        """(B, width) int32: the sequences of a row count from 1; 0 where padding is."""
+        return np.repeat(self._spans.segment, self._spans.lengths).reshape(self.mask.shape)
+
+    def labels(self, ignore_index: int, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
+        """(B, width), the tokens, with ``ignore_index`` for padding and for each first token.
+
+        A model that compares its output at t with the label at t + 1 then never predicts one
+        sequence's first token from another's last.
+        """
+        labels = self.tokens(ignore_index, dtype)
+        labels.reshape(-1)[self._first_tokens] = ignore_index
+        return labels
+
+    def loss_weights(self, *, by_sequence: bool) -> npt.NDArray[np.float32]:
+        """(B, width) float32: 0 where :meth:`labels` ignores; elsewhere 1, or a sequence adds up to 1."""
+        spans = self._spans
+        each = (spans.segment > 0).astype(np.float32)
+        if by_sequence:
+            each /= np.maximum(spans.lengths - 1, 1)
+        weights = np.repeat(each, spans.lengths)
+        weights[self._first_tokens] = 0
+        return weights.reshape(self.mask.shape)
+
+    def cu_seqlens(self, max_sequences: int | None) -> npt.NDArray[np.int32]:
+        """Where each sequence of the flattened rows begins, and where the last ends.
+
+        A row's padding counts as one sequence, so that every token belongs to one. With
+        ``max_sequences`` the array has a fixed size, (B * (max_sequences + 1) + 1,), filled up with
+        empty sequences at the end; without, (S + padded rows + 1,). int32, as variable-length
+        attention kernels take it.
+
+        Raises:
+            ConfigError: A row has more than ``max_sequences``.
+        """
+        bounds = self._spans.bounds.astype(np.int32)
+        if max_sequences is None:
+            return bounds
+        if self._numbers.max() > max_sequences:
+            raise ConfigError(f"a row has {self._numbers.max()} sequences; max_sequences is {max_sequences}")
+        fixed = np.full(len(self.filled) * (max_sequences + 1) + 1, bounds[-1])
+        fixed[: len(bounds)] = bounds
+        return fixed
+
+    def max_seqlen(self, max_sequences: int | None) -> int:
+        """The longest sequence in ``cu_seqlens``, padding included; ``width`` where that is fixed."""
+        return self.width if max_sequences is not None else int(self._spans.lengths.max())
+
+    @cached_property
+    def _numbers(self) -> npt.NDArray[np.int64]:
+        """(B,) int64, sequences of each row."""
+        return self._groups[1:] - self._groups[:-1]
+
+    @cached_property
+    def _starts(self) -> npt.NDArray[np.int64]:
+        """(S,) int64, where each sequence begins in the flattened rows."""
+        gaps = self.width - self.filled
+        before = np.cumsum(gaps) - (gaps if self._side == "right" else 0)
+        return self._offsets[:-1] + np.repeat(before, self._numbers)
+
+    @cached_property
+    def _first_tokens(self) -> npt.NDArray[np.int64]:
+        return self._starts[self._offsets[1:] > self._offsets[:-1]]
+
+    @cached_property
+    def _spans(self) -> _Spans:
+        rows = np.flatnonzero(self.filled < self.width)
+        paddings = rows * self.width + (self.filled[rows] if self._side == "right" else 0)
+        begins = np.concatenate((self._starts, paddings))
+        segment = np.zeros(len(begins), np.int32)
+        numbered = np.arange(1, len(self._starts) + 1) - np.repeat(self._groups[:-1], self._numbers)
+        segment[: len(numbered)] = numbered
+        order = np.argsort(begins, kind="stable")
+        total = len(self.filled) * self.width
+        return _Spans(np.append(begins[order], total), segment[order])

@@ -1,0 +1,212 @@
+"""Packing: several sequences in each row of a fixed capacity, in as few rows as can be found.
+
+Best fit decreasing puts the longest sequence left into the row that it fills best. On a histogram
+the same packing takes a step for each pair of a length and a room left instead of one for each
+sequence, because equal sequences go into rows with equal room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError, DatasetError
+
+from ..boundaries.lengths import as_lengths
+from ..samplers.random_order import check_seed, random_order
+from .best_fit import best_fit_decreasing, least_bins
+
+__all__ = ["PackingPlan", "TooLong", "pack"]
+
+TooLong = Literal["error", "truncate", "split"]
+"""What becomes of a sequence longer than the capacity."""
+
+_FIELDS = ("rows", "begins", "lengths", "offsets", "capacity", "least")
+
+
+@dataclass(frozen=True, eq=False)
+class PackingPlan:
+    """Which pieces of which sequences share a packed row.
+
+    Packed row b holds pieces ``offsets[b]`` to ``offsets[b + 1]``. To draw batches of packed rows,
+    give :attr:`filled` to a sampler as lengths, with the capacity as the only boundary.
+
+    Attributes:
+        rows: (P,) int64, the sequence of each piece, a row of the dataset.
+        begins: (P,) int64, its first token in the sequence; 0 unless the sequence was split.
+        lengths: (P,) int64, its tokens.
+        offsets: (B + 1,) int64.
+        capacity: Tokens of a packed row.
+        least: No packing has fewer packed rows (Martello and Toth's bound L2).
+    """
+
+    rows: npt.NDArray[np.int64]
+    begins: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    offsets: npt.NDArray[np.int64]
+    capacity: int
+    least: int
+
+    def __len__(self) -> int:
+        """Packed rows."""
+        return len(self.offsets) - 1
+
+    @property
+    def filled(self) -> npt.NDArray[np.int64]:
+        """(B,) int64, tokens in each packed row."""
+        return np.add.reduceat(self.lengths, self.offsets[:-1])
+
+    @property
+    def efficiency(self) -> float:
+        """Share of the capacity that holds tokens, 0 to 1."""
+        return int(self.lengths.sum()) / (len(self) * self.capacity)
+
+    def pieces(self, packed_row: int) -> slice:
+        """Where the pieces of one packed row lie in ``rows``, ``begins`` and ``lengths``.
+
+        Raises:
+            ConfigError: There is no such row.
+        """
+        if not 0 <= packed_row < len(self):
+            raise ConfigError(f"packed row must be from 0 to {len(self) - 1}, not {packed_row}")
+        return slice(int(self.offsets[packed_row]), int(self.offsets[packed_row + 1]))
+
+    def save(self, path: str | Path) -> None:
+        """Write an uncompressed ``.npz``, readable by any NumPy without pickle."""
+        with Path(path).open("wb") as file:
+            np.savez(
+                file,
+                rows=self.rows,
+                begins=self.begins,
+                lengths=self.lengths,
+                offsets=self.offsets,
+                capacity=np.int64(self.capacity),
+                least=np.int64(self.least),
+            )
+
+    @classmethod
+    def load(cls, path: str | Path) -> PackingPlan:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            DatasetError: The file is no packing plan, or one that contradicts itself.
+        """
+        try:
+            with np.load(Path(path), allow_pickle=False) as file:
+                parts = {name: np.asarray(file[name], dtype=np.int64) for name in _FIELDS}
+            plan = cls(
+                rows=parts["rows"],
+                begins=parts["begins"],
+                lengths=parts["lengths"],
+                offsets=parts["offsets"],
+                capacity=int(parts["capacity"]),
+                least=int(parts["least"]),
+            )
+        except (ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile) as error:
+            raise DatasetError(f"no packing plan: {error}", path=path) from error
+        if not plan._is_consistent():
+            raise DatasetError("a packing plan that contradicts itself", path=path)
+        return plan
+
+    def _is_consistent(self) -> bool:
+        size = len(self.rows)
+        return bool(
+            self.rows.shape == self.begins.shape == self.lengths.shape == (size,)
+            and self.offsets.ndim == 1
+            and len(self.offsets) > 1
+            and self.offsets[0] == 0
+            and self.offsets[-1] == size
+            and (np.diff(self.offsets) > 0).all()
+            and min(self.rows.min(), self.begins.min(), self.lengths.min() - 1) >= 0
+            and self.filled.max() <= self.capacity
+        )
+
+
+def pack(
+    lengths: npt.ArrayLike,
+    capacity: int,
+    *,
+    max_sequences: int | None = None,
+    too_long: TooLong = "error",
+    seed: int | None = None,
+    epoch: int = 0,
+) -> PackingPlan:
+    """Pack by best fit decreasing.
+
+    Args:
+        lengths: (N,) integers, tokens, at least 1.
+        capacity: Tokens of a packed row.
+        max_sequences: At most so many pieces a packed row, or None.
+        too_long: "error", "truncate" to the capacity, or "split" into pieces of the capacity and
+            a rest.
+        seed: With a seed, sequences of equal length change places at random, anew each epoch: new
+            partners at the same efficiency. None keeps them by row.
+        epoch: From 0 to 2**32 - 1.
+
+    Raises:
+        ConfigError: An argument is out of range, or a sequence is empty or too long; names its row.
+    """
+    table = as_lengths(lengths)
+    if table.ndim != 1:
+        raise ConfigError(f"packing takes one length a sequence, not {table.shape[1]}")
+    if capacity < 1 or (max_sequences is not None and max_sequences < 1):
+        raise ConfigError(f"capacity and max_sequences must be at least 1, not {capacity}, {max_sequences}")
+    if table.min() < 1:
+        raise ConfigError(f"row {int(table.argmin())} is empty", hint="Leave out empty sequences.")
+    sizes, split = _pieces(table, capacity, too_long)
+    order = _longest_first(sizes, seed, epoch)
+    histogram = np.bincount(sizes, minlength=capacity + 1)
+    bins, slots, counts = best_fit_decreasing(histogram, max_sequences)
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    placed = np.empty(len(order), np.int64)
+    placed[offsets[bins] + slots] = order
+    return PackingPlan(
+        rows=placed if split is None else split.rows[placed],
+        begins=np.zeros_like(placed) if split is None else split.begins[placed],
+        lengths=sizes[placed],
+        offsets=offsets,
+        capacity=capacity,
+        least=least_bins(histogram, max_sequences),
+    )
+
+
+class _Split(NamedTuple):
+    rows: npt.NDArray[np.int64]
+    begins: npt.NDArray[np.int64]
+
+
+def _pieces(
+    lengths: npt.NDArray[np.int64], capacity: int, too_long: TooLong
+) -> tuple[npt.NDArray[np.int64], _Split | None]:
+    """Tokens of each piece, and where it comes from unless pieces and rows are the same."""
+    if too_long not in get_args(TooLong):
+        raise ConfigError(f"too_long must be one of {get_args(TooLong)}, not {too_long!r}")
+    if int(lengths.max()) <= capacity:
+        return lengths, None
+    if too_long == "error":
+        row = int(np.argmax(lengths > capacity))
+        raise ConfigError(
+            f"row {row} has {lengths[row]} tokens, more than the capacity of {capacity}",
+            hint='Use too_long="truncate" or "split", or a larger capacity.',
+        )
+    if too_long == "truncate":
+        return np.minimum(lengths, capacity), None
+    numbers = -(-lengths // capacity)
+    rows = np.repeat(np.arange(len(lengths)), numbers)
+    begins = (np.arange(len(rows)) - np.repeat(np.cumsum(numbers) - numbers, numbers)) * capacity
+    return np.minimum(lengths[rows] - begins, capacity), _Split(rows, begins)
+
+
+def _longest_first(sizes: npt.NDArray[np.int64], seed: int | None, epoch: int) -> npt.NDArray[np.int64]:
+    # NumPy sorts 16-bit keys by radix, several times faster than 64-bit ones.
+    keys = ~(sizes.astype(np.uint16) if sizes.max() < 1 << 16 else sizes)
+    if seed is None:
+        return np.argsort(keys, kind="stable")
+    check_seed(seed, epoch)
+    order = random_order(len(sizes), seed, epoch, stream=0)
+    return order[np.argsort(keys[order], kind="stable")]

@@ -1,0 +1,1 @@
+"""Reports on a plan of batches: padding, shapes, randomness and balance of ranks."""

@@ -1,0 +1,99 @@
+"""A report as a picture: lengths, boundaries, and the padding of each bucket."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import MissingDependencyError
+
+from ..boundaries.lengths import as_lengths
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .report import PlanReport
+
+__all__ = ["plot_report"]
+
+_DATA, _EDGE, _PADDING = "#4c72b0", "#333333", "#dd8452"
+
+_MANY = 20
+"""Up to this many buckets each is labelled."""
+
+
+def plot_report(
+    report: PlanReport, lengths: npt.ArrayLike, path: str | Path, *, title: str = "", dpi: int = 120
+) -> None:
+    """Write a PNG: on top the histogram of lengths with the boundaries, below the padding of each bucket.
+
+    Args:
+        report: What :func:`stoker.bucketing.report.report.report_plan` gives.
+        lengths: (N,) or (N, 2) integers, tokens.
+        path: File to write.
+        title: Above the picture.
+        dpi: Dots an inch; the picture is 9 x 6.5 inches.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingDependencyError(
+            "plots need matplotlib", hint="Install it with: pip install 'stoker[plot]'"
+        ) from error
+    figure = Figure(figsize=(9, 6.5), layout="constrained")
+    top, bottom = figure.subplots(2, 1, height_ratios=(3, 2))
+    table = as_lengths(lengths)
+    if table.ndim == 2 and table.shape[1] == 2:
+        _two_lengths(top, report, table)
+    else:
+        _one_length(top, report, table.reshape(len(table), -1).sum(axis=1))
+    _paddings(bottom, report)
+    summary = (
+        f"padding {report.padding:.2f} % ({report.padding_per_sample:.2f} tokens a sample), "
+        f"lower bound {report.lower_bound:.2f} %, {report.shapes} shapes"
+    )
+    figure.suptitle(f"{title}\n{summary}" if title else summary)
+    figure.savefig(path, format="png", dpi=dpi)
+
+
+def _one_length(axes: Any, report: PlanReport, lengths: npt.NDArray[np.int64]) -> None:
+    axes.hist(lengths, bins=_bins(int(lengths.max())), color=_DATA)
+    shown = report.buckets if len(report.buckets) <= _MANY else ()
+    for bucket in shown:
+        axes.axvline(bucket.length[0] + 0.5, color=_EDGE, linewidth=0.8, linestyle="--")
+    note = " (dashed: padded lengths)" if shown else ""
+    axes.set(xlabel=f"length, tokens{note}", ylabel="samples", xlim=(0, None))
+
+
+def _bins(longest: int) -> npt.NDArray[np.float64]:
+    """Edges between whole lengths, at one distance: bins of unequal numbers of lengths show false gaps."""
+    step = -(-(longest + 1) // 120)
+    return np.arange(0, longest + step + 1, step, dtype=np.float64) - 0.5
+
+
+def _two_lengths(axes: Any, report: PlanReport, lengths: npt.NDArray[np.int64]) -> None:
+    bins = [_bins(int(column.max())) for column in lengths.T]
+    axes.hist2d(lengths[:, 0], lengths[:, 1], bins=bins, cmap="viridis_r", cmin=1, norm="log")
+    for width, height in (bucket.length for bucket in report.buckets):
+        axes.plot([0, width + 0.5, width + 0.5], [height + 0.5, height + 0.5, 0], color=_EDGE, linewidth=0.8)
+    axes.set(xlabel="first length, tokens", ylabel="second length, tokens", xlim=(0, None), ylim=(0, None))
+
+
+def _paddings(axes: Any, report: PlanReport) -> None:
+    names = ["x".join(map(str, bucket.length)) for bucket in report.buckets]
+    places = np.arange(len(names))
+    axes.bar(places, [bucket.padding for bucket in report.buckets], color=_PADDING, zorder=2)
+    axes.margins(y=0.12)
+    axes.axhline(report.padding, color=_EDGE, linewidth=0.8, zorder=1)
+    shown = places[:: -(-len(names) // _MANY)]
+    axes.set_xticks(shown, [names[place] for place in shown])
+    axes.set(xlabel="padded length, tokens (line: all batches)", ylabel="padding, % (on top: samples)")
+    if len(names) > _MANY:
+        return
+    for place, bucket in zip(places, report.buckets, strict=True):
+        axes.annotate(f"{bucket.samples:,}", (place, bucket.padding), ha="center", va="bottom", fontsize=8)

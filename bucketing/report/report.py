@@ -1,0 +1,289 @@
+"""A report on any plan: padding, shapes, ranks, and what it costs in randomness."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+from ..boundaries.bucket_boundaries import bucket_boundaries
+from ..boundaries.lengths import as_lengths
+from ..packing.packing import PackingPlan
+from .randomness import effective_partners, intraclass_correlation, lag1_autocorrelation, rank_efficiency
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..samplers.plan import BatchPlan
+
+__all__ = ["BucketReport", "PlanReport", "compare", "report_plan"]
+
+
+@dataclass(frozen=True)
+class BucketReport:
+    """All batches of one padded length.
+
+    Attributes:
+        length: What sequences are padded to; two for two lengths a sample.
+        samples: Samples, without repeated ones.
+        tokens: Tokens of the samples.
+        padded_tokens: Tokens of the padded batches.
+        padding: Percent of ``padded_tokens`` that is padding.
+    """
+
+    length: tuple[int, ...]
+    samples: int
+    tokens: int
+    padded_tokens: int
+    padding: float
+
+
+@dataclass(frozen=True)
+class PlanReport:
+    """Figures of one epoch. Repeated rows count as padding.
+
+    Attributes:
+        samples: Samples handed out, without repeated ones; pieces of sequences where they are packed.
+        steps: Steps; packed rows for a packing.
+        world_size: Number of ranks.
+        tokens: Tokens of the samples.
+        padded_tokens: Tokens of the padded batches.
+        padding: Percent of ``padded_tokens`` that is padding.
+        padding_per_sample: Tokens.
+        fill: Percent of ``padded_tokens`` that is not padding.
+        shapes: Distinct shapes.
+        lower_bound: The least percentage of padding: with as many distinct padded lengths, or for
+            packed rows of this capacity.
+        gap: ``padding`` less ``lower_bound``, points of percent.
+        efficiency_linear: Useful work over what the ranks could do while they wait for the slowest,
+            0 to 1, where a padded token costs 1.
+        efficiency_quadratic: Likewise, where a sequence costs the square of its padded length.
+        balance_tokens: Likewise, where padding costs nothing and a token 1.
+        balance_attention: Likewise, where padding costs nothing and a sequence its length squared.
+        intraclass_correlation: Of lengths within batches; None where undefined.
+        lag1_autocorrelation: Of the mean lengths of successive steps; None where undefined.
+        effective_partners: See :func:`stoker.bucketing.report.randomness.effective_partners`; None unless
+            a second epoch was given.
+        buckets: By padded length, ascending.
+    """
+
+    samples: int
+    steps: int
+    world_size: int
+    tokens: int
+    padded_tokens: int
+    padding: float
+    padding_per_sample: float
+    fill: float
+    shapes: int
+    lower_bound: float
+    gap: float
+    efficiency_linear: float
+    efficiency_quadratic: float
+    balance_tokens: float
+    balance_attention: float
+    intraclass_correlation: float | None
+    lag1_autocorrelation: float | None
+    effective_partners: float | None
+    buckets: tuple[BucketReport, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-able."""
+        return asdict(self)
+
+    def to_json(self) -> str:
+        """One JSON object, indented."""
+        return json.dumps(self.as_dict(), indent=2, allow_nan=False)
+
+    def table(self) -> str:
+        """Text: the figures, and a line a bucket (the 32 shortest, where there are more)."""
+        header = f"{'padded to':>12} {'samples':>10} {'tokens':>12} {'padding %':>10}"
+        lines = [
+            f"{'x'.join(map(str, bucket.length)):>12} {bucket.samples:>10} {bucket.tokens:>12}"
+            f" {bucket.padding:>10.2f}"
+            for bucket in self.buckets[:32]
+        ]
+        more = len(self.buckets) - len(lines)
+        rest = [f"{f'and {more} more':>12}"] if more else []
+        return "\n".join([compare({"plan": self}), "", header, *lines, *rest])
+
+
+_ROWS = (
+    ("samples", "d"),
+    ("steps", "d"),
+    ("world_size", "d"),
+    ("shapes", "d"),
+    ("padding", ".2f"),
+    ("padding_per_sample", ".3f"),
+    ("fill", ".2f"),
+    ("lower_bound", ".2f"),
+    ("gap", ".2f"),
+    ("efficiency_linear", ".4f"),
+    ("efficiency_quadratic", ".4f"),
+    ("balance_tokens", ".4f"),
+    ("balance_attention", ".4f"),
+    ("intraclass_correlation", ".3f"),
+    ("lag1_autocorrelation", ".3f"),
+    ("effective_partners", ".0f"),
+)
+
+
+def compare(reports: Mapping[str, PlanReport]) -> str:
+    """Text: one column a report, one line a figure."""
+    widths = {name: max(len(name), 10) for name in reports}
+    lines = [" " * 24 + "".join(f"  {name:>{widths[name]}}" for name in reports)]
+    for figure, style in _ROWS:
+        values = [getattr(report, figure) for report in reports.values()]
+        cells = ["-" if value is None else format(value, style) for value in values]
+        line = "".join(f"  {cell:>{width}}" for cell, width in zip(cells, widths.values(), strict=True))
+        lines.append(f"{figure.replace('_', ' '):<24}{line}")
+    return "\n".join(lines)
+
+
+def report_plan(
+    plan: BatchPlan | PackingPlan,
+    lengths: npt.ArrayLike,
+    following: BatchPlan | PackingPlan | None = None,
+) -> PlanReport:
+    """Measure a plan.
+
+    Args:
+        plan: Of an epoch, or a packing.
+        lengths: (N,) or (N, D) integers, what the plan was made from.
+        following: Another epoch's plan of the same kind, for ``effective_partners``.
+
+    Raises:
+        ConfigError: The plan has no batch, or refers to rows that ``lengths`` lacks.
+    """
+    table = as_lengths(lengths)
+    members = _members(plan, table)
+    total = members.lengths.sum(axis=1)
+    partners = None
+    if following is not None:
+        partners = _partners(members, _members(following, table), len(table))
+    padded = float((members.width * members.sizes).sum())
+    tokens = int(total.sum())
+    bound = _lower_bound(plan, members)
+    means = np.bincount(members.steps, weights=total) / np.bincount(members.steps)
+    return PlanReport(
+        samples=len(total),
+        steps=len(plan),
+        world_size=members.world_size,
+        tokens=tokens,
+        padded_tokens=int(padded),
+        padding=100 * (1 - tokens / padded),
+        padding_per_sample=(padded - tokens) / len(total),
+        fill=100 * tokens / padded,
+        shapes=len(np.unique(np.column_stack((members.sizes, members.padded)), axis=0)),
+        lower_bound=bound,
+        gap=100 * (1 - tokens / padded) - bound,
+        efficiency_linear=members.efficiency(members.width[members.steps]),
+        efficiency_quadratic=members.efficiency((members.padded**2).sum(axis=1)[members.steps]),
+        balance_tokens=members.efficiency(total),
+        balance_attention=members.efficiency((members.lengths**2).sum(axis=1)),
+        intraclass_correlation=_defined(intraclass_correlation(total, members.batches)),
+        lag1_autocorrelation=_defined(lag1_autocorrelation(means)),
+        effective_partners=partners,
+        buckets=_buckets(members, total),
+    )
+
+
+@dataclass(frozen=True)
+class _Members:
+    """Who is in which batch: M samples or pieces, without repeated ones.
+
+    Attributes:
+        rows: (M,) int64.
+        lengths: (M, D) int64.
+        steps: (M,) int64.
+        batches: (M,) int64, ``step * world_size + rank``.
+        padded: (steps, D) int64, padded lengths.
+        sizes: (steps,) int64, rows of all ranks, with repeated ones; 1 for a packed row.
+        world_size: Number of ranks.
+    """
+
+    rows: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    steps: npt.NDArray[np.int64]
+    batches: npt.NDArray[np.int64]
+    padded: npt.NDArray[np.int64]
+    sizes: npt.NDArray[np.int64]
+    world_size: int
+
+    @property
+    def width(self) -> npt.NDArray[np.int64]:
+        """(steps,) int64, padded tokens of a sample."""
+        width: npt.NDArray[np.int64] = self.padded.sum(axis=1)
+        return width
+
+    def efficiency(self, costs: npt.NDArray[np.int64]) -> float:
+        work = np.zeros(len(self.sizes) * self.world_size)
+        np.add.at(work, self.batches, costs)
+        return rank_efficiency(work.reshape(-1, self.world_size))
+
+
+def _members(plan: BatchPlan | PackingPlan, lengths: npt.NDArray[np.int64]) -> _Members:
+    if len(plan) == 0 or int(plan.rows.max()) >= len(lengths):
+        raise ConfigError("the plan has no batch, or was made from other lengths")
+    steps = np.arange(len(plan))
+    if isinstance(plan, PackingPlan):
+        batches = np.repeat(steps, np.diff(plan.offsets))
+        padded = np.full((len(plan), 1), plan.capacity)
+        return _Members(plan.rows, plan.lengths[:, None], batches, batches, padded, np.ones_like(steps), 1)
+    steps = np.repeat(steps, plan.valid)
+    places = np.arange(len(steps)) - np.repeat(np.cumsum(plan.valid) - plan.valid, plan.valid)
+    rows = plan.rows[plan.starts[steps] + places]
+    return _Members(
+        rows=rows,
+        lengths=lengths.reshape(len(lengths), -1)[rows],
+        steps=steps,
+        batches=steps * plan.world_size + places % plan.world_size,
+        padded=plan.lengths,
+        sizes=plan.sizes,
+        world_size=plan.world_size,
+    )
+
+
+def _lower_bound(plan: BatchPlan | PackingPlan, members: _Members) -> float:
+    if isinstance(plan, PackingPlan):
+        return 100 * (1 - int(plan.lengths.sum()) / (plan.least * plan.capacity))
+    lengths = members.lengths[:, 0] if members.lengths.shape[1] == 1 else members.lengths
+    shapes = len(np.unique(members.padded, axis=0))
+    return 100 * bucket_boundaries(lengths, shapes, "quantile").lower_bound
+
+
+def _partners(members: _Members, following: _Members, number: int) -> float:
+    """Over the samples that both epochs hand out; a split sequence counts with its first piece."""
+    batch = np.full((2, number), -1)
+    for epoch, one in zip(batch, (members, following), strict=True):
+        epoch[one.rows[::-1]] = one.batches[::-1]
+    both = batch[:, (batch >= 0).all(axis=0)]
+    return effective_partners(both[0], both[1])
+
+
+def _buckets(members: _Members, total: npt.NDArray[np.int64]) -> tuple[BucketReport, ...]:
+    lengths, bucket = np.unique(members.padded, axis=0, return_inverse=True)
+    bucket = bucket.reshape(-1)
+    padded = np.bincount(bucket, weights=members.width * members.sizes)
+    tokens = np.bincount(bucket[members.steps], weights=total, minlength=len(lengths))
+    samples = np.bincount(bucket[members.steps], minlength=len(lengths))
+    return tuple(
+        BucketReport(
+            length=tuple(lengths[k].tolist()),
+            samples=int(samples[k]),
+            tokens=int(tokens[k]),
+            padded_tokens=int(padded[k]),
+            padding=100 * (1 - float(tokens[k] / padded[k])),
+        )
+        for k in range(len(lengths))
+    )
+
+
+def _defined(value: float) -> float | None:
+    return None if math.isnan(value) else value

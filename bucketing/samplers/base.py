@@ -1,0 +1,220 @@
+"""What all samplers share: randomness, ranks, balance, and resuming."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from dataclasses import KW_ONLY, dataclass, fields
+from functools import cached_property
+from operator import index
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import CheckpointError, ConfigError
+
+from ..boundaries.lengths import as_lengths, cost_function
+from .groups import Groups, LastBatch, balance_groups
+from .plan import BatchPlan
+from .random_order import check_seed, random_order
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Balance", "Draw", "Membership", "Sampler"]
+
+Membership = Literal["fresh", "frozen", "ordered"]
+"""Who shares a batch: drawn anew each epoch, drawn once from the seed, or by row."""
+
+Balance = Literal["tokens", "attention"]
+
+_History = tuple[tuple[int, int], ...]
+
+
+class Draw(NamedTuple):
+    """What a sampler cuts into groups.
+
+    Attributes:
+        rows: (M,) int64, ascending: all samples, or those that are left of a resumed epoch.
+        epoch: Which epoch.
+        stream: Which of the independent random orders decides the membership.
+        world_size: Number of ranks.
+    """
+
+    rows: npt.NDArray[np.int64]
+    epoch: int
+    stream: int
+    world_size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler(ABC):
+    """Lengths and rules, from which each epoch's plan follows.
+
+    Attributes:
+        lengths: (N,) int64 or (N, D) for D sequences a sample, tokens.
+        seed: From 0 to 2**64 - 1.
+        world_size: Number of ranks.
+        membership: See :data:`Membership`. It is this that costs padding.
+        shuffle: Whether the steps come in random order, anew each epoch. It costs no padding.
+        last_batch: See :data:`stoker.bucketing.samplers.groups.LastBatch`.
+        balance: Deal the samples of a step so that ranks hold equal tokens, or equal squares of
+            lengths ("attention"), or equal sums of costs, (N,) integers from 0. Useful where padding is
+            not computed, as with variable-length attention.
+    """
+
+    lengths: npt.NDArray[np.int64]
+    _: KW_ONLY
+    seed: int = 0
+    world_size: int = 1
+    membership: Membership = "fresh"
+    shuffle: bool = True
+    last_batch: LastBatch = "partial"
+    balance: Balance | npt.NDArray[np.int64] | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", as_lengths(self.lengths))
+        for spec in fields(self):
+            if isinstance(value := getattr(self, spec.name), np.integer):
+                object.__setattr__(self, spec.name, int(value))  # a fingerprint knows one kind of integer
+        check_seed(self.seed, 0)
+        if self.world_size < 1:
+            raise ConfigError(f"world_size must be at least 1, not {self.world_size}")
+        for name, allowed in (
+            ("membership", get_args(Membership)),
+            ("last_batch", get_args(LastBatch)),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ConfigError(f"{name} must be one of {allowed}, not {getattr(self, name)!r}")
+        self._check_balance()
+
+    @abstractmethod
+    def cut(self, draw: Draw) -> Groups:
+        """Put the rows of a draw into order (:meth:`ordered`) and cut them into groups."""
+
+    @abstractmethod
+    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
+        """(G, D) int64, what the sequences of each group are padded to."""
+
+    def plan(self, epoch: int = 0, history: _History = ()) -> BatchPlan:
+        """The batches of one epoch: time and memory are linear in the number of samples.
+
+        Args:
+            epoch: From 0 to 2**32 - 1.
+            history: See :attr:`BatchPlan.history`; :meth:`resume` fills it in.
+        """
+        epoch = index(epoch)  # of NumPy's, the bits of a seed would run over
+        check_seed(self.seed, epoch)
+        remaining = np.ones(len(self.lengths), np.bool_)
+        for stage, (world_size, steps) in enumerate(history):
+            earlier = self._draw(np.flatnonzero(remaining), epoch, history[:stage], world_size)
+            remaining[earlier.seen(steps)] = False
+        return self._draw(np.flatnonzero(remaining), epoch, history, self.world_size)
+
+    def _draw(self, rows: npt.NDArray[np.int64], epoch: int, history: _History, world_size: int) -> BatchPlan:
+        stage = len(history)
+        groups = self.cut(Draw(rows, epoch, 2 * stage, world_size))
+        rows, sizes = groups.rows, groups.sizes
+        valid = sizes.copy()
+        valid[len(valid) - 1 :] -= groups.filled
+        if self.balance is not None:
+            rows = balance_groups(groups, valid == sizes, self._costs)
+        lengths = self.padded(groups)
+        order = np.arange(len(sizes))
+        if self.shuffle:
+            order = random_order(len(sizes), self.seed, epoch, 2 * stage + 1)
+        return BatchPlan(
+            rows=rows,
+            starts=groups.starts[order],
+            sizes=sizes[order],
+            valid=valid[order],
+            lengths=lengths[order],
+            world_size=world_size,
+            seed=self.seed,
+            epoch=epoch,
+            history=history,
+        )
+
+    def ordered(self, draw: Draw, buckets: npt.NDArray[np.uint16] | None = None) -> npt.NDArray[np.int64]:
+        """Rows in the order that ``membership`` asks for, by bucket first where ``buckets`` are given."""
+        if self.membership == "ordered":
+            return draw.rows if buckets is None else draw.rows[np.argsort(buckets, kind="stable")]
+        epoch = draw.epoch if self.membership == "fresh" else 0
+        return draw.rows[random_order(len(draw.rows), self.seed, epoch, draw.stream, buckets)]
+
+    def group_maxima(self, groups: Groups) -> npt.NDArray[np.int64]:
+        """(G, D) int64, the longest sequence of each group."""
+        table = self.lengths.reshape(len(self.lengths), -1)
+        if len(groups.starts) == 0:
+            return np.zeros((0, table.shape[1]), np.int64)
+        end = int(groups.starts[-1] + groups.sizes[-1])
+        maxima: npt.NDArray[np.int64] = np.maximum.reduceat(table[groups.rows[:end]], groups.starts, axis=0)
+        return maxima
+
+    def _check_balance(self) -> None:
+        if isinstance(self.balance, np.ndarray):
+            if as_lengths(self.balance).shape != (len(self.lengths),):
+                raise ConfigError(
+                    f"balance must have {len(self.lengths)} costs, not shape {self.balance.shape}"
+                )
+        elif self.balance not in (None, *get_args(Balance)):
+            raise ConfigError(f"balance must be costs or one of {get_args(Balance)}, not {self.balance!r}")
+
+    @cached_property
+    def _costs(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, what each sample costs the rank that has it."""
+        assert self.balance is not None, "asked for only where ranks are balanced"
+        if isinstance(self.balance, np.ndarray):
+            return self.balance
+        costs = np.asarray(cost_function(self.balance)(self.lengths), np.int64)
+        totals: npt.NDArray[np.int64] = costs.reshape(len(costs), -1).sum(axis=1)
+        return totals
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Digest of the lengths and of every rule that decides a plan, except the number of ranks."""
+        digest = hashlib.blake2b(type(self).__name__.encode(), digest_size=16)
+        for spec in fields(self):
+            if spec.name != "world_size":
+                value = getattr(self, spec.name)
+                content = (
+                    np.asarray(value).tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+                )
+                digest.update(spec.name.encode() + b"=" + content + b";")
+        return digest.hexdigest()
+
+    def state(self, plan: BatchPlan, step: int) -> dict[str, Any]:
+        """A JSON-able checkpoint: ``step`` steps of ``plan`` are done."""
+        return {
+            "epoch": plan.epoch,
+            "step": index(step),
+            "world_size": plan.world_size,
+            "history": [list(part) for part in plan.history],
+            "fingerprint": self.fingerprint,
+        }
+
+    def resume(self, state: Mapping[str, Any]) -> tuple[BatchPlan, int]:
+        """The plan to go on with, and the step to start at.
+
+        On the same number of ranks these are the checkpoint's own. On another number the plan holds
+        exactly the samples not yet handed out, and starts at step 0.
+
+        Raises:
+            CheckpointError: The checkpoint is of other lengths, rules or seed, or damaged.
+        """
+        if state.get("fingerprint") != self.fingerprint:
+            raise CheckpointError(
+                "the checkpoint was made with other lengths, rules or seed",
+                hint="Build the sampler with the arguments that it had when the checkpoint was made.",
+            )
+        try:
+            epoch, step, world_size = (int(state[name]) for name in ("epoch", "step", "world_size"))
+            history = tuple((int(world), int(done)) for world, done in state["history"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"the checkpoint is damaged: {error!r}") from error
+        if any(world < 1 or done < 0 for world, done in (*history, (world_size, step))):
+            raise CheckpointError("the checkpoint is damaged: a step or a number of ranks is out of range")
+        if world_size == self.world_size:
+            return self.plan(epoch, history), step
+        return self.plan(epoch, (*history, (world_size, step))), 0

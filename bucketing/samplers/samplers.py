@@ -1,0 +1,240 @@
+"""Samplers: which samples share a batch, on which rank, at which step.
+
+A sampler holds lengths and rules; ``plan(epoch)`` is a pure function of them, the seed, the epoch
+and the number of ranks, and gives every batch of the epoch with its padded shape.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+from ..boundaries.bucket_boundaries import BucketBoundaries, assign_buckets
+from ..boundaries.lengths import as_lengths, round_up
+from .base import Draw, Sampler
+from .groups import Groups, cut_buckets, cut_windows
+
+__all__ = ["Boundaries", "FixedBucketSampler", "SortedBucketSampler", "TokenBudgetSampler", "as_edges"]
+
+Boundaries = BucketBoundaries | npt.NDArray[np.int64]
+
+
+def _at_least_one(**options: float) -> None:
+    for name, value in options.items():
+        if value < 1:
+            raise ConfigError(f"{name} must be at least 1, not {value}")
+
+
+def as_edges(boundaries: Boundaries) -> npt.NDArray[np.int64]:
+    """Check boundaries and return them as (K,) or (K, D) int64.
+
+    Raises:
+        ConfigError: They descend, one is below 1, or there are more than 65,536.
+    """
+    edges = as_lengths(boundaries.boundaries if isinstance(boundaries, BucketBoundaries) else boundaries)
+    if (np.diff(edges, axis=0) < 0).any() or edges.min() < 1 or len(edges) > 1 << 16:
+        raise ConfigError("boundaries must be at least 1, ascending, and no more than 65,536")
+    return edges
+
+
+@dataclass(frozen=True)
+class _Buckets:
+    """Boundaries, and the bucket of every sample.
+
+    Attributes:
+        edges: (K, D) int64.
+        of: (N,) uint16.
+    """
+
+    edges: npt.NDArray[np.int64]
+    of: npt.NDArray[np.uint16]
+
+    @classmethod
+    def make(cls, lengths: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> _Buckets:
+        return cls(edges.reshape(len(edges), -1), assign_buckets(lengths, edges).astype(np.uint16))
+
+    def cut(self, sampler: Sampler, sizes: npt.NDArray[np.int64], draw: Draw) -> Groups:
+        """Draw within buckets; ``sizes`` is (K,) int64, samples of a full batch of each bucket."""
+        buckets = self.of[draw.rows]
+        counts = np.bincount(buckets, minlength=len(self.edges))
+        return cut_buckets(sampler.ordered(draw, buckets), counts, sizes, draw.world_size, sampler.last_batch)
+
+
+@dataclass(frozen=True, eq=False)
+class FixedBucketSampler(Sampler):
+    """Batches from buckets, of a fixed size or larger for shorter sequences (GluonNLP's sampler).
+
+    Attributes:
+        boundaries: What :func:`bucket_boundaries` gives, or (K,) or (K, D) int64.
+        batch_size: Samples of a batch on one rank.
+        ratio: Bucket k takes ``max(batch_size, int(ratio * batch_size * longest / boundary_k))``
+            samples (GluonNLP 0.10); with two lengths a sample, boundaries are summed.
+        pad_to: "bucket" pads to the boundary, so that shapes are few; "batch" to the longest
+            sequence of the step.
+        multiple_of: With ``pad_to="batch"``, the padded length is rounded up to a multiple.
+    """
+
+    boundaries: Boundaries
+    batch_size: int
+    ratio: float = field(default=0.0, kw_only=True)
+    pad_to: Literal["bucket", "batch"] = field(default="bucket", kw_only=True)
+    multiple_of: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least_one(batch_size=self.batch_size, multiple_of=self.multiple_of)
+        if self.ratio < 0 or self.pad_to not in ("bucket", "batch"):
+            raise ConfigError(
+                f"ratio must be at least 0 and pad_to 'bucket' or 'batch', not {self.ratio}, {self.pad_to!r}"
+            )
+        object.__setattr__(self, "boundaries", as_edges(self.boundaries))
+        _ = self._buckets
+
+    @cached_property
+    def _buckets(self) -> _Buckets:
+        return _Buckets.make(self.lengths, as_edges(self.boundaries))
+
+    @cached_property
+    def batch_sizes(self) -> npt.NDArray[np.int64]:
+        """(K,) int64, samples of a full batch of each bucket."""
+        widths = self._buckets.edges.sum(axis=1)
+        scaled = widths[-1] / widths * self.ratio * self.batch_size
+        sizes: npt.NDArray[np.int64] = np.maximum(scaled.astype(np.int64), self.batch_size)
+        return sizes
+
+    def cut(self, draw: Draw) -> Groups:
+        """See :meth:`Sampler.cut`."""
+        return self._buckets.cut(self, self.batch_sizes, draw)
+
+    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
+        """See :meth:`Sampler.padded`."""
+        if self.pad_to == "bucket":
+            return self._buckets.edges[groups.runs]
+        return round_up(self.group_maxima(groups), self.multiple_of)
+
+
+@dataclass(frozen=True, eq=False)
+class SortedBucketSampler(Sampler):
+    """Batches from windows of random samples, sorted by length (GluonNLP's SortedBucketSampler).
+
+    Each step is padded to its longest sequence, so shapes are many. A window of one batch is plain
+    random batching; ``window=None`` sorts all samples. What ``last_batch="drop"`` leaves out are
+    the shortest of the last window.
+
+    Attributes:
+        batch_size: Samples of a batch on one rank.
+        window: Steps of a window, or None.
+        multiple_of: The padded length is rounded up to a multiple.
+    """
+
+    batch_size: int
+    window: int | None = field(default=100, kw_only=True)
+    multiple_of: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least_one(batch_size=self.batch_size, multiple_of=self.multiple_of, window=self.window or 1)
+
+    def cut(self, draw: Draw) -> Groups:
+        """See :meth:`Sampler.cut`."""
+        keys = self.lengths.reshape(len(self.lengths), -1).sum(axis=1)
+        window = self.window * self.batch_size * draw.world_size if self.window else len(self.lengths)
+        return cut_windows(
+            self.ordered(draw),
+            keys,
+            window=window,
+            batch_size=lambda _: self.batch_size,
+            world_size=draw.world_size,
+            last_batch=self.last_batch,
+        )
+
+    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
+        """See :meth:`Sampler.padded`."""
+        return round_up(self.group_maxima(groups), self.multiple_of)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenBudgetSampler(Sampler):
+    """Batches of at most ``max_tokens`` padded tokens on one rank (fairseq's max_tokens).
+
+    With boundaries, a bucket's batches all hold as many samples as fit: few shapes. Without, samples
+    are sorted in windows and each batch takes as many as fit, which over all samples at once gives
+    the least number of batches.
+
+    Attributes:
+        max_tokens: Samples times padded length of a batch; with two lengths a sample, their sum.
+        boundaries: As in :class:`FixedBucketSampler`, or None.
+        window: Without boundaries: samples of a window on one rank, or None for all.
+        batch_multiple: Batch sizes above it are rounded down to a multiple (fairseq's
+            required_batch_size_multiple).
+        max_batch_size: At most so many samples, or None.
+        multiple_of: Without boundaries: the padded length is rounded up to a multiple.
+    """
+
+    max_tokens: int
+    boundaries: Boundaries | None = None
+    window: int | None = field(default=None, kw_only=True)
+    batch_multiple: int = field(default=1, kw_only=True)
+    max_batch_size: int | None = field(default=None, kw_only=True)
+    multiple_of: int = field(default=1, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        options = {"batch_multiple": self.batch_multiple, "multiple_of": self.multiple_of}
+        _at_least_one(window=self.window or 1, max_batch_size=self.max_batch_size or 1, **options)
+        if self.boundaries is None and self.lengths.ndim != 1:
+            raise ConfigError("several lengths a sample need boundaries")
+        if self.boundaries is None:
+            longest = int(round_up(self.lengths.max(keepdims=True), self.multiple_of)[0])
+        else:
+            object.__setattr__(self, "boundaries", as_edges(self.boundaries))
+            longest = int(self._buckets.edges[-1].sum())
+        if longest > self.max_tokens:
+            raise ConfigError(
+                f"max_tokens is {self.max_tokens}, less than one sample padded to {longest}",
+                hint="Raise max_tokens, or truncate or leave out what is longer.",
+            )
+
+    @cached_property
+    def _buckets(self) -> _Buckets:
+        assert self.boundaries is not None
+        return _Buckets.make(self.lengths, as_edges(self.boundaries))
+
+    @cached_property
+    def batch_sizes(self) -> npt.NDArray[np.int64]:
+        """(K,) int64, samples of a full batch of each bucket; with boundaries."""
+        return np.array([self.batch_size(width) for width in self._buckets.edges.sum(axis=1).tolist()])
+
+    def batch_size(self, padded_length: int) -> int:
+        """Samples of a full batch padded to one length."""
+        size = self.max_tokens // padded_length
+        if self.max_batch_size is not None:
+            size = min(size, self.max_batch_size)
+        return size if size < self.batch_multiple else size // self.batch_multiple * self.batch_multiple
+
+    def cut(self, draw: Draw) -> Groups:
+        """See :meth:`Sampler.cut`."""
+        if self.boundaries is not None:
+            return self._buckets.cut(self, self.batch_sizes, draw)
+        window = self.window * draw.world_size if self.window else len(self.lengths)
+        keys = round_up(self.lengths, self.multiple_of)
+        return cut_windows(
+            self.ordered(draw),
+            keys,
+            window=window,
+            batch_size=self.batch_size,
+            world_size=draw.world_size,
+            last_batch=self.last_batch,
+        )
+
+    def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
+        """See :meth:`Sampler.padded`."""
+        if self.boundaries is not None:
+            return self._buckets.edges[groups.runs]
+        return round_up(self.group_maxima(groups), self.multiple_of)

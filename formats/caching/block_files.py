@@ -1,0 +1,278 @@
+"""Files that are here in part: sparse ones, and a byte for each block that says whether it has come.
+
+Several processes may fill, read and evict the same files at once. The bytes are shared by mapping
+them; what must not happen at the same time is kept apart by locks on ranges of that file, which the
+kernel holds for an open file description (``F_OFD_SETLK``, fcntl(2)) and gives up when its process
+ends, however it ends. Evicting punches a hole, so a file keeps its size and whoever has it mapped is safe.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import struct
+import threading
+import time
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from ..remote.retry import StoppedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    Blocks = npt.NDArray[np.int64]
+
+__all__ = ["BLOCK_BYTES", "BlockFiles"]
+
+BLOCK_BYTES = 256 << 10
+"""Small enough that a sample brings little else along, large enough to be worth a round trip."""
+
+_STATE_NAME = ".blocks"
+_FETCHING = 1 << 40  # where locks of those who fetch begin, far behind those of who reads or evicts
+_POLL = 0.01  # seconds between two looks at a lock that somebody else has
+_FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence, start, length, pid
+_KEEP_SIZE_AND_PUNCH = 0x01 | 0x02  # fallocate(2)
+
+
+class BlockFiles:
+    """Files of known size in a folder, of which any blocks are here.
+
+    Blocks of all files are counted through: those of file ``f`` are ``first[f]`` to ``first[f + 1] - 1``.
+
+    Args:
+        folder: Where they are; made if missing.
+        names: Of the files.
+        sizes: Bytes of each.
+        block_bytes: Bytes of a block, a multiple of the file system's; the same for all who share the files.
+    """
+
+    def __init__(
+        self, folder: Path, names: Sequence[str], sizes: Sequence[int], block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        self.folder = folder
+        self.paths = [folder / name for name in names]
+        self.sizes = np.array(sizes, np.int64)
+        self.block_bytes = block_bytes
+        counts = -(-self.sizes // block_bytes)
+        self.first: Blocks = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._pins = np.zeros(int(self.first[-1]), np.int32)
+        self._guard = threading.RLock()  # who holds it may collect the garbage whose end closes this
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, size in zip(self.paths, sizes, strict=True):
+            _make_sparse(path, size)
+        state = folder / _STATE_NAME
+        _make_sparse(state, max(1, int(self.first[-1])))
+        self._state: npt.NDArray[np.uint8] = np.memmap(state, np.uint8, "r+")[: int(self.first[-1])]
+        self._descriptor = os.open(state, os.O_RDWR | os.O_CLOEXEC)
+        self._close = weakref.finalize(self, os.close, self._descriptor)
+        self._close.atexit = False  # threads may be fetching until the very end
+
+    def close(self) -> None:
+        """Give up all locks; the files stay."""
+        with self._guard:
+            if self._descriptor >= 0:
+                self._close()
+                self._descriptor = -1
+                self._state = np.array(self._state)  # the mapping goes; who still fetches writes to nobody
+
+    @property
+    def present_bytes(self) -> int:
+        """Bytes of the blocks that are here, the last ones of files counted whole."""
+        return int(np.count_nonzero(self._state)) * self.block_bytes
+
+    def missing(self, blocks: Blocks) -> Blocks:
+        """Those of the blocks that are not here."""
+        absent: Blocks = blocks[self._state[blocks] == 0]
+        return absent
+
+    def runs(self, blocks: Blocks, longest: int) -> list[tuple[int, int]]:
+        """Ascending blocks as runs of neighbours in one file, (first, last + 1).
+
+        Args:
+            blocks: (M,) int64.
+            longest: Most bytes of a run.
+        """
+        parts = np.split(blocks, np.flatnonzero(np.isin(blocks, self.first)))
+        most = max(1, longest // self.block_bytes)
+        return [run for part in parts for run in _neighbours(part, most)]
+
+    def of_file(self, file: int) -> Blocks:
+        """(M,) int64, all blocks of a file."""
+        return np.arange(self.first[file], self.first[file + 1])
+
+    def covering(
+        self, file: npt.NDArray[np.int64], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
+    ) -> Blocks:
+        """Blocks in which N ranges of bytes lie, (M,) int64, ascending, each once.
+
+        Args:
+            file: (N,) which file.
+            offset: (N,) first byte.
+            length: (N,) bytes; ranges must lie within their files.
+        """
+        low = self.first[file] + offset // self.block_bytes
+        high = self.first[file] + (offset + np.maximum(length, 1) - 1) // self.block_bytes
+        parts = [np.arange(a, b + 1) for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+    def fill(self, low: int, high: int, read: Callable[[int, int, int], bytes], *, anew: bool = False) -> int:
+        """Fetch those of the blocks ``low`` to ``high - 1``, all of one file, that are not here.
+
+        Args:
+            low: First block.
+            high: Behind the last block.
+            read: Of file, first byte and last byte + 1: those bytes.
+            anew: Fetch them all.
+
+        Returns:
+            Bytes fetched.
+        """
+        file = int(np.searchsorted(self.first, low, "right")) - 1
+        base, size = int(self.first[file]), int(self.sizes[file])
+        fetched = 0
+        with self._fetching(low, high):
+            wanted = np.arange(low, high)
+            for start, stop in _neighbours(wanted if anew else self.missing(wanted), high - low):
+                begin = (start - base) * self.block_bytes
+                data = read(file, begin, min((stop - base) * self.block_bytes, size))
+                self._write(file, begin, data)
+                self._state[start:stop] = 1
+                fetched += len(data)
+        return fetched
+
+    def _write(self, file: int, offset: int, data: bytes) -> None:
+        descriptor = os.open(self.paths[file], os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            rest = memoryview(data)
+            while rest:
+                written = os.pwrite(descriptor, rest, offset)
+                rest, offset = rest[written:], offset + written
+        finally:
+            os.close(descriptor)
+
+    def forget(self, file: int) -> None:
+        """Count no block of a file as here."""
+        self._state[self.first[file] : self.first[file + 1]] = 0
+
+    def pin(self, blocks: Blocks) -> None:
+        """Have nobody evict these blocks, whether they are here or not."""
+        with self._guard:
+            self._pins[blocks] += 1
+            for low, high in _neighbours(blocks[self._pins[blocks] == 1]):
+                self._lock(fcntl.F_RDLCK, low, high, wait=True)
+
+    def unpin(self, blocks: Blocks) -> None:
+        """Undo one :meth:`pin`."""
+        with self._guard:
+            if self._descriptor < 0:
+                return
+            self._pins[blocks] -= 1
+            for low, high in _neighbours(blocks[self._pins[blocks] == 0]):
+                self._lock(fcntl.F_UNLCK, low, high)
+
+    def evict(self, excess: int, last_use: npt.NDArray[np.int64]) -> int:
+        """Free disk space, of blocks that nobody has pinned and whose last use is longest ago.
+
+        Args:
+            excess: Bytes to free.
+            last_use: Of every block, any measure of time.
+
+        Returns:
+            Bytes freed, fewer where too much is pinned.
+        """
+        freed = 0
+        with self._guard:
+            free = np.flatnonzero((self._state != 0) & (self._pins == 0))
+            for block in free[np.argsort(last_use[free], kind="stable")].tolist():
+                if freed >= excess:
+                    break
+                try:
+                    if self._lock(fcntl.F_WRLCK, block, block + 1):
+                        self._state[block] = 0
+                        self._punch(block)
+                        freed += self.block_bytes
+                finally:  # also after an interrupt: others wait for who has it
+                    self._lock(fcntl.F_UNLCK, block, block + 1)
+        return freed
+
+    def check_evictable(self) -> None:
+        """ConfigError where the file system cannot free parts of a file."""
+        _punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
+
+    def _punch(self, block: int) -> None:
+        file = int(np.searchsorted(self.first, block, "right")) - 1
+        _punch_hole(self.paths[file], (block - int(self.first[file])) * self.block_bytes, self.block_bytes)
+
+    @contextmanager
+    def _fetching(self, low: int, high: int) -> Iterator[None]:
+        """Hold the right to fetch blocks; another process that has it is waited for."""
+        while not self._lock(fcntl.F_WRLCK, _FETCHING + low, _FETCHING + high):
+            time.sleep(_POLL)
+        try:
+            yield
+        finally:
+            with self._guard:
+                if self._descriptor >= 0:
+                    self._lock(fcntl.F_UNLCK, _FETCHING + low, _FETCHING + high)
+
+    def _lock(self, kind: int, low: int, high: int, *, wait: bool = False) -> bool:
+        if self._descriptor < 0:
+            raise StoppedError
+        request = _FLOCK.pack(kind, os.SEEK_SET, low, high - low, 0)
+        try:
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, request)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
+
+
+def _neighbours(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
+    """Ascending blocks as runs, (first, last + 1), none longer than ``longest``."""
+    if not len(blocks):
+        return []
+    parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1)
+    spans = [(int(part[0]), int(part[-1]) + 1) for part in parts]
+    return [(at, min(at + longest, high)) for low, high in spans for at in range(low, high, longest)]
+
+
+def _punch_hole(path: Path, offset: int, length: int) -> None:
+    """Give the disk space of a part of a file back; it reads as zeros then.
+
+    Raises:
+        ConfigError: The file system cannot do that.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if libc.fallocate(descriptor, _KEEP_SIZE_AND_PUNCH, offset, length):
+            raise ConfigError(
+                f"this file system cannot free parts of a file: {os.strerror(ctypes.get_errno())}",
+                path=path,
+                hint="name a folder on ext4, xfs, btrfs or tmpfs, or give the cache no size",
+            )
+    finally:
+        os.close(descriptor)
+
+
+def _make_sparse(path: Path, size: int) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        if os.fstat(descriptor).st_size != size:
+            os.ftruncate(descriptor, 0)  # of blocks of another size, or not ours
+            os.ftruncate(descriptor, size)
+    finally:
+        os.close(descriptor)

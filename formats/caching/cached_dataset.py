@@ -1,0 +1,271 @@
+"""The part of a remote dataset that is here, for a loader that fetches what it needs next."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError, LockedError, StokerError, WriteError
+
+from ..conversion.options import parse_size
+from ..dataset.consistency import open_index
+from ..dataset.dataset import Dataset
+from ..dataset.manifest import INDEX_NAME
+from ..files.publishing import folder_lock, remove
+from ..files.reading import open_regular, read_at
+from .block_files import BlockFiles
+from .remote_dataset import FileReader, open_remote
+from .stage import FileFetcher, no_progress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from stoker.errors import SampleError
+
+    from .block_files import Blocks
+    from .remote_dataset import RemoteDataset
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["CachedDataset", "CachedFiles", "Ranges", "cache_errors", "open_cached"]
+
+_INDEX_STATE = ".index"
+_CONNECTIONS = 16
+_REQUEST_BYTES = 8 << 20
+# A network that damages one answer may damage the next.
+_REPEATS = 3
+_POLL = 0.05  # seconds between two looks at a lock that another rank has
+
+
+class Ranges(NamedTuple):
+    """Where what a batch reads lies: (N,) each.
+
+    Attributes:
+        shard: Which data file.
+        offset: First byte.
+        length: Bytes.
+        crc: CRC32C of them.
+    """
+
+    shard: Int64
+    offset: Int64
+    length: Int64
+    crc: Int64
+
+
+class CachedFiles:
+    """The data files of a cached dataset as one reader has them: with its own locks, and an end of its own.
+
+    Args:
+        remote: The dataset.
+        folder: Its folder in the cache.
+        stop: Ends all reading when it is set.
+
+    Attributes:
+        blocks: Which blocks of them are here.
+    """
+
+    def __init__(self, remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
+        names = [shard.name for shard in remote.shards]
+        self.blocks = BlockFiles(folder, names, [shard.size for shard in remote.shards])
+        self._reader = FileReader(remote.shards, stop)
+
+    def fetch(self, file: int, start: int, stop: int) -> bytes:
+        """Bytes ``start`` to ``stop - 1`` of a file, from where it is whole.
+
+        Raises:
+            StorageError: They cannot be read; names URL and shard.
+        """
+        return self._reader(file, start, stop)
+
+    def check(self, ranges: Ranges) -> None:
+        """Compare what has come with its checksums; fetch what differs again, a few times.
+
+        What differs then, too, is damaged where it lies: who reads it finds it again.
+
+        Raises:
+            StorageError: As :meth:`fetch`.
+        """
+        for shard in np.unique(ranges.shard).tolist():
+            which = np.flatnonzero(ranges.shard == shard)
+            with open_regular(self.blocks.paths[shard]) as (descriptor, _):
+                for i in which.tolist():
+                    offset, length = int(ranges.offset[i]), int(ranges.length[i])
+                    for _ in range(_REPEATS):
+                        if crc32c(read_at(descriptor, offset, length)) == ranges.crc[i]:
+                            break
+                        self._fill(self.blocks.covering(*(part[i : i + 1] for part in ranges[:3])), anew=True)
+
+    @contextmanager
+    def here(self, ranges: Ranges) -> Iterator[None]:
+        """Fetch and check what is missing of ranges, and have them stay here until the end.
+
+        Raises:
+            StorageError: As :meth:`fetch`.
+        """
+        blocks = self.blocks.covering(ranges.shard, ranges.offset, ranges.length)
+        self.blocks.pin(blocks)
+        try:
+            self._fill(blocks)
+            self.check(ranges)
+            yield
+        finally:
+            self.blocks.unpin(blocks)
+
+    def shrink(self, limit: int) -> None:
+        """Evict what is not pinned, as far as more than ``limit`` bytes are here."""
+        excess = self.blocks.present_bytes - limit
+        if excess > 0:
+            self.blocks.evict(excess, np.zeros(int(self.blocks.first[-1]), np.int64))
+
+    def _fill(self, blocks: Blocks, *, anew: bool = False) -> None:
+        with cache_errors(self.blocks.folder):
+            for low, high in self.blocks.runs(blocks, _REQUEST_BYTES):
+                self.blocks.fill(low, high, self.fetch, anew=anew)
+
+
+class CachedDataset(Dataset):
+    """A dataset whose data files are here in part; what is missing of them reads as zeros.
+
+    Attributes:
+        remote: Where it is whole.
+        limit: Bytes of its data files that may be here about; None for any number.
+    """
+
+    def __init__(self, remote: RemoteDataset, folder: Path, limit: int | None) -> None:
+        index = open_index(folder, remote.manifest)
+        paths = [folder / shard.name for shard in remote.shards]
+        super().__init__(folder, remote.manifest, index, paths, None)
+        self.remote = remote
+        self.limit = limit
+        self._sizes = np.array(self.data_sizes, np.int64)
+        self._opened: tuple[int, CachedFiles] | None = None  # with the process that has opened them
+
+    def __repr__(self) -> str:
+        return f"<Dataset {self.remote.store.url!r}: {len(self)} samples of {len(self.classes)} classes>"
+
+    def open_files(self, stop: threading.Event) -> CachedFiles:
+        """Its data files for one more reader, which ends when ``stop`` is set."""
+        return CachedFiles(self.remote, self.path, stop)
+
+    @property
+    def _files(self) -> CachedFiles:
+        """Its files for this process; a forked one would have its locks in common with its parent."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            self._opened = (os.getpid(), self.open_files(threading.Event()))
+        return self._opened[1]
+
+    def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
+        with self._files.here(self.ranges(np.array([row]))):
+            data = super()._read(position, row, place, what)
+        if self.limit is not None:
+            self._files.shrink(self.limit)
+        return data
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        kind: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """See :meth:`Dataset.error`; the path is the URL of the shard."""
+        error = super().error(position, message, kind, hint)
+        urls = {file.shard: file.url for file in self.remote.shards}
+        path = urls.get(error.shard, self.remote.store.url)
+        return kind(
+            message, path=path, shard=error.shard, record=error.record, key=error.key, hint=error.hint
+        )
+
+    def ranges(self, rows: Int64) -> Ranges:
+        """Where payloads, and masks if there are any, of some rows lie; what an index forges is left out.
+
+        Args:
+            rows: (N,) int64, of the index.
+        """
+        parts = []
+        for prefix in ("", *(["mask_"] if "mask_offset" in self.index.types else [])):
+            names = ("shard", f"{prefix}offset", f"{prefix}length", f"{prefix}crc")
+            parts.append([self.index.column(name)[rows].astype(np.int64) for name in names])
+        shard, offset, length, crc = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        sizes = self._sizes
+        good = (shard >= 0) & (shard < len(sizes)) & (length > 0) & (offset >= 0)
+        good[good] = length[good] <= sizes[shard[good]] - offset[good]
+        return Ranges(shard[good], offset[good], length[good], crc[good])
+
+
+def open_cached(
+    url: str | os.PathLike[str], cache: str | os.PathLike[str], size: str | int | None = None
+) -> CachedDataset:
+    """Open a remote dataset, for which a folder keeps what has been fetched.
+
+    The index comes first and is checked. Several processes may open the same dataset in the same folder.
+
+    Args:
+        url: Of the dataset's folder, or its path on a network file system.
+        cache: Folder on a local disk; each dataset has a folder of its own in it.
+        size: Bytes of the data files that may be there about, such as ``200GB``; None for any number.
+
+    Raises:
+        ConfigError: A size, and the file system cannot free parts of a file.
+        DatasetError: There is no dataset at the URL.
+        StorageError: It cannot be read, or its index arrives damaged.
+        WriteError: The disk is full or refuses a write.
+    """
+    limit = None if size is None else parse_size("cache_size", size)
+    stop = threading.Event()
+    remote = open_remote(url, stop)
+    folder = Path(cache) / remote.manifest.fingerprint
+    with cache_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with _waiting_lock(folder, stop):
+            if not (folder / INDEX_NAME).exists():
+                state = folder / _INDEX_STATE
+                FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
+            remove(folder / _INDEX_STATE)  # also one that a kill has left beside a whole index
+            for shard in remote.shards:
+                (folder / shard.name).parent.mkdir(parents=True, exist_ok=True)
+            files = CachedFiles(remote, folder, stop)
+            if limit is not None:
+                files.blocks.check_evictable()
+            files.blocks.close()
+    return CachedDataset(remote, folder, limit)
+
+
+@contextmanager
+def cache_errors(folder: Path) -> Iterator[None]:
+    """Turn an operating system's error about a cache's folder into a WriteError that says what to do."""
+    try:
+        yield
+    except StokerError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            message, hint = "the disk of the cache is full", "make room, or give it a smaller cache_size"
+        else:
+            message = f"the cache cannot be written: {error.strerror or error}"
+            hint = "name a folder with cache= that this process may write into"
+        raise WriteError(message, path=error.filename or folder, hint=hint) from error
+
+
+@contextmanager
+def _waiting_lock(folder: Path, stop: threading.Event) -> Iterator[None]:
+    """Hold the folder's lock, when the rank that has it is done."""
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(folder_lock(folder))
+                break
+            except LockedError:
+                if stop.wait(_POLL):
+                    raise
+        yield

@@ -1,0 +1,171 @@
+"""A dataset that lies elsewhere: its manifest, and which files it consists of."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from stoker.errors import DatasetError
+
+from ..concurrency.bounded_map import bounded_map
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, Manifest
+from ..remote.store import Store, is_url
+
+if TYPE_CHECKING:
+    import os
+    import threading
+    from collections.abc import Sequence
+
+    from ..dataset.manifest import Shard
+
+__all__ = ["FileReader", "RemoteDataset", "RemoteFile", "open_remote"]
+
+_AT_ONCE = 16
+_OPTIONAL = ("skipped.jsonl", "tokenizer.json")
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """A file of a dataset, whose size and digest the manifest states.
+
+    Attributes:
+        name: Path in the dataset's folder.
+        size: Bytes.
+        digest: As manifests write it.
+        shard: Name of the shard that it belongs to; None for the index.
+        url: Where it lies.
+    """
+
+    name: str
+    size: int
+    digest: str
+    shard: str | None
+    url: str
+
+
+class FileReader:
+    """Reads ranges of files, of which each may lie elsewhere.
+
+    Args:
+        files: The files.
+        stop: Ends all reading when it is set.
+    """
+
+    def __init__(self, files: Sequence[RemoteFile], stop: threading.Event) -> None:
+        self._places = [file.url.rpartition("/") for file in files]
+        self._stores = {folder: Store(folder, stop) for folder in {place[0] for place in self._places}}
+
+    def __call__(self, number: int, start: int, stop: int) -> bytes:
+        """Bytes ``start`` to ``stop - 1`` of file ``number``.
+
+        Raises:
+            StorageError: They cannot be read; names the URL.
+        """
+        folder, _, name = self._places[number]
+        return self._stores[folder].read_range(name, start, stop)
+
+
+@dataclass(frozen=True)
+class RemoteDataset:
+    """A dataset at a URL, or in a folder of a network file system.
+
+    Attributes:
+        store: Its folder.
+        manifest: Its manifest, as that of a copy of the dataset is: with all shards in its folder.
+        index: Its index.
+        shards: Data file of every shard.
+    """
+
+    store: Store
+    manifest: Manifest
+    index: RemoteFile
+    shards: tuple[RemoteFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of index and shards."""
+        return sum(file.size for file in (self.index, *self.shards))
+
+    def small_files(self) -> dict[str, bytes]:
+        """What belongs to the dataset beside index and shards, by name, as far as it is there."""
+        names = list(_OPTIONAL)
+        if self.manifest.container == "tfrecord":
+            names += [_text_index(shard) for shard in self.manifest.shards]
+        tasks = ((name, partial(self.store.read_if_there, name)) for name in names)
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
+            found = bounded_map(pool, tasks, 4 * _AT_ONCE)
+            return {name: content for name, content in found if content is not None}
+
+
+def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None) -> RemoteDataset:
+    """Read the manifest of a dataset that lies elsewhere.
+
+    Args:
+        url: Of its folder, or path of one on a network file system.
+        stop: Ends all reading when it is set.
+
+    Raises:
+        DatasetError: There is no dataset, or its shards lie outside of its folder.
+        StorageError: It cannot be read.
+    """
+    store = Store(url, stop)
+    content = store.read_if_there(MANIFEST_NAME)
+    if content is None:
+        raise DatasetError(
+            f"not a dataset: {MANIFEST_NAME} does not exist",
+            path=store.url,
+            hint="give the address of the folder that stoker convert made",
+        )
+    try:
+        manifest = Manifest.from_json(content.decode())
+    except UnicodeDecodeError as error:
+        raise DatasetError("the manifest is not UTF-8", path=store.at(MANIFEST_NAME)) from error
+    except DatasetError as error:
+        raise DatasetError(error.message, path=store.at(MANIFEST_NAME), hint=error.hint) from error
+    files = tuple(_file(shard, manifest, store) for shard in manifest.shards)
+    shards = (replace(shard, path=shard.name) if is_url(shard.path) else shard for shard in manifest.shards)
+    index = manifest.index
+    return RemoteDataset(
+        store=store,
+        manifest=replace(manifest, shards=tuple(shards)),
+        index=RemoteFile(INDEX_NAME, index.bytes, index.digest, None, store.at(INDEX_NAME)),
+        shards=files,
+    )
+
+
+def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
+    """The data file of a shard, which lies in the dataset's folder or at a URL of its own."""
+    _check(shard, store)
+    path = shard.path or shard.name
+    name = _place(shard.name if is_url(path) else path, manifest)
+    url = _place(path, manifest) if is_url(path) else store.at(name)
+    return RemoteFile(name, shard.bytes, shard.digest, shard.name, url)
+
+
+def _text_index(shard: Shard) -> str:
+    """Name of DALI's index: beside shards of others their whole names stand in it."""
+    return f"{shard.name.removesuffix('.tfrecord') if shard.path is None else shard.name}.idx"
+
+
+def _place(path: str, manifest: Manifest) -> str:
+    """Path or URL of the data file of the shard at ``path``."""
+    # LMDB's environments are folders; others name the file in one, or a file without one.
+    return f"{path}/data.mdb" if manifest.container == "lmdb" and not path.endswith(".mdb") else path
+
+
+def _check(shard: Shard, store: Store) -> None:
+    path = PurePosixPath(shard.path or shard.name)
+    # A manifest from somewhere else must not have files read that nobody meant; one's own says what it means.
+    leads_away = is_url(store.url) if is_url(shard.path) else path.is_absolute() or ".." in path.parts
+    if leads_away:
+        raise DatasetError(
+            "the dataset is an index of shards that lie elsewhere",
+            path=store.url,
+            shard=shard.name,
+            hint="index the shards in the folder where they lie: stoker index SHARDS --into FOLDER",
+        )
+    if str(path).startswith(".") or str(path) in (INDEX_NAME, MANIFEST_NAME, *_OPTIONAL):
+        raise DatasetError("a shard has the name of another file", path=store.url, shard=shard.name)

@@ -1,0 +1,1 @@
+"""Image codecs: what an encoded image's header says, and how its pixels are decoded."""

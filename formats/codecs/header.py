@@ -1,0 +1,113 @@
+"""What an encoded image says of itself before it is decoded: codec, size, orientation."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from PIL import Image, UnidentifiedImageError
+from PIL.TiffImagePlugin import TiffImageFile
+
+from stoker import _native
+from stoker.errors import DecodeError, ImageTooLargeError
+
+from ..dataset.samples import Codec
+
+__all__ = ["MAX_PIXELS", "Header", "open_image", "read_header"]
+
+MAX_PIXELS = 178_956_970
+"""Largest image that is decoded: Pillow's limit, which is 512 MiB of RGB."""
+
+# Those that Pillow is let near: none that runs another program, such as EPS.
+_CODECS = {
+    "JPEG": Codec.JPEG,
+    "MPO": Codec.JPEG,
+    "PNG": Codec.PNG,
+    "WEBP": Codec.WEBP,
+    "BMP": Codec.BMP,
+    "DIB": Codec.BMP,
+    "GIF": Codec.GIF,
+    "TIFF": Codec.TIFF,
+    "PPM": Codec.OTHER,
+    "JPEG2000": Codec.OTHER,
+    "AVIF": Codec.OTHER,
+}
+
+_WIDTH, _HEIGHT, _ORIENTATION = 0x0100, 0x0101, 0x0112  # tags of TIFF and Exif
+
+
+@dataclass(frozen=True)
+class Header:
+    """Header of an encoded image.
+
+    Attributes:
+        codec: How it is encoded.
+        height: Pixels, after the EXIF orientation has been applied.
+        width: Likewise.
+        orientation: EXIF orientation 1 to 8; 1 where it has none.
+    """
+
+    codec: Codec
+    height: int
+    width: int
+    orientation: int
+
+
+def read_header(data: Any) -> Header:
+    """Read the header of an encoded image; no pixel is decoded.
+
+    Args:
+        data: Any C-contiguous buffer.
+
+    Raises:
+        ImageTooLargeError: It has more than :data:`MAX_PIXELS`.
+        DecodeError: It is no image, or its header is damaged.
+    """
+    try:
+        codec, width, height, orientation, _ = _native.probe(data)
+    except ValueError as error:
+        raise DecodeError(str(error)) from error
+    if codec == Codec.OTHER:
+        codec, width, height, orientation = _ask_pillow(data)
+    if width * height > MAX_PIXELS:
+        raise ImageTooLargeError(f"the image has {width} x {height} pixels, more than {MAX_PIXELS}")
+    if width < 1 or height < 1:
+        raise DecodeError(f"the image has {width} x {height} pixels")
+    # Orientations 5 to 8 lie on their side (Exif 2.32, tag 274).
+    size = (width, height) if orientation >= 5 else (height, width)
+    return Header(Codec(codec), *size, orientation)
+
+
+@cache
+def _pillow_formats() -> tuple[str, ...]:
+    """Those of the known formats that this build of Pillow opens; it has no opener for some of them."""
+    Image.init()
+    return tuple(name for name in _CODECS if name in Image.OPEN)
+
+
+def open_image(data: Any) -> Image.Image:
+    """Open an encoded image with Pillow, which reads its header; of the known formats only.
+
+    Raises:
+        Exception: As Pillow's parsers do on damaged headers: almost anything.
+    """
+    return Image.open(io.BytesIO(data), formats=_pillow_formats())
+
+
+def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
+    try:
+        with open_image(data) as image:
+            orientation = image.getexif().get(_ORIENTATION, 1)
+            width, height = image.size
+            if isinstance(image, TiffImageFile):
+                # Pillow turns this one format by itself, and newer versions say so in ``size``.
+                width, height = image.tag_v2[_WIDTH], image.tag_v2[_HEIGHT]
+            return _CODECS[str(image.format)], width, height, orientation if orientation in range(1, 9) else 1
+    except UnidentifiedImageError as error:
+        raise DecodeError("not an image of a known format") from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageTooLargeError(str(error)) from error
+    except Exception as error:
+        raise DecodeError(f"the header is damaged: {error}") from error

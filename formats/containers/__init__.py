@@ -1,0 +1,1 @@
+"""Containers of records (TFRecord, LMDB) and the messages inside them (Example, Datum)."""

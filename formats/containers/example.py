@@ -1,0 +1,306 @@
+"""tf.train.Example and Caffe's Datum on the wire, without TensorFlow or Caffe.
+
+Both are written as a prefix and a suffix around the payload, so that an image is never copied into
+a message; and read as the places where things lie. Field numbers are those of
+tensorflow/core/example/{example,feature}.proto and caffe/proto/caffe.proto.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from stoker.errors import CorruptRecordError
+
+from .wire import FIXED32, LENGTH, VARINT, Span, delimited, fields, read_varint, varint
+
+__all__ = [
+    "Datum",
+    "Feature",
+    "encode_datum",
+    "encode_example",
+    "encode_image_example",
+    "parse_datum",
+    "parse_example",
+]
+
+Feature = bytes | Sequence[bytes] | Sequence[int] | Sequence[float]
+
+_BYTES_LIST, _FLOAT_LIST, _INT64_LIST = 1, 2, 3
+
+
+def encode_example(
+    features: Mapping[str, Feature], payload: str | None = None, payload_bytes: int = 0
+) -> tuple[bytes, bytes]:
+    """Encode an Example around a payload.
+
+    Features come in the order of their names, whatever that of the mapping: equal features give
+    equal bytes.
+
+    Args:
+        features: By name: bytes, or a list of bytes (bytes_list), integers (int64_list) or floats
+            (float_list). Of an empty list, whose kind nobody can tell, comes a feature without a kind,
+            which readers of any kind take for an empty one.
+        payload: Name of a further feature, a bytes_list of one value, that comes between the two.
+        payload_bytes: Length of that value.
+
+    Returns:
+        What the message has before the payload, and after it; without a payload all is in the first.
+    """
+    names = sorted([*features, payload] if payload is not None else features)
+    parts: list[bytes] = []
+    suffix_at = len(names)
+    for position, name in enumerate(names):
+        if name == payload:
+            parts.append(_payload_entry(name, payload_bytes))
+            suffix_at = position + 1
+        else:
+            parts.append(_entry(name, _encode_feature(name, features[name])))
+    return _frame(b"".join(parts[:suffix_at]), payload_bytes, b"".join(parts[suffix_at:]))
+
+
+def _frame(prefix: bytes, payload_bytes: int, suffix: bytes) -> tuple[bytes, bytes]:
+    """The message ``Example``: field 1, whose entries come before, with and after the payload."""
+    return delimited(1, prefix, payload_bytes + len(suffix)), suffix
+
+
+def _payload_entry(name: str, payload_bytes: int) -> bytes:
+    """Entry of the payload, as far as it comes before it."""
+    feature = delimited(_BYTES_LIST, delimited(1, b"", payload_bytes), payload_bytes)
+    return _entry(name, feature, payload_bytes)
+
+
+def _entry(name: str, feature: bytes, following: int = 0) -> bytes:
+    """Entry of the map ``Features.feature``: key 1, value 2."""
+    return delimited(1, delimited(1, name.encode()) + delimited(2, feature, following), following)
+
+
+def _encode_feature(name: str, value: Feature) -> bytes:
+    if isinstance(value, bytes):
+        return delimited(_BYTES_LIST, delimited(1, value))
+    if not value:
+        return b""
+    if all(isinstance(item, int) for item in value):
+        return delimited(_INT64_LIST, delimited(1, b"".join(map(varint, value))))  # type: ignore[arg-type]  # are ints
+    if all(isinstance(item, float) for item in value):
+        return delimited(_FLOAT_LIST, delimited(1, struct.pack(f"<{len(value)}f", *value)))
+    if all(isinstance(item, bytes) for item in value):
+        return delimited(_BYTES_LIST, b"".join(delimited(1, item) for item in value))  # type: ignore[arg-type]  # are bytes
+    raise TypeError(f"feature {name!r} must be bytes, integers or floats")
+
+
+def encode_image_example(
+    *,
+    payload_bytes: int,
+    format: str,  # noqa: A002 - the feature's name
+    height: int,
+    width: int,
+    key: str,
+    orientation: int = 1,
+    label: int | None = None,
+    class_name: str | None = None,
+) -> tuple[bytes, bytes]:
+    """Encode an image as an Example with the feature names of ImageNet's TFRecord files.
+
+    Those are the names in tensorflow/models, research/slim/datasets/build_imagenet_data.py.
+
+    Args:
+        payload_bytes: Length of the encoded image, the feature ``image/encoded``.
+        format: ``image/format``: JPEG, PNG, ...; RAW for (height, width, 3) uint8 RGB pixels.
+        height: Pixels, after the EXIF orientation has been applied.
+        width: Likewise.
+        key: ``image/filename``.
+        orientation: EXIF orientation of the encoded image, 1 to 8; ``image/orientation`` where not 1.
+        label: ``image/class/label``, from 0.
+        class_name: ``image/class/text``.
+
+    Returns:
+        What the message has before the encoded image, and after it.
+    """
+    before = [_entry_of("image/channels", 3)]
+    if label is not None:
+        before.append(_entry_of("image/class/label", label))
+    if class_name is not None:
+        before.append(_entry_of("image/class/text", class_name))
+    before.append(_payload_entry("image/encoded", payload_bytes))
+    after = [
+        _entry("image/filename", _encode_feature("image/filename", key.encode())),
+        _entry_of("image/format", format),
+        _entry_of("image/height", height),
+    ]
+    if orientation != 1:
+        after.append(_entry_of("image/orientation", orientation))
+    after.append(_entry_of("image/width", width))
+    return _frame(b"".join(before), payload_bytes, b"".join(after))
+
+
+@lru_cache(maxsize=1 << 14)
+def _entry_of(name: str, value: int | str) -> bytes:
+    """Entry of a feature with one value; sizes and labels repeat, and encoding them is what takes long."""
+    return _entry(name, _encode_feature(name, [value] if isinstance(value, int) else value.encode()))
+
+
+def parse_example(data: memoryview | bytes) -> dict[str, list[Span] | list[int] | list[float]]:
+    """Read an Example: for each feature its integers, its floats, or where its bytes lie in ``data``.
+
+    Of features of the same name the last counts, as in every protocol buffer map. A feature
+    without a value is an empty list.
+
+    Raises:
+        CorruptRecordError: It is not the encoding of an Example.
+    """
+    view = memoryview(data)
+    features: dict[str, list[Span] | list[int] | list[float]] = {}
+    for example in _messages(view, Span(0, len(view)), 1):
+        for entry in _messages(view, example, 1):
+            name, value = b"", Span(0, 0)
+            for field in fields(view, entry):
+                if field.number == 1 and field.wire == LENGTH:
+                    name = bytes(view[field.span.offset : field.span.offset + field.span.length])
+                elif field.number == 2 and field.wire == LENGTH:
+                    value = field.span
+            features[_utf8(name)] = _parse_feature(view, value)
+    return features
+
+
+def _messages(view: memoryview, span: Span, number: int) -> list[Span]:
+    return [field.span for field in fields(view, span) if field.number == number and field.wire == LENGTH]
+
+
+def _utf8(name: bytes) -> str:
+    try:
+        return name.decode()
+    except UnicodeDecodeError as error:
+        raise CorruptRecordError(
+            f"the message has a feature whose name is not UTF-8: {name[:40]!r}"
+        ) from error
+
+
+def _parse_feature(view: memoryview, span: Span) -> list[Span] | list[int] | list[float]:
+    values: list[Span] | list[int] | list[float] = []
+    for kind in fields(view, span):
+        if kind.wire != LENGTH:
+            continue
+        if kind.number == _BYTES_LIST:
+            values = _messages(view, kind.span, 1)
+        elif kind.number == _INT64_LIST:
+            values = _parse_integers(view, kind.span)
+        elif kind.number == _FLOAT_LIST:
+            values = _parse_floats(view, kind.span)
+    return values
+
+
+def _parse_integers(view: memoryview, span: Span) -> list[int]:
+    """Values of an Int64List, packed or one by one: both are allowed."""
+    values: list[int] = []
+    for field in fields(view, span):
+        if field.number != 1:
+            continue
+        if field.wire == VARINT:
+            values.append(_signed(field.value))
+        elif field.wire == LENGTH:
+            at, end = field.span.offset, field.span.offset + field.span.length
+            while at < end:
+                value, at = read_varint(view, at, end)
+                values.append(_signed(value))
+    return values
+
+
+def _parse_floats(view: memoryview, span: Span) -> list[float]:
+    values: list[float] = []
+    for field in fields(view, span):
+        if field.number != 1 or field.wire not in (FIXED32, LENGTH):
+            continue
+        if field.span.length % 4:
+            raise CorruptRecordError("the message has a list of floats that is not whole")
+        chunk = view[field.span.offset : field.span.offset + field.span.length]
+        values.extend(struct.unpack(f"<{len(chunk) // 4}f", chunk))
+    return values
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+@dataclass(frozen=True)
+class Datum:
+    """A Caffe Datum, read.
+
+    Attributes:
+        channels: As written; 0 where it is not.
+        height: Likewise, pixels.
+        width: Likewise.
+        label: Likewise.
+        encoded: Whether ``data`` is an encoded image; else it is (channels, height, width) uint8.
+        data: Where the bytes lie; None if there are none.
+        floats: Whether it holds pixels as floats.
+    """
+
+    channels: int
+    height: int
+    width: int
+    label: int
+    encoded: bool
+    data: Span | None
+    floats: bool
+
+
+_CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
+
+
+_MASK = 1000  # beyond Datum's own fields, so that Caffe and DALI pass over it
+
+
+def encode_datum(
+    *, payload_bytes: int, height: int, width: int, label: int | None = None, mask: bytes | None = None
+) -> tuple[bytes, bytes]:
+    """Encode an encoded image as a Caffe Datum, in the order of the field numbers.
+
+    Args:
+        payload_bytes: Length of the encoded image.
+        height: Pixels, after the EXIF orientation has been applied.
+        width: Likewise.
+        label: From 0.
+        mask: An encoded mask, field 1000: of no Datum, and passed over by readers of one.
+
+    Returns:
+        What the message has before the encoded image, and after it.
+    """
+    prefix = b"".join(_number(*item) for item in ((_CHANNELS, 3), (_HEIGHT, height), (_WIDTH, width)))
+    suffix = b"" if label is None else _number(_LABEL, label)
+    suffix += _number(_ENCODED, 1)
+    return prefix + delimited(_DATA, b"", payload_bytes), suffix + (delimited(_MASK, mask) if mask else b"")
+
+
+def _number(number: int, value: int) -> bytes:
+    return varint(number << 3 | VARINT) + varint(value)
+
+
+def parse_datum(data: memoryview | bytes) -> Datum:
+    """Read a Datum.
+
+    Raises:
+        CorruptRecordError: It is not the encoding of a Datum.
+    """
+    view = memoryview(data)
+    numbers: dict[int, int] = {}
+    payload: Span | None = None
+    floats = False
+    for field in fields(view, Span(0, len(view))):
+        if field.number == _DATA and field.wire == LENGTH:
+            payload = field.span
+        elif field.number == _FLOATS:
+            floats = True
+        elif field.wire == VARINT:
+            numbers[field.number] = _signed(field.value)
+    return Datum(
+        channels=numbers.get(_CHANNELS, 0),
+        height=numbers.get(_HEIGHT, 0),
+        width=numbers.get(_WIDTH, 0),
+        label=numbers.get(_LABEL, 0),
+        encoded=bool(numbers.get(_ENCODED, 0)),
+        data=payload,
+        floats=floats,
+    )

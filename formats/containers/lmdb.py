@@ -1,0 +1,158 @@
+"""LMDB as a container: a folder with ``data.mdb``, as Caffe and DALI's ``readers.caffe`` open it.
+
+Shards are written with py-lmdb and read as flat files: see :mod:`stoker.formats.containers.lmdb_pages`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from array import array
+from contextlib import contextmanager
+from errno import EIO, ENOSPC, errorcode
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import lmdb
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError
+
+from ..files.reading import file_digest, open_regular, read_at
+from .base import Record, WrittenShard
+from .lmdb_pages import BadPageError, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SUFFIX", "Writer", "data_file", "scan"]
+
+SUFFIX = ".lmdb"
+
+_DATA_FILE = "data.mdb"
+_LONGEST_KEY = 511
+_TRANSACTION = 2 << 20
+_LEAST_MAP = 64 << 20
+_LEAST_FREE = 1 << 20  # bytes; with fewer a disk is full
+
+
+def data_file(path: Path) -> Path:
+    """``data.mdb`` in the folder that is the shard; ``path`` itself where it is a file already."""
+    return path if path.is_file() else path / _DATA_FILE
+
+
+class Writer:
+    """Writes one LMDB shard, see :class:`stoker.formats.containers.base.Writer`.
+
+    Keys are Caffe's: the record's position in eight digits, an underscore and the sample's name
+    (tools/convert_imageset.cpp), cut to the 511 bytes that LMDB allows. The same records give the
+    same bytes: the size of the map, which LMDB records, grows with what has been written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = Path(path)
+        self._path.mkdir()
+        self._values: list[tuple[bytes, bytes]] = []
+        self._pending = 0
+        self._written = 0
+        self._map_size = _LEAST_MAP
+        self._records = 0
+        self._payloads = array("q")  # bytes before each, its bytes and checksum
+        with _os_errors(self._path):
+            self._env = lmdb.open(
+                os.fspath(self._path),
+                map_size=self._map_size,
+                lock=False,
+                sync=False,
+                metasync=False,
+                meminit=True,
+            )
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._env.close()
+
+    def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
+        """Append a record whose value is ``prefix + payload + suffix``."""
+        value = b"".join((prefix, payload, suffix))
+        size = memoryview(payload).nbytes
+        self._payloads.extend((len(prefix), size, crc32c(payload)))
+        self._values.append((b"%08d_%b" % (self._records, key), value))
+        self._records += 1
+        self._pending += len(value)
+        if self._pending >= _TRANSACTION:
+            self._commit()
+
+    def _commit(self) -> None:
+        # A value takes less than twice its bytes, and a page where it is small.
+        self._written += 2 * self._pending + 8192 * len(self._values)
+        with _os_errors(self._path):
+            while self._map_size < self._written + _LEAST_MAP // 2:
+                self._map_size *= 2
+                self._env.set_mapsize(self._map_size)
+            with self._env.begin(write=True) as transaction:
+                for key, value in self._values:
+                    stored = transaction.put(key[:_LONGEST_KEY], value, append=True)
+                    assert stored, "keys ascend, because they start with the position"
+        self._values.clear()
+        self._pending = 0
+
+    def finish(self) -> WrittenShard:
+        """Write what is left, close the file, and find where the payloads lie in it."""
+        self._commit()
+        self._env.close()
+        path = data_file(self._path)
+        prefix, length, crc = np.array(self._payloads).reshape(-1, 3).T
+        with open_regular(path) as (descriptor, size):
+            values = np.fromiter((node.offset for node in walk(descriptor, size)), np.int64, len(prefix))
+        return WrittenShard(
+            files=(path,),
+            data_bytes=size,
+            records=len(prefix),
+            digest=file_digest(path),
+            offset=values + prefix,
+            length=length.copy(),
+            crc=crc.astype(np.uint32),
+        )
+
+
+def scan(path: Path) -> Iterator[Record]:
+    """Read an LMDB data file in the order of its keys.
+
+    LMDB keeps no checksums: a damaged value passes, damaged pages do not.
+
+    Raises:
+        CorruptRecordError: At the first page that is not as LMDB writes it.
+        OSError: The file cannot be read.
+    """
+    position = 0
+    with open_regular(path) as (descriptor, size):
+        try:
+            for node in walk(descriptor, size):
+                value = memoryview(read_at(descriptor, node.offset, node.length))
+                if len(value) < node.length:
+                    raise BadPageError("the file became shorter while it was read")
+                yield Record(position, node.key, node.offset, node.length, value)
+                position += 1
+        except BadPageError as error:
+            shard = path.parent.name if path.name == _DATA_FILE else path.name
+            raise CorruptRecordError(str(error), path=path, shard=shard, record=position) from error
+
+
+@contextmanager
+def _os_errors(path: Path) -> Iterator[None]:
+    """Turn what py-lmdb says of the operating system's errors into OSError."""
+    try:
+        yield
+    except lmdb.Error as error:
+        words = str(error).rpartition(": ")[2]  # py-lmdb 2 has no error numbers
+        code = next((number for number in errorcode if os.strerror(number) == words), None)
+        if code is None:
+            raise
+        # LMDB has no other word for a write of which the disk took a part (mdb_page_flush in mdb.c).
+        if code == EIO and shutil.disk_usage(path).free < _LEAST_FREE:
+            code = ENOSPC
+        raise OSError(code, os.strerror(code), os.fspath(path)) from error

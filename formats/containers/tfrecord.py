@@ -1,0 +1,164 @@
+"""TFRecord: length, masked CRC of the length, value, masked CRC of the value; and so on to the end.
+
+The format is TensorFlow's (tensorflow/core/lib/io/record_writer.h, TensorFlow 2.21): lengths are
+uint64 and checksums uint32, both little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError
+
+from ..files.reading import digest_of, open_regular, read_at
+from .base import Record, WrittenShard
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SUFFIX", "Writer", "data_file", "masked_crc", "scan", "text_index_path"]
+
+SUFFIX = ".tfrecord"
+
+_HEADER = struct.Struct("<QI")
+_FOOTER = struct.Struct("<I")
+_FRAMING = _HEADER.size + _FOOTER.size
+_BUFFER = 1 << 20
+# A protocol buffer message is shorter than 2 GiB, so a sparse file cannot make a reader allocate more.
+_LONGEST = (1 << 31) - 1
+
+
+def masked_crc(crc: int) -> int:
+    """Mask a CRC32C as TFRecord stores it: rotated right by 15 bits, plus 0xa282ead8.
+
+    The formula is ``Mask`` in tensorflow/tsl (xla/tsl/lib/hash/crc32c.h).
+    """
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def data_file(path: Path) -> Path:
+    """The shard itself."""
+    return path
+
+
+def text_index_path(path: Path) -> Path:
+    """Where DALI's index of the shard ``path`` lies: beside it, with the suffix ``.idx``."""
+    return path.with_suffix(".idx")
+
+
+def text_index_line(value_offset: int, value_length: int) -> str:
+    """One line of the index that DALI's ``readers.tfrecord`` wants: first byte and bytes of the record."""
+    return f"{value_offset - _HEADER.size} {value_length + _FRAMING}\n"
+
+
+class Writer:
+    """Writes one TFRecord shard and its DALI index, see :class:`stoker.formats.containers.base.Writer`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = Path(path)
+        self._file = self._path.open("xb", buffering=_BUFFER)
+        self._position = 0
+        self._digest = 0
+        self._index = bytearray()
+        self._payloads = array("q")  # first byte, bytes and checksum of each
+
+    def __enter__(self) -> Writer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        # Closing flushes once more; the error of a full disk has been raised already.
+        with suppress(OSError):
+            self._file.close()
+
+    def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
+        """Append a record whose value is ``prefix + payload + suffix``; TFRecord keeps no key.
+
+        Raises:
+            ValueError: The value has 2 GiB or more, which no protocol buffer message may have.
+        """
+        size = memoryview(payload).nbytes
+        length = len(prefix) + size + len(suffix)
+        if length > _LONGEST:
+            raise ValueError(f"a record holds at most {_LONGEST} bytes, not {length}")
+        length_bytes = struct.pack("<Q", length)
+        header = length_bytes + _FOOTER.pack(masked_crc(crc32c(length_bytes)))
+        value_crc = crc32c(suffix, crc32c(payload, crc32c(prefix)))
+        self._index += text_index_line(self._position + _HEADER.size, length).encode()
+        self._payloads.extend((self._position + len(header) + len(prefix), size, crc32c(payload)))
+        for part in (header, prefix, payload, suffix, _FOOTER.pack(masked_crc(value_crc))):
+            self._file.write(part)
+            self._digest = crc32c(part, self._digest)
+        self._position += length + _FRAMING
+
+    def finish(self) -> WrittenShard:
+        """Write what is left and the text index, close both files."""
+        self._file.close()
+        index = text_index_path(self._path)
+        index.write_bytes(self._index)
+        table = np.array(self._payloads).reshape(-1, 3)
+        return WrittenShard(
+            files=(self._path, index),
+            data_bytes=self._position,
+            records=len(table),
+            digest=digest_of(self._digest),
+            offset=table[:, 0].copy(),
+            length=table[:, 1].copy(),
+            crc=table[:, 2].astype(np.uint32),
+        )
+
+
+def scan(path: Path) -> Iterator[Record]:
+    """Read a TFRecord file from start to end, checking every length and every checksum.
+
+    A length is compared with the size of the file before anything is allocated for it.
+
+    Raises:
+        CorruptRecordError: At the first record that is not whole and intact.
+        OSError: The file cannot be read.
+    """
+    with open_regular(path) as (descriptor, size):
+        offset = 0
+        position = 0
+        while offset < size:
+            header = read_at(descriptor, offset, _HEADER.size)
+            length = _value_length(path, position, header, size - offset)
+            offset += _HEADER.size
+            body = read_at(descriptor, offset, length + _FOOTER.size)
+            if len(body) < length + _FOOTER.size:
+                raise _corrupt("the file became shorter while it was read", path, position)
+            view = memoryview(body)[:length]
+            if masked_crc(crc32c(view)) != _FOOTER.unpack_from(body, length)[0]:
+                raise _corrupt("the value's checksum does not match", path, position)
+            yield Record(position, b"", offset, length, view)
+            offset += length + _FOOTER.size
+            position += 1
+
+
+def _value_length(path: Path, position: int, header: bytes, left: int) -> int:
+    if len(header) < _HEADER.size or left < _FRAMING:
+        raise _corrupt(f"the file ends within a record, {left} bytes after its start", path, position)
+    length, crc = _HEADER.unpack(header)
+    if masked_crc(crc32c(header[:8])) != crc:
+        if position == 0 and header[:2] == b"\x1f\x8b":
+            raise _corrupt(
+                "the file is compressed with gzip, which allows no random access",
+                path,
+                position,
+                hint="decompress it first: gunzip FILE",
+            )
+        hint = None if position else "the file is damaged, or it is no TFRecord"
+        raise _corrupt("the length's checksum does not match", path, position, hint)
+    if length > min(left - _FRAMING, _LONGEST):
+        raise _corrupt(f"the record claims {length} bytes where {left - _FRAMING} are left", path, position)
+    return int(length)
+
+
+def _corrupt(message: str, path: Path, position: int, hint: str | None = None) -> CorruptRecordError:
+    return CorruptRecordError(message, path=path, shard=Path(path).name, record=position, hint=hint)

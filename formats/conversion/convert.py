@@ -1,0 +1,190 @@
+"""Converting images into shards: the options of a conversion, and its plan."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from stoker.errors import ConfigError, SourceError
+
+from ..codecs.header import MAX_PIXELS
+from ..files.reading import check_named
+from ..remote.store import is_url
+from ..sources.class_numbers import check_classes, number_classes
+from ..sources.detect import find_format, list_source
+from ..sources.folder import may_be_image
+from ..sources.listing import Listing, inside
+from .execution import Engine, Progress, Summary, check_workers, execute, no_progress
+from .options import ConvertOptions, Encoding, SourceFormat, parse_resize, parse_share, parse_size
+from .plan import plan_conversion
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from fractions import Fraction
+
+__all__ = ["convert", "shard_bytes"]
+
+
+def convert(
+    src: str | os.PathLike[str],
+    dst: str | os.PathLike[str],
+    *,
+    format: Literal["tfrecord", "lmdb"] = "tfrecord",  # noqa: A002 - the user's word for it
+    seed: int | None = None,
+    resize: str | None = None,
+    encoding: Encoding = "keep",
+    quality: int | None = None,
+    subsampling: str | None = None,
+    shard_size: str | int | None = None,
+    shard_records: int | None = None,
+    shards: int | None = None,
+    val: str | float | Fraction = 0,
+    test: str | float | Fraction = 0,
+    strict: bool = False,
+    num_workers: int | None = None,
+    class_depth: int | None = None,
+    classes: Sequence[str] | None = None,
+    max_pixels: int = MAX_PIXELS,
+    overwrite: bool = False,
+    engine: Engine = "local",
+    source_format: SourceFormat | None = None,
+    images: str | os.PathLike[str] | None = None,
+    masks: str | os.PathLike[str] | None = None,
+    ignore_index: int | None = 255,
+    progress: Progress | None = None,
+) -> Summary:
+    """Convert images, with their labels, objects and masks, into a dataset of shards.
+
+    The same source and options give the same bytes, whatever ``num_workers``. If the conversion is
+    killed or the disk fills up, the same call goes on where it stopped and ends with the same bytes
+    too; once it has ended, the same call sees that and does nothing, as
+    :mod:`stoker.formats.conversion.finished` says.
+    ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) in the last
+    moment; until then it is none.
+
+    Args:
+        src: A folder with one folder a class (see :mod:`stoker.formats.sources.folder`), or a ``.csv``,
+            ``.json`` or ``.jsonl`` list of path and label (see
+            :mod:`stoker.formats.sources.lists.file_list`); or
+            annotations of COCO, Pascal VOC or YOLO (see the modules of these names). Any of them may be
+            at a URL that fsspec knows, such as ``s3://bucket/photos``.
+        dst: Folder to write; made if missing. May be such a URL, too.
+        format: Container of the shards.
+        seed: Seed of a global shuffle; None keeps the sorted order.
+        resize: ``shorter=N``, ``longer=N``, ``squash=HxW``, ``crop=HxW`` or ``fill=HxW``, see
+            :func:`stoker.formats.conversion.options.parse_resize`. None leaves the bytes as they are.
+        encoding: What is stored: ``keep`` (resized images are JPEG where they were JPEG or WebP, else
+            PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. EXIF orientation is
+            applied when pixels are touched, and recorded in the index when not.
+        quality: Of what is encoded as JPEG, 1 to 100, by default 90. With ``encoding="jpeg"`` JPEGs are
+            encoded anew if ``quality`` or ``subsampling`` is given, and kept as they are if not.
+        subsampling: Likewise: 444, 422 or, by default, 420.
+        shard_size: Bytes that a shard has about, such as ``256MB``, which is the default.
+        shard_records: Records that a shard has, instead of a size.
+        shards: Number of shards of each split, instead of a size.
+        val: Share of the samples of each class that becomes a dataset of its own: ``0.1`` or ``10%``.
+            Which ones depends on their keys alone.
+        test: Likewise.
+        strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and those that
+            are no image by their names and their content, are skipped all the same.
+        num_workers: Threads; by default the cores that this process may use, and 32 where the source is
+            a URL. With ``engine="ray"``, CPUs of a Ray cluster that is started on this machine.
+        class_depth: Number of leading folders that name the class; None for all of them.
+        classes: Names of the classes, that of label 0 first, such as those of another dataset,
+            ``stoker.open("shards/train").classes``; by default those of the source, in its order.
+        max_pixels: Larger images are skipped.
+        overwrite: Replace a dataset, or what is left of another conversion, in ``dst``.
+        engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is
+            connected to, or that ``RAY_ADDRESS`` names, else of one on this machine. ``src`` and ``dst``
+            must be within reach of all its machines. The bytes are the same.
+        source_format: folder, list, coco, voc, yolo or pairs; by default found by looking, see
+            :func:`stoker.formats.sources.detect.find_format`.
+        images: Folder of the images of a COCO JSON, or its URL; that of the file by default.
+        masks: Folder with a mask of classes for each image, or its URL, see
+            :mod:`stoker.formats.sources.annotated.mask_pairs`.
+        ignore_index: Value in masks of what belongs to no class; None if there is none.
+        progress: Called about ten times a second.
+
+    Raises:
+        ConfigError: An option cannot be meant as given.
+        SourceError: The source cannot be used, or has a class that is not among ``classes``.
+        DatasetError: There is another dataset or another unfinished conversion in ``dst``.
+        LockedError: Another process is converting into ``dst``.
+        DecodeError: ``strict``, and a file is no intact image, or an object of one is broken.
+        StorageError: A URL cannot be reached, read or written; the same call resumes.
+        WriteError: The disk is full or refuses a write; the same call resumes.
+    """
+    check_named(source=src, target=dst, images=images, masks=masks)
+    mode, height, width = parse_resize(resize)
+    names = check_classes(classes)
+    options = ConvertOptions(
+        container=format,
+        seed=seed,
+        mode=mode,
+        height=height,
+        width=width,
+        encoding=encoding,
+        quality=quality,
+        subsampling=subsampling,
+        shard_bytes=shard_bytes(shard_size, shard_records, shards),
+        shard_records=shard_records or 0,
+        shards=shards or 0,
+        val=parse_share("val", val),
+        test=parse_share("test", test),
+        class_depth=class_depth,
+        max_pixels=max_pixels,
+        strict=strict,
+        source_format=find_format(src, source_format, masks),
+    )
+    report = progress or no_progress
+    report(0, 0, 0, "listing")
+    workers = check_workers(num_workers, remote=any(map(is_url, (src, images, masks))))
+    _check_target(src, dst, options)
+    listing = list_source(
+        src,
+        options.source_format,
+        images=images,
+        masks=masks,
+        ignore_index=ignore_index,
+        class_depth=class_depth,
+    )
+    if strict:
+        _check_nothing_lost(src, listing)
+    if names is not None:
+        listing = number_classes(listing, names, src)
+    plan = plan_conversion(listing, options)
+    return execute(plan, dst, workers, overwrite=overwrite, report=report, engine=engine)
+
+
+def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
+    """Bytes of a shard as asked for, by default 256 MB; 0 where shards are made by another rule."""
+    if shard_size is None:
+        return 0 if shard_records is not None or shards is not None else 256_000_000
+    return parse_size("shard_size", shard_size)
+
+
+def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions) -> None:
+    """See that shards would not mix with the images of a folder."""
+    if not os.path.isdir(src):  # noqa: PTH112 - a path or a string
+        return
+    source = os.path.realpath(src)
+    for split in () if is_url(dst) else options.splits:
+        target = os.path.realpath(Path(dst) / split)
+        if target == source or inside(target, source):
+            raise ConfigError(
+                "the target lies in the source, whose images would mix with shards",
+                path=Path(dst) / split,
+                hint="name a folder beside the source",
+            )
+
+
+def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
+    """Refuse a source of which the listing leaves out what may be an image."""
+    for skip in filter(may_be_image, listing.skipped):
+        raise SourceError(
+            skip.words,
+            path=src,
+            key=skip.key,
+            hint="repair or remove the file, or convert without strict to skip it",
+        )

@@ -1,0 +1,1 @@
+"""Encoding of images, objects and masks for a conversion."""

@@ -1,0 +1,153 @@
+"""The objects and the mask of one image, made fit for a shard together with it."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from ...codecs.header import open_image
+from ...dataset.samples import Codec
+from ...sources.source_reader import SkippedError, check_image
+from .resize_geometry import Placement, clip_objects, place_mask, place_objects
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ...dataset.annotations import Annotations
+
+__all__ = ["Dropped", "encode_mask", "fit_objects"]
+
+_GREY, _INDEXED = 0, 3  # colour types of PNG
+
+
+class Dropped(NamedTuple):
+    """An object that was left out: its position, why, what exactly, and whether the source is to blame."""
+
+    object: int
+    reason: str
+    detail: str
+    broken: bool
+
+
+def fit_objects(
+    objects: Annotations, source: tuple[int, int], placement: Placement, *, relative: bool
+) -> tuple[Annotations, list[Dropped]]:
+    """Check the objects of one image, and bring them into the pixels of what is stored of it.
+
+    Boxes are cut off at the edges of the image. Where only a part of an image is stored, so are its
+    objects' boxes, their area shrinks with them, and keypoints beyond become unlabelled; polygons keep
+    the vertices beyond.
+
+    Args:
+        objects: As the source has them.
+        source: Height and width of the image in the source, pixels.
+        placement: What is stored of it.
+        relative: Whether coordinates are shares of the image's width and height.
+    """
+    if relative:
+        unit = Placement((0, 0, 1, 1), (0, 0, *source), source)
+        objects = place_objects(objects, unit, source)
+    before = objects.boxes
+    objects, share = clip_objects(objects, source)
+    dropped = [
+        Dropped(i, "object outside its image", f"box {_box(before[i])} in {source[1]} x {source[0]}", True)
+        for i in np.flatnonzero(share <= 0).tolist()
+    ]
+    dropped += _wrong_runs(objects, source)
+    kept = np.arange(len(objects))
+    if dropped:
+        kept = np.delete(kept, [one.object for one in dropped])
+        objects = objects.take(kept)
+    if placement.is_identity:
+        return objects, dropped
+    objects, share = clip_objects(place_objects(objects, placement, source), placement.size)
+    objects.area[:] *= share
+    if objects.keypoints is not None:
+        _forget_outside(objects.keypoints, placement)
+    beyond = np.flatnonzero(share <= 0)
+    dropped += [Dropped(i, "object outside the crop", "", False) for i in kept[beyond].tolist()]
+    return objects.take(share > 0) if len(beyond) else objects, dropped
+
+
+def _box(box: npt.NDArray[np.float32]) -> str:
+    return ", ".join(f"{value:g}" for value in box)
+
+
+def _wrong_runs(objects: Annotations, source: tuple[int, int]) -> list[Dropped]:
+    pixels = source[0] * source[1]
+    sums = [int(runs.sum(dtype=np.int64)) if len(runs) else pixels for runs in objects.runs or ()]
+    return [
+        Dropped(i, "run lengths of another size than the image", f"{number} pixels, not {pixels}", True)
+        for i, number in enumerate(sums)
+        if number != pixels
+    ]
+
+
+def _forget_outside(keypoints: npt.NDArray[np.float32], placement: Placement) -> None:
+    top, left, height, width = placement.dest
+    low, high = (left, top), (left + width, top + height)
+    inside = ((keypoints[..., :2] >= low) & (keypoints[..., :2] <= high)).all(axis=-1)
+    keypoints[~inside | (keypoints[..., 2] == 0)] = 0
+
+
+def encode_mask(data: bytes, source: tuple[int, int], placement: Placement, ignore: int, limit: int) -> bytes:
+    """A mask as it is stored: PNG of one channel of 8 or 16 bits whose values are classes.
+
+    A file that is such a PNG is kept as it is, unless it is resized: to the nearest pixel, with
+    ``ignore`` where nothing of the source is shown. The values of a PNG with a palette are the places in
+    it, and those of less than 8 bits are taken as written.
+
+    Args:
+        data: Bytes of the file.
+        source: Height and width of the image in the source, after its EXIF orientation.
+        placement: What is stored of it.
+        ignore: Value of padding.
+        limit: Most pixels.
+
+    Raises:
+        SkippedError: It is no such mask, or not as large as its image.
+    """
+    try:
+        header = check_image(data, limit)
+    except SkippedError as error:
+        raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
+    if (header.height, header.width) != source:
+        raise SkippedError(
+            "mask of another size than its image",
+            f"{header.width} x {header.height} and {source[1]} x {source[0]}",
+        )
+    if header.codec == Codec.JPEG:
+        raise SkippedError("mask in JPEG, which changes values", "PNG keeps them")
+    depth, kind = data[24:26] if header.codec == Codec.PNG else (0, -1)
+    if (depth, kind) in ((8, _GREY), (16, _GREY)) and placement.is_identity:
+        return data
+    values = _values(data, depth if kind == _GREY else 8)
+    if ignore > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
+        values = values.astype(np.uint16)
+    values = place_mask(values, placement, ignore)
+    stream = io.BytesIO()
+    Image.fromarray(values).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _values(data: bytes, depth: int) -> npt.NDArray[Any]:
+    """Values of a mask, (H, W) uint8 or uint16."""
+    try:
+        with open_image(data) as image:
+            image.load()
+            mode = image.mode
+            pixels = np.asarray(image)
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        raise SkippedError("broken mask", str(error)) from error
+    if mode == "1":
+        return pixels.astype(np.uint8)
+    if mode in ("L", "P"):
+        # Pillow spreads grey of 2 and 4 bits over all of 0 to 255.
+        return (pixels // (255 // ((1 << depth) - 1))).astype(np.uint8) if 0 < depth < 8 else pixels
+    if mode in ("I;16", "I;16B", "I") and 0 <= pixels.min() <= pixels.max() < 1 << 16:
+        return pixels.astype(np.uint16)
+    raise SkippedError("mask of more than one channel", f"Pillow's mode {mode}")

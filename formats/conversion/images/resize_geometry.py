@@ -1,0 +1,180 @@
+"""Where a resized image shows its source, and objects and masks that follow it.
+
+The arithmetic is that of pipeline/native/transcode.cpp, which resizes the pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...dataset.run_lengths import mask_of_runs, runs_of_mask
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ...dataset.annotations import Annotations
+    from ..options import ResizeMode
+
+    Floats = npt.NDArray[np.float32]
+
+__all__ = ["Placement", "clip_objects", "place", "place_mask", "place_objects"]
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A rectangle of a source, and where in an output it is shown.
+
+    Attributes:
+        region: Top, left, bottom, right in the source, pixels.
+        dest: Top, left, height, width in the output, pixels.
+        size: Height and width of the output.
+    """
+
+    region: tuple[float, float, float, float]
+    dest: tuple[int, int, int, int]
+    size: tuple[int, int]
+
+    @property
+    def scale(self) -> npt.NDArray[np.float64]:
+        """(2,) pixels of the output for one of the source, along x and y."""
+        top, left, bottom, right = self.region
+        return np.array([self.dest[3] / (right - left), self.dest[2] / (bottom - top)])
+
+    @property
+    def shift(self) -> npt.NDArray[np.float64]:
+        """(2,) where the source's origin lies in the output, x and y."""
+        return np.array([self.dest[1], self.dest[0]]) - self.scale * (self.region[1], self.region[0])
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the output is the source."""
+        whole = [0, 0, *self.size]
+        return list(self.region) == whole and list(self.dest) == whole
+
+
+def place(mode: ResizeMode, height: int, width: int, source: tuple[int, int]) -> Placement:
+    """Where an image of the size ``source`` lands when it is resized, see :func:`parse_resize`."""
+    h, w = source
+    if mode in ("shorter", "longer"):
+        reference = min(h, w) if mode == "shorter" else max(h, w)
+        if reference > height:
+            return _whole(source, (max(1, h * height // reference), max(1, w * height // reference)))
+    elif mode == "squash":
+        return _whole(source, (height, width))
+    elif mode == "crop":
+        return _crop(h, w, height, width)
+    elif mode == "fill":
+        return _fill(h, w, height, width)
+    return _whole(source, source)
+
+
+def _whole(source: tuple[int, int], size: tuple[int, int]) -> Placement:
+    return Placement((0, 0, *source), (0, 0, *size), size)
+
+
+def _rounded(value: float) -> int:
+    return max(1, math.floor(value + 0.5))
+
+
+def _crop(h: int, w: int, height: int, width: int) -> Placement:
+    y_ratio, x_ratio = h / height, w / width
+    cut_x = x_ratio > y_ratio
+    size, target = (w, width) if cut_x else (h, height)
+    resized = max(target, _rounded(size / min(y_ratio, x_ratio)))
+    start = math.floor((resized - target) / 2 + 0.5)
+    pixel = size / resized
+    low, high = start * pixel, min(float(size), (start + target) * pixel)
+    region = (0, low, h, high) if cut_x else (low, 0, high, w)
+    return Placement(region, (0, 0, height, width), (height, width))
+
+
+def _fill(h: int, w: int, height: int, width: int) -> Placement:
+    y_ratio, x_ratio = h / height, w / width
+    pad_y = x_ratio > y_ratio
+    size, target = (h, height) if pad_y else (w, width)
+    resized = min(target, _rounded(size / max(y_ratio, x_ratio)))
+    resized += (target - resized) & 1
+    first = (target - resized) // 2
+    dest = (first, 0, resized, width) if pad_y else (0, first, height, resized)
+    return Placement((0, 0, h, w), dest, (height, width))
+
+
+def place_objects(objects: Annotations, placement: Placement, source: tuple[int, int]) -> Annotations:
+    """Objects of one image in the pixels of the output; what lies beyond its edges is not cut off.
+
+    Args:
+        objects: In the pixels of the source.
+        placement: Where the output shows it.
+        source: Height and width of the source, pixels.
+
+    Raises:
+        ValueError: Run lengths that are not those of an image of this size.
+    """
+    if placement.is_identity:
+        return objects
+    scale, shift = placement.scale, placement.shift
+    moved: dict[str, Any] = {
+        "boxes": _moved(objects.boxes.reshape(-1, 2), scale, shift).reshape(-1, 4),
+        "area": (objects.area * scale.prod()).astype(np.float32),
+    }
+    if objects.keypoints is not None:
+        points = objects.keypoints.copy()
+        known = points[..., 2] > 0
+        points[known, :2] = _moved(points[known, :2], scale, shift)
+        moved["keypoints"] = points
+    if objects.polygons is not None:
+        moved["polygons"] = [[_moved(part, scale, shift) for part in some] for some in objects.polygons]
+    if objects.runs is not None:
+        moved["runs"] = [
+            runs_of_mask(place_mask(mask_of_runs(runs, *source), placement, 0)) if len(runs) else runs
+            for runs in objects.runs
+        ]
+    return replace(objects, **moved)
+
+
+def _moved(points: Floats, scale: npt.NDArray[np.float64], shift: npt.NDArray[np.float64]) -> Floats:
+    return (points * scale + shift).astype(np.float32)
+
+
+def clip_objects(objects: Annotations, size: tuple[int, int]) -> tuple[Annotations, npt.NDArray[np.float64]]:
+    """Cut the boxes of one image at its edges.
+
+    Args:
+        objects: In the pixels of the image.
+        size: Its height and width.
+
+    Returns:
+        All objects, those outside with a box without area, and (M,) the share of each box that is left.
+    """
+    height, width = size
+    before = objects.boxes.astype(np.float64)
+    boxes = before.clip(0, (width, height, width, height))
+    area, left = (np.prod(some[:, 2:] - some[:, :2], axis=1) for some in (before, boxes))
+    return replace(objects, boxes=boxes.astype(np.float32)), np.divide(
+        left, area, out=np.zeros_like(area), where=area > 0
+    )
+
+
+def place_mask(mask: npt.NDArray[Any], placement: Placement, fill: int) -> npt.NDArray[Any]:
+    """A mask, (H, W), in the pixels of the output: each takes the value of the nearest one of the source.
+
+    Args:
+        mask: As large as the source.
+        placement: Where the output shows it.
+        fill: Value where it shows nothing of the source.
+    """
+    top, left, height, width = placement.dest
+    out = np.full(placement.size, fill, mask.dtype)
+    rows = _nearest(placement.region[0], placement.region[2], height, mask.shape[0])
+    columns = _nearest(placement.region[1], placement.region[3], width, mask.shape[1])
+    out[top : top + height, left : left + width] = mask[rows[:, None], columns]
+    return out
+
+
+def _nearest(start: float, stop: float, number: int, size: int) -> npt.NDArray[np.int64]:
+    centers = start + (2 * np.arange(number) + 1) * (stop - start) / (2 * number)
+    return np.minimum(centers.astype(np.int64), size - 1)

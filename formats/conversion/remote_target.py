@@ -1,0 +1,203 @@
+"""Publishing a conversion at a URL.
+
+As in a folder: finished shards, their parts of the index and their results gather in
+``.stoker-convert``, each result after the shard that it tells of; at the end the shards get their
+names, and the manifest comes last. An object store knows no lock, so nothing keeps two
+conversions into one URL apart; both would write the same bytes, if their plans are the same.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from stoker.errors import DatasetError, SampleError, SourceError
+
+from ..concurrency.bounded_map import bounded_map
+from ..dataset.manifest import MANIFEST_NAME, Manifest
+from ..remote.store import Store
+from .shards import shard_files, write_shard
+from .state import STATE_NAME, ConversionState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .execution import Run
+    from .plan import ConversionPlan
+    from .shards import ShardResult
+
+__all__ = ["UrlMaker", "convert_to_url"]
+
+_PLAN = "plan.json"
+_AT_ONCE = 16  # small files that are fetched, or shards that are named
+
+
+@dataclass(frozen=True)
+class UrlMaker:
+    """A :class:`~stoker.formats.conversion.execution.Maker` that works in a temporary folder and uploads."""
+
+    url: str
+
+    def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+        """See :class:`stoker.formats.conversion.execution.Maker`."""
+        store = Store(self.url, how.get("stop"))
+        with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
+            result = write_shard(plan, number, Path(folder), **how)
+            files = shard_files(Path(folder), number, plan.options.container)
+            told = files.pop("result")
+            for file in files.values():
+                # An LMDB shard is a folder of one file.
+                for part in sorted(file.iterdir()) if file.is_dir() else [file]:
+                    store.upload(part, f"{STATE_NAME}/{part.relative_to(folder)}")
+            store.upload(told, f"{STATE_NAME}/{told.name}")
+        return result
+
+
+def convert_to_url(
+    run: Run, url: str, *, overwrite: bool
+) -> tuple[list[ShardResult], Mapping[str, Path | str]]:
+    """Run a plan, or what is left of it, and publish its datasets at a URL.
+
+    Returns:
+        Results of all shards, and the URL of each dataset by split.
+
+    Raises: As :func:`stoker.convert`.
+    """
+    place = _Place(Store(url), run.plan)
+    place.enter(overwrite=overwrite)
+    with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
+        state = ConversionState.enter(Path(folder), run.plan, overwrite=False)
+        numbers = range(len(run.plan.shards))
+        place.fetch_results(state)
+        missing = [number for number in numbers if state.finished(number) is None]
+        try:
+            run.make(UrlMaker(url), missing)
+            place.fetch_results(state)
+            results = [state.result(number) for number in numbers]
+            state.publish(results)
+        except (SampleError, SourceError):
+            place.store.remove(STATE_NAME)
+            raise
+        return results, place.publish(Path(folder), results)
+
+
+class _Place:
+    """A URL into which a plan is converted."""
+
+    def __init__(self, store: Store, plan: ConversionPlan) -> None:
+        self.store = store
+        self._plan = plan
+        self._kind = plan.options.container
+
+    def enter(self, *, overwrite: bool) -> None:
+        """Start a conversion, or find the one that was interrupted.
+
+        Raises:
+            DatasetError: There is a dataset, or another unfinished conversion, and not ``overwrite``.
+        """
+        known = self._read_fingerprint()
+        if known == self._plan.fingerprint:
+            return
+        if known is not None and not overwrite:
+            raise DatasetError(
+                "there is an unfinished conversion with other options, or of a source that has changed since",
+                path=self.store.url,
+                hint="run the command that was interrupted once more, or start anew with overwrite=True "
+                "(--overwrite)",
+            )
+        for split in self._plan.options.splits:
+            self._retire(self.store.child(split), overwrite=overwrite)
+        self.store.remove(STATE_NAME)
+        fingerprint = json.dumps({"fingerprint": self._plan.fingerprint})
+        self.store.write(f"{STATE_NAME}/{_PLAN}", fingerprint.encode())
+
+    def _read_fingerprint(self) -> str | None:
+        content = self.store.read_if_there(f"{STATE_NAME}/{_PLAN}")
+        if content is None:
+            return None
+        with suppress(ValueError, KeyError, TypeError):
+            return str(json.loads(content)["fingerprint"])
+        return ""
+
+    def _retire(self, dataset: Store, *, overwrite: bool) -> None:
+        """Take away the dataset that is replaced: its manifest first, then its shards."""
+        content = dataset.read_if_there(MANIFEST_NAME)
+        if content is None:
+            return
+        if not overwrite:
+            raise DatasetError(
+                "there is a dataset already",
+                path=dataset.url,
+                hint="name another URL, or replace it with overwrite=True (--overwrite)",
+            )
+        dataset.remove(MANIFEST_NAME)
+        with suppress(DatasetError, UnicodeDecodeError):
+            manifest = Manifest.from_json(content.decode())
+            for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
+                dataset.remove(shard.name)
+                dataset.remove(str(Path(shard.name).with_suffix(".idx")))
+
+    def fetch_results(self, state: ConversionState) -> None:
+        """Bring here the results that are there, with their parts of the index, where they are not yet."""
+        there = {file.name for file in self.store.child(STATE_NAME).files()}
+        missing = []
+        for number in range(len(self._plan.shards)):
+            files = shard_files(state.folder, number, self._kind)
+            if files["result"].name in there and not files["result"].exists():
+                missing.append((files["index"], files["result"]))
+        tasks = ((result, partial(self._fetch, index, result)) for index, result in missing)
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
+            for _ in bounded_map(pool, tasks, 4 * _AT_ONCE):
+                pass
+
+    def _fetch(self, index: Path, result: Path) -> None:
+        index.write_bytes(self.store.read(f"{STATE_NAME}/{index.name}"))
+        content = self.store.read(f"{STATE_NAME}/{result.name}")
+        # Where a store shows a file before all of it is written, a killed upload left half of one.
+        with suppress(ValueError):
+            json.loads(content)
+            result.write_bytes(content)
+
+    def publish(self, folder: Path, results: list[ShardResult]) -> dict[str, Path | str]:
+        """Give the shards their names and add index and manifest, which ``folder`` has; forget the state."""
+        splits = self._plan.options.splits
+        for split in splits:
+            self._name_shards(split, Manifest.load(folder / split), results)
+            for file in sorted((folder / split).iterdir()):
+                if file.is_file() and file.name != MANIFEST_NAME and not file.name.startswith("."):
+                    self.store.upload(file, _join(split, file.name))
+        for split in splits:
+            self.store.upload(folder / split / MANIFEST_NAME, _join(split, MANIFEST_NAME))
+        self.store.remove(STATE_NAME)
+        return {split: self.store.at(split) if split else self.store.url for split in splits}
+
+    def _name_shards(self, split: str, manifest: Manifest, results: list[ShardResult]) -> None:
+        there = {file.name for file in self.store.child(STATE_NAME).files()}
+        planned = enumerate(zip(self._plan.shards, results, strict=True))
+        numbers = [number for number, (shard, result) in planned if shard.split == split and result.records]
+        moves = []
+        for number, shard in zip(numbers, manifest.shards, strict=True):
+            files = shard_files(Path(), number, self._kind)
+            targets = {"shard": shard.name, "idx": str(Path(shard.name).with_suffix(".idx"))}
+            for what in files.keys() & targets.keys():
+                source = str(files[what])
+                # Of LMDB, the file in the folder that is the shard. What is gone has been moved before.
+                moves += [
+                    (f"{STATE_NAME}/{name}", _join(split, targets[what] + name.removeprefix(source)))
+                    for name in there
+                    if name == source or name.startswith(f"{source}/")
+                ]
+        tasks = ((move, partial(self.store.move, *move)) for move in moves)
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-name") as pool:
+            for _ in bounded_map(pool, tasks, 4 * _AT_ONCE):
+                pass
+
+
+def _join(split: str, name: str) -> str:
+    return f"{split}/{name}" if split else name

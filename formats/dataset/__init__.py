@@ -1,0 +1,1 @@
+"""A dataset on disk: manifest, sample index, columns and statistics."""

@@ -1,0 +1,249 @@
+"""Objects of images as lists in the index, and back.
+
+A sample has one list in each column of objects; :data:`OBJECT_COLUMNS` has their names and types.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from .annotations import Annotations
+from .ragged import Ragged
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+__all__ = [
+    "MASK_COLUMNS",
+    "OBJECT_COLUMNS",
+    "columns_of",
+    "from_columns",
+    "is_object_column",
+    "tasks_of",
+    "to_columns",
+]
+
+OBJECT_COLUMNS: dict[str, pa.DataType] = {
+    "object_boxes": pa.large_list(pa.float32()),
+    "object_labels": pa.large_list(pa.int64()),
+    "object_crowd": pa.large_list(pa.uint8()),
+    "object_area": pa.large_list(pa.float32()),
+    "object_id": pa.large_list(pa.int64()),
+    "object_keypoints": pa.large_list(pa.float32()),
+    "object_polygons": pa.large_list(pa.float32()),
+    "object_polygon_sizes": pa.large_list(pa.int32()),
+    "object_polygon_owner": pa.large_list(pa.int32()),
+    "object_runs": pa.large_list(pa.uint32()),
+    "object_run_counts": pa.large_list(pa.int32()),
+}
+"""Index columns of objects, of which a sample has M: boxes 4M numbers (left, top, right, bottom),
+labels, crowd, area and id M each, keypoints 3KM (x, y, visibility), polygons x and y of all vertices of
+all polygons, polygon_sizes the vertices of each polygon, polygon_owner the object of each polygon, runs
+the run lengths of all objects, run_counts how many of them each object has, M."""
+
+MASK_COLUMNS: dict[str, pa.DataType] = {
+    "mask_offset": pa.int64(),
+    "mask_length": pa.int64(),
+    "mask_crc": pa.uint32(),
+}
+"""Index columns of semantic segmentation: where in the sample's shard its mask, a PNG, lies."""
+
+_PREFIX = "object_"
+_NUMBERS = {"crowd": bool, "area": np.float32, "id": np.int64}
+_ALWAYS = ("boxes", "labels", *_NUMBERS)
+_PARTS = {
+    "keypoints": ("keypoints",),
+    "polygons": ("polygons", "polygon_sizes", "polygon_owner"),
+    "runs": ("runs", "run_counts"),
+}
+
+
+def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
+    """What an index with these columns, name and type, can teach: see :attr:`Dataset.tasks`."""
+    needs = {
+        "boxes": "object_boxes",
+        "keypoints": "object_keypoints",
+        "segmentation": "mask_offset",
+    }
+    tasks = {task for task, column in needs.items() if column in columns}
+    if columns.keys() & {"object_polygons", "object_runs"}:
+        tasks.add("instances")
+    if "label" in columns:
+        tasks.add("label" if columns["label"] == "int64" else "labels")
+    return frozenset(tasks)
+
+
+def is_object_column(name: str, kind: str) -> bool:
+    """Whether an index column, by its name and type, is one of objects."""
+    return name.startswith(_PREFIX) and kind.startswith("large_list")
+
+
+def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -> list[str]:
+    """Names of the columns of objects that :class:`Annotations` are made of.
+
+    Args:
+        types: Name and type of the columns of an index.
+        parts: Attributes wanted, of keypoints, polygons, runs and extra; None for all. Those that every
+            object has are always among them.
+    """
+    names = [name for name, kind in types.items() if is_object_column(name, kind)]
+    if parts is None:
+        return names
+    wanted = {_PREFIX + name for part in _PARTS.keys() & parts for name in _PARTS[part]}
+    wanted |= {_PREFIX + name for name in _ALWAYS}
+    return [name for name in names if name in wanted or ("extra" in parts and name not in OBJECT_COLUMNS)]
+
+
+def from_columns(columns: Mapping[str, Ragged], samples: int, keypoints: int) -> Annotations:
+    """Make :class:`Annotations` of index columns.
+
+    Args:
+        columns: Columns of objects, one list a sample. Without boxes there are no objects. Where there
+            is no area that of the box is taken, where there is no id the number in the sample, from 0.
+        samples: N.
+        keypoints: K.
+
+    Raises:
+        ValueError: The columns contradict each other.
+    """
+    if "object_boxes" not in columns:
+        return _none()
+    labels = columns["object_labels"]
+    boxes = _of_each(columns, "object_boxes", labels, 4).reshape(-1, 4)
+    owner = np.repeat(np.arange(samples), labels.counts)
+    made: dict[str, Any] = {"owner": owner, "boxes": boxes, "labels": labels.values}
+    for name, kind in _NUMBERS.items():
+        given = _PREFIX + name in columns
+        values = _of_each(columns, _PREFIX + name, labels) if given else _default(name, boxes, owner, labels)
+        made[name] = values.astype(kind, copy=False)
+    if "object_keypoints" in columns:
+        points = _of_each(columns, "object_keypoints", labels, 3 * keypoints)
+        made["keypoints"] = points.reshape(len(boxes), keypoints, 3)
+    if "object_polygons" in columns:
+        made["polygons"] = _polygons(columns, labels)
+    if "object_runs" in columns:
+        made["runs"] = _runs(columns, labels)
+    extra = columns.keys() - OBJECT_COLUMNS.keys()
+    made["extra"] = {name.removeprefix(_PREFIX): _of_each(columns, name, labels) for name in sorted(extra)}
+    return Annotations(**made)
+
+
+def _none() -> Annotations:
+    numbers = np.zeros(0, np.int64)
+    floats = np.zeros(0, np.float32)
+    return Annotations(numbers, floats.reshape(0, 4), numbers, numbers.astype(bool), floats, numbers)
+
+
+def _default(name: str, boxes: Array, owner: Array, labels: Ragged) -> Array:
+    if name == "crowd":
+        return np.zeros(len(boxes), bool)
+    if name == "area":
+        return np.asarray(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
+    return np.asarray(np.arange(len(boxes)) - labels.starts[owner])
+
+
+def _of_each(columns: Mapping[str, Ragged], name: str, owners: Ragged, each: int = 1) -> Array:
+    """Values of a column that has ``each`` for every one of ``owners``."""
+    starts = columns[name].starts
+    alike = each == 1 and starts is owners.starts  # as take_lists has it
+    if not alike and not np.array_equal(starts, each * owners.starts):
+        raise ValueError(f"{name} has another number of values than there are objects")
+    return columns[name].values
+
+
+def _polygons(columns: Mapping[str, Ragged], labels: Ragged) -> list[list[npt.NDArray[np.float32]]]:
+    points, sizes = columns["object_polygons"], columns["object_polygon_sizes"]
+    owner = _of_each(columns, "object_polygon_owner", sizes).astype(np.int64)
+    vertices = Ragged(sizes.starts, np.concatenate(([0], np.cumsum(sizes.values, dtype=np.int64))))
+    objects = np.repeat(labels.counts, sizes.counts)
+    if sizes.values.min(initial=0) < 0 or not np.array_equal(
+        2 * vertices.values[sizes.starts], points.starts
+    ):
+        raise ValueError("object_polygons has another number of vertices than object_polygon_sizes says")
+    if ((owner < 0) | (owner >= objects)).any():
+        raise ValueError("object_polygon_owner names an object that its sample does not have")
+    found: list[list[npt.NDArray[np.float32]]] = [[] for _ in labels.values]
+    ends = vertices.values.tolist()
+    xy = points.values.reshape(-1, 2)
+    first = np.repeat(labels.starts[:-1], sizes.counts)
+    for at, start, end in zip((owner + first).tolist(), ends, ends[1:], strict=False):
+        found[at].append(xy[start:end])
+    return found
+
+
+def _runs(columns: Mapping[str, Ragged], labels: Ragged) -> list[npt.NDArray[np.uint32]]:
+    runs = columns["object_runs"]
+    counts = _of_each(columns, "object_run_counts", labels)
+    ends = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+    if counts.min(initial=0) < 0 or not np.array_equal(ends[labels.starts], runs.starts):
+        raise ValueError("object_runs has another number of values than object_run_counts says")
+    bounds = ends.tolist()
+    return [runs.values[a:b] for a, b in itertools.pairwise(bounds)]
+
+
+def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
+    """Index columns of the objects of N samples, N at least 1: the inverse of :func:`from_columns`.
+
+    Args:
+        samples: The objects of each sample; all of them with the same attributes.
+    """
+    counts = np.array([len(one) for one in samples])
+    first = samples[0]
+    made = {
+        "object_boxes": _joined([one.boxes for one in samples], 4 * counts),
+        "object_labels": _joined([one.labels for one in samples], counts),
+        "object_crowd": _joined([one.crowd for one in samples], counts),
+        "object_area": _joined([one.area for one in samples], counts),
+        "object_id": _joined([one.id for one in samples], counts),
+    }
+    if first.keypoints is not None:
+        width = 3 * first.keypoints.shape[1]
+        made["object_keypoints"] = _joined([one.keypoints for one in samples], width * counts)
+    if first.polygons is not None:
+        made |= _polygon_columns([one.polygons or [] for one in samples])
+    if first.runs is not None:
+        made |= _run_columns([one.runs or [] for one in samples])
+    arrays = {name: made[name].to_arrow().cast(kind) for name, kind in OBJECT_COLUMNS.items() if name in made}
+    for name in sorted(first.extra):
+        arrays[_PREFIX + name] = _joined([one.extra[name] for one in samples], counts).to_arrow()
+    return arrays
+
+
+def _joined(parts: Sequence[Array | None], counts: npt.NDArray[np.int64]) -> Ragged:
+    return Ragged.of_counts(counts, np.concatenate([np.ravel(part) for part in parts if part is not None]))
+
+
+def _polygon_columns(samples: list[list[list[npt.NDArray[np.float32]]]]) -> dict[str, Ragged]:
+    points, sizes, owners, polygons, numbers = [np.zeros(0, np.float32)], [], [], [], []
+    for objects in samples:
+        flat = [(owner, polygon) for owner, some in enumerate(objects) for polygon in some]
+        owners += [owner for owner, _ in flat]
+        sizes += [len(polygon) for _, polygon in flat]
+        points += [polygon.ravel() for _, polygon in flat]
+        polygons.append(len(flat))
+        numbers.append(2 * sum(len(polygon) for _, polygon in flat))
+    return {
+        "object_polygons": Ragged.of_counts(numbers, np.concatenate(points)),
+        "object_polygon_sizes": Ragged.of_counts(polygons, np.array(sizes, np.int32)),
+        "object_polygon_owner": Ragged.of_counts(polygons, np.array(owners, np.int32)),
+    }
+
+
+def _run_columns(samples: list[list[npt.NDArray[np.uint32]]]) -> dict[str, Ragged]:
+    flat = [runs for objects in samples for runs in objects]
+    return {
+        "object_runs": Ragged.of_counts(
+            [sum(map(len, objects)) for objects in samples], np.concatenate([np.zeros(0, np.uint32), *flat])
+        ),
+        "object_run_counts": Ragged.of_counts(
+            [len(objects) for objects in samples], np.array([len(runs) for runs in flat], np.int32)
+        ),
+    }

@@ -1,0 +1,109 @@
+"""Objects of images, in memory: the objects of some samples, one after the other.
+
+Coordinates are (x, y) in pixels of the image after its EXIF orientation has been applied, the edges of pixels
+being integers: the centre of the first pixel is (0.5, 0.5). In the index objects are lists, see
+:mod:`stoker.formats.dataset.annotation_columns`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
+__all__ = ["AnnotationInfo", "Annotations"]
+
+
+@dataclass(frozen=True)
+class AnnotationInfo:
+    """What the annotations of a dataset mean, besides the names of its classes.
+
+    Attributes:
+        keypoints: Names of the K keypoints of an object.
+        swap: K numbers; in a mirrored image keypoint k is what ``swap[k]`` was. Empty if there are none.
+        skeleton: Pairs of keypoints, from 0, to be joined in a drawing.
+        ignore: Value in masks of pixels that belong to no class; None where every value is one.
+        mask_classes: Names of the values in masks; position is value. Empty where they have none.
+    """
+
+    keypoints: tuple[str, ...] = ()
+    swap: tuple[int, ...] = ()
+    skeleton: tuple[tuple[int, int], ...] = ()
+    ignore: int | None = None
+    mask_classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        number = len(self.keypoints)
+        if self.swap and sorted(self.swap) != list(range(number)):
+            raise ValueError(f"swap must name each of {number} keypoints once, not {list(self.swap)}")
+        if any(not 0 <= point < number for pair in self.skeleton for point in pair):
+            raise ValueError(f"the skeleton joins keypoints that are not among {number}")
+        if self.ignore is not None and not 0 <= self.ignore < 1 << 16:
+            raise ValueError(f"ignore must be a value of a mask, 0 to 65535, not {self.ignore}")
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """The M objects of N samples, sample by sample.
+
+    Attributes:
+        owner: (M,) int64, position among the N samples of the one that has the object; ascends.
+        boxes: (M, 4) float32, left, top, right, bottom, pixels.
+        labels: (M,) int64.
+        crowd: (M,) bool, a group of objects that are not told apart (COCO's ``iscrowd``).
+        area: (M,) float32, pixels, of the object itself where the source says so, else of its box.
+        id: (M,) int64, the object's number in its source.
+        keypoints: (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None where
+            the dataset has none.
+        polygons: For each object its polygons, (P, 2) float32 each; none for objects in run lengths.
+            None where the dataset has none.
+        runs: For each object (R,) uint32 run lengths of its mask in column order, of which the first is
+            background (COCO's RLE); empty for objects in polygons. None where the dataset has none.
+        extra: Further columns of numbers, (M,) each, by name, such as Pascal VOC's "difficult".
+    """
+
+    owner: npt.NDArray[np.int64]
+    boxes: npt.NDArray[np.float32]
+    labels: npt.NDArray[np.int64]
+    crowd: npt.NDArray[np.bool_]
+    area: npt.NDArray[np.float32]
+    id: npt.NDArray[np.int64]
+    keypoints: npt.NDArray[np.float32] | None = None
+    polygons: list[list[npt.NDArray[np.float32]]] | None = None
+    runs: list[npt.NDArray[np.uint32]] | None = None
+    extra: Mapping[str, Array] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.owner)
+
+    def take(self, which: npt.ArrayLike) -> Annotations:
+        """Some of the objects.
+
+        Args:
+            which: (M,) bool, or integers.
+        """
+        at = np.asarray(which)
+        at = np.flatnonzero(at) if at.dtype == bool else at.astype(np.int64)
+        return Annotations(**{item.name: _taken(getattr(self, item.name), at) for item in fields(self)})
+
+    def split(self, samples: int) -> list[Annotations]:
+        """The objects of each of the ``samples`` samples by themselves; their owner becomes 0."""
+        bounds = np.searchsorted(self.owner, np.arange(samples + 1)).tolist()
+        parts = (self.take(np.arange(a, b)) for a, b in itertools.pairwise(bounds))
+        return [replace(part, owner=np.zeros_like(part.owner)) for part in parts]
+
+
+def _taken(value: Any, at: npt.NDArray[np.int64]) -> Any:
+    if isinstance(value, list):
+        return [value[i] for i in at.tolist()]
+    if isinstance(value, Mapping):
+        return {name: array[at] for name, array in value.items()}
+    return None if value is None else value[at]

@@ -1,0 +1,112 @@
+"""Where a dataset lies, and whether its files are those that its manifest describes."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import DatasetError, StaleIndexError
+
+from ..files.reading import check_named, file_digest
+from ..remote.store import is_url
+from .index import IMAGE_COLUMNS, Index
+from .manifest import INDEX_NAME
+
+if TYPE_CHECKING:
+    import os
+
+    from .manifest import Manifest, Shard
+
+__all__ = ["check_data_files", "local_folder", "open_index"]
+
+_SMALL_INDEX = 64 << 20  # about a million samples, read in some ten milliseconds
+
+
+def local_folder(path: str | os.PathLike[str]) -> Path:
+    """A dataset's folder on this machine.
+
+    Raises:
+        ConfigError: It is empty.
+        DatasetError: It is a URL.
+    """
+    check_named(dataset=path)
+    if is_url(path):
+        raise DatasetError(
+            "a dataset at a URL is not here",
+            path=path,
+            hint="bring it here with stoker stage, or name a local folder for what is fetched: cache=FOLDER",
+        )
+    return Path(path)
+
+
+def check_data_files(manifest: Manifest, files: list[Path]) -> None:
+    """Ask the size of every data file.
+
+    Args:
+        manifest: The manifest.
+        files: Data file of every shard.
+
+    Raises:
+        DatasetError: One is missing, or not as long as it was written.
+    """
+    for shard, file in zip(manifest.shards, files, strict=True):
+        _check_size(file, shard)
+
+
+def _check_size(file: Path, shard: Shard) -> None:
+    name, expected = shard.name, shard.bytes
+    again = "convert the source" if shard.path is None else "index the shards"
+    hint = f"restore the file, or {again} again"
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise DatasetError(
+            f"shard {name} is missing: {error.strerror}", path=file, shard=name, hint=hint
+        ) from error
+    if not stat.S_ISREG(status.st_mode):
+        raise DatasetError(f"shard {name} is missing: no regular file", path=file, shard=name, hint=hint)
+    size = status.st_size
+    if size != expected:
+        what = "truncated" if size < expected else "longer than it was"
+        raise DatasetError(
+            f"shard {name} is {what}: {size} bytes where the manifest says {expected}",
+            path=file,
+            shard=name,
+            hint=hint,
+        )
+
+
+def open_index(folder: Path, manifest: Manifest) -> Index:
+    """Map the index of a dataset and check that it is the one that the manifest describes.
+
+    Its digest is checked if it is small, as that reads it all; of a larger one by :func:`stoker.verify`.
+
+    Raises:
+        StaleIndexError: It is missing, damaged, or another one.
+    """
+    path = folder / INDEX_NAME
+    hint = "index and manifest are not of one conversion: convert or index again"
+    if not path.is_file():
+        raise StaleIndexError("the index is missing", path=path, hint=hint)
+    # Before mapping: a file that is shorter than its own header says would end the process.
+    size = path.stat().st_size
+    if size != manifest.index.bytes:
+        raise StaleIndexError(
+            f"the index has {size} bytes where the manifest says {manifest.index.bytes}", path=path, hint=hint
+        )
+    if size <= _SMALL_INDEX and file_digest(path) != manifest.index.digest:
+        raise StaleIndexError(
+            "the index is not the one that the manifest means: its digest differs", path=path, hint=hint
+        )
+    index = Index.open(path)
+    needed = IMAGE_COLUMNS if manifest.kind == "image" else {}
+    if missing := ", ".join(sorted(needed.keys() - manifest.columns.keys())):
+        raise StaleIndexError(
+            f"the index of a dataset of images lacks the columns {missing}", path=path, hint=hint
+        )
+    if len(index) != manifest.index.rows or index.types != dict(manifest.columns):
+        raise StaleIndexError(
+            "the index has other rows or columns than the manifest says", path=path, hint=hint
+        )
+    return index

@@ -1,0 +1,327 @@
+"""Opening a dataset: manifest, index and data files together, each checked against the others."""
+
+from __future__ import annotations
+
+import hashlib
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import ConfigError, CorruptRecordError, SampleError, StaleIndexError
+
+from ..files.reading import open_regular, read_at
+from .annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
+from .consistency import check_data_files, local_folder, open_index
+from .manifest import Manifest
+from .ragged import take_lists
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Collection
+    from pathlib import Path
+
+    import numpy.typing as npt
+    import pyarrow.compute as pc
+
+    from .annotations import Annotations
+    from .index import Index
+    from .ragged import Ragged
+    from .samples import Samples
+
+__all__ = ["Dataset", "open"]
+
+
+def open(  # noqa: A001 - stoker.open, as gzip.open
+    path: str | os.PathLike[str],
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    cache_size: str | int | None = None,
+) -> Dataset:
+    """Open the dataset in a folder, or at a URL.
+
+    Reads the manifest and the index's header (all of an index of up to 64 MiB, for its digest), and
+    asks the size of every data file: a dataset of a hundred million samples opens at once. Checksums
+    are verified when samples are read, and all of them by :func:`stoker.verify`.
+
+    With ``cache`` the index is brought here whole, and of the shards what is read. A loader of the dataset,
+    of a selection from it, or of a mixture with it, fetches ahead what it will read next.
+
+    Args:
+        path: The dataset's folder; with ``cache`` the URL of one (s3, gs, http, ... as fsspec knows them),
+            or a path on a network file system.
+        cache: Folder on a local disk for what is fetched; processes of one machine share it.
+        cache_size: Bytes that the shards may have there about, such as ``"200GB"``; what lies behind is
+            evicted. None for any number.
+
+    Raises:
+        ConfigError: ``cache_size`` without ``cache``, or the cache's file system cannot free parts of a file.
+        DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
+        StaleIndexError: The index does not belong to the manifest.
+        StorageError: The URL cannot be read, or its index arrives damaged.
+    """
+    if cache is not None:
+        from ..caching.cached_dataset import open_cached
+
+        return open_cached(path, cache, cache_size)
+    if cache_size is not None:
+        raise ConfigError("cache_size needs cache, the folder that is meant")
+    folder = local_folder(path)
+    manifest = Manifest.load(folder)
+    data_files = manifest.data_files(folder)
+    check_data_files(manifest, data_files)
+    index = open_index(folder, manifest)
+    return Dataset(folder, manifest, index, data_files, None)
+
+
+class Dataset:
+    """Samples in shards, in the order of their index; or some of them, after :meth:`select`.
+
+    Attributes:
+        path: The dataset's folder.
+        manifest: What ``dataset.json`` says.
+        index: The whole index, also of a selection.
+        data_files: Absolute path of every shard's data file, by the index column ``shard``.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        index: Index,
+        data_files: list[Path],
+        rows: npt.NDArray[np.int64] | None,
+    ) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.index = index
+        self.data_files = data_files
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self.index) if self._rows is None else len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<Dataset {str(self.path)!r}: {len(self)} samples of {len(self.classes)} classes>"
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label."""
+        return self.manifest.classes
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 where the dataset has none."""
+        return len(self.classes)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the index's columns."""
+        return tuple(self.manifest.columns)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Name and type of the index's columns."""
+        return dict(self.manifest.columns)
+
+    @property
+    def data_sizes(self) -> list[int]:
+        """Bytes of every data file, in the order of :attr:`data_files`."""
+        return [shard.bytes for shard in self.manifest.shards]
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64: the row in the index of every sample of this dataset."""
+        return np.arange(len(self.index), dtype=np.int64) if self._rows is None else self._rows
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64]:
+        """(N,) int64: the class of every sample."""
+        return self.column("label")
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """What the samples can teach.
+
+        Some of: label (one a sample), labels (several), boxes, keypoints, instances (polygons or run
+        lengths of objects), segmentation (a mask of classes).
+        """
+        return tasks_of(self.manifest.columns)
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that name these samples in this order, for checkpoints."""
+        if self._rows is None:
+            return self.manifest.fingerprint
+        return hashlib.sha256(self.manifest.fingerprint.encode() + self._rows.tobytes()).hexdigest()[:32]
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no sample was selected twice."""
+        rows = self._rows
+        # What a mask or a condition selects ascends, and need not be sorted to see it.
+        return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """(N,) values of an index column of numbers."""
+        values = self.index.column(name)
+        return values if self._rows is None else values[self._rows]
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """(M,) values of an index column of numbers, of samples."""
+        return np.asarray(self.index.column(name)[self._to_rows(positions)])
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
+        """The lists of M samples in an index column of lists of numbers, such as several labels a sample."""
+        return self.index.lists(name).take(self._to_rows(positions))
+
+    def samples(self, positions: npt.ArrayLike) -> Samples:
+        """Where the payloads of samples lie.
+
+        Args:
+            positions: (M,) integers from 0 to ``len(self) - 1``. ``Samples.row`` is the row in the index.
+        """
+        return self.index.samples(self._to_rows(positions))
+
+    def keys(self, positions: npt.ArrayLike) -> list[str]:
+        """Names of samples in their source."""
+        return self.index.keys(self._to_rows(positions))
+
+    def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        at = np.asarray(positions)
+        if at.size and at.dtype.kind not in "iu":
+            raise ConfigError(f"positions must be integers, not {at.dtype}")
+        at = at.astype(np.int64, copy=False)
+        if at.size and not 0 <= at.min() <= at.max() < len(self):
+            raise IndexError(
+                f"positions go from 0 to {len(self) - 1}, and {at.min()} to {at.max()} were asked for"
+            )
+        return at if self._rows is None else self._rows[at]
+
+    def select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
+        """A dataset of some of the samples; shards are not touched.
+
+        Args:
+            which: (N,) bool, a mask; or (M,) integers, positions in the order wanted, repeats allowed; or
+                a condition on the index's columns, of PyArrow (``pc.field("label") < 10``) or in words
+                (``"label < 10 and width >= 224"``, see :func:`stoker.formats.dataset.select.parse`).
+
+        Raises:
+            ConfigError: The mask or the positions do not fit, or the condition makes no sense here.
+        """
+        at = np.asarray(which)
+        if isinstance(which, str) or at.dtype == object:
+            from .select import matching
+
+            at = matching(self.index, which)[self.rows]
+        if at.dtype == bool:
+            if at.shape != (len(self),):
+                raise ConfigError(f"a mask must have one entry a sample, {len(self)}, not shape {at.shape}")
+            at = np.flatnonzero(at)
+        elif at.size and (at.ndim != 1 or at.dtype.kind not in "iu"):
+            raise ConfigError(
+                f"positions must be integers in one dimension, not {at.dtype} of shape {at.shape}"
+            )
+        selection = copy(self)
+        selection._rows = self._to_rows(at.astype(np.int64))
+        return selection
+
+    def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """Two datasets, the first with about ``fraction`` of the samples.
+
+        Which one a sample belongs to depends on its key and the seed alone, so it stays there when
+        others come or go.
+
+        Raises:
+            ConfigError: ``fraction`` is not from 0 to 1.
+        """
+        if not 0 <= fraction <= 1:
+            raise ConfigError(f"fraction must be from 0 to 1, not {fraction}")
+        salt = int(seed).to_bytes(16, "little", signed=True)
+        limit = int(fraction * (1 << 64))
+        first = np.fromiter(
+            (
+                int.from_bytes(hashlib.blake2b(key.encode(), digest_size=8, key=salt).digest(), "little")
+                < limit
+                for key in self.keys(np.arange(len(self)))
+            ),
+            bool,
+            len(self),
+        )
+        return self.select(first), self.select(~first)
+
+    def read(self, position: int) -> bytes:
+        """Payload of one sample, its checksum verified.
+
+        Raises:
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        row = int(self._to_rows([position])[0])
+        return self._read(position, row, ("offset", "length", "crc"), "payload")
+
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
+        """The objects of samples.
+
+        Args:
+            positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` counts them.
+            parts: What is read beside that which every object has: some of keypoints, polygons, runs and
+                extra. None for all.
+
+        Raises:
+            StaleIndexError: The index contradicts itself.
+        """
+        rows = self._to_rows(positions)
+        names = columns_of(self.manifest.columns, parts)
+        try:
+            taken = take_lists({name: self.index.lists(name) for name in names}, rows)
+            return from_columns(taken, len(rows), len(self.manifest.annotations.keypoints))
+        except ValueError as error:
+            raise StaleIndexError(
+                f"the index is damaged: {error}", path=self.path, hint="stoker verify says where"
+            ) from error
+
+    def mask(self, position: int) -> bytes:
+        """Mask of one sample, its checksum verified: a PNG of one channel whose values are classes.
+
+        Raises:
+            DatasetError: The dataset has no masks.
+            CorruptRecordError: The bytes are not those that were written; names shard, record, key.
+            OSError: The data file cannot be read.
+        """
+        row = int(self._to_rows([position])[0])
+        return self._read(position, row, tuple(MASK_COLUMNS), "mask")
+
+    def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
+        """Bytes of a sample that lie where three columns of the index say, their checksum verified."""
+        shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *place))
+        if not 0 <= shard < len(self.data_files):
+            raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
+        if not 0 <= offset <= offset + length <= self.data_sizes[shard]:
+            raise self.error(position, "the index points outside the shard")
+        with open_regular(self.data_files[shard]) as (descriptor, _):
+            data = read_at(descriptor, offset, length)
+        if len(data) != length or crc32c(data) != crc:
+            raise self.error(position, f"the {what}'s checksum does not match")
+        return data
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        kind: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """An error about one sample that names its shard, record and key."""
+        row = int(self._to_rows([position])[0])
+        shard = int(self.index.column("shard")[row])
+        known = 0 <= shard < len(self.data_files)
+        return kind(
+            message,
+            path=self.data_files[shard] if known else self.path,
+            shard=self.manifest.shards[shard].name if known else f"number {shard}",
+            record=int(self.index.column("record")[row]),
+            key=self.index.keys([row])[0],
+            hint=hint,
+        )

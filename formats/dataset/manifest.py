@@ -1,0 +1,307 @@
+"""``dataset.json``: what a dataset consists of, and what every file in it must be.
+
+JSON and nothing else; keys that this version does not know are refused, so that a manifest never
+means more than what is checked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from stoker.errors import DatasetError
+
+from ..containers.base import CONTAINERS, container
+from ..files.reading import open_regular, read_at
+from ..remote.store import is_url
+from .annotations import AnnotationInfo
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = [
+    "INDEX_NAME",
+    "MANIFEST_NAME",
+    "SKIPPED_NAME",
+    "STATE_NAME",
+    "TOKENIZER_NAME",
+    "VERSION",
+    "IndexFile",
+    "Manifest",
+    "Shard",
+]
+
+MANIFEST_NAME = "dataset.json"
+INDEX_NAME = "index.arrow"
+SKIPPED_NAME = "skipped.jsonl"
+TOKENIZER_NAME = "tokenizer.json"
+STATE_NAME = ".stoker-convert"  # of a conversion that has not ended
+VERSION = 1
+
+Option = str | int | float | bool | None
+
+_DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
+_KINDS = ("image", "text")
+# A million shards take about 150 MB; more than that is no manifest.
+_MOST_BYTES = 1 << 28
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One shard.
+
+    Attributes:
+        name: Name of its file or folder in the dataset's folder.
+        bytes: Size of its data file.
+        records: Number of records in it.
+        digest: CRC32C of its data file, ``crc32c:%08x``.
+        path: Where it lies, if not in the dataset's folder: absolute, or relative to that folder.
+    """
+
+    name: str
+    bytes: int
+    records: int
+    digest: str
+    path: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_name("the name of a shard", self.name)
+        _check_count(f"bytes of shard {self.name!r}", self.bytes)
+        _check_count(f"records of shard {self.name!r}", self.records)
+        _check_digest(f"digest of shard {self.name!r}", self.digest)
+        if self.path is not None and (not self.path or "\0" in self.path):
+            raise DatasetError(f"path of shard {self.name!r} must name a file, not {self.path!r}")
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """The index: how many rows it has, and its size and digest as for a shard."""
+
+    rows: int
+    bytes: int
+    digest: str
+
+    def __post_init__(self) -> None:
+        _check_count("rows of the index", self.rows)
+        _check_count("bytes of the index", self.bytes)
+        _check_digest("digest of the index", self.digest)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A dataset, as its ``dataset.json`` describes it.
+
+    Attributes:
+        container: tfrecord or lmdb.
+        kind: What a sample is: image or text.
+        columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
+        shards: In the order that the index column ``shard`` counts.
+        index: The index.
+        classes: Names of the classes; position is label. Empty where there are none.
+        options: How the dataset was made.
+        skipped: How many files, records or objects of the source were left out, by reason.
+        annotations: What the annotations mean; absent from the file where there is nothing to say.
+        version: Version of this format.
+    """
+
+    container: str
+    kind: str
+    columns: Mapping[str, str]
+    shards: tuple[Shard, ...]
+    index: IndexFile
+    classes: tuple[str, ...] = ()
+    options: Mapping[str, Option] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    annotations: AnnotationInfo = field(default_factory=AnnotationInfo)
+    version: int = VERSION
+
+    def __post_init__(self) -> None:
+        if self.version != VERSION:
+            raise DatasetError(
+                f"the manifest has version {self.version!r}; this Stoker reads version {VERSION}",
+                hint="upgrade Stoker, or convert the source again with this one",
+            )
+        if self.container not in CONTAINERS:
+            raise DatasetError(f"container must be one of {', '.join(CONTAINERS)}, not {self.container!r}")
+        if self.kind not in _KINDS:
+            raise DatasetError(f"kind must be one of {', '.join(_KINDS)}, not {self.kind!r}")
+        names = [shard.name for shard in self.shards]
+        if len(set(names)) != len(names):
+            raise DatasetError("two shards have the same name")
+        if self.index.rows > (records := sum(shard.records for shard in self.shards)):
+            raise DatasetError(f"the index has {self.index.rows} rows, and the shards have {records} records")
+        for reason, count in self.skipped.items():
+            _check_count(f"skipped[{reason!r}]", count)
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that differ wherever the samples or their order do.
+
+        It covers digests, not paths: a dataset that was moved or copied keeps it.
+        """
+        identity = [self.version, self.container, self.kind, asdict(self.index), list(self.classes)]
+        identity += [asdict(self.annotations)] if self.annotations != AnnotationInfo() else []
+        identity += [[shard.name, shard.bytes, shard.records, shard.digest] for shard in self.shards]
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+    def data_files(self, folder: Path) -> list[Path]:
+        """Absolute path of every shard's data file; ``folder`` is where the manifest lies.
+
+        Raises:
+            DatasetError: A shard lies at a URL.
+        """
+        for shard in self.shards:
+            if is_url(shard.path):
+                raise DatasetError(
+                    f"its shards lie elsewhere: {shard.path}",
+                    path=folder,
+                    shard=shard.name,
+                    hint="name a folder on a local disk for what is read of them, cache=, or bring all of it "
+                    "here: stoker stage",
+                )
+        folder = folder.absolute()
+        data_file = container(self.container).data_file
+        return [data_file(folder / (shard.path or shard.name)) for shard in self.shards]
+
+    def to_json(self) -> str:
+        """Write as JSON, the same text for the same manifest."""
+        document = asdict(self)
+        if self.annotations == AnnotationInfo():
+            del document["annotations"]
+        for shard in document["shards"]:
+            if shard["path"] is None:
+                del shard["path"]
+        return (
+            json.dumps({"version": document.pop("version"), **document}, indent=1, ensure_ascii=False) + "\n"
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Manifest:
+        """Read what :meth:`to_json` wrote.
+
+        Raises:
+            DatasetError: It is no JSON, of another version, or says something that is not so.
+        """
+        try:
+            document = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise DatasetError(f"the manifest is not JSON: {error}") from error
+        if not isinstance(document, dict) or "version" not in document:
+            raise DatasetError("the manifest is no JSON object with a version")
+        # First of all: another version may have other keys.
+        if document["version"] != VERSION or type(document["version"]) is not int:
+            raise DatasetError(
+                f"the manifest has version {document['version']!r}; this Stoker reads version {VERSION}",
+                hint="upgrade Stoker, or convert the source again with this one",
+            )
+        return _build(cls, document, "the manifest")
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Manifest:
+        """Read the manifest of the dataset in ``folder``.
+
+        Raises:
+            DatasetError: There is none, or it cannot be used; the error says what to run.
+        """
+        path = Path(folder) / MANIFEST_NAME
+        try:
+            with open_regular(path) as (descriptor, size):
+                if size > _MOST_BYTES:
+                    raise DatasetError(f"the manifest has {size} bytes")
+                text = read_at(descriptor, 0, size).decode()
+            return cls.from_json(text)
+        except NotADirectoryError as error:
+            raise DatasetError(
+                "not a dataset: a dataset is a folder, and this is a file",
+                path=folder,
+                hint=_hint(Path(folder)),
+            ) from error
+        except OSError as error:
+            reason = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read: {error}"
+            raise DatasetError(
+                f"not a dataset: {MANIFEST_NAME} {reason}", path=folder, hint=_hint(Path(folder))
+            ) from error
+        except UnicodeDecodeError as error:
+            raise DatasetError("the manifest is not UTF-8", path=path) from error
+        except DatasetError as error:
+            raise DatasetError(error.message, path=path, hint=error.hint) from error
+
+
+def _hint(folder: Path) -> str:
+    """What to do about a folder without a manifest; with splits, the unfinished work is in the one above."""
+    if any((place / STATE_NAME).is_dir() for place in (folder, folder.parent)):
+        return "its conversion has not ended: give the same command once more, and it goes on"
+    if splits := sorted(found.parent.name for found in folder.glob(f"*/{MANIFEST_NAME}")):
+        return f"datasets are in it: {', '.join(splits)}"
+    return (
+        "make one with: stoker convert SOURCE DATASET, or for shards that exist: "
+        "stoker index SHARDS --into DATASET"
+    )
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    """Types of the fields of a dataclass: looked up once, for a manifest may have 100,000 shards."""
+    return get_type_hints(cls)
+
+
+def _build(cls: type[_T], document: Any, where: str) -> _T:
+    """Make a dataclass of a JSON object whose keys and types must be the dataclass's."""
+    if not isinstance(document, dict):
+        raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
+    hints = _hints(cls)  # type: ignore[arg-type]  # a class can be hashed
+    unknown = sorted(document.keys() - hints.keys())
+    if unknown:
+        raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
+    # Absent means inside the dataset's folder, and nothing to say of annotations.
+    optional = {"path", "annotations"}
+    missing = sorted({item.name for item in fields(cls)} - document.keys() - optional)  # type: ignore[arg-type]  # a dataclass
+    if missing:
+        raise DatasetError(f"{where} lacks {', '.join(missing)}")
+    values = {name: _convert(hints[name], value, f"{where}: {name}") for name, value in document.items()}
+    try:
+        return cls(**values)
+    except DatasetError:
+        raise
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from error
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint in (Shard, IndexFile, AnnotationInfo):
+        return _build(hint, value, where)
+    if origin is tuple and isinstance(value, list):
+        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+            raise DatasetError(f"{where} has a list of {len(value)} values, not {len(arguments)}")
+        return tuple(_convert(arguments[0], item, where) for item in value)
+    if origin is Mapping and isinstance(value, dict):
+        return {key: _convert(arguments[1], item, where) for key, item in value.items()}
+    # type() and not isinstance(): true is no count.
+    if origin is None and type(value) is hint:
+        return value
+    if type(value) in arguments and origin not in (tuple, Mapping):
+        return value
+    raise DatasetError(f"{where} has a value of the wrong type: {str(value)[:50]!r}")
+
+
+def _check_name(what: str, name: str) -> None:
+    if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
+        raise DatasetError(f"{what} must be a plain file name, not {name!r}")
+
+
+def _check_count(what: str, value: int) -> None:
+    if not 0 <= value < 1 << 63:
+        raise DatasetError(f"{what} must be a count, not {value!r}")
+
+
+def _check_digest(what: str, digest: str) -> None:
+    if not _DIGEST.fullmatch(digest):
+        raise DatasetError(f"{what} must be crc32c: and eight hexadecimal digits, not {digest!r}")

@@ -1,0 +1,221 @@
+"""Rows of an index by what its columns hold: an expression of PyArrow's, or one in words.
+
+In words it is a comparison as Python writes it, over the names of columns:
+
+    label < 10 and width >= 224
+    label in (3, 5, 8) or not key.startswith("train/")
+    0.5 < width / height < 2
+    "night" in key
+
+Only what is listed in :func:`parse` is understood, and nothing is ever evaluated as Python.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+
+from stoker.errors import ConfigError, StaleIndexError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy.typing as npt
+
+    from .index import Index
+
+__all__ = ["matching", "parse"]
+
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+}
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+}
+_STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
+
+
+def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bool_]:
+    """Which rows of an index an expression is true of, (N,) bool. Only the columns that it names are read.
+
+    Args:
+        index: The index.
+        expression: Of PyArrow (``pc.field("label") < 10``), or in words (see :func:`parse`).
+
+    Raises:
+        ConfigError: It is no expression, names a column that is not there, or compares what cannot be
+            compared; says which columns there are.
+        StaleIndexError: A column of texts or lists that it names is damaged.
+    """
+    condition = parse(expression) if isinstance(expression, str) else expression
+    batch = pa.record_batch([index.arrow(name) for name in index.types], schema=index.schema)
+    for name in index.types:
+        if name in str(condition):
+            _check_places(index, name)
+    hint = "The columns are " + ", ".join(f"{name} ({kind})" for name, kind in index.types.items())
+    try:
+        matches = pads.dataset(pa.table(batch)).to_table(columns={"matches": condition})["matches"]
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        reason = str(error).split(" in ")[0] if "FieldRef" in str(error) else error
+        raise ConfigError(f"select: {expression} cannot be used: {reason}", hint=hint) from error
+    if not pa.types.is_boolean(matches.type):
+        raise ConfigError(f"select: {expression} is no condition but {matches.type}", hint=hint)
+    return np.asarray(matches.to_numpy(), bool)
+
+
+def _check_places(index: Index, name: str) -> None:
+    """Arrow trusts the places where texts and lists begin, of which a large index was not checked."""
+    column = index.arrow(name)
+    if not pa.types.is_primitive(column.type):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise StaleIndexError(
+                f"the index column {name!r} is damaged: {error}",
+                path=index.path,
+                hint="stoker verify says where",
+            ) from error
+
+
+def parse(text: str) -> pc.Expression:
+    """An expression of PyArrow's from one in words.
+
+    Understood are names of columns, numbers, texts, True and False; ``< <= > >= == !=``, also in chains;
+    ``in`` and ``not in`` a tuple, list or set, or in a column of texts; ``and or not``; ``+ - * /``, in
+    float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
+
+    Raises:
+        ConfigError: The text holds something else; says what.
+    """
+    try:
+        return _translate(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError as error:
+        raise ConfigError(f"select: {text!r} is no expression: {error.msg}") from error
+    except (RecursionError, MemoryError) as error:
+        raise ConfigError("select: the expression is nested too deeply") from error
+    except (ValueError, OverflowError, pa.ArrowException) as error:
+        if isinstance(error, ConfigError):
+            raise
+        raise ConfigError(f"select: {text!r} cannot be used: {error}") from error
+
+
+def _translate(node: ast.expr) -> Any:
+    for kind, translate in _NODES.items():
+        if isinstance(node, kind):
+            return translate(node)
+    raise _not_understood(node)
+
+
+def _not_understood(node: ast.AST) -> ConfigError:
+    return ConfigError(
+        f"select: {ast.unparse(node)!r} is not understood",
+        hint="There are columns, numbers, texts, == != < <= > >=, in, and, or, not, + - * /,.startswith().",
+    )
+
+
+def _constant(node: ast.Constant) -> Any:
+    if not isinstance(node.value, (bool, int, float, str)):
+        raise _not_understood(node)
+    return pc.scalar(node.value)
+
+
+def _unary(node: ast.UnaryOp) -> Any:
+    operand = _translate(node.operand)
+    if isinstance(node.op, ast.Not):
+        return ~operand
+    if not isinstance(node.op, ast.USub):
+        raise _not_understood(node)
+    if isinstance(node.operand, ast.Constant):
+        return pc.negate(operand)
+    # As all arithmetic: Arrow's negative of an unsigned integer is another positive one.
+    return pc.negate(operand.cast(pa.float64(), safe=False))
+
+
+def _boolean(node: ast.BoolOp) -> Any:
+    parts = [_translate(value) for value in node.values]
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = joined & part if isinstance(node.op, ast.And) else joined | part
+    return joined
+
+
+def _arithmetic(node: ast.BinOp) -> Any:
+    if type(node.op) not in _ARITHMETIC:
+        raise _not_understood(node)
+    # Of Arrow's integers a quotient would be cut and a product might run over.
+    left, right = (_translate(side).cast(pa.float64(), safe=False) for side in (node.left, node.right))
+    return _ARITHMETIC[type(node.op)](left, right)
+
+
+def _compare(node: ast.Compare) -> Any:
+    operands = [node.left, *node.comparators]
+    links = zip(operands[:-1], node.ops, operands[1:], strict=True)
+    joined, *further = [_link(left, operator, right) for left, operator, right in links]
+    for link in further:
+        joined = joined & link
+    return joined
+
+
+def _link(left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Any:
+    if isinstance(operator, ast.In):
+        return _contains(left, right)
+    if isinstance(operator, ast.NotIn):
+        return ~_contains(left, right)
+    if type(operator) not in _COMPARISONS:
+        raise ConfigError("select: 'is' is not understood", hint="Compare with ==.")
+    return _COMPARISONS[type(operator)](_translate(left), _translate(right))
+
+
+def _contains(item: ast.expr, container: ast.expr) -> Any:
+    if isinstance(container, (ast.Tuple, ast.List, ast.Set)):
+        try:
+            values = [ast.literal_eval(element) for element in container.elts]
+        except ValueError as error:
+            raise _not_understood(container) from error
+        return _translate(item).isin(values)
+    if isinstance(item, ast.Constant) and isinstance(item.value, str):
+        return pc.match_substring(_translate(container), item.value)
+    raise _not_understood(container)
+
+
+def _call(node: ast.Call) -> Any:
+    arguments = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    method = node.func
+    if (
+        not isinstance(method, ast.Attribute)
+        or method.attr not in _STRING_METHODS
+        or len(node.args) != 1
+        or node.keywords
+        or not all(isinstance(argument, str) for argument in arguments)
+        or not arguments
+    ):
+        raise _not_understood(node)
+    return _STRING_METHODS[method.attr](_translate(method.value), arguments[0])
+
+
+def _name(node: ast.Name) -> Any:
+    return pc.field(node.id)
+
+
+_NODES: dict[type[ast.expr], Callable[[Any], Any]] = {
+    ast.BoolOp: _boolean,
+    ast.UnaryOp: _unary,
+    ast.Compare: _compare,
+    ast.BinOp: _arithmetic,
+    ast.Call: _call,
+    ast.Name: _name,
+    ast.Constant: _constant,
+}

@@ -1,0 +1,1 @@
+"""Shards that other programs wrote: they are indexed where they lie."""

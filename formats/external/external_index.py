@@ -1,0 +1,289 @@
+"""Datasets of other people's shards: an index and a manifest beside files that stay as they are."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError, DatasetError, DecodeError, SourceError
+
+from ..containers import base as containers
+from ..containers.tfrecord import text_index_line
+from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from ..files.publishing import (
+    folder_lock,
+    made_folder,
+    move_durably,
+    remove,
+    sync,
+    sync_folder,
+    write_durably,
+)
+from ..files.reading import check_named, file_digest
+from ..remote.store import Store, is_url
+from ..sources.listing import Skip
+from ..sources.no_images import no_images
+from .records import ExternalSample, FeatureNames, read_example, read_value
+from .shards import ExternalShard, find_shards
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Sequence
+
+    from ..containers.base import Record
+
+__all__ = ["FeatureNames", "index"]
+
+_TEMPORARY = ".index-"
+_ROWS_IN_MEMORY = 1 << 18
+_RECORDS_A_REPORT = 1000
+_MOST_CLASSES = 1_000_000
+_COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
+
+
+def index(
+    paths: Iterable[str | os.PathLike[str]],
+    into: str | os.PathLike[str],
+    *,
+    container: str = "auto",
+    names: FeatureNames | None = None,
+    classes: Sequence[str] | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Manifest:
+    """Make a dataset of shards that exist, without rewriting them.
+
+    TFRecord files hold tf.train.Example; LMDB files hold Caffe's Datum or plain encoded images.
+    Every record is read once and its checksums verified. An image whose header cannot be read is
+    left out and counted in ``Manifest.skipped``. For TFRecord an index for DALI is written too.
+
+    Args:
+        paths: The shards: TFRecord files, or LMDB folders or data files; or their URLs, from where each is
+            copied here for as long as it is read; the last part of a URL may be a pattern with ``*``.
+        into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. In one on a
+            disk a dataset may have shards at URLs: it is opened with a cache. The URL of a folder is good if
+            all shards lie in it.
+        container: tfrecord, lmdb, or auto to look at the first shard.
+        names: Names of the features in TFRecord files.
+        classes: Names of the classes, that of label 0 first; by default those that the records themselves
+            give.
+        progress: Called with bytes done and bytes in all.
+
+    Returns:
+        The manifest, as it was written.
+
+    Raises:
+        SourceError: A path is no shard, or named twice; a record holds no encoded image where one is
+            expected, or its label is of no use, or none of ``classes``.
+        CorruptRecordError: A shard is damaged.
+        DatasetError: There is a dataset in ``into`` already.
+        ConfigError: No shards are named, or the path of ``into`` is not UTF-8.
+        LockedError: Another process is writing into ``into``.
+        StorageError: A URL cannot be read or written.
+    """
+    check_named(into=into)
+    kind, shards = find_shards(paths, container)
+    indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
+    places = [shard.place(into) for shard in shards]
+    if is_url(into):
+        return _index_to_url(indexer, shards, places, Store(into))
+    folder = Path(into)
+    with made_folder(folder), folder_lock(folder):
+        if (folder / MANIFEST_NAME).exists():
+            raise DatasetError(
+                "the folder is a dataset already", path=folder, hint="name another folder, or remove it"
+            )
+        for left in folder.glob(f"{_TEMPORARY}*"):
+            remove(left)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
+            manifest = indexer.run(shards, places, Path(temporary))
+            _publish(Path(temporary), folder, manifest)
+            return manifest
+
+
+def _index_to_url(
+    indexer: _Indexer, shards: list[ExternalShard], places: list[str], store: Store
+) -> Manifest:
+    if store.read_if_there(MANIFEST_NAME) is not None:
+        raise DatasetError(
+            "there is a dataset already", path=store.url, hint="name another URL, or remove its dataset.json"
+        )
+    with tempfile.TemporaryDirectory(prefix="stoker-index-") as temporary:
+        manifest = indexer.run(shards, places, Path(temporary))
+        for file in sorted(Path(temporary).iterdir()):
+            store.upload(file, file.name)
+        store.write(MANIFEST_NAME, manifest.to_json().encode())
+        return manifest
+
+
+class _Indexer:
+    """Reads shards one after the other, and keeps the rows of a part of them in memory."""
+
+    def __init__(
+        self,
+        kind: str,
+        names: FeatureNames,
+        classes: Sequence[str] | None,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self._kind = kind
+        self._container = containers.container(kind)
+        self._names = names
+        self._classes = classes
+        self._report = progress
+        self._rows: list[tuple[Any, ...]] = []
+        self._parts: list[Path] = []
+        self._texts: dict[int, str] = {}
+        self._labelled: bool | None = None
+        self._skipped: Counter[str] = Counter()
+
+    def run(self, sources: list[ExternalShard], places: list[str], temporary: Path) -> Manifest:
+        """Index the shards into ``temporary``; ``places`` are where the manifest is to say that they lie."""
+        total = sum(source.size for source in sources)
+        shards = []
+        before = 0
+        names = _unique_names([source.source for source in sources])
+        for number, (name, source, place) in enumerate(zip(names, sources, places, strict=True)):
+            report = partial(self._progress, before, total)
+            with source.here(temporary) as file:
+                records = self._read_shard(number, name, file, temporary, report)
+                shards.append(Shard(name, source.size, records, file_digest(file), place))
+            before += source.size
+            report(source.size)
+        self._flush(temporary)
+        if not self._parts:
+            left_out = (Skip("", reason) for reason in self._skipped.elements())
+            raise no_images("there is no image in these shards", sources[0].source, left_out)
+        concat_indexes(self._parts, temporary / INDEX_NAME)
+        for part in self._parts:
+            part.unlink()
+        return self._manifest(shards, temporary / INDEX_NAME)
+
+    def _progress(self, before: int, total: int, done: int) -> None:
+        if self._report is not None:
+            self._report(before + done, total)
+
+    def _read_shard(
+        self, number: int, name: str, file: Path, temporary: Path, report: Callable[[int], None]
+    ) -> int:
+        lines = []
+        done = 0
+        for record in self._container.scan(file):
+            lines.append(text_index_line(record.offset, record.length))
+            try:
+                self._add(number, name, record)
+            except DecodeError:
+                self._skipped["image whose header cannot be read"] += 1
+            except (CorruptRecordError, SourceError) as error:
+                raise type(error)(
+                    error.message, path=file, shard=name, record=record.position, hint=error.hint
+                ) from error
+            if len(self._rows) >= _ROWS_IN_MEMORY:
+                self._flush(temporary)
+            done += record.length
+            if len(lines) % _RECORDS_A_REPORT == 0:
+                report(done)
+        if self._kind == "tfrecord":
+            # Names such as images.tfrecord-00000-of-00010 have no suffix to replace.
+            (temporary / f"{name}.idx").write_text("".join(lines), encoding="ascii")
+        return len(lines)
+
+    def _add(self, number: int, shard: str, record: Record) -> None:
+        sample = read_example(record, self._names) if self._kind == "tfrecord" else read_value(record)
+        self._check_label(sample)
+        payload, header = sample.payload, sample.header
+        crc = crc32c(record.view[payload.offset : payload.offset + payload.length])
+        self._rows.append(
+            (
+                number,
+                record.position,
+                record.offset + payload.offset,
+                payload.length,
+                crc,
+                sample.key or f"{shard}:{record.position}",
+                header.codec,
+                header.height,
+                header.width,
+                header.orientation,
+                *(() if sample.label is None else (sample.label,)),
+            )
+        )
+
+    def _check_label(self, sample: ExternalSample) -> None:
+        labelled = sample.label is not None
+        if self._labelled is None:
+            self._labelled = labelled
+        if labelled != self._labelled:
+            raise SourceError(f"the record has {'a' if labelled else 'no'} label, unlike those before it")
+        if sample.label is None:
+            if self._classes is not None:
+                raise SourceError(
+                    "the record has no label, and there are names of classes",
+                    hint="name the feature that holds the label (--label), or give no names",
+                )
+            return
+        if self._classes is not None and not 0 <= sample.label < len(self._classes):
+            raise SourceError(
+                f"the record has label {sample.label}, and there are {len(self._classes)} names of classes",
+                hint="the first name is that of label 0: where labels count from 1, give one for 0, too",
+            )
+        if sample.text:
+            self._texts.setdefault(sample.label, sample.text)
+
+    def _flush(self, temporary: Path) -> None:
+        if not self._rows:
+            return
+        columns = [*_COLUMNS, "label"] if self._labelled else _COLUMNS
+        values = zip(*self._rows, strict=True)
+        part = temporary / f"part-{len(self._parts)}"
+        write_index(part, {name: _typed(name, column) for name, column in zip(columns, values, strict=True)})
+        self._parts.append(part)
+        self._rows.clear()
+
+    def _manifest(self, shards: list[Shard], path: Path) -> Manifest:
+        index = Index.open(path)
+        return Manifest(
+            container=self._kind,
+            kind="image",
+            columns=index.types,
+            shards=tuple(shards),
+            index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
+            classes=self._class_names(index),
+            options={"made_by": "index", **(vars(self._names) if self._kind == "tfrecord" else {})},
+            skipped=dict(self._skipped),
+        )
+
+    def _class_names(self, index: Index) -> tuple[str, ...]:
+        if self._classes is not None:
+            return tuple(self._classes)
+        labels = index.column("label") if self._labelled else np.empty(0, np.int64)
+        # Labels that are no positions in a list are left to their owner.
+        if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
+            return ()
+        return tuple(self._texts.get(label, str(label)) for label in range(int(labels.max()) + 1))
+
+
+def _typed(name: str, column: Sequence[Any]) -> Any:
+    return column if name == "key" else np.array(column, np.int64)
+
+
+def _unique_names(sources: list[str]) -> list[str]:
+    """File names, with a number before those that occur twice."""
+    names = [source.rpartition("/")[2] for source in sources]
+    count = Counter(names)
+    return [name if count[name] == 1 else f"{number:05d}-{name}" for number, name in enumerate(names)]
+
+
+def _publish(temporary: Path, folder: Path, manifest: Manifest) -> None:
+    """Move everything into place, the manifest last: before it the folder is no dataset."""
+    sync(temporary)
+    for file in temporary.iterdir():
+        move_durably(file, folder / file.name)
+    sync_folder(folder)
+    write_durably(folder / MANIFEST_NAME, manifest.to_json().encode())

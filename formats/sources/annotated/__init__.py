@@ -1,0 +1,1 @@
+"""Annotated sources: COCO, Pascal VOC, YOLO, and pairs of images and masks."""

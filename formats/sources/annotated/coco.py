@@ -1,0 +1,277 @@
+"""COCO's JSON as a source: instances, with polygons or run lengths, and person_keypoints.
+
+The format is that of https://cocodataset.org/#format-data. Its boxes are left, top, width and height, where
+edges of pixels are integers, as they are here. Its keypoints are numbers of pixels: the point is the middle
+of the pixel, half a pixel further right and down (as detectron2 reads them, data/datasets/coco.py). Ids of
+categories may have gaps: labels count them in the order of their ids, from 0.
+
+The file is read an annotation at a time, and in it the images, annotations and categories may come in any
+order.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from stoker.errors import SourceError
+
+from ...dataset.run_lengths import checked_runs, decompress_runs
+from ..listing import ListedObjects, Listing, Skip
+from ..lists.file_list import find_files, resolve
+from ..lists.json_stream import stream_object
+from .coco_categories import Categories, is_id
+from .object_issues import BadObjectError, Issues, checked_box, numbers
+from .object_table import ObjectTable
+
+if TYPE_CHECKING:
+    import os
+
+    from ..lists.file_list import Found
+
+__all__ = ["list_coco"]
+
+
+def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> Listing:
+    """List the images of a COCO JSON, with their objects.
+
+    Args:
+        path: The file.
+        images: Folder in which the images lie, or its URL; by default that of the file.
+
+    Raises:
+        SourceError: The file is no such JSON, or names no image that is there.
+    """
+    file = Path(path)
+    reader = _Reader(file)
+    members = set()
+    for name, value in stream_object(file, reader.handlers.keys()):
+        members.add(name)
+        if name in reader.handlers:
+            reader.handlers[name](value)
+    if not reader.names:
+        there = ", ".join(sorted(members)[:10]) or "nothing"
+        raise SourceError(
+            f"the JSON object names no images: it has {there}",
+            path=file,
+            hint="expected is COCO's: images, annotations and categories; or an array of path and label",
+        )
+    root = resolve(file.parent if images is None else images)
+    found, skipped = find_files(root, reader.names)
+    if not len(found.files):
+        raise SourceError(
+            f"not one of {len(reader.names):,} images is in {root}: {reader.names[0]}",
+            path=file,
+            hint="name the folder of the images: --images DIR",
+        )
+    return reader.listing(found, skipped)
+
+
+class _Reader:
+    """Gathers what a COCO file says; an image has the number of its id's first appearance."""
+
+    def __init__(self, file: Path) -> None:
+        self._categories = Categories(file)
+        self.handlers = {
+            "images": self._image,
+            "annotations": self._annotation,
+            "categories": self._categories.add,
+        }
+        self.names: list[str] = []
+        self._file = file
+        self._image_of_name: list[int] = []  # the number of each named image
+        self._sizes: dict[int, tuple[int, int]] = {}
+        self._numbers: dict[Any, int] = {}  # of images, by id
+        self._category_numbers: dict[Any, int] = {}  # in the order of their appearance
+        self._table = ObjectTable()
+        self._run_sizes: dict[int, tuple[int, int]] = {}  # by object
+        self._issues = Issues()
+        self._bad_images: list[Skip] = []
+        self._annotations = 0
+
+    def _image(self, value: Any) -> None:
+        known = isinstance(value, dict) and is_id(value.get("id"))
+        name = value.get("file_name") if known else None
+        if not isinstance(name, str) or not name:
+            detail = f"image {len(self.names) + len(self._bad_images)} of {self._file.name}"
+            self._bad_images.append(Skip(self._file.name, "image without an id or a file_name", detail))
+            return
+        number = self._numbers.setdefault(value["id"], len(self._numbers))
+        if number in self._sizes:
+            detail = f"{value['id']} in {self._file.name}"
+            self._bad_images.append(Skip(name, "image whose id another one has", detail))
+            return
+        sizes = (value.get("height"), value.get("width"))
+        self._sizes[number] = tuple(size if _is_size(size) else 0 for size in sizes)  # type: ignore[assignment]  # two
+        self._image_of_name.append(number)
+        self.names.append(name)
+
+    def _annotation(self, value: Any) -> None:
+        position = self._annotations
+        self._annotations += 1
+        known = isinstance(value, dict)
+        number = value.get("id") if known else None
+        own_id = number if type(number) is int and is_id(number) else position
+        image_id = value.get("image_id") if known else None
+        image = self._numbers.setdefault(image_id, len(self._numbers)) if is_id(image_id) else -1
+        try:
+            if image < 0:
+                raise BadObjectError("annotation without an image")
+            self._object(value, image, own_id)
+        except BadObjectError as error:
+            self._issues.note(image, self._what(own_id), *error.args)
+
+    def _what(self, number: int) -> str:
+        return f"annotation {number} of {self._file.name}"
+
+    def _object(self, value: dict[str, Any], image: int, own_id: int) -> None:
+        if "segments_info" in value:
+            raise BadObjectError("panoptic annotation, which is not read")
+        box, category, area = value.get("bbox"), value.get("category_id"), value.get("area", -1)
+        if not numbers(box) or len(box) != 4:
+            raise BadObjectError("object without a box", str(box)[:60])
+        if not is_id(category):
+            raise BadObjectError("object of an unknown category", str(category)[:60])
+        left, top, width, height = box
+        corners = checked_box(left, top, left + width, top + height)
+        polygons, runs = self._segmentation(value.get("segmentation"), image, own_id)
+        self._table.add(
+            image,
+            corners,
+            self._category_numbers.setdefault(category, len(self._category_numbers)),
+            own_id,
+            area=area if numbers([area]) and area >= 0 else None,
+            crowd=_is_crowd(value.get("iscrowd")),
+            keypoints=self._keypoints(value.get("keypoints"), image, own_id),
+            polygons=polygons,
+            runs=runs,
+        )
+
+    def _segmentation(self, value: Any, image: int, own_id: int) -> tuple[list[list[float]], Any]:
+        if isinstance(value, dict):
+            return [], self._runs(value)
+        polygons = value if isinstance(value, list) else [value] if value else []
+        good = [part for part in polygons if numbers(part) and len(part) >= 6 and len(part) % 2 == 0]
+        if len(good) < len(polygons):
+            what = self._what(own_id)
+            self._issues.note(
+                image, what, "polygon of less than three points", f"{len(polygons) - len(good)}"
+            )
+        return good, None
+
+    def _runs(self, value: dict[str, Any]) -> Any:
+        counts, size = value.get("counts"), value.get("size")
+        if not numbers(size) or len(size) != 2 or not all(map(_is_size, size)):
+            raise BadObjectError("run lengths without a size", str(size)[:60])
+        try:
+            runs = decompress_runs(counts) if isinstance(counts, str) else checked_runs(counts or [])
+        except ValueError as error:
+            raise BadObjectError("broken run lengths", str(error)) from error
+        if int(runs.sum(dtype=np.int64)) != size[0] * size[1]:
+            raise BadObjectError("broken run lengths", f"they do not fill {size[1]} x {size[0]} pixels")
+        self._run_sizes[len(self._table)] = (int(size[0]), int(size[1]))
+        return runs
+
+    def _keypoints(self, value: Any, image: int, own_id: int) -> list[float]:
+        if not value:
+            return []
+        if not self._table.keypoints and numbers(value) and len(value) % 3 == 0:
+            self._table.keypoints = len(value) // 3
+            self._table.keypoint_values = array("f", bytes(4 * len(value) * len(self._table)))
+        if not numbers(value) or len(value) != 3 * self._table.keypoints:
+            self._issues.note(image, self._what(own_id), "keypoints of another number than others have")
+            return []
+        shift = [0.5 if seen > 0 else 0.0 for seen in value[2::3]]
+        points = list(value)
+        points[0::3] = [x + more for x, more in zip(value[0::3], shift, strict=True)]
+        points[1::3] = [y + more for y, more in zip(value[1::3], shift, strict=True)]
+        return points
+
+    def listing(self, found: Found, skipped: list[Skip]) -> Listing:
+        """All of it, sorted by the names of the images that were found."""
+        numbers_found = [self._image_of_name[entry] for entry in found.entries.tolist()]
+        row_of = np.full(len(self._numbers) + 1, -1, np.int64)
+        row_of[numbers_found] = np.arange(len(found.files))
+        labels, classes = self._categories.labels(self._category_numbers)
+        left_out = self._left_out(labels)
+        rows = np.where(left_out, -1, row_of[np.array(self._table.image, np.int64)])
+        self._table.label = array("q", labels[np.array(self._table.label, np.int64)].tobytes())
+        sizes = np.array([self._sizes[number] for number in numbers_found], np.int32).reshape(-1, 2)
+        ids = {number: image_id for image_id, number in self._numbers.items()}
+        bad = self._skips(none_left=bool(left_out.all()))
+        return Listing(
+            **vars(found.files),
+            labels=None,
+            classes=classes,
+            columns={"image_id": _id_column([ids[number] for number in numbers_found])},
+            skipped=tuple(sorted([*skipped, *self._bad_images, *bad])),
+            objects=ListedObjects(
+                columns=self._table.columns(rows, len(found.files)),
+                relative=False,
+                heights=sizes[:, 0].copy(),
+                widths=sizes[:, 1].copy(),
+                name=self._what(0).replace("0", "{}", 1),
+            ),
+            info=self._categories.info(self._table.keypoints),
+        )
+
+    def _left_out(self, labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Which objects cannot be used, (M,) bool; why is noted."""
+        table = self._table
+        image = np.array(table.image, np.int64)
+        unknown_image = ~np.isin(image, list(self._sizes))
+        unknown_category = ~unknown_image & (labels[np.array(table.label, np.int64)] < 0)
+        for at, reason in (
+            *((at, "object of an unknown image") for at in np.flatnonzero(unknown_image).tolist()),
+            *((at, "object of an unknown category") for at in np.flatnonzero(unknown_category).tolist()),
+        ):
+            self._issues.note(table.image[at], self._what(table.id[at]), reason)
+        left_out: np.ndarray[Any, Any] = unknown_image | unknown_category
+        for at, size in self._run_sizes.items():
+            declared = self._sizes.get(table.image[at], (0, 0))
+            if all(declared) and declared != size:
+                reason = "run lengths of another size than the image"
+                self._issues.note(table.image[at], self._what(table.id[at]), reason)
+                left_out[at] = True
+        return left_out
+
+    def _skips(self, *, none_left: bool) -> list[Skip]:
+        """What was noted of objects; where it is unknown, the file stands for the image."""
+        names = [self._file.name] * (len(self._numbers) + 1)
+        for name, number in zip(self.names, self._image_of_name, strict=True):
+            names[number] = name
+        skips = self._issues.skips(names)
+        if skips and none_left:
+            reasons = ", ".join(sorted({skip.reason for skip in skips}))
+            raise SourceError(
+                f"the file has no object: of {self._annotations:,} annotations, {reasons}",
+                path=self._file,
+                hint="expected are instances or person_keypoints; a panoptic PNG of classes is a mask: "
+                "--masks DIR",
+            )
+        return skips
+
+
+def _is_size(value: Any) -> bool:
+    return (
+        type(value) in (int, float) and math.isfinite(value) and 0 < value < 1 << 31 and value == int(value)
+    )
+
+
+def _is_crowd(value: Any) -> bool:
+    """What ``iscrowd`` says: 0 or 1, which some write as text."""
+    try:
+        return bool(int(value or 0))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise BadObjectError("object with an iscrowd that is no number", str(value)[:60]) from error
+
+
+def _id_column(ids: list[Any]) -> pa.Array:
+    if all(type(one) is int for one in ids):
+        return pa.array(ids, pa.int64())
+    return pa.array(list(map(str, ids)), pa.large_string())

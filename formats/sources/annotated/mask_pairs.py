@@ -1,0 +1,118 @@
+"""Masks of classes, one for each image of a source: a folder of images and a folder of masks.
+
+A mask has the path of its image, up to the suffix (ADE20K: ``ADE_train_1.jpg`` and ``ADE_train_1.png``); or,
+as in Cityscapes, ``x_gtFine_labelTrainIds.png`` for ``x_leftImg8bit.png``, and where there is none,
+``x_gtFine_labelIds.png``. The folders need not be nested alike: of a name that is there once, the name
+suffices.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import ConfigError, SourceError
+
+from ..listing import Listing, Skip
+from ..no_images import no_images
+from ..source_folder import open_folder
+
+if TYPE_CHECKING:
+    from ..listing import ListedFiles
+    from ..source_folder import SourceFolder
+
+__all__ = ["list_images", "with_masks"]
+
+_IMAGE_ENDING = "_leftImg8bit"
+_MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
+_NAMES = "classes.txt"
+
+
+def list_images(root: str | os.PathLike[str]) -> Listing:
+    """List the images of a folder and the folders in it, without labels.
+
+    Raises:
+        SourceError: The folder cannot be read, or holds no image.
+    """
+    files, skipped = open_folder(root).images()
+    if not len(files):
+        raise no_images("the folder holds no image", root, skipped)
+    return Listing(**vars(files), labels=None, classes=(), skipped=tuple(skipped))
+
+
+def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | None) -> Listing:
+    """The images of a listing that have a mask, with it; the others are skipped.
+
+    Args:
+        listing: Images.
+        folder: Folder of the masks, or its URL. Names of the classes, if there are some, are the lines of its
+            ``classes.txt``, or of the one beside it, by value.
+        ignore: Value of pixels that belong to no class; None if there is none.
+
+    Raises:
+        SourceError: The folder cannot be read, no image has a mask, or one has two.
+        ConfigError: ``ignore`` is no value of a mask.
+    """
+    if ignore is not None and not 0 <= ignore < 1 << 16:
+        raise ConfigError(f"ignore_index must be a value of a mask, 0 to 65535, not {ignore}")
+    source = open_folder(folder)
+    masks, _ = source.images()
+    by_path = {_stem(key): row for row, key in enumerate(masks.names())}
+    names = Counter(stem.rpartition("/")[2] for stem in by_path)
+    by_name = {name: row for stem, row in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
+    mask_of = np.array([_mask_of(key, by_path, by_name) for key in listing.names()], np.int64)
+    rows = np.flatnonzero(mask_of >= 0)
+    if not len(rows):
+        raise SourceError(
+            f"not one of {len(listing):,} images has a mask among {len(masks):,}",
+            path=folder,
+            hint="a mask has the name of its image, up to the suffix",
+        )
+    used = masks.take(mask_of[rows])
+    _check_only_one(masks, used, folder)
+    without = (Skip(key, "image without a mask") for key in listing.keys.filter(mask_of < 0).to_pylist())
+    return replace(
+        listing.take(rows),
+        skipped=tuple(sorted([*listing.skipped, *without])),
+        masks=used,
+        info=replace(listing.info, ignore=ignore, mask_classes=_class_names(source)),
+    )
+
+
+def _stem(key: str) -> str:
+    return os.path.splitext(key)[0]  # noqa: PTH122 - a key is no path
+
+
+def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int]) -> int:
+    """Row of the mask of an image; -1 if there is none."""
+    stem = _stem(key)
+    for ending in _MASK_ENDINGS:
+        path = stem.removesuffix(_IMAGE_ENDING) + ending if ending else stem
+        row = by_path.get(path, by_name.get(path.rpartition("/")[2], -1))
+        if row >= 0:
+            return row
+    return -1
+
+
+def _check_only_one(masks: ListedFiles, used: ListedFiles, folder: str | os.PathLike[str]) -> None:
+    """That no mask in use has another beside it that could be meant as well: ``x.png`` and ``x.tif``."""
+    several = Counter(map(_stem, masks.names()))
+    for stem in map(_stem, used.names()):
+        if several[stem] > 1:
+            both = (name for name in masks.names() if _stem(name) == stem)
+            raise SourceError(
+                f"an image has more than one mask: {', '.join(sorted(both))}",
+                path=folder,
+                hint="leave the one that is meant in the folder",
+            )
+
+
+def _class_names(folder: SourceFolder) -> tuple[str, ...]:
+    for place in (folder, folder.parent):
+        if (names := place.lines(_NAMES)) is not None:
+            return tuple(names)
+    return ()

@@ -1,0 +1,164 @@
+"""Objects of a source as they are found, in any order of their images, and the columns that they become."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pyarrow as pa
+
+from ...dataset.annotation_columns import OBJECT_COLUMNS
+from ...dataset.ragged import Ragged
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["ObjectTable"]
+
+
+_Integers = Callable[[], "array[int]"]
+_bytes: _Integers = partial(array, "B")
+_int32: _Integers = partial(array, "i")
+_uint32: _Integers = partial(array, "I")
+_int64: _Integers = partial(array, "q")
+_float32 = cast("Callable[[], array[float]]", partial(array, "f"))
+
+
+@dataclass
+class ObjectTable:
+    """Grows by an object at a time; numbers take no more memory than in an index.
+
+    Attributes:
+        keypoints: K, keypoints of every object; 0 for none.
+        image: Number of the image of each object.
+        label: Of each object.
+        keypoint_values: 3K for each object.
+        polygon_values: x and y of all vertices of all polygons of all objects.
+        polygon_sizes: Vertices of each polygon.
+        polygon_counts: Polygons of each object.
+        run_values: Run lengths of all objects.
+        run_counts: Run lengths of each object.
+        extra: Further columns, by name.
+    """
+
+    keypoints: int = 0
+    image: array[int] = field(default_factory=_int64)
+    label: array[int] = field(default_factory=_int64)
+    box: array[float] = field(default_factory=_float32)
+    area: array[float] = field(default_factory=_float32)
+    crowd: array[int] = field(default_factory=_bytes)
+    id: array[int] = field(default_factory=_int64)
+    keypoint_values: array[float] = field(default_factory=_float32)
+    polygon_values: array[float] = field(default_factory=_float32)
+    polygon_sizes: array[int] = field(default_factory=_int32)
+    polygon_counts: array[int] = field(default_factory=_int32)
+    run_values: array[int] = field(default_factory=_uint32)
+    run_counts: array[int] = field(default_factory=_int32)
+    extra: dict[str, array[int]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def add(
+        self,
+        image: int,
+        box: Sequence[float],
+        label: int,
+        id: int,  # noqa: A002 - COCO's word for it
+        *,
+        area: float | None = None,
+        crowd: bool = False,
+        keypoints: Sequence[float] = (),
+        polygons: Sequence[Sequence[float]] = (),
+        runs: npt.NDArray[np.uint32] | None = None,
+        extra: Mapping[str, int] | None = None,
+    ) -> None:
+        """Add an object.
+
+        Args:
+            image: Any number for its image.
+            box: Left, top, right, bottom.
+            label: Number of its class.
+            id: Its number in the source.
+            area: That of the box by default.
+            crowd: Whether it is a group of objects that are not told apart.
+            keypoints: 3K numbers; none for an object without keypoints.
+            polygons: x and y of the vertices of each.
+            runs: Run lengths of its mask.
+            extra: Further numbers, 0 to 255, of the same names for all objects.
+        """
+        self.image.append(image)
+        self.box.extend(box)
+        self.label.append(label)
+        self.id.append(id)
+        self.area.append((box[2] - box[0]) * (box[3] - box[1]) if area is None else area)
+        self.crowd.append(crowd)
+        self.keypoint_values.extend(keypoints or (0.0,) * (3 * self.keypoints))
+        for polygon in polygons:
+            self.polygon_values.extend(polygon)
+            self.polygon_sizes.append(len(polygon) // 2)
+        self.polygon_counts.append(len(polygons))
+        self.run_counts.append(0 if runs is None else len(runs))
+        if runs is not None:
+            self.run_values.frombytes(runs.tobytes())
+        for name, value in (extra or {}).items():
+            self.extra.setdefault(name, array("B")).append(value)
+
+    def columns(self, rows: npt.NDArray[np.int64], samples: int) -> dict[str, pa.Array]:
+        """Columns of an index, see :data:`OBJECT_COLUMNS`; those that would be empty are left out.
+
+        Args:
+            rows: (M,) int64, the row of each object's image; objects at -1 are left out.
+            samples: Number of rows.
+        """
+        order = np.argsort(rows, kind="stable")
+        order = order[np.searchsorted(rows[order], 0) :]
+        counts = np.bincount(rows[order], minlength=samples)
+        single: dict[str, array[Any]] = {
+            "object_labels": self.label,
+            "object_crowd": self.crowd,
+            "object_area": self.area,
+            "object_id": self.id,
+            **{f"object_{name}": values for name, values in self.extra.items()},
+        }
+        made = {name: Ragged.of_counts(counts, _view(values)[order]) for name, values in single.items()}
+        made["object_boxes"] = self._equal(self.box, 4, order, counts)
+        if self.keypoints:
+            made["object_keypoints"] = self._equal(self.keypoint_values, 3 * self.keypoints, order, counts)
+        if self.polygon_sizes:
+            made |= self._polygons(order, counts)
+        if self.run_values:
+            of_objects = Ragged.of_counts(_view(self.run_counts), _view(self.run_values)).take(order)
+            made["object_runs"] = of_objects.grouped(counts)
+            made["object_run_counts"] = Ragged.of_counts(counts, of_objects.counts)
+        kinds = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in made}
+        return {name: made[name].to_arrow().cast(kind) for name, kind in sorted(kinds.items())}
+
+    def _equal(
+        self, values: array[float], width: int, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
+    ) -> Ragged:
+        """Values of which each object has ``width``."""
+        return Ragged.of_counts(width * counts, _view(values).reshape(-1, width)[order].reshape(-1))
+
+    def _polygons(self, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> dict[str, Ragged]:
+        of_objects = Ragged.of_counts(_view(self.polygon_counts), _view(self.polygon_sizes))
+        sizes = of_objects.take(order)
+        vertices = Ragged.of_counts(2 * _view(self.polygon_sizes), _view(self.polygon_values))
+        points = vertices.grouped(_view(self.polygon_counts)).take(order)
+        number = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+        owner = Ragged(sizes.starts, np.repeat(number, sizes.counts))
+        return {
+            "object_polygons": points.grouped(counts),
+            "object_polygon_sizes": sizes.grouped(counts),
+            "object_polygon_owner": owner.grouped(counts),
+        }
+
+
+def _view(values: array[Any]) -> npt.NDArray[Any]:
+    return np.frombuffer(values, values.typecode) if values else np.zeros(0, values.typecode)

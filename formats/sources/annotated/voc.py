@@ -1,0 +1,209 @@
+"""Pascal VOC as a source: ``Annotations/*.xml`` beside ``JPEGImages``.
+
+Coordinates in VOC are numbers of pixels, from 1, and boxes include both corners (VOC2012 development kit,
+section 3.2); so left and top become one less, and right and bottom stay: edges of pixels are integers here.
+``difficult`` and ``truncated`` become columns of the index.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element, TreeBuilder
+from xml.parsers import expat
+
+import numpy as np
+
+from stoker.errors import SourceError
+
+from ..listing import ListedObjects, Listing, Skip
+from ..lists.file_list import find_files
+from ..source_folder import open_folder, parts_around
+from .object_issues import BadObjectError, checked_box
+from .object_table import ObjectTable
+
+if TYPE_CHECKING:
+    from ..source_folder import SourceFolder
+
+__all__ = ["is_voc", "list_voc"]
+
+_ANNOTATIONS, _IMAGES, _SETS = "Annotations", "JPEGImages", "ImageSets"
+_SUFFIX = ".xml"
+_FLAGS = ("difficult", "truncated")
+
+
+def is_voc(path: str | os.PathLike[str]) -> bool:
+    """Whether a path or URL is a folder in the form of VOC, or a list of images in its ImageSets."""
+    root = _root(path)
+    return root is not None and bool(_stems(root))
+
+
+def _root(path: str | os.PathLike[str]) -> SourceFolder | None:
+    """The folder with Annotations that a source means."""
+    root = open_folder(path)
+    around = parts_around(path, _SETS)
+    if around and not root.is_there():
+        root = open_folder(around[0])
+    return root if root.child(_ANNOTATIONS).is_there() else None
+
+
+def list_voc(path: str | os.PathLike[str]) -> Listing:
+    """List the images of a VOC folder, with their objects; classes in sorted order.
+
+    Args:
+        path: The folder, for instance ``VOCdevkit/VOC2012``, or its URL; or one of its lists of images,
+            such as ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``, for those images alone.
+
+    Raises:
+        SourceError: There are no annotations, or not one of their images is there.
+    """
+    root = _root(path)
+    if root is None:
+        raise SourceError(
+            f"the source is not in the form of Pascal VOC: there is no folder {_ANNOTATIONS}",
+            path=path,
+            hint=f"expected are {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg",
+        )
+    reader = _Reader(root, root.child(_IMAGES))
+    whole = open_folder(path).is_there()
+    stems = _stems(root) if whole else _listed(os.fspath(path))
+    contents = root.child(_ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
+    for stem, content in zip(stems, contents, strict=True):
+        reader.read(stem, content)
+    return reader.listing(whole=whole)
+
+
+def _stems(root: SourceFolder) -> list[str]:
+    names = root.child(_ANNOTATIONS).names(_SUFFIX)
+    return sorted(name.removesuffix(_SUFFIX) for name in names if "/" not in name)
+
+
+def _listed(file: str) -> list[str]:
+    """Names in a list of ImageSets; a second column says in which images a class is seen."""
+    folder, _, name = file.rpartition("/")
+    lines = open_folder(folder or ".").lines(name)
+    if lines is None:
+        raise SourceError("there is no such list of images", path=file)
+    return sorted({line.split()[0] for line in lines if line.strip()})
+
+
+@dataclass
+class _Reader:
+    root: SourceFolder
+    folder: SourceFolder
+    images: list[str] = field(default_factory=list)
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    classes: dict[str, int] = field(default_factory=dict)
+    table: ObjectTable = field(default_factory=ObjectTable)
+    skipped: list[Skip] = field(default_factory=list)
+
+    def read(self, stem: str, content: bytes | OSError | ValueError) -> None:
+        """Read the annotation of one image."""
+        key = f"{_ANNOTATIONS}/{stem}{_SUFFIX}"
+        try:
+            if not isinstance(content, bytes):
+                raise content
+            tree = _parse(content)
+        except OSError as error:
+            self.skipped.append(Skip(key, "annotation that cannot be read", error.strerror or str(error)))
+        except (ValueError, expat.ExpatError) as error:
+            self.skipped.append(Skip(key, "broken annotation", str(error)))
+        else:
+            self._add(stem, key, tree)
+
+    def _add(self, stem: str, key: str, tree: Element) -> None:
+        name = (tree.findtext("filename") or "").strip()
+        # Annotations that were copied or renamed often keep the name of another file.
+        if not name or not self.folder.has(name):
+            name = f"{stem}{PurePosixPath(name).suffix or '.jpg'}"
+        path = f"{_IMAGES}/{name}"
+        number = len(self.images)
+        self.images.append(path)
+        self.sizes.append((_size(tree, "height"), _size(tree, "width")))
+        for position, node in enumerate(tree.iterfind("object")):
+            self._try_object(number, position, node, Skip(path, "", f"object {position} of {key}"))
+
+    def _try_object(self, image: int, position: int, node: Element, skip: Skip) -> None:
+        try:
+            self._object(image, position, node)
+        except BadObjectError as error:
+            reason, detail = error.args
+            self.skipped.append(Skip(skip.key, reason, f"{skip.detail}: {detail}"))
+
+    def _object(self, image: int, position: int, node: Element) -> None:
+        name = (node.findtext("name") or "").strip()
+        if not name:
+            raise BadObjectError("object of an unknown category", "it has no name")
+        box = [_number(node, f"bndbox/{side}") for side in ("xmin", "ymin", "xmax", "ymax")]
+        corners = checked_box(box[0] - 1, box[1] - 1, box[2], box[3])
+        label = self.classes.setdefault(name, len(self.classes))
+        flags = {flag: int((node.findtext(flag) or "").strip() == "1") for flag in _FLAGS}
+        self.table.add(image, corners, label, position, extra=flags)
+
+    def listing(self, whole: bool) -> Listing:
+        """All that was read; ``whole`` if images without an annotation are to be told."""
+        found, missing = find_files(self.root.root, self.images)
+        if not len(found.files):
+            raise SourceError(
+                f"not one of the images of {len(self.images):,} annotations is there",
+                path=self.folder.root,
+                hint=f"{len(self.skipped):,} annotations cannot be read" if self.skipped else None,
+            )
+        if whole:
+            named = set(self.images)
+            there = (f"{_IMAGES}/{key}" for key in self.folder.images()[0].names())
+            missing += [Skip(key, "image without an annotation") for key in there if key not in named]
+        classes = tuple(sorted(self.classes))
+        label_of = np.array([classes.index(name) for name in self.classes], np.int64)
+        self.table.label = type(self.table.label)("q", label_of[list(self.table.label)].tolist())
+        row_of = np.full(len(self.images), -1, np.int64)
+        row_of[found.entries] = np.arange(len(found.files))
+        sizes = np.array(self.sizes, np.int32)[found.entries]
+        return Listing(
+            **vars(found.files),
+            labels=None,
+            classes=classes,
+            skipped=tuple(sorted([*self.skipped, *missing])),
+            objects=ListedObjects(
+                columns=self.table.columns(row_of[np.array(self.table.image, np.int64)], len(found.files)),
+                relative=False,
+                heights=sizes[:, 0].copy(),
+                widths=sizes[:, 1].copy(),
+                name="object {} of its annotation",
+            ),
+        )
+
+
+def _number(node: Element, path: str) -> float:
+    text = node.findtext(path)
+    try:
+        return float(text or "")
+    except ValueError as error:
+        raise BadObjectError("object without a box", f"{path} is {text!r}") from error
+
+
+def _size(tree: Element, side: str) -> int:
+    """Height or width as the annotation has it; 0 where it says nothing that could be meant."""
+    text = (tree.findtext(f"size/{side}") or "").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
+
+
+def _parse(data: bytes) -> Element:
+    """Read an XML file; ValueError if it declares entities."""
+    builder = TreeBuilder()
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = builder.start
+    parser.EndElementHandler = builder.end
+    parser.CharacterDataHandler = builder.data
+    parser.EntityDeclHandler = _refuse_entity
+    try:
+        parser.Parse(data, True)
+    except LookupError as error:  # of codecs that Python does not have
+        raise ValueError(str(error)) from error
+    return builder.close()
+
+
+def _refuse_entity(name: str, *_: Any) -> None:
+    raise ValueError(f"it declares the entity {name!r}, as no annotation does")

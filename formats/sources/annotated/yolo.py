@@ -1,0 +1,185 @@
+"""YOLO's text files as a source: ``images/.../x.jpg`` with ``labels/.../x.txt``.
+
+A line is one object: its class and, as shares of the image's width and height,
+- the centre, width and height of its box;
+- the same followed by its keypoints, where ``data.yaml`` has ``kpt_shape``;
+- or x and y of the vertices of its outline.
+The form is that of https://docs.ultralytics.com/datasets/. An image without a text file has no objects.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import SourceError
+
+from ...dataset.annotations import AnnotationInfo
+from ..listing import ListedObjects, Listing, Skip, printable
+from ..no_images import no_images
+from ..source_folder import open_folder, parts_around
+from .object_issues import BadObjectError, checked_box, numbers
+from .object_table import ObjectTable
+from .yolo_names import YoloNames, read_names
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from ..listing import ListedFiles
+    from ..source_folder import SourceFolder
+
+__all__ = ["is_yolo", "list_yolo"]
+
+_IMAGES, _LABELS = "images", "labels"
+_NOT_LABELS = frozenset({"classes.txt"})
+_MOST_CLASSES = 1_000_000  # where none has a name, and the highest number says how many there are
+
+
+def is_yolo(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder, which may be a URL, has images and labels, or is such a folder of images."""
+    folders = _folders(path)
+    return folders is not None and bool(_label_files(folders[1]))
+
+
+def _folders(path: str | os.PathLike[str]) -> tuple[SourceFolder, SourceFolder] | None:
+    """The folder of images and that of labels that a source means."""
+    source = open_folder(path)
+    images, labels = source.child(_IMAGES), source.child(_LABELS)
+    if not (images.is_there() and labels.is_there()):
+        around = parts_around(path, _IMAGES)
+        if around is None:
+            return None
+        images, labels = source, open_folder("/".join([around[0], _LABELS, around[1]]).rstrip("/"))
+    return (images, labels) if images.is_there() and labels.is_there() else None
+
+
+def _label_files(labels: SourceFolder) -> list[str]:
+    return [name for name in labels.names(".txt") if name.rpartition("/")[2] not in _NOT_LABELS]
+
+
+def list_yolo(path: str | os.PathLike[str]) -> Listing:
+    """List the images of a YOLO folder, with their objects.
+
+    Args:
+        path: The folder with ``images`` and ``labels``, or its URL; or a folder in ``images``, such as
+            ``images/train``. Names of classes come from ``data.yaml`` or ``classes.txt`` in it, in the
+            folder of labels, or in one of the two folders above.
+
+    Raises:
+        SourceError: There are no images, or ``data.yaml`` cannot be understood.
+    """
+    folders = _folders(path)
+    if folders is None:
+        raise SourceError(
+            "the source is not in the form of YOLO",
+            path=path,
+            hint="expected are images/.../x.jpg and labels/.../x.txt",
+        )
+    images, labels = folders
+    files, skipped = images.images()
+    if not len(files):
+        raise no_images("the folder holds no image", images.root, skipped)
+    names = read_names([open_folder(path), images, labels, images.parent, images.parent.parent])
+    reader = _Reader(names, ObjectTable(keypoints=names.keypoints), skipped)
+    contents = labels.read(map(_labels_of, files.names()))
+    for number, (key, content) in enumerate(zip(files.names(), contents, strict=True)):
+        reader.read(number, key, content)
+    reader.find_strays(_label_files(labels), set(map(_labels_of, files.names())))
+    return reader.listing(files)
+
+
+def _labels_of(key: str) -> str:
+    return f"{os.path.splitext(key)[0]}.txt"  # noqa: PTH122 - a key is no path
+
+
+@dataclass
+class _Reader:
+    names: YoloNames
+    table: ObjectTable
+    skipped: list[Skip]
+    highest: int = field(default=-1)
+
+    def read(self, number: int, key: str, content: bytes | OSError | ValueError) -> None:
+        """Read the labels of one image, if it has any."""
+        name = _labels_of(key)
+        try:
+            if not isinstance(content, bytes):
+                raise content
+            text = content.decode("utf-8-sig")
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            self.skipped.append(Skip(key, "labels that cannot be read", f"{name}: {error}"))
+            return
+        for position, line in enumerate(text.splitlines()):
+            if not line.strip():
+                continue
+            try:
+                self._object(number, position, line)
+            except BadObjectError as error:
+                reason, detail = error.args
+                self.skipped.append(Skip(key, reason, f"line {position + 1} of {name}: {detail}"))
+
+    def _object(self, image: int, position: int, line: str) -> None:
+        try:
+            label, *values = [float(word) for word in line.split()]
+        except ValueError as error:
+            raise BadObjectError("line that is no object", str(error)) from error
+        if not (label.is_integer() and 0 <= label < (len(self.names.classes) or _MOST_CLASSES)):
+            raise BadObjectError("object of an unknown category", f"{label:g}")
+        self.highest = max(self.highest, int(label))
+        if len(values) == 4 or (self.names.keypoints and len(values) == 4 + self.names.numbers):
+            x, y, width, height = values[:4]
+            box = checked_box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
+            self.table.add(image, box, int(label), position, keypoints=self._keypoints(values[4:]))
+        elif len(values) >= 6 and len(values) % 2 == 0:
+            if not numbers(values):  # the least of some numbers may hide one that is none
+                raise BadObjectError("object without a box", "vertices that are no numbers")
+            xs, ys = values[0::2], values[1::2]
+            box = checked_box(min(xs), min(ys), max(xs), max(ys))
+            self.table.add(image, box, int(label), position, area=_area(xs, ys), polygons=[values])
+        else:
+            raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
+
+    def _keypoints(self, values: list[float]) -> list[float]:
+        """x, y and visibility of each; without the latter, a point in the corner is not labelled."""
+        if not numbers(values):
+            raise BadObjectError("object with keypoints that are no numbers", str(values)[:60])
+        if self.names.numbers == 3 * self.names.keypoints:
+            return values
+        seen = (2.0 if x or y else 0.0 for x, y in zip(values[0::2], values[1::2], strict=True))
+        points = zip(values[0::2], values[1::2], seen, strict=True)
+        return [number for point in points for number in point]
+
+    def find_strays(self, there: Iterable[str], named: Collection[str]) -> None:
+        """Note the files of labels that no image has."""
+        strays = (name for name in there if name not in named)
+        self.skipped += [Skip(printable(name), "labels without an image") for name in strays]
+
+    def listing(self, files: ListedFiles) -> Listing:
+        """All that was read."""
+        rows = np.array(self.table.image, np.int64)
+        keypoints = tuple(map(str, range(self.names.keypoints)))
+        unknown = np.zeros(len(files), np.int32)
+        return Listing(
+            **vars(files),
+            labels=None,
+            classes=self.names.classes or tuple(map(str, range(self.highest + 1))),
+            skipped=tuple(sorted(self.skipped)),
+            objects=ListedObjects(
+                columns=self.table.columns(rows, len(files)),
+                relative=True,
+                heights=unknown,
+                widths=unknown,
+                name="object {} of its labels",
+            ),
+            info=AnnotationInfo(keypoints, self.names.swap or tuple(range(len(keypoints)))),
+        )
+
+
+def _area(xs: list[float], ys: list[float]) -> float:
+    """Area of a polygon, by the shoelace formula."""
+    return abs(sum(x * (ys[i - 1] - ys[(i + 1) % len(ys)]) for i, x in enumerate(xs))) / 2

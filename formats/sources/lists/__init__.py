@@ -1,0 +1,1 @@
+"""Lists of files as sources: CSV, JSON and JSON Lines."""

@@ -1,0 +1,153 @@
+"""A list of images as a source: CSV with a header line, JSON (an array of objects) or JSON Lines.
+
+Every entry has ``path`` and ``label``; whatever else it has becomes a column of the index: integers,
+floats, or text. A label is a number, or a name, and then the sorted names are the classes. Where images
+have several labels or none, there is ``labels`` instead of ``label``: in JSON a list of either, which
+``label`` may hold, too, in CSV a text with ``|`` between them.
+
+A relative path starts at the folder of the list and stays in it, links included: a list from
+somewhere else must not gather files that nobody meant. An absolute path says what it means and is
+taken as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from array import array
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+
+from ...remote.store import Store, is_url
+from ..file_table import FileTable
+from ..listing import ListedFiles, Listing, Skip, inside, is_regular, printable
+from ..no_images import no_images
+from .list_columns import ListColumns
+from .list_entries import fail, has_cells, read_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy.typing as npt
+
+__all__ = ["Found", "find_files", "list_file", "resolve"]
+
+
+class Found(NamedTuple):
+    """Files that a list names, sorted by key; ``entries`` is the place of each in the list, (N,) int64."""
+
+    files: ListedFiles
+    entries: npt.NDArray[np.int64]
+
+
+def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> Listing:
+    """List the images that a file names; each of them once.
+
+    Args:
+        path: The file.
+        root: Folder where relative paths start, or its URL; that of the file by default.
+
+    Raises:
+        SourceError: The file is no such list; says in which entry and why.
+    """
+    file = Path(path)
+    folder = resolve(file.parent if root is None else root)
+    columns = ListColumns(cells=has_cells(file))
+    found, skipped = find_files(folder, columns.gather(read_entries(file)))
+    if not len(found.files) and not skipped:
+        fail(file, "the list has no entries")
+    if not len(found.files):
+        raise no_images("the list names no image that can be read", file, skipped)
+    try:
+        labels, classes = columns.labels(found.entries)
+    except ValueError as error:
+        fail(file, str(error))
+    return Listing(
+        **vars(found.files),
+        labels=labels,
+        classes=classes,
+        columns=columns.others(found.entries),
+        skipped=tuple(sorted(skipped)),
+    )
+
+
+def resolve(folder: str | os.PathLike[str]) -> str:
+    """A folder without links, or its URL as it is."""
+    return os.fspath(folder).rstrip("/") if is_url(folder) else os.path.realpath(folder)
+
+
+def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
+    """The files that a list names, each once, and why the others are not taken.
+
+    Args:
+        root: Folder where relative paths start, and in which they stay; as :func:`resolve` has it.
+        paths: As the list has them.
+    """
+    look: Callable[[str], tuple[str, int, int] | Skip] = partial(_look_at, root)
+    if is_url(root):
+        paths = list(paths)
+        look = _in_store(Store(root), paths)
+    table, entries = FileTable(), array("q")
+    skipped: list[Skip] = []
+    for number, path in enumerate(paths):
+        looked = look(path)
+        if isinstance(looked, Skip):
+            skipped.append(looked)
+        else:
+            table.add(*looked)
+            entries.append(number)
+    files, order = table.sorted(root)
+    found = Found(files, np.frombuffer(entries, np.int64)[order])
+    again = np.zeros(len(files), bool)
+    again[1:] = pc.equal(files.keys[1:], files.keys[:-1]).to_numpy(zero_copy_only=False)
+    if again.any():
+        skipped += [Skip(key, "listed twice") for key in files.keys.filter(again).to_pylist()]
+        found = Found(files.take(np.flatnonzero(~again)), found.entries[~again])
+    return found, skipped
+
+
+def _look_at(root: str, path: str) -> tuple[str, int, int] | Skip:
+    """Key, bytes and time of a file, or why it is not taken."""
+    if is_url(path):
+        return Skip(printable(path), "URL in a list on a disk")
+    key = os.path.normpath(path)
+    try:
+        key.encode()
+        target = os.path.realpath(os.path.join(root, key))  # noqa: PTH118 - a path object a file costs more
+        if not key.startswith("/") and not inside(target, root):
+            return Skip(printable(key), "path that leaves the source")
+        status = os.stat(target)  # noqa: PTH116 - likewise
+    except UnicodeEncodeError:
+        return Skip(printable(key), "name is not UTF-8")
+    except (OSError, ValueError) as error:
+        return Skip(printable(key), "unreadable", getattr(error, "strerror", None) or str(error))
+    if not is_regular(status):
+        return Skip(printable(key), "not a regular file")
+    return key, status.st_size, status.st_mtime_ns
+
+
+def _in_store(store: Store, paths: Sequence[str]) -> Callable[[str], tuple[str, int, int] | Skip]:
+    """What :func:`_look_at` does, at a URL, whose storage is asked once for all paths."""
+
+    def key_of(path: str) -> str:
+        """Name in the store; empty if it is not in it."""
+        relative = path.removeprefix(f"{store.url}/")
+        key = posixpath.normpath(relative)
+        return "" if key.startswith(("/", "../")) or "://" in relative else key
+
+    there = {file.name: file for file in store.files({key_of(path) for path in paths} - {""})}
+
+    def look_at(path: str) -> tuple[str, int, int] | Skip:
+        key = key_of(path)
+        if not key:
+            return Skip(printable(path), "path that leaves the source")
+        file = there.get(key)
+        if file is None:
+            return Skip(printable(key), "unreadable", "No such file or directory")
+        return key, file.size, file.modified
+
+    return look_at

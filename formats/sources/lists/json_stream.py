@@ -1,0 +1,179 @@
+"""A large JSON object or array, a value at a time: memory holds a few megabytes of it, whatever its size."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import math
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stoker.errors import SourceError
+
+from ...files.reading import open_regular
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+__all__ = ["stream_array", "stream_object"]
+
+_WINDOW = 1 << 22
+_LONGEST = 1 << 28  # characters of one value; a file with a longer one is no list of small things
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+def stream_object(path: Path, arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Members of the JSON object that is all of a file, in the order in which they stand there.
+
+    Args:
+        path: The file, UTF-8.
+        arrays: Names of members whose arrays are handed out element by element. Of an array without
+            elements nothing is.
+
+    Yields:
+        Name and value. Where the file says NaN or Infinity, which JSON does not know, it is ``nan``.
+
+    Raises:
+        SourceError: The file cannot be read or is no JSON object; says where.
+    """
+    # Such numbers mean nothing in what is read so.
+    decoder = json.JSONDecoder(parse_constant=lambda name: math.nan)
+    with _open(path, "object", decoder) as stream:
+        yield from stream.members(arrays)
+
+
+def stream_array(path: Path) -> Iterator[Any]:
+    """Elements of the JSON array that is all of a file.
+
+    Args:
+        path: The file, UTF-8.
+
+    Raises:
+        SourceError: The file cannot be read or is no JSON array; says where.
+    """
+    with _open(path, "array", json.JSONDecoder()) as stream:
+        yield from stream.elements()
+        stream.end()
+
+
+@contextmanager
+def _open(path: Path, kind: str, decoder: json.JSONDecoder) -> Iterator[_Stream]:
+    try:
+        with open_regular(path) as (descriptor, _):
+            yield _Stream(path, descriptor, kind, decoder)
+    except OSError as error:
+        raise SourceError(f"the file cannot be read: {error.strerror or error}", path=path) from error
+
+
+class _Stream:
+    """A window of text that moves through a file."""
+
+    def __init__(self, path: Path, descriptor: int, kind: str, decoder: json.JSONDecoder) -> None:
+        self._path = path
+        self._kind = kind
+        self._descriptor = descriptor
+        # A byte order mark is not JSON, and yet editors write one.
+        self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+        self._scan = decoder.raw_decode
+        self._text = ""
+        self._at = 0
+        self._read = 0  # bytes
+        self._before = 0  # characters before the window
+        self._more = True
+
+    def members(self, arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
+        """Members of the object that comes next, see :func:`stream_object`, and nothing after it."""
+        self._expect("{")
+        if self._peek() == "}":
+            self._at += 1
+        else:
+            more = True
+            while more:
+                name = self._value()
+                if not isinstance(name, str):
+                    self._fail("a member without a name")
+                self._expect(":")
+                if name in arrays and self._peek() == "[":
+                    yield from ((name, value) for value in self.elements())
+                else:
+                    yield name, self._value()
+                more = self._expect(",}") == ","
+        self.end()
+
+    def end(self) -> None:
+        """See that nothing follows."""
+        if self._peek():
+            self._fail(f"something after the end of the {self._kind}")
+
+    def elements(self) -> Iterator[Any]:
+        """Elements of the array that comes next."""
+        self._expect("[")
+        if self._peek() == "]":
+            self._at += 1
+            return
+        more = True
+        while more:
+            yield self._value()
+            more = self._expect(",]") == ","
+
+    def _expect(self, characters: str) -> str:
+        found = self._peek()
+        if not found or found not in characters:
+            self._fail(f"expected is {' or '.join(characters)}")
+        self._at += 1
+        return found
+
+    def _peek(self) -> str:
+        """The next character that is no space; empty at the end of the file."""
+        while True:
+            space = _SPACE.match(self._text, self._at)
+            assert space is not None, "nothing is a space, too"
+            self._at = space.end()
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._fill():
+                return ""
+
+    def _value(self) -> Any:
+        """The value that comes next, whole."""
+        if not self._peek():
+            self._fail("the file ends in the middle")
+        while True:
+            try:
+                value, end = self._scan(self._text, self._at)
+            except (ValueError, RecursionError) as error:
+                if isinstance(error, RecursionError) or not self._more:
+                    self._fail(str(error))
+            else:
+                # A number may go on in the next window, and what is left of this one be "e+".
+                if end + 2 < len(self._text) or not self._more:
+                    self._at = end
+                    return value
+            self._fill()
+
+    def _fill(self) -> bool:
+        """Read on, twice as much the longer a value is; False at the end of the file."""
+        if not self._more:
+            return False
+        rest = self._text[self._at :]
+        if len(rest) > _LONGEST:
+            self._fail(f"a value of more than {_LONGEST} characters")
+        data = os.pread(self._descriptor, max(_WINDOW, len(rest)), self._read)
+        self._read += len(data)
+        self._more = bool(data)
+        self._before += self._at
+        try:
+            self._text, self._at = rest + self._decode(data, final=not data), 0
+        except UnicodeDecodeError as error:
+            self._fail(f"not UTF-8: {error}")
+        return self._more
+
+    def _fail(self, message: str) -> NoReturn:
+        raise SourceError(
+            f"the file is no JSON {self._kind}, or not a whole one: {message}, at character "
+            f"{self._before + self._at:,}",
+            path=self._path,
+        )

@@ -1,0 +1,151 @@
+"""A list of images, read an entry at a time: CSV with a header line, a JSON array of objects, JSON Lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from contextlib import contextmanager
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from stoker.errors import SourceError
+
+from ...dataset.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
+from ...dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
+from ...files.reading import open_regular
+from ..listing import printable
+from .json_stream import stream_array
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+    from typing import TextIO
+
+__all__ = ["fail", "has_cells", "read_entries"]
+
+_RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *OBJECT_COLUMNS, *MASK_COLUMNS, "label", "row", "image"}
+_LARGEST = 1 << 63
+_MOST_SHOWN = 200  # characters of names in a message
+_SEVERAL, _BETWEEN = "labels", "|"
+
+Entry = dict[str, Any]
+
+
+def fail(file: Path, message: str) -> NoReturn:
+    """Raise the error of a list that is none, with what is expected."""
+    raise SourceError(
+        message,
+        path=file,
+        hint="expected is CSV with a header line, a JSON array of objects, or JSON Lines, each with path "
+        "and label (or labels, several); or a folder of classes, COCO's JSON object, or a folder of Pascal "
+        "VOC or YOLO",
+    )
+
+
+def has_cells(file: Path) -> bool:
+    """Whether the values of a list are all text, as CSV's are, that may stand for numbers."""
+    return file.suffix.lower() == ".csv"
+
+
+def read_entries(file: Path) -> Iterator[Entry]:
+    """Entries of a list: each has a ``path``, and a ``label``, of which there may be a list.
+
+    Raises:
+        SourceError: The file is no such list; says in which entry and why.
+    """
+    reader = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl}.get(file.suffix.lower())
+    if reader is None:
+        fail(file, "the source is neither a folder nor a .csv, .json or .jsonl file")
+    try:
+        for number, entry in enumerate(reader(file)):
+            _check(file, number, entry)
+            yield entry
+    except OSError as error:
+        raise SourceError(f"the list cannot be read: {error.strerror or error}", path=file) from error
+    except SourceError:
+        raise
+    except (ValueError, RecursionError, csv.Error) as error:
+        fail(file, f"the list cannot be parsed: {error}")
+
+
+@contextmanager
+def _open(file: Path, newline: str) -> Iterator[TextIO]:
+    # utf-8-sig: spreadsheets write a byte order mark.
+    with (
+        open_regular(file) as (descriptor, _),
+        os.fdopen(os.dup(descriptor), encoding="utf-8-sig", newline=newline) as stream,
+    ):
+        yield stream
+
+
+def _read_csv(file: Path) -> Iterator[Entry]:
+    with _open(file, newline="") as stream:
+        rows = csv.reader(stream, strict=True)
+        header = next(rows, [])
+        if len(set(header)) != len(header):
+            fail(file, "two columns have the same name")
+        if {"label", _SEVERAL} <= set(header):
+            fail(file, f"there are both a column label and a column {_SEVERAL}")
+        if header:
+            _check_names(file, "the header", header, _SEVERAL if _SEVERAL in header else "label")
+        for row in rows:
+            if row and len(row) != len(header):
+                fail(file, f"line {rows.line_num} has {len(row)} fields where the header has {len(header)}")
+            if row:
+                yield _split_labels(dict(zip(header, row, strict=True)))
+
+
+def _split_labels(entry: Entry) -> Entry:
+    """Make a list of the text ``labels``, each label once."""
+    if _SEVERAL in entry:
+        words = (word.strip() for word in entry[_SEVERAL].split(_BETWEEN))
+        entry[_SEVERAL] = list(dict.fromkeys(filter(None, words)))
+    return entry
+
+
+def _read_json(file: Path) -> Iterator[Entry]:
+    try:
+        yield from stream_array(file)
+    except SourceError as error:
+        fail(file, error.message)
+
+
+def _read_jsonl(file: Path) -> Iterator[Entry]:
+    with _open(file, newline="\n") as stream:
+        for number, line in enumerate(stream):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except json.JSONDecodeError as error:
+                    fail(file, f"line {number + 1} is no JSON: {error.msg}, at character {error.pos}")
+
+
+def _check_names(file: Path, where: str, names: Collection[str], label: str) -> None:
+    for name in ("path", label):
+        if name not in names:
+            there = shorten(", ".join(names), _MOST_SHOWN, placeholder=" ...") or "nothing"
+            fail(file, f"{where} has no {name}: it has {there}")
+
+
+def _check(file: Path, number: int, entry: Any) -> None:
+    where = f"entry {number + 1}"
+    if not isinstance(entry, dict):
+        fail(file, f"{where} is no object")
+    if "label" not in entry and _SEVERAL in entry:
+        if not isinstance(entry[_SEVERAL], list):
+            fail(file, f"{where} has {_SEVERAL} that are no list: {entry[_SEVERAL]!r}")
+        entry["label"] = entry.pop(_SEVERAL)
+    _check_names(file, where, entry, "label")
+    if not isinstance(entry["path"], str) or not entry["path"] or "\0" in entry["path"]:
+        fail(file, f"{where} has a path that is no file name: {entry['path']!r}")
+    labels = entry["label"] if isinstance(entry["label"], list) else [entry["label"]]
+    for label in labels:
+        if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
+            fail(file, f"{where} has a label that is neither number nor name: {label!r}")
+        if label == "":
+            fail(file, f"{where} has an empty label; what may have none is a list of labels")
+    if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
+        fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
+    if wrong := [name for name in entry if not name.isascii() and printable(name) != name]:
+        fail(file, f"{where} has a column whose name is no Unicode: {printable(wrong[0])}")

@@ -1,0 +1,1 @@
+"""Verification of a dataset: digests, checksums, annotations and decodability."""

@@ -1,0 +1,64 @@
+"""Checking objects and masks of a dataset: what the index says of them, and what they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import DatasetError
+
+from ..codecs.header import open_image
+from ..dataset.annotation_columns import from_columns, is_object_column
+from ..dataset.ragged import Ragged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..dataset.index import Index
+    from ..dataset.manifest import Manifest
+
+__all__ = ["mask_problem", "object_problems"]
+
+
+def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
+    """Those of some rows whose objects are not what the index promises, by position, and what is wrong."""
+    names = [name for name, kind in index.types.items() if is_object_column(name, kind)]
+    if not names:
+        return
+    columns = {name: Ragged.from_arrow(index.arrow(name)) for name in names}
+    for i, row in enumerate(rows):
+        if message := _problem(index, columns, row, manifest):
+            yield i, message
+
+
+def _problem(index: Index, columns: dict[str, Ragged], row: int, manifest: Manifest) -> str | None:
+    try:
+        taken = {name: column.take([row]) for name, column in columns.items()}
+        objects = from_columns(taken, 1, len(manifest.annotations.keypoints))
+        height, width = (int(index.column(name)[row]) for name in ("height", "width"))
+    except (ValueError, KeyError, DatasetError) as error:
+        return f"the objects in the index contradict each other: {error}"
+    if manifest.classes and ((objects.labels < 0) | (objects.labels >= len(manifest.classes))).any():
+        return f"an object has a label that is none of {len(manifest.classes)} classes"
+    low, high = objects.boxes[:, :2], objects.boxes[:, 2:]
+    if not ((low >= 0) & (low < high) & (high <= (width, height))).all():
+        return f"an object has a box that is none in {width} x {height} pixels"
+    pixels = height * width
+    if any(len(runs) and int(runs.sum(dtype=np.int64)) != pixels for runs in objects.runs or ()):
+        return f"an object has run lengths that do not fill {width} x {height} pixels"
+    return None
+
+
+def mask_problem(data: bytes, size: tuple[int, int]) -> str | None:
+    """What is wrong with an intact mask of an image of ``size``, height and width; None if nothing is."""
+    try:
+        with open_image(data) as image:
+            image.load()
+            found, mode = (image.height, image.width), image.mode
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        return f"the mask is not decodable: {error}"
+    if found != size:
+        return f"the mask is {found[1]} x {found[0]} where the image is {size[1]} x {size[0]}"
+    return None if mode in ("L", "I;16", "I;16B", "I") else f"the mask has more than one channel: {mode}"

@@ -1,0 +1,130 @@
+"""Checking payloads and masks of a dataset: that they are as written, and that they can be decoded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker._native import crc32c
+from stoker.errors import DecodeError
+
+from ..codecs.decode import decode_rgb
+from ..codecs.header import read_header
+from ..dataset.annotation_columns import MASK_COLUMNS
+from ..dataset.samples import Codec
+from ..files.reading import open_regular, read_at
+from .annotations import mask_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from ..dataset.index import Index
+    from ..dataset.samples import Samples
+
+__all__ = ["payload_problems"]
+
+
+def payload_problems(
+    index: Index, files: list[Path], rows: range, *, decode: bool
+) -> Iterator[tuple[int, str]]:
+    """Those of some rows whose payload or mask is not intact, by position, and what is wrong.
+
+    Args:
+        index: The dataset's index.
+        files: Data file of every shard.
+        rows: Rows of the index.
+        decode: Whether images and masks are decoded, too.
+    """
+    images = index.samples(rows) if decode else None
+    yield from _damaged(files, _Rows.of("payload", index, rows, ("offset", "length", "crc"), images))
+    if "mask_offset" in index.types:
+        yield from _damaged(files, _Rows.of("mask", index, rows, tuple(MASK_COLUMNS), images))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Some rows of the index: where something lies, and for decoding what images they are."""
+
+    what: str
+    shard: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
+    crc: npt.NDArray[np.uint32]
+    images: Samples | None
+
+    @classmethod
+    def of(
+        cls, what: str, index: Index, rows: range, place: tuple[str, ...], images: Samples | None
+    ) -> _Rows:
+        """What lies where the columns ``place`` say: offset, length and crc."""
+        names = dict(zip(("offset", "length", "crc"), place, strict=True), shard="shard")
+        columns = {name: index.column(column)[rows.start : rows.stop] for name, column in names.items()}
+        return cls(what=what, images=images, **columns)
+
+
+def _damaged(files: list[Path], some: _Rows) -> Iterator[tuple[int, str]]:
+    """Those of the rows of which something is not intact, and what."""
+    for number in np.unique(some.shard).tolist():
+        which = np.flatnonzero(some.shard == number)
+        if 0 <= number < len(files):
+            yield from _damaged_in_file(files[number], which, some)
+        elif some.what == "payload":
+            yield from ((i, f"the index names shard {number} of {len(files)}") for i in which.tolist())
+
+
+def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> Iterator[tuple[int, str]]:
+    """Those of the rows ``which``, all of one shard, whose payload is not intact, and why not."""
+    try:
+        with open_regular(file) as (descriptor, size):
+            for i in which.tolist():
+                offset, length = int(rows.offset[i]), int(rows.length[i])
+                if offset < 0 or length < 0 or offset + length > size:
+                    yield i, "the index points outside the shard"
+                    continue
+                data = read_at(descriptor, offset, length)
+                if crc32c(data) != rows.crc[i]:
+                    yield i, f"the {rows.what}'s checksum does not match"
+                elif rows.images is not None and (message := _DECODE[rows.what](data, rows.images, i)):
+                    yield i, message
+    except OSError as error:
+        # A file that cannot be opened at all is reported once, by _verify_file.
+        if error.filename is None:
+            yield int(which[0]), f"the file cannot be read: {error}"
+
+
+# Bytes a pixel where payloads are pixels.
+_CHANNELS: dict[int, tuple[int, ...]] = {Codec.RAW: (3,), Codec.PLANES: (1, 3)}
+
+
+def _decode(data: bytes, images: Samples, i: int) -> str | None:
+    """What is wrong with an intact payload as an image, or None."""
+    height, width = int(images.height[i]), int(images.width[i])
+    channels = _CHANNELS.get(int(images.codec[i]))
+    if channels is not None:
+        fits = any(len(data) == height * width * count for count in channels)
+        return None if fits else f"{len(data)} bytes are no {height} x {width} pixels"
+    try:
+        header = read_header(data)
+        decode_rgb(data, header.codec, height, width)
+    except DecodeError as error:
+        return f"not decodable: {error.message}"
+    # Pillow's decoders raise nearly anything on a damaged image.
+    except Exception as error:
+        return f"not decodable: {error}"
+    found = (header.codec, header.height, header.width, header.orientation)
+    if found != (images.codec[i], height, width, images.orientation[i]):
+        return f"the image is {header.width} x {header.height}, not as the index says"
+    return None
+
+
+def _decode_mask(data: bytes, images: Samples, i: int) -> str | None:
+    """What is wrong with an intact mask, or None."""
+    return mask_problem(data, (int(images.height[i]), int(images.width[i])))
+
+
+_DECODE = {"payload": _decode, "mask": _decode_mask}

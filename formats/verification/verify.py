@@ -1,0 +1,233 @@
+"""Checking a dataset from end to end: digests, framing, the checksum of every payload, decodability.
+
+Files are read, never mapped, and every number in them is checked before it is used: whatever they
+hold, the answer is a report.
+"""
+
+from __future__ import annotations
+
+import heapq
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.errors import CorruptRecordError, DatasetError
+
+from ..concurrency.bounded_map import bounded_map
+from ..concurrency.cores import check_threads
+from ..containers.base import container
+from ..containers.tfrecord import text_index_line
+from ..dataset.consistency import local_folder, open_index
+from ..dataset.manifest import INDEX_NAME, Manifest
+from ..files.reading import file_digest, open_regular, read_at
+from .annotations import object_problems
+from .payloads import payload_problems
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+    from ..dataset.index import Index
+    from ..dataset.manifest import Shard
+
+    _Check = tuple[int, Callable[[], list["Problem"]]]
+
+__all__ = ["Problem", "Report", "verify"]
+
+_ROWS = 512
+_ROWS_DECODED = 16  # an interrupt waits for those under way, and a bar moves with them
+_AHEAD = 64
+_MOST_PROBLEMS = 1000
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, and where.
+
+    Attributes:
+        message: What is wrong.
+        shard: Name of the shard; None where the index or the manifest is meant.
+        record: Position of the record in the shard, from 0.
+        key: The sample's name in its source.
+    """
+
+    message: str
+    shard: str | None = None
+    record: int | None = None
+    key: str | None = None
+
+    def __str__(self) -> str:
+        where = [
+            f"{name} {value}" for name, value in vars(self).items() if name != "message" and value is not None
+        ]
+        return f"{', '.join(where)}: {self.message}" if where else self.message
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :func:`verify` found.
+
+    Attributes:
+        path: The dataset's folder.
+        samples: Number of samples checked.
+        bytes: Bytes of the data files.
+        decoded: Whether the images were decoded too.
+        found: Number of problems.
+        problems: 1,000 of them at most, in the order of shards and records.
+    """
+
+    path: Path
+    samples: int
+    bytes: int
+    decoded: bool
+    found: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return self.found == 0
+
+
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    decode: bool = False,
+    num_threads: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
+) -> Report:
+    """Check every byte of a dataset.
+
+    Args:
+        path: The dataset's folder.
+        decode: Decode every image as well, which takes far longer.
+        num_threads: Threads that read; the cores that this process may use by default.
+        progress: Called with samples done and samples in all, from the calling thread.
+
+    Raises:
+        ConfigError: ``num_threads`` is no number of threads.
+        DatasetError: The folder has no manifest that can be read. All else is in the report.
+    """
+    threads = check_threads("num_threads", num_threads)
+    folder = local_folder(path)
+    manifest = Manifest.load(folder)
+    files = manifest.data_files(folder)
+    index, problems = _verify_index(folder, manifest)
+    rows = 0 if index is None else len(index)
+    found, done = len(problems), 0
+    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-verify") as pool:
+        # A few at a time: an interrupt waits for no more than those.
+        for checked, some in bounded_map(pool, _checks(folder, manifest, files, index, decode), _AHEAD):
+            found += len(some)
+            problems += some[: _MOST_PROBLEMS - len(problems)]
+            done += checked
+            if progress is not None:
+                progress(done, rows)
+    return Report(
+        path=folder,
+        samples=rows,
+        bytes=sum(shard.bytes for shard in manifest.shards),
+        decoded=decode,
+        found=found,
+        problems=tuple(sorted(problems, key=_place)),
+    )
+
+
+def _place(problem: Problem) -> tuple[str, int, str]:
+    return problem.shard or "", -1 if problem.record is None else problem.record, problem.key or ""
+
+
+def _checks(
+    folder: Path, manifest: Manifest, files: list[Path], index: Index | None, decode: bool
+) -> Iterator[_Check]:
+    """Rows and what checks them; files stand among them, so that a bar that counts rows moves evenly."""
+    of_files = (
+        (i / len(files), (0, partial(_verify_file, folder, manifest, files[i], i))) for i in range(len(files))
+    )
+    of_rows = iter(()) if index is None else _row_checks(manifest, files, index, decode)
+    placed: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
+    return (check for _, check in placed)
+
+
+def _row_checks(
+    manifest: Manifest, files: list[Path], index: Index, decode: bool
+) -> Iterator[tuple[float, _Check]]:
+    step = _ROWS_DECODED if decode else _ROWS
+    for start in range(0, len(index), step):
+        rows = range(start, min(start + step, len(index)))
+        yield start / len(index), (len(rows), partial(_verify_rows, manifest, files, index, rows, decode))
+
+
+def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[Problem]]:
+    try:
+        index = open_index(folder, manifest)
+        if file_digest(folder / INDEX_NAME) == manifest.index.digest:
+            return index, []
+        return index, [Problem("the index is not the one that the manifest means: its digest differs")]
+    except OSError as error:
+        return None, [Problem(f"the index cannot be read: {error}")]
+    except DatasetError as error:
+        return None, [Problem(error.message)]
+
+
+def _verify_file(folder: Path, manifest: Manifest, file: Path, number: int) -> list[Problem]:
+    """Size, digest and framing of a data file, and DALI's index of it."""
+    shard = manifest.shards[number]
+    problems = []
+    try:
+        with open_regular(file) as (_, size):
+            pass
+        if size != shard.bytes:
+            return [Problem(f"the file has {size} bytes where the manifest says {shard.bytes}", shard.name)]
+        if file_digest(file) != shard.digest:
+            problems.append(Problem("the file is not as it was written: its digest differs", shard.name))
+        lines = [
+            text_index_line(record.offset, record.length)
+            for record in container(manifest.container).scan(file)
+        ]
+        if len(lines) != shard.records:
+            problems.append(
+                Problem(f"{len(lines)} records where the manifest says {shard.records}", shard.name)
+            )
+        if manifest.container == "tfrecord" and not _is_text_index(folder, shard, "".join(lines).encode()):
+            problems.append(Problem("the .idx file, which DALI reads, is not that of the shard", shard.name))
+    except CorruptRecordError as error:
+        problems.append(Problem(error.message, shard.name, error.record))
+    except OSError as error:
+        problems.append(Problem(f"the file cannot be read: {error}", shard.name))
+    return problems
+
+
+def _is_text_index(folder: Path, shard: Shard, expected: bytes) -> bool:
+    """Whether a shard's ``.idx`` file is as expected, or there is none, which nothing but DALI misses."""
+    # Beside shards of others, whose names may have no suffix to replace.
+    name = Path(shard.name).with_suffix(".idx") if shard.path is None else f"{shard.name}.idx"
+    try:
+        with open_regular(folder / name) as (descriptor, size):
+            return size == len(expected) and read_at(descriptor, 0, size) == expected
+    except FileNotFoundError:
+        return True
+
+
+def _verify_rows(
+    manifest: Manifest, files: list[Path], index: Index, rows: range, decode: bool
+) -> list[Problem]:
+    """Payloads, masks and objects of some rows."""
+    problems = list(payload_problems(index, files, rows, decode=decode and manifest.kind == "image"))
+    problems += object_problems(index, rows, manifest)
+    shards = dict(enumerate(shard.name for shard in manifest.shards))
+    shard, record = index.column("shard"), index.column("record")
+    return [
+        Problem(message, shards.get(int(shard[row])), int(record[row]), _key(index, row))
+        for row, message in ((rows[i], message) for i, message in sorted(problems))
+    ]
+
+
+def _key(index: Index, row: int) -> str | None:
+    try:
+        return index.keys([row])[0]
+    except DatasetError:
+        return None

@@ -1,0 +1,1 @@
+"""Prefetching of remote shards into a local cache, ahead of the loader."""

@@ -1,0 +1,242 @@
+"""The order of a pass, walked ahead of the loader.
+
+A thread fetches a batch at first, then more and more at once, whose blocks are joined into longer
+requests. A batch is waited for until its own blocks have come, and no more; every payload in it is
+compared with its checksum, and fetched once more where it differs. What lies behind is evicted when
+the cache grows over its size.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from concurrent.futures import CancelledError, wait
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import LoaderClosedError
+from stoker.formats.remote.retry import StoppedError
+
+from ..execution.threads import stopping
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from concurrent.futures import Future
+
+    import numpy.typing as npt
+
+    from stoker.formats.caching.cached_dataset import CachedDataset, CachedFiles, Ranges
+
+    from .block_requests import Request, Requests
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["CacheReadAhead", "Source"]
+
+_GROUP_BYTES = 32 << 20
+_GROUP_BATCHES = 64
+_POLL = 0.05  # seconds between two looks at whether the loader is being stopped
+_EVICTED_AT_ONCE = 16  # shares of the cache's size
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A remote dataset as one loader reads it.
+
+    Attributes:
+        dataset: The dataset.
+        files: Its data files, for this loader.
+        requests: Blocks of them that are on their way.
+        last_use: Of every block, nanoseconds of the monotonic clock; 0 for never.
+    """
+
+    dataset: CachedDataset
+    files: CachedFiles
+    requests: Requests
+    last_use: Int64
+
+
+@dataclass(eq=False)
+class _Batch:
+    """A batch on its way: what it reads, in which blocks, and the requests that they come with."""
+
+    ranges: Ranges
+    blocks: Int64
+    requests: set[Request] = field(default_factory=set)
+
+
+class CacheReadAhead:
+    """A walk along the order of a pass, ahead of the loader; what its thread and the loader share.
+
+    Args:
+        source: What is read.
+        batches: Rows of the index, (N,) int64, that each batch reads of it, or none; used by a thread.
+        ahead: Bytes that may be here, or on their way, before they are needed.
+    """
+
+    def __init__(self, source: Source, batches: Iterable[Int64], *, ahead: int) -> None:
+        self._source = source
+        self._files = source.files.blocks
+        self._requests = source.requests
+        limit = source.dataset.limit
+        self._window = ahead if limit is None else min(ahead, limit // 2)
+        self._batches = iter(batches)
+        # Taken itself, not by the condition, whose Python code Ctrl-C may end with the lock half taken; and
+        # who holds it may collect the garbage whose end calls end().
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+        self._ready: deque[_Batch] = deque()  # fetched or being fetched
+        self._taken: deque[_Batch] = deque()  # waited for by the loader
+        self._held = 0  # bytes of the blocks of both
+        self._wanted = False  # whether the loader waits for a batch that is not in ready
+        self._stopped = False
+        self._error: BaseException | None = None
+        self._ended = False
+
+    def run(self) -> None:
+        """Fetch batch after batch; the thread's own."""
+        try:
+            for group in self._groups():
+                self._stage(group)
+        except StoppedError:
+            pass
+        except BaseException as error:  # whatever it is, the loader must hear of it
+            self._error = error
+        with self._lock:
+            self._ended = True
+            self._changed.notify_all()
+
+    def _groups(self) -> Iterator[list[_Batch]]:
+        """Batches that are fetched together: one, two, four, ..."""
+        most = min(_GROUP_BYTES, self._window // 4)
+        count = 1
+        while True:
+            group: list[_Batch] = []
+            size = 0
+            for rows in islice(self._batches, count):
+                group.append(self._plan(rows))
+                size += len(group[-1].blocks) * self._files.block_bytes
+                if size > most:
+                    break
+            if not group:
+                return
+            yield group
+            count = min(2 * count, _GROUP_BATCHES)
+
+    def _plan(self, rows: Int64) -> _Batch:
+        ranges = self._source.dataset.ranges(rows)
+        return _Batch(ranges, self._files.covering(ranges.shard, ranges.offset, ranges.length))
+
+    def _stage(self, group: list[_Batch]) -> None:
+        with self._lock:
+            self._wait_while(lambda: self._held >= self._window and not self._wanted)
+        blocks = np.unique(np.concatenate([batch.blocks for batch in group]))
+        for batch in group:
+            self._files.pin(batch.blocks)
+        try:
+            self._make_room(blocks)
+            running = self._requests.request(blocks)
+        except BaseException:
+            for batch in group:
+                self._files.unpin(batch.blocks)
+            raise
+        with self._lock:
+            for batch in group:
+                batch.requests = {running[block] for block in batch.blocks.tolist() if block in running}
+                self._held += len(batch.blocks) * self._files.block_bytes
+            self._ready.extend(group)
+            self._wanted = False
+            self._changed.notify_all()
+            if self._stopped:
+                self._let_go()
+
+    def _make_room(self, blocks: Int64) -> None:
+        """Evict what lies behind; where that is not enough wait for the loader, but never have it wait."""
+        limit = self._source.dataset.limit
+        if limit is None:
+            return
+
+        def is_full() -> bool:
+            # In this order, what arrives between two looks is counted twice: the other way round, not at all.
+            need = len(self._files.missing(blocks)) * self._files.block_bytes
+            coming = self._requests.coming_bytes
+            excess = self._files.present_bytes + coming + need - limit
+            if excess <= 0:
+                return False
+            at_once = max(excess, limit // _EVICTED_AT_ONCE)
+            return self._files.evict(at_once, self._source.last_use) < excess and not self._wanted
+
+        with self._lock:
+            self._wait_while(is_full)
+
+    def _wait_while(self, condition: Callable[[], bool]) -> None:
+        while not self._stopped and condition():
+            self._changed.wait(_POLL)
+        if self._stopped:
+            raise StoppedError
+
+    def wait(self) -> None:
+        """See :meth:`stoker.pipeline.caching.cache_prefetcher.StagedPass.wait`."""
+        batch = self._take()
+        while True:
+            pending: set[Future[int]] = set(batch.requests)
+            while pending:
+                pending = wait(pending, timeout=_POLL).not_done
+                self._check_stopping()
+            try:
+                for request in batch.requests:
+                    request.result()
+                break
+            except CancelledError:  # by another pass that has ended
+                batch.requests = set(self._requests.request(batch.blocks).values())
+        self._source.files.check(batch.ranges)
+
+    def _take(self) -> _Batch:
+        with self._lock:
+            while not self._ready:
+                if self._ended:
+                    raise self._error or LoaderClosedError("the pass was ended")
+                self._wanted = True
+                self._changed.notify_all()
+                self._changed.wait(_POLL)
+                self._check_stopping()
+            self._taken.append(self._ready.popleft())
+            return self._taken[-1]
+
+    def _check_stopping(self) -> None:
+        if stopping():
+            self.end()
+        if self._stopped:
+            raise LoaderClosedError("the pass was ended while it waited for the network")
+
+    def release(self) -> None:
+        """See :meth:`stoker.pipeline.caching.cache_prefetcher.StagedPass.release`."""
+        with self._lock:
+            if self._taken:
+                batch = self._taken.popleft()
+                self._source.last_use[batch.blocks] = time.monotonic_ns()
+                self._unpin(batch)
+                self._changed.notify_all()
+
+    def _unpin(self, batch: _Batch) -> None:
+        self._files.unpin(batch.blocks)
+        self._held -= len(batch.blocks) * self._files.block_bytes
+
+    def end(self) -> None:
+        """Fetch nothing more, and let go of everything."""
+        with self._lock:
+            self._stopped = True
+            self._let_go()
+            self._changed.notify_all()
+
+    def _let_go(self) -> None:
+        for batch in self._ready:
+            for request in batch.requests:
+                request.is_wanted = False
+        for batches in (self._ready, self._taken):
+            while batches:
+                self._unpin(batches.popleft())

@@ -1,0 +1,1 @@
+"""The native engine: Python side of the C++ module."""

@@ -1,0 +1,215 @@
+"""The native engine: one pass in C++ from bytes on disk to the finished batch."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker import _native
+from stoker.errors import EngineError
+from stoker.formats.dataset.samples import Codec
+
+from ..base import Layout, Output, Result, Status, Work
+from ..pillow_decode import PillowDecodeError, decode
+from ..shard_files import open_shards
+from .columns import EXECUTES, column, extras
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset.samples import Samples
+
+__all__ = ["NativeEngine"]
+
+_LAYOUT: dict[Layout, int] = {"NCHW": 0, "NHWC": 1, "NHWC4": 2}
+
+
+@dataclass
+class _Batch:
+    """A batch from submit to collect.
+
+    Attributes:
+        work: What to execute.
+        images: Output array.
+        status: (N,) uint8.
+        waiting: Samples that Pillow has not decoded yet, plus one until all are handed to it.
+        decoded: Pixels from Pillow by position.
+        failed: What Pillow said, by position.
+        started: Set when ``job`` or ``error`` is.
+    """
+
+    work: Work
+    images: npt.NDArray[Any]
+    status: npt.NDArray[np.uint8]
+    waiting: int = 1
+    decoded: dict[int, npt.NDArray[np.uint8]] = field(default_factory=dict)
+    failed: dict[int, tuple[Status, str]] = field(default_factory=dict)
+    job: _native.Job | None = None
+    error: Exception | None = None
+    started: threading.Event = field(default_factory=threading.Event)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class NativeEngine:
+    """Executes batches on threads of its own, in C++ with libjpeg-turbo; other codecs through Pillow.
+
+    Args:
+        files: Data files of the dataset, in the manifest's order.
+        sizes: Bytes of each.
+        output: Form of the images.
+        num_threads: Threads that decode, from 1.
+        depth: Batches under way that keep them busy.
+        max_pixels: An image with more is refused by its header.
+        verify: Compare each payload with its checksum.
+        mapped: Map the files; otherwise read each payload, as suits network file systems, where a file
+            that shrinks under a mapping kills the process.
+        empty: Makes the array that a batch is written into, of a shape and dtype; by default of memory that
+            is used again when nobody holds it.
+
+    Raises:
+        StaleIndexError: A file has another size.
+        DatasetError: A file cannot be opened.
+    """
+
+    name = "native"
+    device = "cpu"
+    executes = EXECUTES
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        sizes: Sequence[int],
+        output: Output,
+        *,
+        num_threads: int,
+        depth: int,
+        max_pixels: int,
+        verify: bool,
+        mapped: bool = True,
+        empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None,
+    ) -> None:
+        self.max_in_flight = max(1, depth)
+        self._output = output
+        self._max_pixels = max_pixels
+        self._verify = verify
+        self._shards = open_shards(files, sizes, mapped=mapped)
+        self._pool = _native.Pool(num_threads)
+        self._pillow = ThreadPoolExecutor(num_threads, "stoker-pillow")
+        self._empty = empty or _native.Arena(self.max_in_flight + 2).array
+        self._under_way: deque[_Batch] = deque()
+        self._closed = False
+
+    def submit(self, work: Work) -> None:
+        """Start a batch; returns at once.
+
+        Raises:
+            EngineError: The engine is closed.
+        """
+        if self._closed:
+            raise EngineError("the engine is closed", hint="Make a new loader.")
+        n = len(work.samples)
+        images = self._empty(self._output.shape(n, work.params.size), self._output.numpy_dtype)
+        batch = _Batch(work, images, np.empty(n, np.uint8))
+        codec = work.samples.codec
+        foreign = np.flatnonzero((codec != Codec.RAW) & (codec != Codec.JPEG)).tolist()
+        batch.waiting += len(foreign)
+        for i in foreign:
+            self._pillow.submit(self._decode, batch, i)
+        self._one_less(batch)
+        self._under_way.append(batch)
+
+    def collect(self) -> Result:
+        """Wait for the oldest batch and return it.
+
+        Raises:
+            EngineError: No batch is under way, or it could not be started.
+        """
+        if not self._under_way:
+            raise EngineError("no batch is under way", hint="Submit one first.")
+        batch = self._under_way.popleft()
+        batch.started.wait()
+        if batch.job is None:
+            raise EngineError(f"the batch could not be started: {batch.error}") from batch.error
+        batch.job.wait()
+        reason = {int(i): batch.job.reason(int(i)) for i in np.flatnonzero(batch.status)}
+        for i, (status, text) in batch.failed.items():
+            batch.status[i] = status
+            reason[i] = text
+        return Result(batch.images, batch.status, reason)
+
+    def read_ahead(self, samples: Samples) -> None:
+        """Ask the kernel to read these payloads, neighbouring ones in one request."""
+        self._shards.will_need(
+            column(samples.shard, np.int32),
+            column(samples.offset, np.int64),
+            column(samples.length, np.int64),
+        )
+
+    def close(self) -> None:
+        """Stop the threads and close the files; batches under way are lost."""
+        self._closed = True
+        self._pool.close()
+        self._pillow.shutdown(wait=True, cancel_futures=True)
+        self._under_way.clear()
+        self._shards.close()
+
+    def _decode(self, batch: _Batch, i: int) -> None:
+        samples = batch.work.samples
+        try:
+            view = self._shards.view(int(samples.shard[i]), int(samples.offset[i]), int(samples.length[i]))
+            if self._verify and _native.crc32c(view) != int(samples.crc[i]):
+                batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
+            else:
+                batch.decoded[i] = decode(view, samples, i, max_pixels=self._max_pixels)
+        except PillowDecodeError as error:
+            batch.failed[i] = (error.status, str(error))
+        except (ValueError, OSError, MemoryError) as error:
+            batch.failed[i] = (Status.READ_ERROR, str(error) or "no memory to read it")
+        finally:
+            self._one_less(batch)
+
+    def _one_less(self, batch: _Batch) -> None:
+        """Start the batch when nothing is waited for any more."""
+        with batch.lock:
+            batch.waiting -= 1
+            if batch.waiting:
+                return
+        try:
+            batch.job = self._start(batch)
+        except Exception as error:  # whatever it is, who collects must hear of it
+            batch.error = error
+        batch.started.set()
+
+    def _start(self, batch: _Batch) -> _native.Job:
+        samples, params = batch.work.samples, batch.work.params
+        return self._pool.submit(
+            self._shards,
+            shard=column(samples.shard, np.int32),
+            offset=column(samples.offset, np.int64),
+            length=column(samples.length, np.int64),
+            crc=column(samples.crc, np.uint32),
+            codec=column(samples.codec, np.uint8),
+            height=column(samples.height, np.int32),
+            width=column(samples.width, np.int32),
+            orientation=column(samples.orientation, np.uint8),
+            decoded=batch.decoded,
+            crop=column(params.crop, np.int32),
+            region=column(params.region, np.float64),
+            dest=column(params.dest, np.int32),
+            flip=column(params.flip, np.bool_),
+            color=column(params.color, np.float32),
+            fill=column(params.fill, np.uint8),
+            out=batch.images,
+            layout=_LAYOUT[self._output.layout],
+            status=batch.status,
+            max_pixels=self._max_pixels,
+            verify=self._verify,
+            **extras(params),
+        )

@@ -1,0 +1,1 @@
+"""Execution of an epoch: loader base, prefetching, checkpoints, statistics and ranks."""

@@ -1,0 +1,120 @@
+"""Where the time goes, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .batch import Finished
+
+__all__ = ["Clock", "Stats"]
+
+_KEYS_KEPT = 1000
+
+
+@dataclass
+class Clock:
+    """Running totals of one loader: seconds, samples, and what went wrong.
+
+    The producing thread and the consuming one each write fields of their own.
+    """
+
+    began: float | None = None
+    samples: int = 0
+    batches: int = 0
+    waited: float = 0.0
+    planning: float = 0.0
+    fetching: float = 0.0
+    executing: float = 0.0
+    handing_over: float = 0.0
+    idle: float = 0.0
+    on_batches: dict[str, float] = field(default_factory=dict)
+    skipped: int = 0
+    replaced: int = 0
+    bad_keys: list[str] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Start the clock, at the first call."""
+        if self.began is None:
+            self.began = perf_counter()
+
+    def receive(self, finished: Finished) -> None:
+        """Count a batch that the consumer receives; the list of keys is bounded, the counts are not."""
+        self.batches += 1
+        self.samples += finished.samples
+        self.skipped += finished.skipped
+        self.replaced += finished.replaced
+        self.bad_keys.extend(finished.bad_keys[: _KEYS_KEPT - len(self.bad_keys)])
+
+    def stats(self) -> Stats:
+        """Totals up to now."""
+        seconds = 0.0 if self.began is None else perf_counter() - self.began
+        return Stats(
+            samples=self.samples,
+            batches=self.batches,
+            seconds=seconds,
+            samples_per_second=self.samples / seconds if seconds else 0.0,
+            waited=self.waited,
+            waited_share=min(1.0, self.waited / seconds) if seconds else 0.0,
+            producer={
+                "planning": self.planning,
+                **({"fetching": self.fetching} if self.fetching else {}),
+                "executing": self.executing,
+                "handing over": self.handing_over,
+                "idle": self.idle,
+                **self.on_batches,
+            },
+            skipped=self.skipped,
+            replaced=self.replaced,
+            bad_keys=tuple(self.bad_keys),
+        )
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What a loader has done since its first pass began.
+
+    Attributes:
+        samples: Handed to the consumer.
+        batches: Likewise.
+        seconds: Wall time since the first pass began.
+        samples_per_second: Over all of that time, the consumer's own included.
+        waited: Seconds that the consumer waited for a batch.
+        waited_share: The same as a share of ``seconds``.
+        producer: Seconds of the producing thread: "planning" batches and checking payloads, waiting for a
+            remote dataset ("fetching") and for the engine ("executing"), "handing over" to the framework,
+            "idle" with ``prefetch`` batches ready, and each transform of batches and each function by its
+            name.
+        skipped: Bad samples left out (``on_error="skip"``).
+        replaced: Bad samples replaced (``on_error="replace"``).
+        bad_keys: Their keys, the first thousand.
+    """
+
+    samples: int
+    batches: int
+    seconds: float
+    samples_per_second: float
+    waited: float
+    waited_share: float
+    producer: dict[str, float]
+    skipped: int
+    replaced: int
+    bad_keys: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """What limits the loop, in words."""
+        if not self.batches:
+            return "Nothing has been loaded yet."
+        if self.waited_share < 0.05:
+            return f"The step is the limit: the loop waited for data {self.waited_share:.1%} of the time."
+        busiest = max(self.producer.keys() - {"idle"}, key=lambda name: self.producer[name])
+        advice = {
+            "planning": "Python planning and payload checks take the time: use larger batches.",
+            "fetching": "Storage or network take the time: bring the dataset here first (stoker stage).",
+            "executing": "Reading and decoding take the time: use more threads or store smaller samples.",
+            "handing over": "Copying to the framework takes the time: use a smaller dtype.",
+        }.get(busiest, f"{busiest} takes the time: do that on the device, in the step.")
+        return f"The loader is the limit: the loop waited {self.waited_share:.0%} of the time. {advice}"

@@ -1,0 +1,269 @@
+"""What an image loader makes of samples, checked and put together from its arguments."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import numpy as np
+
+from stoker.augment.transforms.geometry.pad import RandomCrop
+from stoker.errors import ConfigError
+from stoker.formats.dataset.dataset import Dataset
+
+from ..engines.base import DType, Layout, Output
+from ..execution.batch import NUMBERS, ColumnSpec, batch_type
+from ..order.epoch_order import BlockShuffle, LastBatch, Order, Stream
+from ..order.sampling import make_draws, open_source
+from .annotation_rules import AnnotationRules, make_annotation_rules, task_columns
+from .batch_transforms import BatchPlan, split_transforms
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from stoker.augment.geometry.boxes import Objects
+    from stoker.augment.params.image_params import ImageParams, ImagePlan
+    from stoker.augment.transforms import Transform
+    from stoker.formats.dataset.samples import Samples
+
+    from ..order.mixture import Mixture
+    from ..order.sampling import Sampler
+    from .batch_transforms import AnyTransform
+    from .objects import ObjectRules
+
+__all__ = ["ImageLoaderConfig", "OnError", "make_config"]
+
+OnError = Literal["raise", "skip", "replace"]
+
+
+@dataclass(frozen=True)
+class ImageLoaderConfig:
+    """What a loader makes of samples, the same in every epoch.
+
+    Attributes:
+        dataset: What is drawn from.
+        order: Which samples an epoch draws.
+        plan: What happens to each image.
+        output: Form in which images leave the engine.
+        columns: Names of a batch's columns, in their order.
+        on_error: What a bad sample does.
+        seed: Of order and parameters.
+        batch: Makes the batch of its columns' values.
+        batch_plan: What happens to a batch after the engine.
+        annotations: What becomes of objects, masks and labels.
+    """
+
+    dataset: Dataset | Mixture
+    order: Order
+    plan: ImagePlan
+    output: Output
+    columns: tuple[str, ...]
+    on_error: OnError
+    seed: int
+    batch: Callable[..., Any]
+    batch_plan: BatchPlan
+    annotations: AnnotationRules
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the order, the pixels and which objects leave, as JSON leaves it."""
+        identity = {
+            "dataset": self.dataset.fingerprint,
+            "seed": self.seed,
+            "order": repr(self.order),
+            "transforms": self.plan.to_json(),
+        }
+        if batch := self.batch_plan.to_json():
+            identity["batch"] = batch
+        if (objects := self.annotations.objects).columns:
+            identity["box_format"] = objects.box_format
+            identity |= {"min_visible": float(objects.min_visible), "min_size": float(objects.min_size)}
+        return cast("dict[str, Any]", json.loads(json.dumps(identity)))
+
+    def spec(self, name: str) -> ColumnSpec:
+        """Form of a column, without the batch axis."""
+        annotated = self.annotations.spec(name, self.dataset, self.plan.size)
+        if annotated:
+            return annotated
+        if name == "label" and (self.annotations.multi_label or self.batch_plan.transforms):
+            return ColumnSpec(name, "float32", (self.dataset.num_classes,))
+        image = self.output.dtype, self.output.shape(0, self.plan.size)[1:]
+        known = {"image": image, "key": ("str", ()), "mask": ("bool", ()), "row": ("int64", ())}
+        return ColumnSpec(name, *(known.get(name) or (self.dataset.values(name, ()).dtype.name, ())))
+
+    def random_epoch(self, epoch: int) -> int:
+        """The epoch that random parameters are drawn for: one for all of a stream, whose keys go on."""
+        return 0 if isinstance(self.order, Stream) else epoch
+
+    def random_keys(
+        self, epoch: int, positions: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.int64]:
+        """What keys the random parameters of draws, (N,) int64.
+
+        Args:
+            epoch: Of the draws.
+            positions: (N,) int64, in the epoch.
+            rows: (N,) int64, of the samples in the index: the keys, where an epoch draws no row twice.
+        """
+        if isinstance(self.order, Stream):
+            return self.order.place(epoch, positions)
+        return rows if self._rows_are_distinct else positions
+
+    def draw(
+        self,
+        positions: npt.NDArray[np.int64],
+        samples: Samples,
+        keys: npt.NDArray[np.int64],
+        epoch: int,
+        objects: Objects | None = None,
+    ) -> ImageParams:
+        """Decide the parameters of N samples; see :meth:`ImagePlan.draw`.
+
+        Args:
+            positions: (N,) int64, in the dataset.
+            samples: As the dataset has them there.
+            keys: (N,) int64, what their random numbers are keyed by.
+            epoch: That they are drawn for.
+            objects: Of the samples.
+
+        Raises:
+            ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
+        """
+        rows = np.arange(len(positions))
+        try:
+            return self._draw(rows, samples, keys, epoch, objects)
+        except ConfigError:
+            for i in rows.tolist():  # a plan decides sample by sample, so one of them is refused alone, too
+                own = objects and objects.take(rows[i : i + 1])
+                with self._naming(int(positions[i])):
+                    self._draw(rows[i : i + 1], samples, keys, epoch, own)
+            raise
+
+    def _draw(
+        self,
+        rows: npt.NDArray[np.int64],
+        samples: Samples,
+        keys: npt.NDArray[np.int64],
+        epoch: int,
+        objects: Objects | None,
+    ) -> ImageParams:
+        height, width = samples.height[rows], samples.width[rows]
+        return self.plan.draw(height, width, keys[rows], self.seed, epoch, objects=objects)
+
+    @contextmanager
+    def _naming(self, position: int) -> Iterator[None]:
+        """Have a ConfigError name the sample at ``position``."""
+        try:
+            yield
+        except ConfigError as error:
+            place = self.dataset.error(position, error.message)
+            raise ConfigError(
+                error.message,
+                path=place.path,
+                shard=place.shard,
+                record=place.record,
+                key=place.key,
+                hint=error.hint,
+            ) from None
+
+    @cached_property
+    def _rows_are_distinct(self) -> bool:
+        return self.order.distinct and self.dataset.is_distinct
+
+
+def make_config(
+    dataset: Dataset | Mixture | str | os.PathLike[str],
+    transforms: Sequence[AnyTransform],
+    *,
+    shuffle: bool | BlockShuffle,
+    sampler: Sampler | None,
+    samples_per_epoch: int | None,
+    seed: int,
+    last_batch: LastBatch,
+    columns: Sequence[str],
+    dtype: DType | None,
+    layout: Layout,
+    on_error: OnError,
+    objects: ObjectRules,
+) -> ImageLoaderConfig:
+    """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
+
+    Raises:
+        ConfigError: An argument cannot be meant as given.
+        DatasetError: The path is no dataset that can be read.
+    """
+    if on_error not in ("raise", "skip", "replace"):
+        raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
+    opened = open_source(dataset, "image")
+    of_images, batch_plan = split_transforms(transforms)
+    plan = _plan(of_images, dtype)
+    order = make_draws(opened, shuffle, sampler, samples_per_epoch, seed)
+    names = _columns(columns, opened, last_batch, objects)
+    recipe = ImageLoaderConfig(
+        opened,
+        order,
+        plan,
+        Output(plan.dtype, layout),
+        names,
+        on_error,
+        seed,
+        batch_type(names),
+        batch_plan,
+        make_annotation_rules(opened, names, objects, plan, batch_plan),
+    )
+    if sampler is None:  # which may leave small images out
+        _check_sizes(recipe)
+    return recipe
+
+
+def _check_sizes(recipe: ImageLoaderConfig) -> None:
+    """Refuse crops that are larger than the lowest or the narrowest image, which an epoch would come to."""
+    dataset = recipe.dataset
+    crops = (one for one in recipe.plan.transforms if isinstance(one, RandomCrop))
+    # A mixture may draw nothing of a dataset; what else is refused is told when it is met.
+    if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
+        smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
+        positions = np.array(smallest, np.int64)
+        samples = dataset.samples(positions)
+        recipe.draw(positions, samples, samples.row, 0)
+
+
+def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
+    from stoker.augment.params.image_params import compile_image
+
+    return compile_image(transforms, dtype)
+
+
+def _columns(
+    columns: Sequence[str], dataset: Dataset | Mixture, last_batch: LastBatch, objects: ObjectRules
+) -> tuple[str, ...]:
+    if isinstance(columns, str):
+        raise ConfigError(f"columns must be a list of names, found {columns!r}", hint="Put it into brackets.")
+    names, annotated = tuple(columns), task_columns(dataset)
+    if last_batch == "pad" and "mask" not in names:
+        names = (*names, "mask")
+    if objects.form == "padded" and "count" not in names and set(annotated) & set(names) - {"segmentation"}:
+        names = (*names, "count")
+    types = dataset.types
+    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in NUMBERS)}
+    known |= {
+        *annotated,
+        *(["count"] if "boxes" in annotated else []),
+        *(["label"] if "label" in types else []),
+    }
+    for name in names:
+        if name not in known:
+            raise ConfigError(
+                f"columns: there is no {name!r}",
+                path=dataset.path,
+                hint=f"There are {', '.join(sorted(known))}.",
+            )
+    if not names:
+        raise ConfigError("columns must name at least one column")
+    return names

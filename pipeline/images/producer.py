@@ -1,0 +1,190 @@
+"""The stage of an image loader: decide a batch, have it executed, hand it over."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.augment.geometry.boxes import Objects
+from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
+
+from ..engines.base import Result, Status, Work
+from ..execution.batch import Finished
+from .annotator import Annotated
+from .batch import BatchMaker
+from .plan import planned_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy.typing as npt
+
+    from ..adapters import Adapter
+    from ..caching.cache_prefetcher import CachePrefetcher, StagedPass
+    from ..engines.base import Engine
+    from ..execution.stats import Clock
+    from ..order.epoch_order import Schedule
+    from .annotator import Annotator
+    from .config import ImageLoaderConfig
+    from .plan import Planned
+
+__all__ = ["ImageBatchProducer"]
+
+_LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker verify{} lists them all."
+_DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
+_LARGE = "A larger max_pixels takes it; on_error='skip' or 'replace' goes on without such samples."
+
+# The error, what is wrong, and what to do about it.
+_MEANING = {
+    Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
+    Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum", _DAMAGED),
+    Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index", _BROKEN),
+    Status.NOT_DECODABLE: (DecodeError, "the image cannot be decoded", _BROKEN),
+    Status.TRUNCATED: (DecodeError, "the image is truncated", _BROKEN),
+    Status.TOO_LARGE: (ImageTooLargeError, "the image has more pixels than max_pixels", _LARGE),
+}
+
+
+class ImageBatchProducer:
+    """Starts and finishes the batches of one pass (see :class:`stoker.pipeline.execution.prefetch.Stage`)."""
+
+    def __init__(
+        self,
+        recipe: ImageLoaderConfig,
+        schedule: Schedule,
+        epoch: int,
+        *,
+        engine: Engine,
+        annotator: Annotator | None,
+        adapter: Adapter,
+        clock: Clock,
+        read_ahead: int,
+        staging: CachePrefetcher | None = None,
+    ) -> None:
+        self.max_in_flight = engine.max_in_flight
+        self._recipe = recipe
+        self._epoch = recipe.random_epoch(epoch)
+        self._engine = engine
+        self._annotator = annotator
+        self._maker = BatchMaker(recipe, adapter, clock, self._epoch)
+        self._side = adapter.side
+        self._clock = clock
+        self._batches = _ahead(planned_batches(recipe, schedule, epoch), engine, read_ahead)
+        self._staged: StagedPass | None = None
+        if staging:  # which goes through the order at a pace of its own, far ahead of the engine
+            self._staged = staging.begin(
+                lambda: (p.samples.row for p in planned_batches(recipe, schedule, epoch))
+            )
+        self._under_way: deque[tuple[Planned, Callable[[], Annotated]]] = deque()
+
+    def start(self) -> bool:
+        """Decide the next batch and submit it."""
+        began = perf_counter()
+        planned = next(self._batches, None)
+        if planned is None:
+            return False
+        fetching = self._wait_for_bytes()
+        self._under_way.append((planned, self._submit(planned)))
+        self._clock.fetching += fetching
+        self._clock.planning += perf_counter() - began - fetching
+        return True
+
+    def _wait_for_bytes(self) -> float:
+        """Seconds until what the next batch reads is here."""
+        began = perf_counter()
+        if self._staged:
+            self._staged.wait()
+        return perf_counter() - began if self._staged else 0.0
+
+    def _submit(self, planned: Planned) -> Callable[[], Annotated]:
+        """Decide a batch, have its images made, and what is annotated beside them."""
+        samples, annotator = planned.samples, self._annotator
+        annotations = annotator.read(planned.positions) if annotator else None
+        objects = None
+        if annotations and self._recipe.annotations.needs_boxes:
+            objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
+        params = self._recipe.draw(planned.positions, samples, planned.keys, self._epoch, objects)
+        annotated: Callable[[], Annotated] = Annotated
+        if annotator:
+            annotated = annotator.start(planned.positions, samples, params, annotations)
+        # Last: after an error the engine must not hold a batch that nobody collects.
+        if len(planned):
+            self._engine.submit(Work(samples, params))
+        return annotated
+
+    def finish(self) -> Finished:
+        """Wait for the oldest batch and hand it over."""
+        planned, annotated_later = self._under_way.popleft()
+        began = perf_counter()
+        result = self._engine.collect() if len(planned) else self._nothing()
+        annotated = annotated_later()
+        if self._staged:
+            self._staged.release()
+        self._clock.executing += perf_counter() - began
+        is_bad = result.status != Status.OK
+        is_bad[list(annotated.errors)] = True
+        kept = self._settle(planned, result, annotated, is_bad) if is_bad.any() else None
+        side = self._side
+        with side or contextlib.nullcontext():
+            batch = self._maker.make(planned, result.images, annotated, kept)
+        ready = side.ready(batch) if side else None
+        if kept is None:
+            return Finished(batch, len(planned), ready=ready)
+        counted = "skipped" if self._recipe.on_error == "skip" else "replaced"
+        keys = tuple(self._recipe.dataset.keys(planned.positions[is_bad]))
+        return Finished(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
+
+    def _nothing(self) -> Result:
+        """A batch of no samples: the last one, on a rank for which none were left."""
+        output = self._recipe.output
+        images = np.empty(output.shape(0, self._recipe.plan.size), output.numpy_dtype)
+        return Result(images, np.empty(0, np.uint8))
+
+    def _settle(
+        self, planned: Planned, result: Result, annotated: Annotated, is_bad: npt.NDArray[np.bool_]
+    ) -> npt.NDArray[np.int64]:
+        """Which samples to hand out, (M,) int64 into the batch, some of which are bad, (N,)."""
+        good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
+        if self._recipe.on_error == "skip":
+            return good
+        if self._recipe.on_error == "raise" or not good.size:
+            first = int(bad[0])
+            if result.status[first] == Status.OK:
+                raise annotated.errors.pop(first)  # which must not hold itself by its traceback
+            raise self._error(planned, result, first)
+        chosen = np.arange(len(planned))
+        # The next good sample of the batch, the first one after the last: no further draw is needed.
+        chosen[bad] = good[np.searchsorted(good, bad) % good.size]
+        return chosen
+
+    def _error(self, planned: Planned, result: Result, i: int) -> SampleError:
+        kind, meaning, hint = _MEANING[Status(int(result.status[i]))]
+        said = result.reason.get(i, "")
+        return self._recipe.dataset.error(
+            int(planned.positions[i]),
+            f"{meaning}: {said}" if said else meaning,
+            kind,
+            hint,
+        )
+
+
+def _ahead(batches: Iterator[Planned], engine: Engine, distance: int) -> Iterator[Planned]:
+    """The same batches, their bytes asked for up to ``distance`` batches before.
+
+    The first batch is not kept waiting: the distance grows by two with each batch that is started.
+    """
+    waiting: deque[Planned] = deque()
+    reach = 0
+    for planned in batches:
+        if distance and len(planned):
+            with contextlib.suppress(ValueError):  # a place outside its file is told when it is read
+                engine.read_ahead(planned.samples)
+        waiting.append(planned)
+        if len(waiting) > reach:
+            reach = min(distance, reach + 2)
+            yield waiting.popleft()
+    yield from waiting

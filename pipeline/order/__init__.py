@@ -1,0 +1,1 @@
+"""Order of an epoch: permutations, weighted draws, mixtures and the share of each rank."""

@@ -1,0 +1,305 @@
+"""Several datasets as one, mixed by weights."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker.errors import ConfigError, CorruptRecordError, SampleError
+from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.dataset.ragged import Ragged
+from stoker.formats.dataset.samples import Samples
+
+from ..execution.arguments import whole_number
+from .class_merging import MergedClasses, check_together, merge_classes
+from .draws import MixedOrder
+from .epoch_order import BlockShuffle, make_order
+from .quotas import QuotaSchedule, apportion
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.dataset.manifest import Manifest
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["Mixture", "mix"]
+
+
+def mix(
+    datasets_and_weights: Sequence[tuple[Dataset | str | os.PathLike[str], float]],
+    samples: int | None = None,
+) -> Mixture:
+    """Several datasets as one, of which an epoch draws in proportion to their weights.
+
+    Each dataset's draws in an epoch are its exact share of them, rounded, and spread evenly over it. They
+    go round the dataset's samples, on from where the epoch before stopped, so that none is drawn once more
+    before all others are; ``shuffle`` of the loader says in which order each round goes, up to changes of
+    place among some 64 draws.
+
+    Where the datasets have different classes, those of the mixture are all their names in the order in which
+    they first appear, so that labels of the first dataset stay what they are, and labels of samples and of
+    objects follow.
+
+    Args:
+        datasets_and_weights: Datasets of images, or of text, or their paths, each with a number from 0.
+        samples: Draws in an epoch; by default as many as the datasets have samples together.
+
+    Raises:
+        ConfigError: The weights are none, or the datasets do not go together: names of classes that only some
+            have, other annotations, another tokenizer or other fields, or no samples to draw.
+        DatasetError: A path is no dataset that can be read.
+    """
+    for pair in datasets_and_weights:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ConfigError(f"a mixture is made of pairs of a dataset and its weight, found {pair!r}")
+    opened = [
+        dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
+        for dataset, _ in datasets_and_weights
+    ]
+    check_together(opened)
+    weights = [float(weight) for _, weight in datasets_and_weights]
+    n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
+    if n < 1:
+        raise ConfigError(f"a mixture needs at least 1 sample in an epoch, found {n}")
+    quotas = apportion(weights, n)
+    for dataset, quota in zip(opened, quotas, strict=True):
+        if quota and not len(dataset):
+            raise ConfigError("the dataset has a weight and no samples", path=dataset.path)
+    return Mixture(tuple(opened), quotas, merge_classes(opened))
+
+
+_LABELS = ("label", "object_labels")
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """Several datasets, which a loader takes as one; made by :func:`mix`.
+
+    Positions and rows go through the datasets one after the other. The column ``dataset`` says which one
+    a sample is of, from 0.
+
+    Attributes:
+        datasets: The D datasets.
+        quotas: (D,) int64, draws of each in an epoch.
+        joined: Their classes.
+    """
+
+    datasets: tuple[Dataset, ...]
+    quotas: Int64
+    joined: MergedClasses
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __repr__(self) -> str:
+        parts = ", ".join(
+            f"{quota:,} of {dataset!r}"
+            for quota, dataset in zip(self.quotas.tolist(), self.datasets, strict=True)
+        )
+        return f"<Mixture: an epoch draws {parts}>"
+
+    @property
+    def path(self) -> Path:
+        """Folder of the first dataset."""
+        return self.datasets[0].path
+
+    @property
+    def manifest(self) -> Manifest:
+        """Of the first dataset; kind, tokenizer and what annotations mean are those of all."""
+        return self.datasets[0].manifest
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label."""
+        return self.joined.names
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 where the datasets have none."""
+        return len(self.classes)
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Name and type of the index columns that all datasets have, and of ``dataset``."""
+        common = set.intersection(*(set(dataset.types.items()) for dataset in self.datasets))
+        return {"dataset": "int64", **dict(sorted(common))}
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """What the samples of all datasets can teach."""
+        return frozenset.intersection(*(dataset.tasks for dataset in self.datasets))
+
+    @property
+    def data_files(self) -> list[Path]:
+        """Every shard's data file."""
+        return list(chain.from_iterable(dataset.data_files for dataset in self.datasets))
+
+    @property
+    def data_sizes(self) -> list[int]:
+        """Bytes of every data file."""
+        return list(chain.from_iterable(dataset.data_sizes for dataset in self.datasets))
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that name these samples in this order, for checkpoints."""
+        text = " ".join(dataset.fingerprint for dataset in self.datasets)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @property
+    def rows(self) -> Int64:
+        """(N,) int64: the row in the index of every sample, counted through all datasets."""
+        pairs = zip(self._first_rows.tolist(), self.datasets, strict=False)
+        return np.concatenate([first + dataset.rows for first, dataset in pairs])
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no sample was selected twice."""
+        return all(dataset.is_distinct for dataset in self.datasets)
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """(N,) values of an index column of numbers, put together anew."""
+        return self.values(name, np.arange(len(self)))
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """(M,) values of an index column of numbers, of samples; shards are counted through all datasets."""
+        which, local = self._locate(positions)
+        if name == "dataset":
+            return which
+        parts = [(d, self.datasets[d].values(name, local[here])) for d, here in _parts(which)]
+        found = _gathered(which, [self._relabelled(d, name, values) for d, values in parts])
+        return found + self._first_shards[which].astype(found.dtype) if name == "shard" else found
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
+        """The lists of M samples in an index column of lists of numbers."""
+        which, local = self._locate(positions)
+        parts = list(_parts(which))
+        found = [self.datasets[d].lists(name, local[here]) for d, here in parts]
+        values = [self._relabelled(d, name, one.values) for (d, _), one in zip(parts, found, strict=True)]
+        joined = Ragged.of_counts(np.concatenate([one.counts for one in found]), np.concatenate(values))
+        return joined.take(np.argsort(np.concatenate([here for _, here in parts]), kind="stable"))
+
+    def samples(self, positions: npt.ArrayLike) -> Samples:
+        """Where the payloads of samples lie; shards and rows are counted through all datasets."""
+        which, local = self._locate(positions)
+        parts = []
+        for d, here in _parts(which):
+            part = self.datasets[d].samples(local[here])
+            row, shard = part.row + self._first_rows[d], part.shard + self._first_shards[d]
+            parts.append(replace(part, row=row, shard=shard.astype(np.int32)))
+        columns = [column.name for column in fields(Samples)]
+        return Samples(
+            **{name: _gathered(which, [getattr(part, name) for part in parts]) for name in columns}
+        )
+
+    def keys(self, positions: npt.ArrayLike) -> list[str]:
+        """Names of samples in their source."""
+        which, local = self._locate(positions)
+        return [self.datasets[d].keys([at])[0] for d, at in zip(which.tolist(), local.tolist(), strict=True)]
+
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
+        """The objects of samples, see :meth:`Dataset.annotations`, with what those of all datasets have."""
+        which, local = self._locate(positions)
+        found = []
+        for d, here in _parts(which):
+            part = self.datasets[d].annotations(local[here], parts)
+            labels = self._relabelled(d, "object_labels", part.labels)
+            found.append(replace(part, owner=here[part.owner], labels=labels))
+        values = {item.name: [getattr(part, item.name) for part in found] for item in fields(Annotations)}
+        joined = Annotations(**{name: _joined(given) for name, given in values.items()})
+        return joined.take(np.argsort(joined.owner, kind="stable"))
+
+    def mask(self, position: int) -> bytes:
+        """Mask of one sample, see :meth:`Dataset.mask`."""
+        dataset, local = self._one(position)
+        return dataset.mask(local)
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        kind: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """An error about one sample that names its shard, record and key."""
+        dataset, local = self._one(position)
+        return dataset.error(local, message, kind, hint)
+
+    def order(self, shuffle: bool | BlockShuffle, seed: int) -> MixedOrder:
+        """The order of draws, with rounds of each dataset as ``shuffle`` of a loader says."""
+        sizes = np.array([len(dataset) for dataset in self.datasets], np.int64)
+        # Seeds of their own, or datasets of one size would always meet in the same pairs.
+        rounds = tuple(
+            make_order(len(dataset), shuffle, seed * len(self.datasets) + d)
+            for d, dataset in enumerate(self.datasets)
+        )
+        return MixedOrder(QuotaSchedule(self.quotas, sizes, seed), rounds)
+
+    @cached_property
+    def _starts(self) -> Int64:
+        """(D + 1,) int64, the first position of each dataset, and their number."""
+        return np.cumsum([0, *map(len, self.datasets)], dtype=np.int64)
+
+    @cached_property
+    def _first_rows(self) -> Int64:
+        return np.cumsum([0, *(len(dataset.index) for dataset in self.datasets)], dtype=np.int64)
+
+    @cached_property
+    def _first_shards(self) -> Int64:
+        return np.cumsum([0, *(len(dataset.data_files) for dataset in self.datasets)], dtype=np.int64)
+
+    def _relabelled(self, dataset: int, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Values of an index column of a dataset, labels as the mixture has them."""
+        if name not in _LABELS:
+            return values
+        return self.joined.labels(dataset, values, self.datasets[dataset])
+
+    def _locate(self, positions: npt.ArrayLike) -> tuple[Int64, Int64]:
+        """The dataset of each position, and its position there."""
+        at = np.asarray(positions, np.int64)
+        if at.size and not 0 <= at.min() <= at.max() < len(self):
+            raise IndexError(f"positions go from 0 to {len(self) - 1}, not {at.min()} to {at.max()}")
+        which = np.searchsorted(self._starts, at, side="right") - 1
+        return which, at - self._starts[which]
+
+    def _one(self, position: int) -> tuple[Dataset, int]:
+        which, local = self._locate([position])
+        return self.datasets[int(which[0])], int(local[0])
+
+
+def _parts(which: Int64) -> Iterator[tuple[int, Int64]]:
+    """Each dataset that some samples are of, and where among them they are; the first one where none are."""
+    for d in np.unique(which).tolist() or [0]:
+        yield d, np.flatnonzero(which == d)
+
+
+def _gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Values of some samples of each dataset, in the order of the samples."""
+    values = np.empty(len(which), np.result_type(*parts))
+    for (_, here), part in zip(_parts(which), parts, strict=True):
+        values[here] = part
+    return values
+
+
+def _joined(values: Sequence[Any]) -> Any:
+    """An attribute of objects, dataset after dataset; what only some of them have is left out."""
+    if any(value is None for value in values):
+        return None
+    if isinstance(values[0], list):
+        return list(chain.from_iterable(values))
+    if isinstance(values[0], Mapping):
+        common = set.intersection(*map(set, values))
+        return {name: np.concatenate([value[name] for value in values]) for name in sorted(common)}
+    return np.concatenate(values)

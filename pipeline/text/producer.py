@@ -1,0 +1,209 @@
+"""The stage of a text loader: read a batch's sequences, make arrays of them, hand them over."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections import deque
+from dataclasses import dataclass
+from functools import cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from stoker.bucketing import Flatten, Packed
+from stoker.errors import ConfigError
+
+from ..execution.batch import Finished
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.bucketing import Batch, Batchify, Ragged
+    from stoker.formats.dataset.dataset import Dataset
+
+    from ..adapters import Adapter
+    from ..caching.cache_prefetcher import CachePrefetcher
+    from ..execution.stats import Clock
+    from ..order.mixture import Mixture
+    from .epoch import Pieces, TextEpoch, TextSchedule
+    from .plan import TextPlanner
+    from .tokens import Places, TokenReader
+
+__all__ = ["TextBatchProducer", "TextLoaderConfig", "assemble"]
+
+
+@dataclass(frozen=True)
+class TextLoaderConfig:
+    """What a loader makes of sequences, the same in every epoch.
+
+    Attributes:
+        dataset: What is drawn from.
+        reader: Reads token ids.
+        planner: Decides which sequences form a batch.
+        batchify: Makes arrays of sequences.
+        columns: Names of a batch's columns, in their order.
+        batch: Makes the batch of its columns' values.
+    """
+
+    dataset: Dataset | Mixture
+    reader: TokenReader
+    planner: TextPlanner
+    batchify: Batchify
+    columns: tuple[str, ...]
+    batch: Callable[..., Any]
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, the row in the index of every sample."""
+        return self.dataset.rows
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the batches, as JSON leaves it."""
+        planner = self.planner
+        edges = planner.boundaries
+        identity = {
+            "dataset": self.dataset.fingerprint,
+            "fields": self.reader.fields,
+            "order": None if planner.takes_all else repr(planner.order),
+            "boundaries": None if edges is None else edges.tolist(),
+            **{name: value for name, value in vars(planner.rules).items() if name != "buckets"},
+            "batch_sampler": planner.rules.batch_sampler and planner.epoch(0).sampler.fingerprint,
+        }
+        return cast("dict[str, Any]", json.loads(json.dumps(identity)))
+
+
+def assemble(
+    batchify: Batchify,
+    fields: tuple[str, ...],
+    sequences: list[Ragged],
+    pieces: Pieces,
+    shape: tuple[int, ...],
+) -> Mapping[str, Any]:
+    """Sequences into arrays by name.
+
+    Args:
+        batchify: Takes the sequences of one field, packed rows, or a dict with the sequences of each.
+        fields: Names of the fields.
+        sequences: Of each field.
+        pieces: What they are.
+        shape: (n, length), or (n, length, length, ...) for several fields.
+
+    Raises:
+        ConfigError: What it makes is no dict.
+    """
+    samples: Any = dict(zip(fields, sequences, strict=True))
+    length: Any = dict(zip(fields, shape[1:], strict=True))
+    if len(fields) == 1:
+        samples, length = sequences[0], shape[1]
+        if pieces.groups is not None:
+            samples = Packed(samples, pieces.groups)
+        elif isinstance(batchify, Flatten):
+            length = shape[0] * length  # as many tokens as the padded batch has: one shape for each of its
+    made = batchify(samples, length)
+    if not isinstance(made, dict):
+        raise ConfigError(
+            f"batchify must make a dict of arrays, found {type(made).__name__}",
+            hint="Wrap it: Dict({'tokens': Stack()}).",
+        )
+    return made
+
+
+class _Planned(NamedTuple):
+    """A batch that is under way."""
+
+    batch: Batch
+    mask: npt.NDArray[np.bool_]
+    pieces: Pieces
+    places: Places
+
+
+class TextBatchProducer:
+    """Starts and finishes the batches of one pass (see :class:`stoker.pipeline.execution.prefetch.Stage`)."""
+
+    max_in_flight = 2  # while one is made, the kernel reads the next
+
+    def __init__(
+        self,
+        recipe: TextLoaderConfig,
+        schedule: TextSchedule,
+        epoch: TextEpoch,
+        *,
+        adapter: Adapter,
+        clock: Clock,
+        staging: CachePrefetcher | None = None,
+    ) -> None:
+        self._recipe = recipe
+        self._schedule = schedule
+        self._epoch = epoch
+        self._adapter = adapter
+        self._clock = clock
+        self._next = 0
+        self._under_way: deque[_Planned] = deque()
+        self._staged = staging.begin(lambda: _rows(recipe, schedule, epoch)) if staging else None
+
+    def start(self) -> bool:
+        """Decide the next batch and have its bytes read ahead."""
+        if self._next == len(self._schedule):
+            return False
+        began = perf_counter()
+        batch, mask = self._schedule.batch(self._next)
+        pieces = self._epoch.pieces(batch.rows)
+        fetching = 0.0
+        if self._staged:
+            asked = perf_counter()
+            self._staged.wait()
+            fetching = perf_counter() - asked
+        places = self._recipe.reader.locate(pieces.positions)
+        self._recipe.reader.will_need(places)
+        self._under_way.append(_Planned(batch, mask, pieces, places))
+        self._next += 1
+        self._clock.fetching += fetching
+        self._clock.planning += perf_counter() - began - fetching
+        return True
+
+    def finish(self) -> Finished:
+        """Make the oldest batch and hand it over."""
+        planned = self._under_way.popleft()
+        began = perf_counter()
+        reader = self._recipe.reader
+        sequences = reader.read(planned.pieces, planned.places)
+        if self._staged:
+            self._staged.release()
+        shape = planned.batch.shape
+        arrays = assemble(self._recipe.batchify, reader.fields, sequences, planned.pieces, shape)
+        made = perf_counter()
+        self._clock.executing += made - began
+        side = self._adapter.side
+        with side or contextlib.nullcontext():
+            batch = self._recipe.batch(
+                *(self._hand_over(arrays, planned, name) for name in self._recipe.columns)
+            )
+        ready = side.ready(batch) if side else None
+        self._clock.handing_over += perf_counter() - made
+        return Finished(batch, len(planned.batch.rows), ready=ready)
+
+    def _hand_over(self, arrays: Mapping[str, Any], planned: _Planned, name: str) -> Any:
+        if name in arrays:
+            value = arrays[name]
+        elif name == "mask":
+            value = planned.mask
+        elif name == "row":
+            value = self._recipe.rows[planned.pieces.positions]
+        elif name == "key":
+            value = self._recipe.dataset.keys(planned.pieces.positions)
+        else:
+            value = self._recipe.dataset.values(name, planned.pieces.positions)
+        # A length such as max_seqlen is an argument of a kernel, not an array.
+        return value if isinstance(value, int) else self._adapter.column(value)
+
+
+def _rows(
+    recipe: TextLoaderConfig, schedule: TextSchedule, epoch: TextEpoch
+) -> Iterator[npt.NDArray[np.int64]]:
+    """What each batch reads, as rows of the index."""
+    for step in range(len(schedule)):
+        yield recipe.rows[epoch.pieces(schedule.batch(step)[0].rows).positions]

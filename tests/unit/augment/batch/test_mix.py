@@ -1,0 +1,130 @@
+"""MixUp and CutMix: their distributions against NumPy's and torchvision's laws, pixels and labels by hand."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from stoker.augment.batch.mix import CutMix, MixUp
+from stoker.errors import ConfigError
+
+N = 20_000
+BOTH = pytest.mark.parametrize("transform", [MixUp(0.8), CutMix(0.8)])
+
+
+def assert_same_law(a, b):
+    """Two-sample Kolmogorov-Smirnov; the bound is passed by chance once in a million."""
+    a, b = np.sort(a), np.sort(b)
+    points = np.concatenate((a, b))
+    steps = [np.searchsorted(values, points, "right") / len(values) for values in (a, b)]
+    distance = np.abs(steps[0] - steps[1]).max()
+    assert distance < 2.7 * math.sqrt((len(a) + len(b)) / (len(a) * len(b)))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.5, 0.8, 1.0, 2.0, 10.0])
+def test_shares_follow_the_beta_distribution(alpha):
+    share = MixUp(alpha).draw(np.arange(N), (8, 8), 0, 0).share
+    assert np.isfinite(share).all()
+    expected = np.random.default_rng(0).beta(alpha, alpha, N)
+    assert_same_law(share.round(6), expected.astype(np.float32).round(6))  # below 1e-16 ours are zero
+
+
+def test_a_tiny_alpha_mixes_nothing_and_warns_of_nothing():
+    share = MixUp(1e-4).draw(np.arange(N), (8, 8), 0, 0).share
+    assert (np.minimum(share, 1 - share) < 1e-6).mean() > 0.99
+    assert 0.45 < share.mean() < 0.55
+
+
+def torchvision_cutmix(height, width, alpha, rng):
+    lam = rng.betavariate(alpha, alpha)
+    r_x, r_y = rng.randrange(width), rng.randrange(height)
+    r = 0.5 * math.sqrt(1.0 - lam)
+    r_w_half, r_h_half = int(r * width), int(r * height)
+    x1, y1 = max(r_x - r_w_half, 0), max(r_y - r_h_half, 0)
+    x2, y2 = min(r_x + r_w_half, width), min(r_y + r_h_half, height)
+    return y1, x1, y2 - y1, x2 - x1, float(1.0 - (x2 - x1) * (y2 - y1) / (width * height))
+
+
+@pytest.mark.parametrize("alpha", [0.4, 1.0])
+def test_boxes_follow_torchvisions_law(alpha):
+    params = CutMix(alpha).draw(np.arange(N), (30, 50), 0, 0)
+    rng = random.Random(0)
+    expected = np.array([torchvision_cutmix(30, 50, alpha, rng) for _ in range(N)])
+    for axis in range(4):
+        assert_same_law(params.box[:, axis], expected[:, axis])
+    assert_same_law(params.label_share, expected[:, 4].astype(np.float32))
+
+
+@BOTH
+def test_a_draw_is_keyed_by_seed_epoch_and_sample(transform):
+    def label_share(rows, seed=0, epoch=0):
+        return transform.draw(rows, (30, 50), seed, epoch).label_share
+
+    rows = np.arange(50)
+    base = label_share(rows)
+    np.testing.assert_array_equal(label_share(rows[::-1])[::-1], base)
+    for other in (label_share(rows, seed=1), label_share(rows, epoch=1), label_share(rows + 50)):
+        assert (other != base).mean() > 0.8
+
+
+@BOTH
+def test_the_partner_is_the_sample_before(transform):
+    assert transform.draw(np.array([7, 3, 5]), (8, 8), 0, 0).partner.tolist() == [2, 0, 1]
+    assert len(transform.draw(np.arange(0), (8, 8), 0, 0)) == 0
+    assert transform.draw(np.array([4]), (8, 8), 0, 0).partner.tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_mixup_adds_pixels_in_shares(dtype):
+    images = np.random.default_rng(0).random((4, 3, 5, 6)).astype(dtype)
+    params = MixUp().draw(np.arange(4), (5, 6), 0, 0)
+    mixed = params.images(images)
+    assert mixed.dtype == dtype
+    for i in range(4):
+        expected = params.share[i] * images[i] + (1 - params.share[i]) * images[i - 1]
+        np.testing.assert_allclose(mixed[i], expected, rtol=2e-3 if dtype == np.float16 else 1e-6)
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_cutmix_replaces_a_box(layout):
+    images = np.arange(1, 9, dtype=np.float32)[:, None, None, None] * np.ones((3, 20, 30), np.float32)
+    if layout == "NHWC":
+        images = images.transpose(0, 2, 3, 1)
+    params = CutMix().draw(np.arange(8), (20, 30), 0, 0)
+    mixed = params.images(images, layout)
+    channel = mixed[:, 0] if layout == "NCHW" else mixed[..., 0]
+    for i, (top, left, height, width) in enumerate(params.box.tolist()):
+        own = (channel[i] == i + 1).mean()
+        np.testing.assert_allclose(own, params.label_share[i], atol=1e-6)
+        box = channel[i, top : top + height, left : left + width]
+        assert (box == (i if i else 8)).all()
+
+
+@BOTH
+def test_labels_are_mixed_as_pixels_are_and_sum_to_one(transform):
+    labels = np.array([0, 2, 2, 1])
+    params = transform.draw(np.arange(4), (20, 30), 0, 0)
+    soft = params.labels(labels, 3)
+    assert soft.dtype == np.float32
+    np.testing.assert_allclose(soft.sum(axis=1), 1, rtol=1e-6)
+    one_hot = np.eye(3)[labels]
+    share = params.label_share[:, None]
+    np.testing.assert_allclose(soft, share * one_hot + (1 - share) * np.roll(one_hot, 1, axis=0), rtol=1e-5)
+    assert soft[2].tolist() == [0, 0, 1]  # its partner has its label
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_a_label_out_of_range(label):
+    params = MixUp().draw(np.arange(2), (8, 8), 0, 0)
+    with pytest.raises(ConfigError, match=f"labels must lie within 0 to 2; found {label}"):
+        params.labels(np.array([0, label]), 3)
+
+
+@pytest.mark.parametrize("make", [MixUp, CutMix])
+@pytest.mark.parametrize("alpha", [0, -1, float("inf"), "1", None])
+def test_a_bad_alpha(make, alpha):
+    with pytest.raises(ConfigError, match="alpha must be a positive number; found"):
+        make(alpha)

@@ -1,0 +1,402 @@
+"""Labels against pixels: what marks a label in the image is found where the label has gone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    Normalize,
+    Pad,
+    RandomAffine,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomInvert,
+    RandomPerspective,
+    RandomPosterize,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomVerticalFlip,
+    Resize,
+    compile_image,
+)
+from stoker.augment.geometry.boxes import clip_boxes, clip_quads, convert_boxes, corners
+from stoker.augment.geometry.transform import (
+    apply_matrix,
+    area_scale,
+    forward_matrix,
+    mirrored,
+    transform_boxes,
+    transform_keypoints,
+    transform_mask,
+)
+from stoker.augment.params.optional_params import Warp
+from stoker.augment.reference.reference import execute, render
+from stoker.errors import ConfigError
+
+HEIGHT, WIDTH = 150, 200
+CHAINS = {
+    "crop": [CenterCrop(100)],
+    "padding": [CenterCrop((260, 220))],
+    "crop, padding": [CenterCrop((60, 70)), Pad((30, 20, 10, 5))],
+    "crop, padding, resize": [CenterCrop((60, 70)), Pad((30, 20, 10, 5)), Resize((260, 280))],
+    "resize": [Resize((170, 110))],
+    "resize, crop": [Resize(120), CenterCrop(100)],
+    "random crop, flips": [RandomResizedCrop(96), RandomHorizontalFlip(), RandomVerticalFlip()],
+    "flip, crop": [RandomHorizontalFlip(1), CenterCrop((101, 120)), RandomVerticalFlip()],
+    "padding, resize, flip": [CenterCrop(300), Resize((150, 200)), RandomHorizontalFlip()],
+    "rotation": [Resize((150, 200)), RandomRotation(60)],
+    "picked rotation": [Resize((150, 200)), RandomRotation(60, "nearest")],
+    "expanded rotation": [Resize((150, 200)), RandomRotation(60, expand=True), Resize((150, 160))],
+    "affine": [RandomHorizontalFlip(), Resize((140, 160)), RandomAffine(30, (0.2, 0.1), (0.8, 1.3), 20)],
+    "perspective": [CenterCrop(140), RandomVerticalFlip(), RandomPerspective(0.5, 0.8)],
+    "warp, crop, flip": [
+        Resize(150),
+        CenterCrop(150),
+        RandomRotation(45),
+        CenterCrop(90),
+        RandomVerticalFlip(),
+    ],
+}
+every_chain = pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
+ONE = np.zeros(1, np.int64)
+
+
+def draw(transforms, n=1, height=HEIGHT, width=WIDTH):
+    return compile_image(transforms).draw(np.full(n, height), np.full(n, width), np.arange(n), 0, 0)
+
+
+@every_chain
+def test_areas_are_scaled_as_those_of_small_squares_are(chain):
+    params, owner = draw(chain, 3), np.repeat(np.arange(3), 4)
+    points = np.tile([(70.0, 60), (130, 60), (130, 90), (70, 90)], (3, 1))
+    squares = corners(np.concatenate((points - 1e-3, points + 1e-3), axis=1))
+    moved = apply_matrix(forward_matrix(params)[owner], squares)
+    (x, y), (u, v) = (moved[:, 1] - moved[:, 0]).T, (moved[:, 3] - moved[:, 0]).T
+    np.testing.assert_allclose(area_scale(params, points, owner), np.abs(x * v - y * u) / 4e-6, rtol=1e-3)
+
+
+def number(chain):
+    """Samples to look at: the reference warps slowly."""
+    return 8 if any(transform.warps for transform in chain) else 25
+
+
+def rectangle(left, top, right, bottom):
+    pixels = np.zeros((HEIGHT, WIDTH, 3), np.uint8)
+    pixels[top:bottom, left:right] = 255
+    return pixels
+
+
+def bright(image):
+    """XYXY of the pixels that are more than half white, or None."""
+    rows, columns = np.nonzero(image[..., 0] > 127)
+    return None if not len(rows) else (columns.min(), rows.min(), columns.max() + 1, rows.max() + 1)
+
+
+@every_chain
+def test_a_box_is_where_its_pixels_are(chain):
+    n, box = number(chain), (60, 45, 130, 95)
+    params = draw(chain, n)
+    boxes, keep = transform_boxes(params, [box] * n, np.arange(n))
+    compared = 0
+    for i in range(n):
+        found = bright(render(params, i, rectangle(*box)))
+        if found is None:
+            assert not keep[i] or (boxes[i, 2:] - boxes[i, :2]).min() < 1
+            continue
+        extent = boxes[i, 2:] - boxes[i, :2]
+        if extent.min() > 3:  # the tip of a turned corner may cover no pixel by half
+            tolerance = 1 if params.warp is None else 1.6
+            np.testing.assert_allclose(boxes[i], found, atol=tolerance)
+            compared += 1
+    assert compared > n // 3
+
+
+@every_chain
+@pytest.mark.parametrize("least", [0.6, 0.9])
+def test_the_visible_share_is_the_share_of_pixels(chain, least):
+    n, box = number(chain), (20, 15, 130, 115)
+    params = draw(chain, n)
+    _, keep = transform_boxes(params, [box] * n, np.arange(n), min_visible=least)
+    for i in range(n):
+        # The white of the output over that of an output large enough to show all of it.
+        white = (render(params, i, rectangle(*box))[..., 0] / 255).sum()
+        determinant = area_ratio(params, i, box)
+        share = white / (110 * 100 * determinant)
+        if abs(share - least) > 0.03:
+            assert keep[i] == (share > least)
+
+
+def area_ratio(params, i, box):
+    """Area that the whole box takes in the output over its area, by mapping a fine grid of its cells."""
+    left, top, right, bottom = box
+    x, y = np.meshgrid(np.arange(left, right + 1), np.arange(top, bottom + 1))
+    u, v, w = np.einsum("ij,jhw->ihw", forward_matrix(params)[i], np.stack((x, y, np.ones_like(x))))
+    u, v = u / w, v / w
+    du, dv = np.diff(u, axis=1)[:-1], np.diff(v, axis=1)[:-1]
+    eu, ev = np.diff(u, axis=0)[:, :-1], np.diff(v, axis=0)[:, :-1]
+    return np.abs(du * ev - dv * eu).mean()
+
+
+def test_nothing_is_seen_of_a_box_beside_a_crop_that_is_padded():
+    beside = [(0, 0, 20, 20), (0, 60, 20, 90), (180, 130, 200, 150)]
+    boxes, keep = transform_boxes(draw(CHAINS["crop, padding"]), beside, np.zeros(3, int))
+    assert not keep.any()
+    assert not boxes.any()
+
+
+@every_chain
+def test_a_keypoint_is_where_its_pixels_are(chain):
+    n, spots = number(chain), [(40, 50), (100, 75), (150, 110)]
+    params = draw(chain, n)
+    keypoints = np.tile([[(x, y, 2) for x, y in spots]], (n, 1, 1))
+    moved = transform_keypoints(params, keypoints, np.arange(n))
+    # A channel for each.
+    parts = [rectangle(x - 3, y - 3, x + 3, y + 3)[..., 0] for x, y in spots]
+    pixels = np.stack(parts, axis=-1)
+    images = [render(params, i, pixels).astype(float) for i in range(n)]
+    for k in range(3):
+        for i in range(n):
+            image = images[i][..., k]
+            px, py, v = moved[i, k]
+            near_border = min(px, py, params.size[1] - px, params.size[0] - py) < 8
+            if v == 0:
+                assert moved[i, k].tolist() == [0, 0, 0]
+            elif not near_border and image.sum() > 1000:
+                rows, columns = np.indices(image.shape) + 0.5
+                center = (columns * image).sum() / image.sum(), (rows * image).sum() / image.sum()
+                np.testing.assert_allclose((px, py), center, atol=1)
+
+
+def test_keypoints_on_the_border_are_seen_and_those_beyond_are_not():
+    points = [
+        (0, 0, 2),
+        (WIDTH, HEIGHT, 1),
+        (-0.1, 9, 2),
+        (9, -0.1, 2),
+        (WIDTH + 0.1, 9, 2),
+        (9, HEIGHT + 0.1, 2),
+    ]
+    for size in ((HEIGHT, WIDTH), (HEIGHT + 20, WIDTH + 20)):  # as it is, and padded
+        moved = transform_keypoints(draw([CenterCrop(size)]), [points], ONE)
+        assert moved[0, :, 2].tolist() == [2, 1, 0, 0, 0, 0]
+
+
+@every_chain
+def test_a_mask_follows_its_image(chain):
+    rng = np.random.default_rng(0)
+    mask = np.kron(rng.integers(0, 6, (6, 8)), np.ones((25, 25), int)).astype(np.uint8)
+    params = draw(chain, 10)
+    pixels = np.repeat(mask[..., None] * 40, 3, axis=-1).astype(np.uint8)
+    for i in range(10):
+        image = render(params, i, pixels)[..., 0] / 40
+        moved = transform_mask(params, i, mask, ignore=255)
+        assert moved.dtype == np.uint8
+        assert moved.shape == params.size
+        seen = moved != 255
+        assert not image[~seen].any() or params.warp is not None
+        if params.warp is None:
+            np.testing.assert_array_equal(seen, render(params, i, np.full_like(pixels, 255))[..., 0] == 255)
+        agree = np.abs(image - moved)[seen] < 0.5
+        assert agree.mean() > 0.9  # but for pixels that an edge crosses
+        flat = seen & (np.abs(image - np.round(image)) < 0.01) & interior(moved)
+        assert (np.round(image) == moved)[flat].all()
+
+
+def interior(mask):
+    """Pixels whose neighbourhood of 5 x 5 is of one value."""
+    same = np.ones(mask.shape, bool)
+    padded = np.pad(mask, 2, constant_values=254)
+    for dy in range(5):
+        for dx in range(5):
+            same &= padded[dy : dy + mask.shape[0], dx : dx + mask.shape[1]] == mask
+    return same
+
+
+def test_labels_belong_to_the_images_that_own_them():
+    params = draw([RandomResizedCrop(64)], 5)
+    boxes = np.array([(10, 20, 150, 120), (50, 50, 90, 100), (0, 0, 200, 150)])
+    owner = np.array([4, 0, 2])
+    together, _ = transform_boxes(params, boxes, owner)
+    for box, i, got in zip(boxes, owner, together, strict=True):
+        alone, _ = transform_boxes(params, [box], np.array([i]))
+        np.testing.assert_array_equal(alone[0], got)
+
+
+def test_no_labels():
+    params = draw([CenterCrop(8)])
+    boxes, keep = transform_boxes(params, np.empty((0, 4)), ONE[:0])
+    assert boxes.shape == (0, 4)
+    assert keep.shape == (0,)
+    assert transform_keypoints(params, np.empty((0, 3, 3)), ONE[:0]).shape == (0, 3, 3)
+
+
+def test_boxes_are_clipped_and_dropped():
+    params = draw([CenterCrop(100)])  # rows 25..125, columns 50..150
+    boxes = [(60, 30, 80, 50), (40, 30, 60, 50), (0, 0, 20, 20), (49, 30, 51, 50), (60, 60, 60, 90)]
+    moved, keep = transform_boxes(params, boxes, np.zeros(5, int))
+    assert moved.tolist() == [[10, 5, 30, 25], [0, 5, 10, 25], [0] * 4, [0, 5, 1, 25], [0] * 4]
+    assert keep.tolist() == [True, True, False, True, False]
+    _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_visible=0.5, min_size=2)
+    assert keep.tolist() == [True, True, False, False, False]
+    _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_size=20)
+    assert keep.tolist() == [True, False, False, False, False]
+    _, keep = transform_boxes(params, boxes, np.zeros(5, int), min_visible=0.51)
+    assert keep.tolist() == [True, False, False, False, False]
+
+
+@pytest.mark.parametrize("box_format", ["XYXY", "XYWH", "CXCYWH"])
+def test_boxes_leave_in_the_format_they_came_in(box_format):
+    params = draw([RandomResizedCrop(64), RandomHorizontalFlip(1)], 3)
+    boxes = np.array([(10.0, 20, 150, 120)] * 3)
+    expected, _ = transform_boxes(params, boxes, np.arange(3))
+    moved, _ = transform_boxes(params, convert_boxes(boxes, "XYXY", box_format), np.arange(3), box_format)
+    np.testing.assert_allclose(convert_boxes(moved, box_format, "XYXY"), expected)
+
+
+def test_formats():
+    assert convert_boxes([10, 20, 40, 80], "XYXY", "XYWH").tolist() == [10, 20, 30, 60]
+    assert convert_boxes([10, 20, 40, 80], "XYXY", "CXCYWH").tolist() == [25, 50, 30, 60]
+    assert convert_boxes([[25, 50, 30, 60]], "CXCYWH", "XYWH").tolist() == [[10, 20, 30, 60]]
+    with pytest.raises(ConfigError, match="target must be one of XYXY, XYWH, CXCYWH; found 'xyxy'"):
+        convert_boxes([0, 0, 1, 1], "XYXY", "xyxy")
+
+
+def test_left_and_right_are_exchanged_in_a_mirrored_image_only():
+    eyes = [[(80, 60, 2), (110, 60, 1), (95, 80, 0)]]
+    swap = [1, 0, 2]
+    once = transform_keypoints(draw([CenterCrop(150), RandomHorizontalFlip(1)]), eyes, ONE, swap)
+    assert once.tolist() == [[[150 - 85, 60, 1], [150 - 55, 60, 2], [0, 0, 0]]]
+    both = [CenterCrop(150), RandomHorizontalFlip(1), RandomVerticalFlip(1)]
+    twice = transform_keypoints(draw(both), eyes, ONE, swap)
+    assert twice.tolist() == [[[150 - 55, 90, 2], [150 - 85, 90, 1], [0, 0, 0]]]
+
+
+def test_mirrored():
+    for transforms, expected in (
+        ([CenterCrop(9)], False),
+        ([CenterCrop(9), RandomVerticalFlip(1)], True),
+        ([CenterCrop(9), RandomRotation(180)], False),
+        ([CenterCrop(9), RandomRotation(180), RandomHorizontalFlip(1)], True),
+        ([CenterCrop(9), RandomVerticalFlip(1), RandomRotation(9), RandomHorizontalFlip(1)], False),
+    ):
+        assert mirrored(draw(transforms)).tolist() == [expected]
+
+
+def test_keypoints_that_were_cut_away_do_not_come_back_with_padding():
+    params = draw([CenterCrop(100), CenterCrop(200)])
+    points = [[(20, 75, 2), (100, 75, 2)]]
+    assert transform_keypoints(params, points, ONE).tolist() == [[[0, 0, 0], [100, 100, 2]]]
+
+
+def test_an_image_of_nothing_but_padding_has_no_labels():
+    plan = compile_image([CenterCrop(9), RandomResizedCrop(4, scale=(0.05, 0.1))])
+    params = plan.draw(np.ones(64, int), np.ones(64, int), np.arange(64), 0, 0)
+    white = np.full((1, 1, 3), 255, np.uint8)
+    shown = np.array([execute(params, i, white, "uint8").any() for i in range(64)])
+    _, keep = transform_boxes(params, [(0, 0, 1, 1)] * 64, np.arange(64))
+    np.testing.assert_array_equal(keep, shown)
+    masks = [transform_mask(params, i, np.zeros((1, 1), int)) for i in range(64)]
+    np.testing.assert_array_equal([(mask == 0).any() for mask in masks], shown)
+
+
+def test_an_image_of_nothing_but_padding_has_the_colours_of_its_fill():
+    fill = (200, 100, 50)
+    colours = [
+        ColorJitter((1.3, 1.3), (0.6, 0.6)),
+        RandomPosterize(3, 1),
+        RandomInvert(1),
+        ColorJitter(None, (0.5, 0.5), (2, 2)),
+        Normalize(),
+    ]
+    params = draw([Pad((WIDTH, 0, 0, 0), fill), RandomCrop(20), *colours], 8)
+    assert 0 < params.empty.sum() < 8
+    plain = draw([CenterCrop(20), *colours])
+    expected = execute(plain, 0, np.full((HEIGHT, WIDTH, 3), fill, np.uint8))
+    for i in np.flatnonzero(params.empty).tolist():
+        white = np.full((HEIGHT, WIDTH, 3), 255, np.uint8)
+        np.testing.assert_allclose(execute(params, i, white), expected, atol=1e-5)
+
+
+def test_a_centre_on_an_edge_is_of_the_pixel_that_begins_there():
+    params, mask = draw([CenterCrop(9)]), np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)
+    whole = transform_mask(params, 0, mask)
+    for shift, expected in ((-0.5, whole), (0.5, np.pad(whole[1:, 1:], (0, 1), constant_values=-1))):
+        matrix = np.array([[[1, 0, shift], [0, 1, shift], [0, 0, 1]]])
+        moved = transform_mask(replace(params, warp=Warp(matrix, (9, 9))), 0, mask, ignore=-1)
+        np.testing.assert_array_equal(moved, expected)
+
+
+@pytest.mark.parametrize("last", [[], [Normalize()], [RandomRotation(9)]])
+def test_a_black_image_is_not_an_empty_one(last) -> None:
+    params = draw([CenterCrop(100), ColorJitter(brightness=(0, 0)), *last])
+    plain = draw([CenterCrop(100), ColorJitter(brightness=(1, 1)), *last])
+    box, keypoint = [(60, 40, 90, 100)], [[(70, 50, 2)]]
+    for found, expected in zip(
+        transform_boxes(params, box, ONE), transform_boxes(plain, box, ONE), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+        assert found.all()
+    assert transform_keypoints(params, keypoint, ONE)[0, 0, 2] == 2
+    assert (transform_mask(params, 0, np.ones((HEIGHT, WIDTH), int)) == 1).any()
+
+
+# Clipping of quadrilaterals
+
+
+def test_boxes_that_turn_do_not_leave_the_image_by_their_last_digits() -> None:
+    params = draw([Resize((32, 32)), RandomRotation(60)], n=500)
+    boxes, _ = transform_boxes(params, [(0, 0, WIDTH, HEIGHT)] * 500, np.arange(500))
+    assert boxes.min() == 0
+    assert boxes.max() == 32
+
+
+def test_the_tip_of_a_diamond():
+    diamond = np.array([[(0, -4), (4, 0), (0, 4), (-4, 0)]], float)
+    box, share = clip_quads(diamond, (10, 10))
+    assert box.tolist() == [[0, 0, 4, 4]]
+    np.testing.assert_allclose(share, 0.25)
+
+
+def test_a_quad_around_the_window_and_one_outside_and_one_at_infinity():
+    quads = np.array(
+        [
+            [(-50, 5), (5, -50), (60, 5), (5, 60)],
+            [(20, 20), (30, 20), (30, 30), (20, 30)],
+            [(0, 0), (np.inf, 0), (1, 1), (0, 1)],
+        ]
+    )
+    boxes, share = clip_quads(quads, (10, 10))
+    assert boxes.tolist() == [[0, 0, 10, 10], [0] * 4, [0] * 4]
+    np.testing.assert_allclose(share, [100 / (55 * 110), 0, 0])
+
+
+def test_clipping_against_a_count_of_points():
+    rng = np.random.default_rng(0)
+    grid = np.stack(np.meshgrid(np.arange(-100, 200), np.arange(-100, 200)), axis=-1) / 5 + 0.1
+    for turn in range(30):
+        angle = rng.random() * 6.3
+        axes = np.array([(np.cos(angle), np.sin(angle)), (-np.sin(angle), np.cos(angle))])
+        half, center = rng.uniform(2, 9, 2), rng.uniform(-2, 18, 2)
+        signs = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])[:: 1 if turn % 2 else -1]
+        box, share = clip_quads((center + (signs * half) @ axes)[None], (16, 16))
+        inside = (np.abs((grid - center) @ axes.T) < half).all(axis=-1)
+        window = ((grid > 0) & (grid < 16)).all(axis=-1)
+        shown = grid[inside & window]
+        assert abs(share[0] - len(shown) / inside.sum()) < 0.03
+        if len(shown) > 50:
+            np.testing.assert_allclose(box[0], (*shown.min(axis=0), *shown.max(axis=0)), atol=1)
+
+
+def test_upright_boxes_are_clipped_as_quadrilaterals_are() -> None:
+    rng = np.random.default_rng(5)
+    low = rng.uniform(-30, 60, (500, 2))
+    boxes = np.concatenate((low, low + rng.uniform(0, 50, (500, 2)) * (rng.random((500, 2)) > 0.05)), axis=1)
+    seen, share = clip_boxes(boxes, (40, 50))
+    expected, expected_share = clip_quads(corners(boxes), (40, 50))
+    assert np.allclose(seen, expected)
+    assert np.allclose(share, expected_share)

@@ -1,0 +1,199 @@
+"""The reference against Pillow used step by step, and against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.augment import (
+    CenterCrop,
+    ImageParams,
+    Normalize,
+    RandomHorizontalFlip,
+    RandomResizedCrop,
+    RandomVerticalFlip,
+    Resize,
+    ToDtype,
+    compile_image,
+)
+from stoker.augment.reference.reference import convert, decode, execute, render
+
+
+def noise(height, width):
+    """Smooth enough to be a photograph, sharp enough that a shift by a pixel is seen."""
+    rng = np.random.default_rng(height * 1000 + width)
+    return rng.integers(0, 256, (height, width, 3), np.uint8)
+
+
+def run(transforms, pixels, **form):
+    plan = compile_image(transforms)
+    params = plan.draw(*(np.array([n]) for n in pixels.shape[:2]), np.array([0]), 0, 0)
+    form = {"dtype": plan.dtype, "layout": "NHWC", **form}
+    return execute(params, 0, pixels, **form)
+
+
+def pillow(pixels):
+    return Image.fromarray(pixels)
+
+
+BILINEAR = Image.Resampling.BILINEAR
+
+
+def test_resize_is_pillows():
+    pixels = noise(90, 70)
+    # Versions of Pillow differ in the order of the passes, each of which rounds.
+    expected = pillow(pixels).resize((44, 90), BILINEAR).resize((44, 33), BILINEAR)
+    np.testing.assert_array_equal(run([Resize((33, 44))], pixels), np.array(expected))
+
+
+@pytest.mark.parametrize(("height", "width"), [(90, 70), (70, 90), (600, 401), (33, 200)])
+def test_resize_then_center_crop_is_what_pillow_does_in_two_steps(height, width):
+    pixels = noise(height, width)
+    resized = (32 * height // width, 32) if height > width else (32, 32 * width // height)
+    top, left = round((resized[0] - 28) / 2), round((resized[1] - 28) / 2)
+    whole = pillow(pixels).resize(resized[::-1], BILINEAR)
+    expected = np.array(whole.crop((left, top, left + 28, top + 28)))
+    difference = run([Resize(32), CenterCrop(28)], pixels).astype(int) - expected
+    assert np.abs(difference).max() <= 1  # Pillow takes the region's corners as float32
+
+
+def test_a_random_resized_crop_is_pillows_crop_and_resize():
+    pixels = noise(120, 100)
+    plan = compile_image([RandomResizedCrop(24)])
+    params = plan.draw(*(np.full(8, n) for n in (120, 100)), np.arange(8), 0, 0)
+    for i, (top, left, height, width) in enumerate(params.crop.tolist()):
+        part = pillow(pixels).crop((left, top, left + width, top + height))
+        np.testing.assert_array_equal(render(params, i, pixels), np.array(part.resize((24, 24), BILINEAR)))
+
+
+def test_a_crop_alone_copies_pixels():
+    pixels = noise(20, 30)
+    np.testing.assert_array_equal(run([CenterCrop((8, 10))], pixels), pixels[6:14, 10:20])
+
+
+def test_a_small_image_is_padded_with_black():
+    pixels = noise(3, 4)
+    output = run([CenterCrop(8)], pixels)
+    np.testing.assert_array_equal(output[2:5, 2:6], pixels)
+    assert output.sum() == pixels.sum()
+
+
+def test_padding_has_the_colour_that_the_parameters_say():
+    params = ImageParams(
+        size=(4, 4),
+        crop=np.array([[0, 0, 2, 2]], np.int32),
+        region=np.array([[0.0, 0, 2, 2]]),
+        dest=np.array([[0, 1, 2, 2]], np.int32),
+        flip=np.array([[True, False]]),
+        color=np.eye(3, 4, dtype=np.float32)[None],
+        fill=np.array([10, 20, 30], np.uint8),
+    )
+    pixels = noise(2, 2)
+    output = execute(params, 0, pixels, "uint8", "NHWC")
+    np.testing.assert_array_equal(output[:2, 1:3], pixels[:, ::-1])
+    assert output[3, 0].tolist() == [10, 20, 30]
+
+
+@pytest.mark.parametrize("then", [[], [Resize(16)]])
+def test_a_crop_of_nothing_but_padding_is_padding(then):
+    pixels = np.full((1, 1, 3), 255, np.uint8)
+    plan = compile_image([CenterCrop(9), RandomResizedCrop(16, scale=(0.05, 0.1)), *then])
+    params = plan.draw(np.ones(64), np.ones(64), np.arange(64), 0, 0)
+    images = [execute(params, i, pixels, "uint8") for i in range(64)]
+    assert 0 < sum(image.any() for image in images) < 32  # the centre is one in 81
+
+
+def test_flips():
+    pixels = noise(5, 6)
+    crop = CenterCrop((5, 6))
+    np.testing.assert_array_equal(run([crop, RandomHorizontalFlip(1)], pixels), pixels[:, ::-1])
+    np.testing.assert_array_equal(run([crop, RandomVerticalFlip(1)], pixels), pixels[::-1])
+
+
+def test_a_crop_after_a_flip():
+    pixels = noise(9, 12)
+    output = run([RandomHorizontalFlip(1), RandomVerticalFlip(1), CenterCrop((4, 5))], pixels)
+    np.testing.assert_array_equal(output, pixels[::-1, ::-1][2:6, 4:9])
+
+
+def test_normalize_is_torchvisions_formula():
+    pixels = noise(4, 4)
+    mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+    expected = (pixels / 255 - mean) / std
+    output = run([CenterCrop(4), Normalize()], pixels)
+    assert output.dtype == np.float32
+    np.testing.assert_allclose(output, expected, atol=1e-6)
+
+
+def test_layouts():
+    pixels = noise(4, 6)
+    nhwc = run([CenterCrop((4, 6))], pixels)
+    nchw = run([CenterCrop((4, 6))], pixels, layout="NCHW")
+    padded = run([CenterCrop((4, 6))], pixels, layout="NHWC4")
+    np.testing.assert_array_equal(nchw, nhwc.transpose(2, 0, 1))
+    assert nchw.flags.c_contiguous
+    assert padded.shape == (4, 6, 4)
+    np.testing.assert_array_equal(padded[..., :3], nhwc)
+    assert not padded[..., 3].any()
+
+
+def test_float16_scaled_and_not():
+    pixels = noise(4, 4)
+    for scale, expected in ((True, pixels / 255), (False, pixels)):
+        output = run([CenterCrop(4), ToDtype("float16", scale=scale)], pixels)
+        assert output.dtype == np.float16
+        np.testing.assert_allclose(output, expected, rtol=2e-3)
+
+
+def test_uint8_is_rounded_half_away_from_zero_and_clipped():
+    values = np.array([-300.0, -0.5, 0.49, 0.5, 1.5, 2.5, 254.5, 255.4, 1e9])
+    assert convert(values, "uint8").tolist() == [0, 0, 0, 1, 2, 3, 255, 255, 255]
+
+
+def test_bfloat16_is_rounded_to_nearest_even():
+    torch = pytest.importorskip("torch")
+    values = np.random.default_rng(0).normal(size=10_000) * 10.0 ** np.arange(-5, 5).repeat(1000)
+    ties = np.array([0x3F808000, 0x3F818000, 0xBF808000, 0x3F808001, 0x7F7FFFFF], np.uint32).view(np.float32)
+    values = np.concatenate((values, ties, [0.0, -0.0, np.inf]))
+    expected = torch.from_numpy(values.astype(np.float32)).bfloat16().view(torch.int16).numpy()
+    np.testing.assert_array_equal(convert(values, "bfloat16"), expected.view(np.uint16))
+
+
+def encoded(image, form, **options):
+    buffer = io.BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA", "1"])
+def test_decode_gives_rgb_whatever_the_mode(mode):
+    image = pillow(noise(5, 7)).convert(mode)
+    np.testing.assert_array_equal(decode(encoded(image, "PNG")), np.array(image.convert("RGB")))
+
+
+@pytest.mark.parametrize(
+    ("orientation", "turn"),
+    [
+        (1, lambda a: a),
+        (2, lambda a: a[:, ::-1]),
+        (3, lambda a: a[::-1, ::-1]),
+        (4, lambda a: a[::-1]),
+        (5, lambda a: a.transpose(1, 0, 2)),
+        (6, lambda a: a.transpose(1, 0, 2)[:, ::-1]),
+        (7, lambda a: a.transpose(1, 0, 2)[::-1, ::-1]),
+        (8, lambda a: a.transpose(1, 0, 2)[::-1]),
+    ],
+)
+def test_decode_applies_the_exif_orientation(orientation, turn):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    pixels = noise(5, 7)
+    np.testing.assert_array_equal(decode(encoded(pillow(pixels), "PNG", exif=exif)), turn(pixels))
+
+
+def test_decode_of_what_is_no_image():
+    with pytest.raises(OSError, match="cannot identify"):
+        decode(b"no image")

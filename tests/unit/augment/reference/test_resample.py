@@ -1,0 +1,137 @@
+"""The one resampling: against its definition pixel by pixel, against Pillow, and at its limits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.augment import CenterCrop, RandomHorizontalFlip, RandomResizedCrop, RandomRotation, Resize
+from stoker.augment.params.image_params import compile_image
+from stoker.augment.reference.reference import render
+from stoker.augment.reference.resample import resample
+
+BLACK = (0, 0, 0)
+
+
+def noise(height, width):
+    return np.random.default_rng(height * 100 + width).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def slope(height, width):
+    rows, columns = np.indices((height, width))
+    return np.stack((rows, columns, 200 - rows // 2 - columns // 3), axis=-1).astype(np.uint8)
+
+
+def by_definition(source, matrix, column, row, fill, window):
+    """One pixel, by sums over all integers that the filter reaches; slopes by finite differences."""
+
+    def place(c, r):
+        x, y, w = matrix @ (c + 0.5, r + 0.5, 1)
+        return np.array((x, y)) / w
+
+    step = 1e-6
+    dc = (place(column + step, row) - place(column - step, row)) / (2 * step)
+    dr = (place(column, row + step) - place(column, row - step)) / (2 * step)
+    support = np.maximum(1, np.hypot(dc, dr))
+    at = place(column, row)
+    first, last = np.floor(at - support - 1).astype(int), np.ceil(at + support + 1).astype(int)
+    top, left, bottom, right = window
+    value, total = np.zeros(3), 0.0
+    for i, j in itertools.product(range(first[0], last[0]), range(first[1], last[1])):
+        weight = math.prod(np.maximum(0, 1 - np.abs((i + 0.5, j + 0.5) - at) / support))
+        inside = left <= i < right and top <= j < bottom
+        value += weight * (source[j, i] if inside else np.array(fill))
+        total += weight
+    return value / total
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_pixel_follows_the_definition(seed):
+    rng = np.random.default_rng(seed)
+    source, fill = noise(23, 19), (10, 120, 250)
+    matrix = np.eye(3) + rng.normal(0, (0.6 if seed % 2 else 2.5), (3, 3)) * [[1, 1, 4], [1, 1, 4], [0, 0, 0]]
+    matrix[2, :2] = rng.uniform(-0.02, 0.04, 2) if seed > 2 else 0
+    window = (2, 3, 20, 18)
+    output = resample(source, matrix, (20, 21), fill, window)
+    for row, column in itertools.product(range(20), range(21)):
+        if matrix[2] @ (column + 0.5, row + 0.5, 1) > 0.05:
+            expected = by_definition(source, matrix, column, row, fill, window)
+            assert np.abs(output[row, column] - expected).max() < 0.501
+
+
+@pytest.mark.parametrize(("height", "width"), [(20, 17), (45, 70), (90, 61), (13, 200)])
+def test_along_the_axes_it_is_pillows_filter(height, width):
+    source = noise(90, 200)
+    expected = Image.fromarray(source).resize((width, height), Image.Resampling.BILINEAR)
+    output = resample(source, np.diag((200 / width, 90 / height, 1)), (height, width), BLACK)
+    # At the border Pillow leaves out what lies outside, and it computes in integers.
+    inner = (slice(2, -2), slice(2, -2))
+    assert np.abs(output.astype(int) - np.array(expected))[inner].max() <= 1
+
+
+def test_the_fill_is_counted_by_its_share():
+    source = np.full((8, 8, 3), 200, np.uint8)
+    output = resample(source, np.diag((4.0, 1.0, 1.0)), (8, 4), BLACK)
+    # Centres 2 and 6 with a support of 4: weights 1 to 7 of 16 eighths, of which the first lie outside.
+    assert output[4, :, 0].tolist() == [175, 175, 25, 0]
+
+
+def test_what_is_far_away_is_fill():
+    matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
+    output = resample(np.full((40, 40, 3), 200, np.uint8), matrix, (40, 40), BLACK)
+    assert not output[10:].any()  # from the horizon on
+    assert output[:5, :15].all()
+    matrix[2] = (0, -0.5, 0.25)  # 0 at the centre of the first row
+    assert (resample(np.full((9, 9, 3), 200, np.uint8), matrix, (1, 9), (1, 2, 3)) == (1, 2, 3)).all()
+    tiny = resample(np.full((9, 9, 3), 200, np.uint8), np.diag((1e200, 1e200, 1)), (3, 3), (1, 2, 3))
+    assert (tiny == (1, 2, 3)).all()
+
+
+def test_all_geometry_is_one_resampling():
+    source = slope(150, 180)
+    chain = [
+        RandomResizedCrop(60),
+        RandomHorizontalFlip(1),
+        Resize((50, 40)),
+        RandomRotation((0, 0)),
+        Resize(20),
+    ]
+    n = 8
+    params = compile_image(chain).draw(np.full(n, 150), np.full(n, 180), np.arange(n), 0, 0)
+    plain = compile_image([*chain[:2], Resize((25, 20))]).draw(
+        np.full(n, 150), np.full(n, 180), np.arange(n), 0, 0
+    )
+    for i in range(n):
+        output, expected = render(params, i, source).astype(int), render(plain, i, source)
+        assert np.abs(output - expected)[2:-2, 2:-2].max() <= 2
+
+
+def test_nothing_outside_of_the_crop_is_seen():
+    source = np.zeros((100, 100, 3), np.uint8)
+    source[40:60, 40:60] = 255
+    params = compile_image([CenterCrop(20), RandomRotation((10, 10))]).draw(
+        np.array([100]), np.array([100]), np.array([0]), 0, 0
+    )
+    around = np.full_like(source, 77)
+    around[40:60, 40:60] = 255
+    np.testing.assert_array_equal(render(params, 0, source), render(params, 0, around))
+
+
+def test_to_source_is_where_the_pixels_come_from():
+    params = compile_image([RandomResizedCrop(30), RandomHorizontalFlip(0.5), RandomRotation(90)]).draw(
+        np.full(9, 80), np.full(9, 90), np.arange(9), 0, 0
+    )
+    source = slope(80, 90)
+    matrix = params.to_source()
+    seen = 0
+    for i in range(9):
+        x, y, _ = matrix[i] @ (15.5, 12.5, 1)
+        top, left, bottom, right = params.region[i]
+        if left + 2 < x < right - 2 and top + 2 < y < bottom - 2:
+            seen += 1
+            assert np.abs(render(params, i, source)[12, 15, :2] - (y - 0.5, x - 0.5)).max() <= 1
+    assert seen > 3

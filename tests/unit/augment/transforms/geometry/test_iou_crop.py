@@ -1,0 +1,341 @@
+"""RandomIoUCrop, RandomZoomOut and the random resizes: their laws against torchvision's.
+
+What torchvision drew, and what it makes of boxes, is in tests/data/torchvision-detection.npz, made by the
+script beside it; the laws are written out here, too, for other arguments.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stoker.augment import (
+    CenterCrop,
+    Pad,
+    RandomAffine,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomResize,
+    RandomRotation,
+    RandomShortestSize,
+    RandomVerticalFlip,
+    RandomZoomOut,
+    Resize,
+    ScaleJitter,
+    compile_image,
+)
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.geometry.transform import transform_boxes
+from stoker.augment.state.transform_state import TransformState
+from stoker.errors import ConfigError
+
+THEIRS = np.load(Path(__file__).parents[4] / "data" / "torchvision-detection.npz")
+HEIGHT, WIDTH = 100, 160
+BOXES = np.array([(20.0, 30, 60, 90), (100, 10, 150, 40)])
+N = 4000
+
+
+def assert_same_law(a, b):
+    """Two-sample Kolmogorov-Smirnov; the bound is passed by chance once in a million."""
+    a, b = np.sort(a), np.sort(b)
+    points = np.concatenate((a, b))
+    steps = [np.searchsorted(values, points, "right") / len(values) for values in (a, b)]
+    distance = np.abs(steps[0] - steps[1]).max()
+    assert distance < 2.7 * math.sqrt((len(a) + len(b)) / (len(a) * len(b)))
+
+
+def objects(n, boxes=BOXES):
+    return Objects(np.tile(boxes, (n, 1)), np.arange(n).repeat(len(boxes)))
+
+
+def frame_of(n, boxes=BOXES, height=HEIGHT, width=WIDTH):
+    return TransformState.of(np.full(n, height), np.full(n, width), objects(n, boxes))
+
+
+def decide(transform, frame, seed=0):
+    transform.params(frame, np.random.default_rng(seed).random((frame.size.shape[1], transform.draws)))
+
+
+def test_parts_are_distributed_as_torchvisions_own():
+    frame = frame_of(N)
+    decide(RandomIoUCrop(), frame)
+    top, left, height, width, remaining = THEIRS["iou-crop"].T
+    for ours, theirs in zip((*frame.start, *frame.size), (top, left, height, width), strict=True):
+        assert_same_law(ours, theirs)
+    center = BOXES.reshape(2, 2, 2).mean(axis=1)[None, :, ::-1]
+    start, stop = frame.start.T[:, None], frame.stop.T[:, None]
+    assert_same_law(np.all((start < center) & (center < stop), axis=-1).sum(axis=1), remaining)
+
+
+@pytest.mark.parametrize(
+    ("name", "transform"),
+    [
+        ("zoom-out", RandomZoomOut(p=1)),
+        ("scale-jitter", ScaleJitter((300, 200))),
+        ("shortest-size", RandomShortestSize((50, 75, 200), 240)),
+    ],
+)
+def test_sizes_and_places_are_distributed_as_torchvisions_own(name, transform):
+    frame = frame_of(N)
+    decide(transform, frame)
+    ours = np.concatenate((-frame.start, frame.size)) if name == "zoom-out" else frame.size
+    for values, theirs in zip(ours, THEIRS[name].T, strict=True):
+        assert_same_law(values, theirs)
+
+
+@pytest.mark.parametrize(
+    ("name", "transform"),
+    [
+        ("resize", Resize((80, 90))),
+        ("crop", CenterCrop((70, 80))),
+        ("pad", Pad((5, 6, 7, 8))),
+        ("horizontal flip", RandomHorizontalFlip(1)),
+        ("vertical flip", RandomVerticalFlip(1)),
+        ("rotation", RandomRotation((10, 10))),
+        ("affine", RandomAffine((20, 20), scale=(0.8, 0.8), shear=(10, 10))),
+    ],
+)
+def test_boxes_are_moved_as_torchvision_moves_them(name, transform):
+    plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform])
+    one = np.ones(1, int)
+    params = plan.draw(HEIGHT * one, WIDTH * one, one, 0, 0)
+    moved, keep = transform_boxes(params, BOXES, np.zeros(2, int))
+    assert keep.all()
+    np.testing.assert_allclose(moved, THEIRS[name], atol=1e-4)
+
+
+def torchvision_iou_crop(rng, options, boxes=BOXES, low=0.3, high=1.0, least=0.5, most=2.0, trials=40):
+    """Top, left, height, width; the whole image where it is left as it is."""
+    while True:
+        option = rng.choice(options)
+        if option >= 1:
+            return 0, 0, HEIGHT, WIDTH
+        for _ in range(trials):
+            width = int(WIDTH * rng.uniform(low, high))
+            height = int(HEIGHT * rng.uniform(low, high))
+            if not least <= width / height <= most:
+                continue
+            left, top = int((WIDTH - width) * rng.random()), int((HEIGHT - height) * rng.random())
+            found = [overlap(box, (left, top, left + width, top + height)) for box in boxes]
+            if max(found) >= option:
+                return top, left, height, width
+
+
+def overlap(box, crop):
+    x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+    if not (crop[0] < x < crop[2] and crop[1] < y < crop[3]):
+        return -1
+    width = min(box[2], crop[2]) - max(box[0], crop[0])
+    height = min(box[3], crop[3]) - max(box[1], crop[1])
+    areas = [(b[2] - b[0]) * (b[3] - b[1]) for b in (box, crop)]
+    return width * height / (sum(areas) - width * height)
+
+
+@pytest.mark.parametrize("options", [None, (0.0,), (0.3, 0.5), (0.9, 0.1, 2)])
+def test_parts_follow_torchvisions_law(options):
+    frame = frame_of(N)
+    decide(RandomIoUCrop(sampler_options=options), frame)
+    rng = random.Random(0)
+    drawn_from = options or (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+    expected = np.array([torchvision_iou_crop(rng, drawn_from) for _ in range(N)])
+    for axis, values in enumerate((*frame.start, *frame.size)):
+        assert_same_law(values, expected[:, axis])
+
+
+def test_arguments_of_the_parts():
+    frame = frame_of(N)
+    decide(RandomIoUCrop(0.5, 0.7, 1.4, 1.8, (0.0,), 5), frame)
+    height, width = frame.size
+    cut = height < HEIGHT
+    assert 0.6 < cut.mean() < 1 or cut.all()
+    assert height[cut].min() >= 50
+    assert width[cut].max() <= 112
+    ratio = width[cut] / height[cut]
+    assert 1.4 <= ratio.min() < ratio.max() <= 1.8
+
+
+def test_images_without_boxes_and_impossible_options_are_left_as_they_are():
+    frame = TransformState.of(np.full(9, HEIGHT), np.full(9, WIDTH))
+    decide(RandomIoUCrop(sampler_options=(0.5,)), frame)
+    assert (frame.size.T == (HEIGHT, WIDTH)).all()
+    frame = frame_of(20, np.array([(5.0, 5, 7, 7)]))  # the IoU of so small a box is always small
+    decide(RandomIoUCrop(sampler_options=(0.5,)), frame)
+    assert (frame.size.T == (HEIGHT, WIDTH)).all()
+    frame = frame_of(9)
+    decide(RandomIoUCrop(sampler_options=(1,)), frame)
+    assert (frame.size.T == (HEIGHT, WIDTH)).all()
+
+
+def test_objects_whose_centre_is_cut_off_are_dropped():
+    plan = compile_image([RandomHorizontalFlip(), RandomIoUCrop(sampler_options=(0.0,)), Resize((50, 50))])
+    assert plan.uses_boxes
+    n = 200
+    given = objects(n)
+    params = plan.draw(np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), 0, 0, objects=given)
+    _, keep = transform_boxes(params, given.boxes, given.owner)
+    center = given.boxes.reshape(-1, 2, 2).mean(axis=1)
+    region = params.region[given.owner]
+    inside = np.all((center > region[:, 1::-1]) & (center < region[:, :1:-1]), axis=1)
+    assert (keep == inside).all()
+    assert 0.3 < keep.mean() < 0.9
+    assert keep.reshape(n, 2).any(axis=1).all()  # the part was chosen by a box that it contains
+
+
+def clipped(boxes, start, stop):
+    """(N, M, 4) boxes XYXY, what windows of the source, (2, N) each, leave of them."""
+    low = np.maximum(boxes[..., :2], start[::-1].T[:, None])
+    return np.concatenate((low, np.maximum(np.minimum(boxes[..., 2:], stop[::-1].T[:, None]), low)), axis=-1)
+
+
+def area(boxes):
+    return np.prod(boxes[..., 2:] - boxes[..., :2], axis=-1)
+
+
+def test_a_choice_goes_by_what_earlier_transforms_have_left():
+    frame = frame_of(200)
+    decide(RandomZoomOut(0, (1.1, 1.3), 1), frame)
+    decide(RandomVerticalFlip(), frame)
+    decide(RandomIoUCrop(sampler_options=(0.1,)), frame, 1)
+    left = clipped(np.tile(BOXES, (200, 1, 1)), np.maximum(frame.start, 0), frame.stop)
+    before = frame.stop - frame.start
+    decide(RandomIoUCrop(sampler_options=(0.5,)), frame, 2)
+    part = np.prod(frame.stop - frame.start, axis=0)
+    cut = part < np.prod(before, axis=0)
+    assert cut.mean() > 0.5
+    shared = area(clipped(left, frame.start, frame.stop))
+    overlaps = shared / (area(left) + part[:, None] - shared)
+    assert overlaps.max(axis=1)[cut].min() > 0.5 - 1e-9
+
+
+def test_a_choice_is_of_the_image_as_it_is_now():
+    n = 200
+    plain, changed = frame_of(n), frame_of(n, (WIDTH - BOXES[:, [2, 1, 0, 3]]) * (1, 0, 1, 0) / 4, 50, 40)
+    changed.objects.boxes[:, 1::2] = plain.objects.boxes[:, 1::2] / 2
+    changed.resize(np.array([[HEIGHT], [WIDTH]]))
+    changed.mirror(np.ones(n, bool), 1)
+    for frame in (plain, changed):
+        decide(RandomIoUCrop(sampler_options=(0.3, 0.5)), frame)
+    np.testing.assert_array_equal(changed.size, plain.size)
+    np.testing.assert_allclose(changed.start[0], plain.start[0] / 2)
+    np.testing.assert_allclose(changed.stop[1], (WIDTH - plain.start[1]) / 4)
+
+
+def test_a_sample_has_the_same_part_in_any_batch():
+    plan = compile_image([RandomIoUCrop(), Resize((32, 32))])
+    n = 30
+    rows = np.arange(n)
+    size = np.full(n, HEIGHT), np.full(n, WIDTH)
+    together = plan.draw(*size, rows, 0, 0, objects=objects(n)).region
+    back = objects(n)
+    back = Objects(back.boxes[::-1], back.owner[::-1])  # in any order of the objects, too
+    np.testing.assert_array_equal(plan.draw(*size, rows, 0, 0, objects=back).region, together)
+    one = np.ones(1, int)
+    for i in (3, 17):
+        alone = plan.draw(HEIGHT * one, WIDTH * one, rows[i : i + 1], 0, 0, objects=objects(1))
+        np.testing.assert_array_equal(alone.region[0], together[i])
+    other = plan.draw(*size, rows, 0, 1, objects=objects(n)).region
+    assert (other != together).any(axis=1).mean() > 0.6
+
+
+def test_not_after_a_warp():
+    with pytest.raises(ConfigError, match="RandomIoUCrop stands after a warp"):
+        compile_image([Resize((32, 32)), RandomRotation(9), RandomIoUCrop(), Resize((32, 32))])
+
+
+def test_objects_of_some_images():
+    given = Objects(np.arange(20.0).reshape(5, 4), np.array([0, 3, 1, 3, 2]))
+    taken = given.take(np.array([3, 1]))
+    assert taken.owner.tolist() == [0, 1, 0]
+    assert taken.boxes[:, 0].tolist() == [4, 8, 12]
+    assert len(given.take(np.array([7])).owner) == 0
+    assert len(given.take(np.arange(0)).owner) == 0
+
+
+def torchvision_zoom_out(rng, low, high):
+    factor = rng.uniform(low, high)
+    width, height = int(WIDTH * factor), int(HEIGHT * factor)
+    left, top = int((width - WIDTH) * rng.random()), int((height - HEIGHT) * rng.random())
+    return -top, -left, height, width
+
+
+def test_zooming_out_follows_torchvisions_law():
+    frame = frame_of(N)
+    decide(RandomZoomOut(7, (1.2, 3.0), p=1), frame)
+    rng = random.Random(0)
+    expected = np.array([torchvision_zoom_out(rng, 1.2, 3.0) for _ in range(N)])
+    for axis, values in enumerate((*frame.start, *frame.size)):
+        assert_same_law(values, expected[:, axis])
+    assert frame.fill.tolist() == [7, 7, 7]
+
+
+def test_zooming_out_with_a_probability():
+    frame = frame_of(N)
+    decide(RandomZoomOut(p=0.3), frame)
+    assert abs((frame.size[0] > HEIGHT).mean() - 0.3) < 0.05
+    assert (frame.start[:, frame.size[0] == HEIGHT] == 0).all()
+
+
+def test_scale_jitter_follows_torchvisions_law():
+    frame = frame_of(N)
+    decide(ScaleJitter((300, 200), (0.5, 1.5)), frame)
+    rng = random.Random(0)
+    factors = [min(200 / HEIGHT, 300 / WIDTH) * rng.uniform(0.5, 1.5) for _ in range(N)]
+    assert_same_law(frame.size[0], np.array([int(HEIGHT * r) for r in factors]))
+    assert_same_law(frame.size[1], np.array([int(WIDTH * r) for r in factors]))
+    tiny = frame_of(3, height=1, width=1000)
+    decide(ScaleJitter(20, (0.1, 0.1)), tiny)
+    assert tiny.size.T.tolist() == [[1, 2]] * 3
+
+
+def test_shortest_sizes():
+    frame = frame_of(N)
+    decide(RandomShortestSize((50, 75, 200), max_size=240), frame)
+    sizes, counts = np.unique(frame.size, axis=1, return_counts=True)
+    assert sizes.T.tolist() == [[50, 80], [75, 120], [150, 240]]
+    assert (np.abs(counts / N - 1 / 3) < 0.04).all()
+    assert RandomShortestSize(9).min_size == (9,)
+
+
+def test_resizes_between():
+    frame = frame_of(N)
+    decide(RandomResize(20, 30), frame)
+    shorter, counts = np.unique(frame.size[0], return_counts=True)
+    assert shorter.tolist() == list(range(20, 30))
+    assert counts.min() > 300
+    assert (frame.size[1] == (frame.size[0] * 1.6).astype(int)).all()
+
+
+@pytest.mark.parametrize("transform", [RandomIoUCrop(), RandomZoomOut(), ScaleJitter(9), RandomResize(8, 9)])
+def test_they_leave_images_of_different_sizes(transform):
+    with pytest.raises(ConfigError, match="different sizes"):
+        compile_image([CenterCrop(99), transform])
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: RandomIoUCrop(0), "min_scale must be"),
+        (lambda: RandomIoUCrop(0.5, 0.4), "max_scale must be"),
+        (lambda: RandomIoUCrop(max_scale=1.1), "max_scale must be"),
+        (lambda: RandomIoUCrop(min_aspect_ratio=0), "min_aspect_ratio must be"),
+        (lambda: RandomIoUCrop(max_aspect_ratio=0.1), "max_aspect_ratio must be"),
+        (lambda: RandomIoUCrop(sampler_options=()), "sampler_options must be"),
+        (lambda: RandomIoUCrop(trials=0), "trials must be"),
+        (lambda: RandomZoomOut(256), "fill must be"),
+        (lambda: RandomZoomOut(side_range=(0.5, 2)), "side_range must be"),
+        (lambda: RandomZoomOut(p=2), "p must be"),
+        (lambda: ScaleJitter(0), "target_size must be"),
+        (lambda: ScaleJitter(9, (0, 1)), "scale_range must be"),
+        (lambda: RandomShortestSize(()), "min_size must be"),
+        (lambda: RandomShortestSize(9, 0), "max_size must be"),
+        (lambda: RandomResize(0, 9), "min_size must be"),
+        (lambda: RandomResize(9, 9), "max_size must be"),
+    ],
+)
+def test_bad_arguments(make, message):
+    with pytest.raises(ConfigError, match=message):
+        make()

@@ -1,0 +1,242 @@
+"""Padding that continues the image: the argument, pixels against NumPy's, and what may follow it."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.augment import (
+    AugMix,
+    CenterCrop,
+    ColorJitter,
+    Pad,
+    RandomApply,
+    RandomChoice,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomVerticalFlip,
+    Resize,
+    compile_image,
+    load_recipe,
+    save_recipe,
+)
+from stoker.augment.geometry.transform import transform_boxes, transform_keypoints, transform_mask
+from stoker.augment.reference.reference import render
+from stoker.augment.state.padding_state import MODES, continued
+from stoker.errors import ConfigError
+from stoker.pipeline.engines.selection import check_needs, executes
+from stoker.pipeline.images.mask_drawing import draw_class_masks
+from stoker.pipeline.images.object_placing import place_boxes, place_keypoints
+
+HEIGHT, WIDTH = 13, 17
+PIXELS = np.random.default_rng(0).integers(0, 256, (HEIGHT, WIDTH, 3), np.uint8)
+KEEP = CenterCrop((HEIGHT, WIDTH))
+every_mode = pytest.mark.parametrize("mode", MODES)
+
+
+def draw(*transforms, n=1):
+    return compile_image(transforms).draw(np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), 0, 0)
+
+
+def padded(pixels, left, top, right, bottom, mode):
+    return np.pad(pixels, ((top, bottom), (left, right), (0, 0))[: pixels.ndim], mode=mode)
+
+
+@pytest.mark.parametrize("make", [Pad, lambda *a, **k: RandomCrop(9, *a, **k)])
+def test_the_argument(make, tmp_path):
+    for mode in ("constant", *MODES):
+        made = make((1, 2), padding_mode=mode)
+        save_recipe([made], tmp_path / "recipe.json")
+        assert load_recipe(tmp_path / "recipe.json") == [made]
+        assert made.padding_mode == mode
+    assert make(2) == make(2, padding_mode="constant")
+    for wrong in ("wrap", None, "Edge", 0, ["edge"]):
+        with pytest.raises(
+            ConfigError, match="padding_mode must be one of constant, edge, reflect, symmetric"
+        ):
+            make(2, padding_mode=wrong)
+
+
+@every_mode
+@pytest.mark.parametrize("extent", [1, 2, 3, 8])
+def test_places_are_numpys(mode, extent):
+    expected = np.pad(np.arange(extent), (20, 30), mode=mode)
+    places = continued(np.arange(-20, extent + 30)[None], np.array([[extent]]), mode)
+    np.testing.assert_array_equal(places[0], expected)
+
+
+@every_mode
+@pytest.mark.parametrize("sides", [(3, 5, 2, 0), (0, 40, 27, 1), (0, 0, 0, 0)])
+def test_pad_is_numpys(mode, sides):
+    params = draw(KEEP, Pad(sides, padding_mode=mode))
+    np.testing.assert_array_equal(render(params, 0, PIXELS), padded(PIXELS, *sides, mode))
+
+
+@every_mode
+def test_crops_and_flips_follow(mode):
+    params = draw(
+        KEEP,
+        RandomHorizontalFlip(1),
+        Pad((4, 3, 30, 20), padding_mode=mode),
+        RandomHorizontalFlip(1),
+        RandomCrop((15, 12)),
+        RandomVerticalFlip(1),
+        CenterCrop((9, 8)),
+        n=20,
+    )
+    whole = padded(PIXELS[:, ::-1], 4, 3, 30, 20, mode)[:, ::-1]
+    parts = np.lib.stride_tricks.sliding_window_view(whole, (9, 8), axis=(0, 1))
+    parts = np.moveaxis(parts, 2, -1)[..., ::-1, :, :].reshape(-1, 9, 8, 3)
+    for i in range(len(params)):
+        assert (parts == render(params, i, PIXELS)).all(axis=(1, 2, 3)).any()
+
+
+@every_mode
+def test_what_is_resized_is_continued_in_its_own_pixels(mode):
+    resized = render(draw(Resize((20, 30), "bicubic")), 0, PIXELS)
+    params = draw(Resize((20, 30), "bicubic"), Pad(6, padding_mode=mode))
+    np.testing.assert_array_equal(render(params, 0, PIXELS), padded(resized, 6, 6, 6, 6, mode))
+
+
+def test_pads_if_needed_all_that_is_missing():
+    params = draw(RandomCrop(20, padding=(1, 0), pad_if_needed=True, padding_mode="reflect"), n=9)
+    whole = padded(PIXELS, 2, 7, 2, 7, "reflect")  # what is missing beside the padding, on both sides
+    for i in range(9):
+        image = render(params, i, PIXELS)
+        assert any(
+            np.array_equal(image, whole[row : row + 20, column : column + 20])
+            for row in range(8)
+            for column in range(2)
+        )
+    larger = draw(RandomCrop(10, pad_if_needed=True, padding_mode="edge"), n=9)
+    assert larger.needs() == {"border"}
+    np.testing.assert_array_equal(larger.border.rows, np.tile(np.arange(10), (9, 1)))
+
+
+def test_only_what_is_shown_is_read():
+    params = draw(RandomCrop(5, padding=4, padding_mode="reflect"), n=200)
+    assert (params.border.size <= 5).all()
+    np.testing.assert_array_equal(params.region[:, 2:] - params.region[:, :2], params.border.size)
+    assert (params.border.rows.max(axis=1) == params.border.size[:, 0] - 1).all()
+    assert (params.border.columns.min(axis=1) == 0).all()
+
+
+@every_mode
+def test_some_samples_or_one_of_several(mode):
+    crop = RandomCrop((HEIGHT, WIDTH), padding=3, padding_mode=mode)
+    for transform in (RandomApply([crop]), RandomChoice([crop, RandomVerticalFlip(0)])):
+        params = draw(KEEP, transform, n=40)
+        images = np.stack([render(params, i, PIXELS) for i in range(40)])
+        alone = (images == PIXELS).all(axis=(1, 2, 3))
+        assert 5 < alone.sum() < 35
+        whole = padded(PIXELS, 3, 3, 3, 3, mode)
+        for image in images:
+            assert any(
+                np.array_equal(image, whole[row : row + HEIGHT, column : column + WIDTH])
+                for row in range(7)
+                for column in range(7)
+            )
+    rarely = compile_image([KEEP, RandomApply([crop], 0.01)])
+    assert rarely.needs == {"border"}
+
+
+@pytest.mark.parametrize(
+    ("transforms", "message"),
+    [
+        ([Pad(2, padding_mode="edge"), Resize((9, 9))], "a resize stands after padding_mode='edge'"),
+        ([Pad(2, padding_mode="edge"), RandomResizedCrop(9)], "a resize stands after"),
+        ([Pad(2, padding_mode="edge"), Pad(2)], "a crop that pads stands after"),
+        ([Pad(2, padding_mode="edge"), Pad(2, padding_mode="edge")], "another such padding stands after"),
+        ([Pad(2, padding_mode="edge"), RandomIoUCrop(), CenterCrop(9)], "RandomIoUCrop stands after"),
+        ([RandomRotation(9), Pad(2, padding_mode="edge")], "an image is padded after a warp"),
+        ([AugMix(), Pad(2, padding_mode="edge")], "AugMix"),
+        (
+            [RandomChoice([RandomCrop(9, 2, padding_mode=mode) for mode in ("edge", "reflect")])],
+            "padding_mode='reflect' and 'edge'",
+        ),
+    ],
+)
+def test_what_cannot_be_composed_is_refused(transforms, message):
+    with pytest.raises(ConfigError, match=message):
+        compile_image([CenterCrop(20), *transforms])
+
+
+@every_mode
+@pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
+def test_a_warp_is_of_the_padded_image(mode, interpolation):
+    turn = RandomRotation((25, 25), interpolation, fill=77)
+    params = draw(Resize((20, 30)), Pad((3, 9, 1, 4), padding_mode=mode), turn, CenterCrop((24, 18)))
+    whole = padded(render(draw(Resize((20, 30))), 0, PIXELS), 3, 9, 1, 4, mode)
+    alone = compile_image([CenterCrop((33, 34)), turn, CenterCrop((24, 18))])
+    alone = alone.draw(np.array([33]), np.array([34]), np.zeros(1, int), 0, 0)
+    np.testing.assert_array_equal(render(params, 0, PIXELS), render(alone, 0, whole))
+
+
+def test_what_is_warped_behind_it_and_what_is_not():
+    crop = RandomCrop((HEIGHT, WIDTH), padding=3, padding_mode="reflect")
+    params = draw(crop, RandomHorizontalFlip(), RandomApply([RandomRotation((20, 20))]), n=40)
+    plain = draw(crop, RandomHorizontalFlip(), n=40)
+    same = [np.array_equal(render(params, i, PIXELS), render(plain, i, PIXELS)) for i in range(40)]
+    assert same == [not params.warp.applies(i, params.size) for i in range(40)]
+    assert 5 < sum(same) < 35
+
+
+def test_engines_that_execute_it():
+    needs = compile_image([KEEP, Pad(2, padding_mode="edge"), ColorJitter(0.3)]).needs
+    assert "border" in needs
+    assert executes("native", needs)
+    with pytest.raises(ConfigError, match=r"'dali' does not execute what .*: border\n'native' executes it"):
+        check_needs("dali", needs)
+
+
+LABELS = [
+    [KEEP, RandomHorizontalFlip(1), Pad((5, 6, 7, 8), padding_mode="reflect"), RandomVerticalFlip(1)],
+    [
+        RandomHorizontalFlip(1),
+        RandomCrop((11, 12), padding=6, padding_mode="symmetric"),
+        RandomHorizontalFlip(),
+    ],
+]
+
+
+@pytest.mark.parametrize("transforms", LABELS)
+def test_objects_are_where_they_would_be_in_padding_of_one_colour(transforms):
+    n = 30
+    params, expected = draw(*transforms, n=n), draw(*map(_constant, transforms), n=n)
+    boxes, owner = np.tile(np.float32([2, 3, 9, 10]), (n, 1)), np.arange(n)
+    points = np.tile(np.float32([[[4, 5, 2], [12, 2, 1]]]), (n, 1, 1))
+    for move in (transform_boxes, place_boxes):
+        found, keep = move(params, boxes, owner)
+        true, kept = transform_boxes(expected, boxes, owner)
+        np.testing.assert_array_equal(keep, kept)
+        np.testing.assert_allclose(found[keep], true[kept], atol=1e-9)
+    np.testing.assert_allclose(
+        transform_keypoints(params, points, owner), transform_keypoints(expected, points, owner), atol=1e-9
+    )
+    np.testing.assert_allclose(
+        place_keypoints(params, points, owner, ()), transform_keypoints(params, points, owner), atol=1e-9
+    )
+
+
+def _constant(transform):
+    if isinstance(transform, Pad):
+        return Pad(transform.padding)
+    return RandomCrop(transform.size, transform.padding) if isinstance(transform, RandomCrop) else transform
+
+
+@pytest.mark.parametrize("transforms", LABELS)
+def test_a_mask_of_classes_is_continued_as_the_image(transforms):
+    mask = PIXELS[..., 0]  # 255, the warp's fill, for what is ignored
+    params = draw(*transforms, n=9)
+    stream = io.BytesIO()
+    Image.fromarray(mask).save(stream, "PNG")
+    for i in range(9):
+        np.testing.assert_array_equal(transform_mask(params, i, mask), render(params, i, PIXELS)[..., 0])
+    sizes = np.full(9, HEIGHT), np.full(9, WIDTH)
+    out = np.zeros((9, *params.size), np.uint8)
+    left = draw_class_masks(params, [stream.getvalue()] * 9, *sizes, ignore=255, out=out)
+    assert left == list(range(9))  # for the slower way, which knows borders

@@ -1,0 +1,315 @@
+"""Warps: their matrices against torchvision's formulas, their pixels against Pillow's and by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.augment import (
+    CenterCrop,
+    Pad,
+    RandomAffine,
+    RandomHorizontalFlip,
+    RandomPerspective,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomVerticalFlip,
+    Resize,
+    compile_image,
+)
+from stoker.augment.reference.reference import render
+from stoker.augment.reference.resample import resample
+from stoker.errors import ConfigError
+
+HEIGHT, WIDTH = 24, 30
+BLACK = (0, 0, 0)
+# Smooth, so that a difference in rounding is not one of pixels.
+ROWS, COLUMNS = np.indices((HEIGHT, WIDTH))
+PIXELS = np.stack((ROWS * 8, COLUMNS * 7, 255 - ROWS * 4 - COLUMNS * 4), axis=-1).astype(np.uint8)
+KEEP = CenterCrop((HEIGHT, WIDTH))
+
+
+def draw(transforms, n=1, seed=0):
+    return compile_image(transforms).draw(np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), seed, 0)
+
+
+def run(*transforms):
+    return render(draw([KEEP, *transforms]), 0, PIXELS)
+
+
+def sizes(n=1):
+    return np.tile([[HEIGHT], [WIDTH]], (1, n))
+
+
+# Matrices
+
+
+def torchvision_inverse(angle, translate, scale, shear):
+    """_get_inverse_affine_matrix about the centre, in coordinates relative to it: 2 x 3."""
+    rot, sx, sy = (math.radians(x) for x in (angle, *shear))
+    a = math.cos(rot - sy) / math.cos(sy)
+    b = -math.cos(rot - sy) * math.tan(sx) / math.cos(sy) - math.sin(rot)
+    c = math.sin(rot - sy) / math.cos(sy)
+    d = -math.sin(rot - sy) * math.tan(sx) / math.cos(sy) + math.cos(rot)
+    m = np.array([[d, -b], [-c, a]]) / scale
+    return np.column_stack((m, m @ -np.array(translate, float)))
+
+
+def about_center(matrix):
+    """The same in coordinates relative to the centre, as torchvision has it."""
+    move = np.eye(3)
+    move[:2, 2] = WIDTH / 2, HEIGHT / 2
+    return (np.linalg.inv(move) @ matrix @ move)[:2]
+
+
+@pytest.mark.parametrize("u", [(0.1, 0.2, 0.9, 0.3, 0.8, 0.6), (0.9, 0.5, 0.4, 0.99, 0.0, 0.1)])
+def test_affine_is_torchvisions_formula(u):
+    transform = RandomAffine((-20, 70), (0.2, 0.1), (0.5, 2.0), (-10, 30, -20, 5))
+    translate = (round((2 * u[1] - 1) * 0.2 * WIDTH), round((2 * u[2] - 1) * 0.1 * HEIGHT))
+    shear = (-10 + 40 * u[4], -20 + 25 * u[5])
+    expected = torchvision_inverse(-20 + 90 * u[0], translate, 0.5 + 1.5 * u[3], shear)
+    np.testing.assert_allclose(about_center(transform.matrix(sizes(), np.array([u]))[0]), expected, atol=1e-9)
+
+
+def test_affine_without_options_only_rotates():
+    matrix = RandomAffine((30, 30)).matrix(sizes(), np.full((1, 6), 0.7))[0]
+    np.testing.assert_allclose(about_center(matrix), torchvision_inverse(30, (0, 0), 1, (0, 0)), atol=1e-12)
+
+
+def test_one_shear_is_along_x():
+    assert RandomAffine(0, shear=8) == RandomAffine(0, shear=(-8, 8)) == RandomAffine(0, shear=(-8, 8, 0, 0))
+
+
+def test_rotation_is_the_opposite_of_affines():
+    u = np.array([[0.8]])
+    rotation = RandomRotation((10, 50)).matrix(sizes(), u)
+    affine = RandomAffine((-42, -42)).matrix(sizes(), np.zeros((1, 6)))
+    np.testing.assert_allclose(rotation, affine, atol=1e-12)
+
+
+def test_the_centre_stays_where_it_is():
+    u = np.random.default_rng(0).random((20, 6))
+    for center in ((0, 0), (-7.5, 40)):
+        for transform in (
+            RandomRotation(180, center=center),
+            RandomAffine(90, None, (0.5, 2), 40, center=center),
+        ):
+            matrix = transform.matrix(sizes(20), u)
+            np.testing.assert_allclose(matrix @ (*center, 1), [(*center, 1)] * 20, atol=1e-9)
+    assert RandomRotation(9, center=(WIDTH / 2, HEIGHT / 2)).matrix(sizes(), u[:1]).tolist() == (
+        RandomRotation(9).matrix(sizes(), u[:1]).tolist()
+    )
+
+
+def test_perspective_takes_the_moved_corners_back_to_the_corners():
+    height, width = 25, 31
+    u = np.random.default_rng(0).random((50, 9))
+    u[:, 0] = 0
+    matrix = RandomPerspective(0.9, 1.0).matrix(np.tile([[height], [width]], (1, 50)), u)
+    most = [int(0.9 * (n // 2)) + 1 for n in (height, width)]
+    for m, draws in zip(matrix, u[:, 1:].reshape(-1, 4, 2), strict=True):
+        for (bottom, right), (v, h) in zip([(0, 0), (0, 1), (1, 1), (1, 0)], draws, strict=True):
+            row = int(v * most[0]) + (height - most[0] if bottom else 0)
+            column = int(h * most[1]) + (width - most[1] if right else 0)
+            x, y, w = m @ (column, row, 1)
+            corner = (right * (width - 1), bottom * (height - 1))
+            np.testing.assert_allclose((x / w, y / w), corner, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 9), (9, 1)])
+def test_perspective_of_a_line_changes_nothing(size):
+    matrix = RandomPerspective(1.0, 1.0).matrix(np.array([size, size]).T, np.zeros((2, 9)))
+    np.testing.assert_array_equal(matrix, [np.eye(3)] * 2)
+
+
+def test_a_corner_that_passes_the_diagonal_changes_nothing():
+    u = np.zeros((1, 9))
+    u[0, 1:3] = 0.99  # top left to the centre and, as the others stay, not beyond the diagonal ...
+    u[0, 3:9] = (0, 0.99, 0.99, 0.99, 0.99, 0)
+    size = np.array([[21], [21]])
+    assert (RandomPerspective(0.9, 1.0).matrix(size, u) != np.eye(3)).any()
+    u[0, 4] = u[0, 7] = 0.2  # ... until top right and bottom left come inwards
+    np.testing.assert_array_equal(RandomPerspective(0.9, 1.0).matrix(size, u)[0], np.eye(3))
+
+
+def test_any_convex_quadrilateral_is_seen_whole():
+    n, size = 20_000, 16
+    u = np.random.default_rng(0).random((n, 9))
+    matrix = RandomPerspective(1.0, 1.0).matrix(np.full((2, n), size), u)
+    moved = np.linalg.inv(matrix) @ np.array([(0, 0, 1), (15, 0, 1), (15, 15, 1), (0, 15, 1)]).T
+    back = matrix @ (moved / moved[:, 2:])
+    # In front of the horizon, though the output's own corner may lie on it or behind.
+    assert (back[:, 2] > 0).all()
+    assert (matrix[:, 2, 2] < 0).any()
+    assert np.abs(back[:, :2] / back[:, 2:] - [[[0, 15, 15, 0], [0, 0, 15, 15]]]).max() < 1e-6
+
+
+def test_laws():
+    n = 20_000
+    u = draw([KEEP, RandomRotation(40)], n).warp.matrix
+    angles = np.sort(np.degrees(np.arctan2(u[:, 1, 0], u[:, 0, 0])))
+    steps = np.arange(n) / n
+    assert np.abs((angles + 40) / 80 - steps).max() * math.sqrt(n) < 2.2  # Kolmogorov-Smirnov, p = 1e-4
+    moved = draw([KEEP, RandomAffine(0, translate=(0.1, 0.25))], n).warp.matrix
+    assert np.unique(moved[:, 0, 2].round(6)).tolist() == list(range(-3, 4))
+    assert np.unique(moved[:, 1, 2].round(6)).tolist() == list(range(-6, 7))
+    same = (draw([KEEP, RandomPerspective(p=0.3)], n).warp.matrix == np.eye(3)).all(axis=(1, 2))
+    assert abs(same.mean() - 0.7) < 0.02
+
+
+# Pixels
+
+
+@pytest.mark.parametrize("quarters", [0, 1, 2, 3])
+def test_quarter_turns_are_exact(quarters):
+    square = PIXELS[:, :HEIGHT]
+    plan = compile_image([CenterCrop(HEIGHT), RandomRotation((90 * quarters, 90 * quarters))])
+    params = plan.draw(np.array([HEIGHT]), np.array([HEIGHT]), np.array([0]), 0, 0)
+    np.testing.assert_array_equal(render(params, 0, square), np.rot90(square, quarters))
+
+
+def test_a_shift_by_whole_pixels_copies_and_leaves_black():
+    matrix = np.array([[1.0, 0, -3], [0, 1, 2], [0, 0, 1]])
+    output = resample(PIXELS, matrix, (HEIGHT, WIDTH), BLACK)
+    np.testing.assert_array_equal(output[:-2, 3:], PIXELS[2:, :-3])
+    assert not output[-2:].any()
+    assert not output[:, :3].any()
+
+
+def test_half_a_pixel_of_the_border_is_half_filled():
+    matrix = np.array([[1.0, 0, -0.5], [0, 1, 0], [0, 0, 1]])
+    output = resample(np.full((2, 2, 3), 100, np.uint8), matrix, (2, 4), (0, 50, 200))
+    assert output[0].tolist() == [[50, 75, 150], [100, 100, 100], [50, 75, 150], [0, 50, 200]]
+
+
+@pytest.mark.parametrize(
+    "warp",
+    [
+        lambda fill: RandomRotation((40, 40), fill=fill),
+        lambda fill: RandomAffine((40, 40), fill=fill),
+        lambda fill: RandomPerspective(0.9, 1, fill=fill),
+    ],
+)
+def test_what_comes_into_sight_has_the_fill(warp):
+    white = np.full_like(PIXELS, 255)
+    plain, filled = (render(draw([KEEP, warp(fill)]), 0, white) for fill in (None, [9, 200, 30]))
+    assert (plain == 0).all(axis=-1).any()
+    np.testing.assert_array_equal((plain == 0).all(axis=-1), (filled == (9, 200, 30)).all(axis=-1))
+    np.testing.assert_array_equal((plain == 255).all(axis=-1), (filled == 255).all(axis=-1))
+
+
+def test_all_that_is_padded_has_one_fill():
+    assert draw([KEEP, Pad(2, fill=7), TURN, RandomPerspective(fill=7), KEEP]).fill.tolist() == [7, 7, 7]
+    with pytest.raises(ConfigError, match=r"fill \(8, 8, 8\) after a fill \(7, 7, 7\)\nUse one fill"):
+        draw([KEEP, Pad(2, fill=7), RandomRotation(5, fill=8)])
+
+
+def test_what_lies_behind_the_horizon_is_fill():
+    matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
+    output = resample(np.full((HEIGHT, WIDTH, 3), 200, np.uint8), matrix, (HEIGHT, WIDTH), BLACK)
+    assert not output[10:].any()
+    assert not resample(np.full((2, 2, 3), 200, np.uint8), -np.eye(3), (2, 2), BLACK).any()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("transform", [RandomRotation(180), RandomAffine(30, (0.1, 0.1), (1.0, 1.6))])
+def test_pillow_agrees_inside(transform, seed):
+    matrix = draw([KEEP, transform], seed=seed).warp.matrix[0]
+    ours = resample(PIXELS, matrix, (HEIGHT, WIDTH), BLACK).astype(int)
+    image = Image.fromarray(PIXELS)
+    theirs = image.transform((WIDTH, HEIGHT), Image.Transform.AFFINE, matrix[:2].ravel().tolist(), 2)
+    x, y = np.einsum("ij,jhw->ihw", matrix[:2], np.stack((COLUMNS + 0.5, ROWS + 0.5, np.ones_like(ROWS))))
+    inside = (x > 1) & (x < WIDTH - 1) & (y > 1) & (y < HEIGHT - 1)
+    assert inside.sum() > 50
+    assert np.abs(ours - np.array(theirs))[inside].max() <= 1
+
+
+def test_pillow_agrees_on_perspective():
+    matrix = draw([KEEP, RandomPerspective(0.4, 1.0)]).warp.matrix[0]
+    ours = resample(PIXELS, matrix, (HEIGHT, WIDTH), BLACK).astype(int)
+    data = (matrix / matrix[2, 2]).ravel()[:8].tolist()
+    theirs = Image.fromarray(PIXELS).transform((WIDTH, HEIGHT), Image.Transform.PERSPECTIVE, data, 2)
+    x, y, w = np.einsum("ij,jhw->ihw", matrix, np.stack((COLUMNS + 0.5, ROWS + 0.5, np.ones_like(ROWS))))
+    inside = (x / w > 2) & (x / w < WIDTH - 2) & (y / w > 2) & (y / w < HEIGHT - 2)
+    assert inside.sum() > 50
+    # A filter wider than a pixel moves the levels of a slope by a little.
+    assert np.abs(ours - np.array(theirs))[inside].max() <= 2
+
+
+# Composition
+
+TURN = RandomRotation((25, 25))
+
+
+def test_flips_and_crops_after_a_warp():
+    turned = run(TURN)
+    np.testing.assert_array_equal(run(TURN, RandomHorizontalFlip(1)), turned[:, ::-1])
+    np.testing.assert_array_equal(run(TURN, RandomVerticalFlip(1)), turned[::-1])
+    np.testing.assert_array_equal(run(TURN, CenterCrop((10, 12))), turned[7:17, 9:21])
+    both = run(TURN, RandomHorizontalFlip(1), CenterCrop((11, 13)))
+    np.testing.assert_array_equal(both, turned[:, ::-1][6:17, 8:21])
+
+
+def test_a_flip_before_a_warp():
+    mirrored = np.ascontiguousarray(PIXELS[:, ::-1])
+    expected = render(draw([KEEP, TURN]), 0, mirrored)
+    np.testing.assert_array_equal(run(RandomHorizontalFlip(1), TURN), expected)
+
+
+def test_two_warps_are_one():
+    np.testing.assert_array_equal(run(TURN, RandomRotation((-25, -25))), PIXELS)
+
+
+def test_a_resize_after_a_warp():
+    turned = run(TURN)
+    doubled = Image.fromarray(turned).resize((2 * WIDTH, 2 * HEIGHT), 2)
+    difference = run(TURN, Resize((2 * HEIGHT, 2 * WIDTH))).astype(int) - np.array(doubled)
+    # Interpolating once is sharper than twice: of a smooth image, away from its border, by little.
+    assert np.abs(difference[16:-16, 20:-20]).max() <= 2
+
+
+def test_the_canvas_is_the_image_before_the_first_warp():
+    params = draw([Resize((40, 50)), TURN, RandomResizedCrop(16), RandomRotation(10)])
+    assert params.needs() == {"warp"}
+    assert (params.warp.canvas, params.size) == ((40, 50), (16, 16))
+    assert params.dest[0].tolist() == [0, 0, 40, 50]
+    assert params.warp.matrix.shape == (1, 3, 3)
+
+
+def test_images_of_different_sizes_cannot_be_warped():
+    with pytest.raises(ConfigError, match="Add CenterCrop"):
+        compile_image([TURN, CenterCrop(8)])
+
+
+def test_padding_after_a_warp_is_refused_when_compiling():
+    with pytest.raises(ConfigError, match="pads after a warp\nPad before it"):
+        compile_image([CenterCrop(8), TURN, CenterCrop(9)])
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: RandomRotation(-5), "degrees"),
+        (lambda: RandomRotation((5, -5)), "degrees"),
+        (lambda: RandomAffine(0, translate=(0.1, 1.1)), "translate"),
+        (lambda: RandomAffine(0, translate=0.1), "translate"),
+        (lambda: RandomAffine(0, scale=(0, 1)), "scale"),
+        (lambda: RandomAffine(0, shear=90), "shear"),
+        (lambda: RandomAffine(0, shear=(0, 1, 2)), "shear"),
+        (lambda: RandomAffine(0, shear=(0, 1, 2, 1)), "shear"),
+        (lambda: RandomRotation(5, center=3), "center"),
+        (lambda: RandomRotation(5, center=(3, math.nan)), "center"),
+        (lambda: RandomAffine(5, center=(3, 4, 5)), "center"),
+        (lambda: RandomRotation(5, fill=256), "fill"),
+        (lambda: RandomAffine(5, fill=(1, 2)), "fill"),
+        (lambda: RandomPerspective(fill=-1), "fill"),
+        (lambda: RandomPerspective(1.5), "distortion_scale"),
+        (lambda: RandomPerspective(p=-1), "p"),
+    ],
+)
+def test_a_bad_argument_is_named(make, name):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+        make()

@@ -1,0 +1,259 @@
+"""Colour transforms against torchvision's formulas applied one image, one operation at a time."""
+
+from __future__ import annotations
+
+import colorsys
+import itertools
+
+import numpy as np
+import pytest
+
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    Normalize,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPhotometricDistort,
+    ToDtype,
+    color,
+    compile_image,
+)
+from stoker.augment.reference.reference import execute
+from stoker.augment.state.transform_state import TransformState
+from stoker.errors import ConfigError
+
+PIXELS = np.random.default_rng(0).integers(90, 160, (6, 7, 3), np.uint8)  # no operation leaves 0..255
+KEEP = CenterCrop((6, 7))
+
+
+# torchvision.transforms.v2.functional on float images, without its clamping
+
+
+def grey(image):
+    return image @ [0.2989, 0.587, 0.114]
+
+
+def adjust_brightness(image, factor):
+    return image * factor
+
+
+def adjust_contrast(image, factor):
+    return factor * image + (1 - factor) * grey(image).mean()
+
+
+def adjust_saturation(image, factor):
+    return factor * image + (1 - factor) * grey(image)[..., None]
+
+
+def rotate_hue(image, turn):
+    """Rodrigues' rotation about the grey axis: ours, where torchvision's is that of HSV."""
+    axis = np.ones(3) / np.sqrt(3)
+    c, s = np.cos(2 * np.pi * turn), np.sin(2 * np.pi * turn)
+    return image * c + np.cross(axis, image) * s + (image @ axis)[..., None] * axis * (1 - c)
+
+
+ADJUST = (adjust_brightness, adjust_contrast, adjust_saturation, rotate_hue)
+
+
+def decide(transform, u):
+    """The composed map of one transform given its random numbers, applied to PIXELS."""
+    n = len(u)
+    frame = TransformState.of(np.full(n, 6), np.full(n, 7))
+    transform.params(frame, np.asarray(u, float))
+    mean = PIXELS.mean(axis=(0, 1))
+    return [PIXELS @ m[:, :3].T + m[:, 3] + m[:, 4:] @ mean for m in frame.color]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
+def test_color_jitter_in_every_order(order):
+    jitter = ColorJitter(0.4, 0.5, 0.6, 0.1)
+    rank = np.argsort(order) / 4  # the operation with the smallest number comes first
+    values = [0.9, 0.2, 0.7, 0.8]
+    ranges = [(0.6, 1.4), (0.5, 1.5), (0.4, 1.6), (-0.1, 0.1)]
+    factors = [low + (high - low) * v for (low, high), v in zip(ranges, values, strict=True)]
+    expected = PIXELS.astype(float)
+    for operation in order:
+        expected = ADJUST[operation](expected, factors[operation])
+    np.testing.assert_allclose(decide(jitter, [[*rank, *values]])[0], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("applied", list(itertools.product([True, False], repeat=5)))
+def test_photometric_distort_step_by_step(early, applied):
+    values = [0.1, 0.8, 0.3, 0.9]
+    u = [*(0.2 if a else 0.7 for a in applied), *values, 0.3 if early else 0.6, 0.5, 0.9, 0.1]
+    ranges = [(0.875, 1.125), (0.5, 1.5), (0.5, 1.5), (-0.05, 0.05)]
+    steps = [0, 1, 2, 3] if early else [0, 2, 3, 1]
+    expected = PIXELS.astype(float)
+    for step in steps:
+        low, high = ranges[step]
+        if applied[step]:
+            expected = ADJUST[step](expected, low + (high - low) * values[step])
+    if applied[4]:
+        expected = expected[..., [2, 0, 1]]
+    np.testing.assert_allclose(decide(RandomPhotometricDistort(), [u])[0], expected, atol=1e-9)
+
+
+def test_grayscale_and_invert():
+    yes, no = decide(RandomGrayscale(0.1), [[0.05], [0.5]])
+    np.testing.assert_allclose(yes, np.repeat(grey(PIXELS.astype(float))[..., None], 3, axis=-1))
+    np.testing.assert_array_equal(no, PIXELS)
+    yes, no = decide(RandomInvert(0.1), [[0.05], [0.5]])
+    np.testing.assert_array_equal(yes, 255 - PIXELS)
+    np.testing.assert_array_equal(no, PIXELS)
+
+
+@pytest.mark.parametrize("turn", [-1 / 3, 0, 1 / 3])
+@pytest.mark.parametrize("rgb", [(255, 0, 0), (10, 200, 90), (77, 77, 77)])
+def test_hue_is_that_of_hsv_at_thirds_of_a_turn(rgb, turn):
+    h, s, v = colorsys.rgb_to_hsv(*(c / 255 for c in rgb))
+    expected = 255 * np.array(colorsys.hsv_to_rgb((h + turn) % 1, s, v))
+    np.testing.assert_allclose(color.hue(np.array([turn]))[0] @ rgb, expected, atol=1e-9)
+
+
+def test_hue_differs_from_hsv_by_no_more_than_is_documented():
+    colours = np.random.default_rng(0).integers(0, 256, (500, 3))
+    for turn, share in ((1 / 6, 1 / 3), (0.05, 1 / 7)):
+        expected = []
+        for rgb in colours:
+            h, s, v = colorsys.rgb_to_hsv(*(rgb / 255))
+            expected.append(255 * np.array(colorsys.hsv_to_rgb((h + turn) % 1, s, v)))
+        ours = (colours @ color.hue(np.array([turn]))[0].T).clip(0, 255)
+        assert np.abs(ours - expected).max() <= 255 * share + 1
+
+
+# Distributions
+
+
+def drawn(transform, n=20_000):
+    """(N, 3, 7) composed maps."""
+    plan = compile_image([KEEP, transform])
+    params = plan.draw(np.full(n, 6), np.full(n, 7), np.arange(n), 0, 0)
+    return params.color.astype(float), params.mean
+
+
+def assert_uniform(values, low, high):
+    values = np.sort(values)
+    assert low <= values[0]
+    assert values[-1] <= high
+    steps = np.arange(len(values)) / len(values)
+    assert np.abs((values - low) / (high - low) - steps).max() * np.sqrt(len(values)) < 2.2  # p = 1e-4
+
+
+def test_each_factor_is_uniform():
+    assert_uniform(drawn(ColorJitter(brightness=0.4))[0][:, 0, 0], 0.6, 1.4)
+    assert_uniform(drawn(ColorJitter(brightness=1.5))[0][:, 0, 0], 0, 2.5)
+    assert_uniform(drawn(ColorJitter(contrast=(0.2, 0.9)))[0][:, 0, 0], 0.2, 0.9)
+    matrix = drawn(ColorJitter(saturation=0.5))[0]
+    assert_uniform(matrix[:, 0, 0] - matrix[:, 1, 0], 0.5, 1.5)
+    matrix = drawn(ColorJitter(hue=0.1))[0]
+    assert_uniform(np.arcsin((matrix[:, 1, 0] - matrix[:, 0, 1]) * np.sqrt(3) / 2) / (2 * np.pi), -0.1, 0.1)
+
+
+def test_all_orders_of_color_jitter_are_equally_likely():
+    u = np.random.default_rng(0).random((24_000, 8))
+    u[:, 4:] = [0.9, 0.2, 0.7, 0.8]
+    frame = TransformState.of(np.full(24_000, 6), np.full(24_000, 7))
+    ColorJitter(0.4, 0.5, 0.6, 0.1).params(frame, u)
+    maps, counts = np.unique(frame.color.reshape(24_000, -1).round(9), axis=0, return_counts=True)
+    # All but hue commute: only whether contrast and saturation come before it makes a difference.
+    assert len(maps) == 4
+    np.testing.assert_allclose(np.sort(counts) / 24_000, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=0.02)
+
+
+@pytest.mark.parametrize(("transform", "share"), [(RandomGrayscale(), 0.1), (RandomInvert(0.3), 0.3)])
+def test_probabilities(transform, share):
+    matrix = drawn(transform)[0]
+    changed = (matrix[:, 0] != [1, 0, 0, 0]).any(axis=1).mean()
+    assert abs(changed - share) < 0.02
+
+
+def test_photometric_distort_permutes_channels_evenly():
+    transform = RandomPhotometricDistort((1, 1), (1, 1), (1, 1), (0, 0))
+    matrix = drawn(transform)[0][:, :, :3]
+    orders, counts = np.unique(matrix.argmax(axis=2), axis=0, return_counts=True)
+    shares = dict(zip(map(tuple, orders.tolist()), counts / len(matrix), strict=True))
+    assert len(shares) == 6
+    for order, share in shares.items():
+        assert abs(share - (7 / 12 if order == (0, 1, 2) else 1 / 12)) < 0.02
+
+
+# In the pass
+
+
+def test_the_mean_is_that_of_the_output():
+    plan = compile_image([KEEP, ColorJitter(contrast=(0.0, 0.0))])
+    assert plan.needs == {"mean"}
+    params = plan.draw(np.array([6]), np.array([7]), np.array([0]), 0, 0)
+    expected = np.full((6, 7, 3), grey(PIXELS.astype(float)).mean())
+    np.testing.assert_allclose(execute(params, 0, PIXELS, "float32", "NHWC"), expected, rtol=1e-6)
+
+
+def test_an_image_of_which_nothing_is_left_is_coloured_like_padding():
+    frame = TransformState.of(np.array([6]), np.array([7]))
+    frame.fill = np.array([40, 80, 120], np.uint8)
+    ColorJitter(contrast=(0.5, 0.5)).params(frame, np.zeros((1, 8)))
+    frame.blank(np.array([True]))
+    expected = adjust_contrast(np.array([[40.0, 80, 120]]), 0.5)[0]
+    np.testing.assert_allclose(frame.color[0], np.insert(np.zeros((3, 6)), 3, expected, axis=1))
+
+
+def test_padding_counts_towards_the_mean():
+    pixels = np.full((1, 1, 3), 100, np.uint8)
+    plan = compile_image([CenterCrop(2), ColorJitter(contrast=(0.5, 0.5))])
+    params = plan.draw(np.array([1]), np.array([1]), np.array([0]), 0, 0)
+    output = execute(params, 0, pixels, "float32", "NHWC")
+    mean = 25 * 0.9999
+    np.testing.assert_allclose(
+        np.sort(output[..., 0].ravel()), [0.5 * mean] * 3 + [50 + 0.5 * mean], rtol=1e-6
+    )
+
+
+def test_only_contrast_asks_for_the_mean():
+    assert (
+        compile_image([KEEP, ColorJitter(0.4, None, 0.4, 0.1), RandomInvert(), Normalize()]).needs
+        == frozenset()
+    )
+    assert compile_image([KEEP, RandomPhotometricDistort()]).needs == {"mean"}
+
+
+def test_normalisation_follows_colour():
+    plan = compile_image([KEEP, ColorJitter((0.5, 0.5), (0.5, 0.5)), RandomInvert(1), Normalize()])
+    params = plan.draw(np.array([6]), np.array([7]), np.array([0]), 0, 0)
+    image = 255 - adjust_contrast(adjust_brightness(PIXELS.astype(float), 0.5), 0.5)
+    expected = (image / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    np.testing.assert_allclose(execute(params, 0, PIXELS, "float32", "NHWC"), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_uint8_output_is_clipped():
+    pixels = np.full((6, 7, 3), 200, np.uint8)
+    plan = compile_image([KEEP, ColorJitter((2.0, 2.0)), ToDtype("uint8")])
+    params = plan.draw(np.array([6]), np.array([7]), np.array([0]), 0, 0)
+    assert (execute(params, 0, pixels, "uint8") == 255).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: ColorJitter(brightness=-0.1), "brightness"),
+        (lambda: ColorJitter(contrast=(1.5, 0.5)), "contrast"),
+        (lambda: ColorJitter(saturation="0.5"), "saturation"),
+        (lambda: ColorJitter(hue=0.6), "hue"),
+        (lambda: ColorJitter(hue=-0.1), "hue"),
+        (lambda: ColorJitter(hue=(-0.6, 0)), "hue"),
+        (lambda: RandomPhotometricDistort(contrast=0.5), "contrast"),
+        (lambda: RandomPhotometricDistort(hue=(0, 1)), "hue"),
+        (lambda: RandomPhotometricDistort(p=2), "p"),
+        (lambda: RandomGrayscale(-1), "p"),
+        (lambda: RandomInvert(None), "p"),
+    ],
+)
+def test_a_bad_argument_is_named(make, name):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+        make()
+
+
+def test_ranges_have_one_form():
+    assert ColorJitter(0.25, hue=0.1) == ColorJitter((0.75, 1.25), hue=[-0.1, 0.1])
+    assert ColorJitter(brightness=1.5).brightness == (0.0, 2.5)

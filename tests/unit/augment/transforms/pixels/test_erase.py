@@ -1,0 +1,161 @@
+"""RandomErasing: its law against torchvision's, its units, and what it overwrites."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    Normalize,
+    RandomErasing,
+    Resize,
+    ToDtype,
+    compile_image,
+    load_recipe,
+    save_recipe,
+)
+from stoker.augment.noise import normal_noise
+from stoker.augment.reference.reference import execute
+from stoker.errors import ConfigError
+from stoker.pipeline.engines.selection import check_needs, executes
+
+WHITE = np.full((40, 60, 3), 255, np.uint8)
+
+
+def draw(transforms, n=1, dtype=None):
+    plan = compile_image([CenterCrop((40, 60)), *transforms], dtype)
+    return plan.draw(np.full(n, 40), np.full(n, 60), np.arange(n), 0, 0)
+
+
+def torchvision_box(height, width, scale, ratio, rng):
+    """(top, left, height, width), or None where nothing is erased."""
+    for _ in range(10):
+        area = height * width * rng.uniform(*scale)
+        aspect = math.exp(rng.uniform(math.log(ratio[0]), math.log(ratio[1])))
+        h, w = round(math.sqrt(area * aspect)), round(math.sqrt(area / aspect))
+        if h < height and w < width:
+            return rng.randint(0, height - h), rng.randint(0, width - w), h, w
+    return None
+
+
+@pytest.mark.parametrize(
+    ("scale", "ratio"), [((0.02, 0.33), (0.3, 3.3)), ((0.3, 0.9), (0.2, 1.0)), ((0.9, 1.0), (2.0, 3.0))]
+)
+def test_boxes_follow_torchvisions_law(scale, ratio):
+    n = 20_000
+    box = draw([RandomErasing(1.0, scale, ratio)], n).erase[0].box
+    ours = box[box[:, 2] > 0]
+    rng = random.Random(1)
+    boxes = [torchvision_box(40, 60, scale, ratio, rng) for _ in range(n)]
+    expected = np.array([b for b in boxes if b is not None]).reshape(-1, 4)
+    assert abs(len(ours) - len(expected)) <= 6 * math.sqrt(n / 2)
+    for axis in range(4) if len(expected) else ():
+        a, b = np.sort(ours[:, axis]), np.sort(expected[:, axis])
+        points = np.arange(61)
+        distance = np.abs(np.searchsorted(a, points) / len(a) - np.searchsorted(b, points) / len(b)).max()
+        assert distance < 2.7 * math.sqrt((len(a) + len(b)) / (len(a) * len(b)))  # p = 1e-6
+
+
+def test_probability():
+    for p in (0.0, 0.25, 1.0):
+        box = draw([RandomErasing(p)], 10_000).erase[0].box
+        assert abs((box[:, 2] > 0).mean() - p) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("transforms", "dtype", "expected"),
+    [
+        ([RandomErasing(1, value=51)], None, 51),
+        ([RandomErasing(1, value=51)], "float32", 0.2),
+        ([ToDtype("float32"), RandomErasing(1, value=0.4)], None, 0.4),
+        ([ToDtype("float32", scale=False), RandomErasing(1, value=51)], None, 51),
+        ([RandomErasing(1, value=51), Normalize((0.5,) * 3, (0.1,) * 3)], None, -3),
+        ([Normalize((0.5,) * 3, (0.1,) * 3), RandomErasing(1, value=0.25)], None, 0.25),
+        ([Normalize((0.5,) * 3, (0.1,) * 3), RandomErasing(1, value=0.25)], "bfloat16", 0.25),
+    ],
+)
+def test_the_value_has_the_units_of_its_place(transforms, dtype, expected):
+    np.testing.assert_allclose(draw(transforms, dtype=dtype).erase[0].value, expected, rtol=1e-6)
+
+
+def test_the_box_is_overwritten_after_colour_and_nothing_else():
+    params = draw([ColorJitter((0.5, 0.5)), RandomErasing(1, value=(1, 2, 3))], 20)
+    assert params.needs() == {"erase"}
+    for i, (top, left, height, width) in enumerate(params.erase[0].box.tolist()):
+        expected = np.full((40, 60, 3), 128)
+        expected[top : top + height, left : left + width] = 1, 2, 3
+        np.testing.assert_array_equal(execute(params, i, WHITE, "uint8", "NHWC"), expected)
+
+
+def test_two_boxes_differ():
+    first, second = draw([RandomErasing(1), RandomErasing(1, value=9)], 50).erase
+    assert (first.box != second.box).any(axis=1).all()
+    assert second.value.tolist() == [9, 9, 9]
+
+
+@pytest.mark.parametrize(
+    ("transforms", "dtype", "mean", "deviation"),
+    [
+        ([RandomErasing(1, value="random")], None, 0, 1),
+        ([ToDtype("float32"), RandomErasing(1, value="random")], None, 0, 1),
+        ([RandomErasing(1, value="random"), ToDtype("float32")], None, 0, 1 / 255),
+        ([Normalize((0.5,) * 3, (0.1,) * 3), RandomErasing(1, value="random")], "float16", 0, 1),
+        ([ToDtype("float32"), RandomErasing(1, value="random"), Normalize(0.5, 0.1)], None, -5, 10),
+    ],
+)
+def test_noise_has_the_units_of_its_place(transforms, dtype, mean, deviation):
+    (erase,) = draw(transforms, dtype=dtype).erase
+    np.testing.assert_allclose(erase.value, mean, atol=1e-6)
+    np.testing.assert_allclose(erase.noise.deviation, deviation, rtol=1e-6)
+
+
+def test_noise_comes_into_the_boxes_of_a_value():
+    params = draw([ToDtype(), RandomErasing(0.8, value="random"), Normalize(0.5, 0.1)], 200)
+    (noisy,), (plain,) = params.erase, draw([ToDtype(), RandomErasing(0.8)], 200).erase
+    np.testing.assert_array_equal(noisy.box, plain.box)
+    assert len(set(noisy.noise.keys.tolist())) == 200
+    white = execute(draw([Normalize(0.5, 0.1)]), 0, WHITE, "float32", "NHWC")
+    for i, (top, left, height, width) in enumerate(noisy.box[:20].tolist()):
+        expected = white.copy()
+        whole = normal_noise(int(noisy.noise.keys[i]), (0, 0, 40, 60), 60)
+        box = np.s_[top : top + height, left : left + width]
+        expected[box] = (whole[box] - 0.5) / 0.1
+        np.testing.assert_allclose(execute(params, i, WHITE, "float32", "NHWC"), expected, atol=1e-5)
+
+
+def test_engines_that_make_noise(tmp_path):
+    transforms = [CenterCrop(40), Normalize(), RandomErasing(0.01, value="random")]
+    needs = compile_image(transforms).needs
+    assert needs == {"erase", "noise"}
+    assert executes("native", needs)
+    with pytest.raises(ConfigError, match="engine='dali' does not execute what the transforms need: noise"):
+        check_needs("dali", needs)
+    save_recipe(transforms, tmp_path / "recipe.json")
+    assert load_recipe(tmp_path / "recipe.json") == transforms
+
+
+@pytest.mark.parametrize("transform", [Resize((8, 8)), ColorJitter(0.5)])
+def test_geometry_and_colour_do_not_follow(transform):
+    with pytest.raises(ConfigError, match="stands after RandomErasing"):
+        draw([RandomErasing(), transform])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ({"p": 1.5}, "p"),
+        ({"scale": (0.1, 1.5)}, "scale"),
+        ({"ratio": (0, 1)}, "ratio"),
+        ({"value": "noise"}, "value"),
+        ({"value": None}, "value"),
+        ({"value": (1, 2)}, "value"),
+    ],
+)
+def test_a_bad_argument_is_named(arguments, name):
+    with pytest.raises(ConfigError, match=f"RandomErasing: {name} must be .*; found "):
+        RandomErasing(**arguments)

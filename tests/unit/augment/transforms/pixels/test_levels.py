@@ -1,0 +1,194 @@
+"""Posterize, solarize, autocontrast, equalize: against Pillow, alone and between other colours."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    Normalize,
+    RandomAutocontrast,
+    RandomEqualize,
+    RandomGrayscale,
+    RandomInvert,
+    RandomPosterize,
+    RandomResizedCrop,
+    RandomSolarize,
+    compile_image,
+)
+from stoker.augment.reference.reference import execute
+from stoker.augment.steps import Affine, Autocontrast, Equalize, Posterize, Solarize
+from stoker.errors import ConfigError
+
+SIZE = (40, 50)
+KEEP = CenterCrop(SIZE)
+
+
+def photograph(low=0, high=256, seed=0):
+    rng = np.random.default_rng(seed)
+    return (low + (high - low) * rng.beta(2, 4, (*SIZE, 3))).astype(np.uint8)
+
+
+def draw(*transforms, n=1, size=SIZE):
+    return compile_image(transforms).draw(np.full(n, size[0]), np.full(n, size[1]), np.arange(n), 0, 0)
+
+
+def run(pixels, *transforms):
+    return execute(draw(KEEP, *transforms), 0, pixels, "uint8", "NHWC")
+
+
+def pillow(operation, pixels, *arguments):
+    return np.array(operation(Image.fromarray(pixels), *arguments))
+
+
+@pytest.mark.parametrize("bits", range(1, 9))
+def test_posterize_is_pillows(bits):
+    pixels = photograph()
+    np.testing.assert_array_equal(
+        run(pixels, RandomPosterize(bits, 1)), pillow(ImageOps.posterize, pixels, bits)
+    )
+
+
+def test_posterize_may_leave_nothing() -> None:
+    assert not run(photograph(), RandomPosterize(0, 1)).any()  # torchvision's, of tensors
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 128, 255, 256])
+def test_solarize_is_pillows(threshold):
+    pixels = photograph()
+    pixels[0] = 255
+    expected = pillow(ImageOps.solarize, pixels, threshold)
+    np.testing.assert_array_equal(run(pixels, RandomSolarize(threshold, 1)), expected)
+
+
+@pytest.mark.parametrize("bounds", [(0, 256), (30, 190), (100, 102), (7, 8)])
+def test_autocontrast_is_pillows_within_a_level(bounds):
+    pixels = photograph(*bounds)
+    difference = run(pixels, RandomAutocontrast(1)).astype(int) - pillow(ImageOps.autocontrast, pixels)
+    assert np.abs(difference).max() <= 1
+
+
+def test_autocontrast_reaches_both_ends_of_each_channel():
+    pixels = photograph(20, 120)
+    pixels[..., 1] = 77
+    output = run(pixels, RandomAutocontrast(1))
+    assert output[..., [0, 2]].min(axis=(0, 1)).tolist() == [0, 0]
+    assert output[..., [0, 2]].max(axis=(0, 1)).tolist() == [255, 255]
+    assert (output[..., 1] == 77).all()
+
+
+@pytest.mark.parametrize("bounds", [(0, 256), (30, 190), (100, 102), (7, 8)])
+def test_equalize_is_pillows(bounds):
+    pixels = photograph(*bounds)
+    np.testing.assert_array_equal(run(pixels, RandomEqualize(1)), pillow(ImageOps.equalize, pixels))
+
+
+def test_equalize_clips_where_there_are_few_pixels():
+    pixels = np.zeros((*SIZE, 3), np.uint8)
+    pixels.reshape(-1, 3)[:509] = np.arange(509)[:, None] // 2  # a step of one pixel, 508 below the highest
+    pixels.reshape(-1, 3)[509:] = 255
+    output = run(pixels, RandomEqualize(1))
+    np.testing.assert_array_equal(output[..., 0].ravel()[:509], (np.arange(509) // 2 * 2).clip(max=255))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda p: RandomPosterize(1, p), lambda p: RandomSolarize(0, p), RandomAutocontrast, RandomEqualize],
+)
+@pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
+def test_probability(make, p):
+    assert abs(draw(KEEP, make(p), n=5000).steps[0].where.mean() - p) < 0.04
+
+
+# Between other colours
+
+
+def brighten(pixels):
+    return np.floor((pixels * np.float32(1.7)).clip(0, 255) + 0.5).astype(np.uint8)
+
+
+OPERATIONS = {
+    RandomPosterize(3, 1): lambda x: pillow(ImageOps.posterize, x, 3),
+    RandomSolarize(100, 1): lambda x: pillow(ImageOps.solarize, x, 100),
+    RandomEqualize(1): lambda x: pillow(ImageOps.equalize, x),
+    RandomInvert(1): lambda x: 255 - x,
+    ColorJitter(brightness=(1.7, 1.7)): lambda x: np.floor((x * np.float32(1.7)).clip(0, 255) + 0.5).astype(
+        np.uint8
+    ),
+}
+
+
+@pytest.mark.parametrize("chain", list(itertools.permutations(OPERATIONS, 3)))
+def test_operations_act_in_their_order(chain):
+    pixels = photograph()
+    expected = pixels
+    for transform in chain:
+        expected = OPERATIONS[transform](expected)
+    difference = np.abs(run(pixels, *chain).astype(int) - expected)
+    # Colours that follow each other are rounded and clipped once; all else agrees exactly.
+    merged = any({type(a), type(b)} == {RandomInvert, ColorJitter} for a, b in itertools.pairwise(chain))
+    assert (difference > 0).mean() < 0.01 or merged
+
+
+def test_the_order_of_steps_does_not_depend_on_what_was_drawn():
+    chain = [ColorJitter(0.1, 0.1), RandomPosterize(3), RandomEqualize(), RandomInvert(), RandomSolarize(9)]
+    for n in range(1, 5):
+        steps = draw(KEEP, *chain, n=n).steps
+        assert [type(step) for step in steps] == [Affine, Posterize, Affine, Equalize, Affine, Solarize]
+    steps = draw(KEEP, RandomAutocontrast(), RandomGrayscale(), RandomEqualize()).steps
+    assert [type(step) for step in steps] == [Autocontrast, Affine, Equalize]
+    assert steps[1].mean is None
+
+
+def test_colours_are_rounded_only_where_a_step_finds_them():
+    params = draw(KEEP, ColorJitter(0.4), RandomPosterize(3), RandomEqualize(0), RandomSolarize(9), n=99)
+    colours, posterize, second, equalize, third, solarize = params.steps
+    np.testing.assert_array_equal(colours.where, posterize.where)
+    assert not second.where.any()
+    assert not equalize.where.any()
+    np.testing.assert_array_equal(third.where, solarize.where & ~posterize.where)
+    untouched = ~(posterize.where | solarize.where)
+    assert untouched.any()
+    np.testing.assert_array_equal((params.color != np.eye(3, 4)).any(axis=(1, 2)), untouched)
+
+
+def test_colour_after_the_last_step_is_not_a_step():
+    params = draw(KEEP, RandomSolarize(128), ColorJitter(0.4, 0.4), Normalize())
+    assert params.needs() == {"mean", "Solarize"}
+    params = draw(KEEP, ColorJitter(0.4), RandomSolarize(128), ColorJitter(0.4))
+    assert params.needs() == {"Affine", "Solarize"}
+
+
+def test_an_image_of_which_nothing_is_left_takes_the_steps_too():
+    transforms = [
+        CenterCrop(9),
+        RandomResizedCrop(4, scale=(0.05, 0.1)),
+        RandomInvert(1),
+        RandomSolarize(200, 1),
+    ]
+    params = draw(*transforms, RandomInvert(1), n=64, size=(1, 1))
+    pixels = np.full((1, 1, 3), 100, np.uint8)
+    corners = [execute(params, i, pixels, "uint8")[0, 0, 0] for i in range(64)]
+    assert corners.count(255) > 40  # black, inverted, solarized, inverted
+    assert set(corners) <= {255, 100}
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: RandomPosterize(-1), "bits"),
+        (lambda: RandomPosterize(9), "bits"),
+        (lambda: RandomSolarize(float("nan")), "threshold"),
+        (lambda: RandomSolarize(1, p=2), "p"),
+        (lambda: RandomAutocontrast(-1), "p"),
+        (lambda: RandomEqualize("1"), "p"),
+    ],
+)
+def test_a_bad_argument_is_named(make, name):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+        make()

@@ -1,0 +1,182 @@
+"""RandomApply and RandomChoice: samples are as if only what was drawn for them were there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    Normalize,
+    Pad,
+    RandomApply,
+    RandomChoice,
+    RandomCrop,
+    RandomErasing,
+    RandomGrayscale,
+    RandomHorizontalFlip,
+    RandomInvert,
+    RandomIoUCrop,
+    RandomPosterize,
+    RandomResizedCrop,
+    RandomRotation,
+    RandomSolarize,
+    RandomVerticalFlip,
+    Resize,
+    ToDtype,
+    compile_image,
+)
+from stoker.augment.geometry.boxes import Objects
+from stoker.augment.reference.reference import execute
+from stoker.augment.state.transform_state import TransformState
+from stoker.errors import ConfigError
+
+N = 40
+PIXELS = np.random.default_rng(0).integers(0, 256, (50, 60, 3), np.uint8)
+
+
+def draw(*transforms, n=N):
+    return compile_image(transforms).draw(np.full(n, 50), np.full(n, 60), np.arange(n), 0, 0)
+
+
+def run(*transforms, n=N):
+    params = draw(*transforms, n=n)
+    return np.stack([execute(params, i, PIXELS, "uint8") for i in range(n)])
+
+
+FIXED = [
+    RandomInvert(1),
+    RandomGrayscale(1),
+    RandomPosterize(2, 1),
+    RandomSolarize(99, 1),
+    RandomHorizontalFlip(1),
+    RandomRotation((30, 30)),
+    ColorJitter((1.5, 1.5), (1.4, 1.4)),
+]
+BEFORE = [CenterCrop(40), ColorJitter((0.8, 0.8))]
+AFTER = [RandomVerticalFlip(1), RandomPosterize(5, 1), CenterCrop(32)]
+
+
+@pytest.mark.parametrize("inner", [*([one] for one in FIXED), FIXED[:4], FIXED[3:], FIXED[::-1]])
+def test_some_samples_have_all_of_them_and_the_others_none(inner):
+    applied, left = run(*BEFORE, *inner, *AFTER, n=1)[0], run(*BEFORE, *AFTER, n=1)[0]
+    assert (applied != left).any()
+    outputs = run(*BEFORE, RandomApply(inner, 0.5), *AFTER)
+    kinds = [
+        (np.array_equal(output, applied), np.abs(output.astype(int) - left).max() <= 3) for output in outputs
+    ]
+    # After a warp of others, what is not warped is resampled by another code, to nearly the same.
+    assert all(is_applied != is_left for is_applied, is_left in kinds)
+    assert 8 < sum(is_applied for is_applied, _ in kinds) < 32
+
+
+def test_one_of_a_choice_is_applied():
+    expected = [run(*BEFORE, one, *AFTER, n=1)[0] for one in FIXED[:5]]
+    outputs = run(*BEFORE, RandomChoice(FIXED[:5]), *AFTER, n=100)
+    found = [[np.array_equal(output, one) for one in expected] for output in outputs]
+    assert np.array(found).any(axis=1).all()
+    assert np.array(found).sum(axis=0).min() > 5
+
+
+def test_a_choice_of_no_weight_is_not_made():
+    transform = RandomChoice([RandomInvert(1), RandomHorizontalFlip(1), RandomVerticalFlip(1)], [0, 1, 0])
+    params = draw(CenterCrop(8), transform, n=500)
+    assert params.flip.tolist() == [[True, False]] * 500
+    np.testing.assert_array_equal(params.color, np.tile(np.eye(3, 4), (500, 1, 1)))
+
+
+def test_all_and_none():
+    params = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(1)], 1), n=9)
+    assert params.flip[:, 0].all()
+    assert not draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(1)], 0), n=9).flip.any()
+    assert len(draw(CenterCrop(8), RandomApply([RandomRotation(9)]), n=0)) == 0
+
+
+def test_transforms_within_draw_apart_from_each_other_and_from_the_choice():
+    flips = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(), RandomVerticalFlip()], 1), n=4000).flip
+    shares = [(flips == pair).all(axis=1).mean() for pair in ((0, 0), (0, 1), (1, 0), (1, 1))]
+    assert np.abs(np.array(shares) - 0.25).max() < 0.03
+    applied = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(0.5)], 0.5), n=4000).flip[:, 0]
+    assert abs(applied.mean() - 0.25) < 0.03
+
+
+def test_geometry_of_different_sizes_meets_again():
+    inner = RandomChoice([Resize(30), Pad(4, fill=9), RandomCrop((20, 44))])
+    params = draw(inner, CenterCrop(20), n=90)
+    extents = {tuple((region[2:] - region[:2]).round(3)) for region in params.region}
+    assert len(extents) == 3 - 1  # a resize shows more of the image, the others as much as is cropped
+
+
+def test_needs_do_not_depend_on_what_was_drawn():
+    plan = compile_image(
+        [CenterCrop(30), RandomApply([RandomRotation(3), RandomPosterize(3), ColorJitter(0, 0.1)], 0.01)]
+    )
+    assert plan.needs == {"warp", "mean", "Posterize"}
+    for n in range(4):
+        assert plan.draw(np.full(n, 50), np.full(n, 60), np.arange(n), 0, 0).needs() == plan.needs
+
+
+def test_the_size_of_the_output():
+    assert compile_image([RandomApply([Resize((9, 8))], 1)]).size == (9, 8)
+    assert compile_image([RandomChoice([Resize((9, 8)), RandomResizedCrop((9, 8))])]).size == (9, 8)
+    for transform in (RandomApply([Resize((9, 8))]), RandomChoice([Resize((9, 8)), Resize((8, 9))])):
+        with pytest.raises(ConfigError, match="different sizes"):
+            compile_image([transform])
+
+
+def test_objects_follow_their_images():
+    transform = RandomApply([RandomIoUCrop(trials=4)], 0.5)
+    height, width = np.full(N, 50), np.full(N, 60)
+    boxes = Objects(np.tile([10.0, 10, 30, 30], (N, 1)), np.arange(N))
+    frame = TransformState.of(height, width, boxes)
+    u = np.random.default_rng(0).random((N, transform.draws))
+    transform.params(frame, u)
+    cut = (frame.size != [[50], [60]]).any(axis=0)
+    assert cut.any()
+    assert not cut[u[:, 0] >= 0.5].any()
+    start, stop = frame.window
+    assert np.isinf(start[:, u[:, 0] >= 0.5]).all()
+    assert (start[:, cut] < 30).all()
+    assert (stop[:, cut] > 10).all()
+
+
+@pytest.mark.parametrize("part", [RandomInvert(1), ColorJitter(contrast=(0.5, 0.5))])
+def test_colours_within_come_before_the_steps_behind(part):
+    nested = run(CenterCrop(40), RandomApply([part], 1), RandomPosterize(2, 1), n=1)
+    np.testing.assert_array_equal(nested, run(CenterCrop(40), part, RandomPosterize(2, 1), n=1))
+
+
+@pytest.mark.parametrize("kind", [RandomApply, RandomChoice])
+def test_objects_are_asked_for_where_one_of_several_within_uses_them(kind):
+    within = [RandomHorizontalFlip(), RandomIoUCrop()]
+    assert compile_image([kind(within), CenterCrop(9)]).uses_boxes
+
+
+def test_a_warp_within_after_a_resize_within_is_refused():
+    with pytest.raises(ConfigError, match=r"RandomApply: RandomRotation warps.*\nPut the transform"):
+        compile_image([CenterCrop(40), RandomApply([Resize((20, 20)), RandomRotation(9)]), CenterCrop(20)])
+
+
+def test_one_fill_for_all():
+    with pytest.raises(ConfigError, match="Use one fill"):
+        compile_image([CenterCrop(9), RandomChoice([Pad(1, 1), Pad(1, 2)]), CenterCrop(9)])
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: RandomApply([], 0.5), "transforms"),
+        (lambda: RandomApply(RandomInvert()), "transforms"),
+        (lambda: RandomApply([RandomErasing()]), "transforms"),
+        (lambda: RandomChoice([ToDtype()]), "transforms"),
+        (lambda: RandomChoice([Normalize]), "transforms"),
+        (lambda: RandomApply([RandomInvert()], 2), "p"),
+        (lambda: RandomChoice([RandomInvert()], [1, 2]), "p"),
+        (lambda: RandomChoice([RandomInvert()], [0]), "p"),
+        (lambda: RandomChoice([RandomInvert(), RandomInvert()], [2, -1]), "p"),
+    ],
+)
+def test_a_bad_argument_is_named(make, name):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+        make()

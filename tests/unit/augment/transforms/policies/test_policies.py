@@ -1,0 +1,284 @@
+"""RandAugment, TrivialAugmentWide, AutoAugment and AugMix: what each operation does to the frame.
+
+How often each is drawn, and with which magnitude, is in tests/unit/test_distributions.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from PIL import Image, ImageEnhance, ImageOps
+
+from stoker.augment import (
+    AugMix,
+    AutoAugment,
+    CenterCrop,
+    ColorJitter,
+    Pad,
+    RandAugment,
+    RandomApply,
+    RandomHorizontalFlip,
+    RandomInvert,
+    RandomRotation,
+    Resize,
+    TrivialAugmentWide,
+    compile_image,
+)
+from stoker.augment.dirichlet import DRAWS, dirichlet
+from stoker.augment.reference.reference import execute
+from stoker.augment.steps import Mix
+from stoker.augment.transforms.policies.operations import GEOMETRIC, Kind, Operations, magnitudes
+from stoker.errors import ConfigError
+
+HEIGHT, WIDTH = 30, 40
+ROWS, COLUMNS = np.indices((HEIGHT, WIDTH))
+PIXELS = np.stack((ROWS * 8, COLUMNS * 6, 255 - ROWS * 4 - COLUMNS * 3), axis=-1).astype(np.uint8)
+KEEP = CenterCrop((HEIGHT, WIDTH))
+POLICIES = [RandAugment(), RandAugment(3, 30), TrivialAugmentWide(), AutoAugment(), AutoAugment("cifar10")]
+
+
+def draw(*transforms, n=1, seed=0):
+    plan = compile_image([KEEP, *transforms])
+    return plan.draw(np.full(n, HEIGHT), np.full(n, WIDTH), np.arange(n), seed, 0)
+
+
+@dataclass(frozen=True, init=False)
+class Fixed(RandAugment):
+    """Operations that are given, to see what one does."""
+
+    operations: tuple[tuple[Kind, float], ...] = ()
+
+    def __init__(self, *operations):
+        super().__init__(len(operations))
+        self.set("operations", operations)
+
+    def params(self, frame, u):
+        kind, magnitude = (np.array([one] * len(u)) for one in zip(*self.operations, strict=True))
+        kinds = (tuple(Kind),) * len(self.operations)
+        Operations(kind, magnitude.astype(float), True, kinds).compose(frame)
+
+
+def run(*operations):
+    return execute(draw(Fixed(*operations)), 0, PIXELS, "uint8", "NHWC").astype(int)
+
+
+def pillow(operation, *arguments):
+    return np.array(operation(Image.fromarray(PIXELS), *arguments)).astype(int)
+
+
+def affine(*matrix):
+    """Pillow's own, of the part of the source that a matrix sees whole."""
+    size = (WIDTH, HEIGHT)
+    moved = pillow(
+        lambda image: image.transform(size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR)
+    )
+    x, y = np.array(matrix).reshape(2, 3) @ np.stack((COLUMNS + 0.5, ROWS + 0.5, np.ones_like(ROWS))).reshape(
+        3, -1
+    )
+    inside = (x > 1) & (x < WIDTH - 1) & (y > 1) & (y < HEIGHT - 1)
+    return moved, inside.reshape(HEIGHT, WIDTH)
+
+
+@pytest.mark.parametrize(
+    ("kind", "magnitude", "matrix"),
+    [
+        (Kind.ShearX, 0.3, (1, 0.3, 0, 0, 1, 0)),
+        (Kind.ShearX, -0.1, (1, -0.1, 0, 0, 1, 0)),
+        (Kind.ShearY, 0.2, (1, 0, 0, 0.2, 1, 0)),
+        (Kind.TranslateX, 0.19, (1, 0, -7, 0, 1, 0)),  # 7.6 pixels
+        (Kind.TranslateX, -0.19, (1, 0, 7, 0, 1, 0)),
+        (Kind.TranslateY, 0.3, (1, 0, 0, 0, 1, -9)),
+    ],
+)
+def test_shears_and_translations(kind, magnitude, matrix):
+    moved, inside = affine(*matrix)
+    assert inside.sum() > 300
+    assert np.abs(run((kind, magnitude)) - moved)[inside].max() <= 2
+
+
+def test_a_rotation_is_counterclockwise():
+    expected = execute(draw(RandomRotation((20, 20))), 0, PIXELS, "uint8", "NHWC")
+    np.testing.assert_array_equal(run((Kind.Rotate, 20)), expected)
+
+
+@pytest.mark.parametrize(
+    ("kind", "magnitude", "operation", "arguments"),
+    [
+        (Kind.Brightness, 0.5, lambda image, f: ImageEnhance.Brightness(image).enhance(f), (1.5,)),
+        (Kind.Color, -0.4, lambda image, f: ImageEnhance.Color(image).enhance(f), (0.6,)),
+        (Kind.Contrast, 0.4, lambda image, f: ImageEnhance.Contrast(image).enhance(f), (1.4,)),
+        (Kind.Sharpness, 0.9, lambda image, f: ImageEnhance.Sharpness(image).enhance(f), (1.9,)),
+        (Kind.Posterize, 3, ImageOps.posterize, (3,)),
+        (Kind.Solarize, 99.5, ImageOps.solarize, (100,)),
+        (Kind.AutoContrast, 0, ImageOps.autocontrast, ()),
+        (Kind.Equalize, 0, ImageOps.equalize, ()),
+        (Kind.Invert, 0, ImageOps.invert, ()),
+        (Kind.Identity, 0, lambda image: image, ()),
+    ],
+)
+def test_colours_are_pillows_within_rounding(kind, magnitude, operation, arguments):
+    assert np.abs(run((kind, magnitude)) - pillow(operation, *arguments)).max() <= 1
+
+
+def test_operations_act_in_their_order():
+    steps = [(Kind.Invert, 0), (Kind.Solarize, 128), (Kind.Brightness, 0.5), (Kind.Posterize, 2)]
+    expected = 255 - PIXELS.astype(int)
+    expected = np.where(expected >= 128, 255 - expected, expected)
+    expected = np.minimum(np.floor(expected * 1.5 + 0.5), 255).astype(int) & 0xC0
+    np.testing.assert_array_equal(run(*steps), expected)
+
+
+def test_geometry_of_several_operations_is_one_matrix():
+    operations = ((Kind.TranslateX, 0.25), (Kind.Invert, 0), (Kind.TranslateY, -0.2), (Kind.ShearX, 0.3))
+    params = draw(Fixed(*operations))
+    # From the output back: what is sheared is what was translated before.
+    np.testing.assert_allclose(params.warp.matrix[0], [[1, 0.3, -10], [0, 1, 6], [0, 0, 1]])
+    assert not params.warp.perspective
+
+
+def test_magnitudes_rise_from_nothing():
+    table = magnitudes(31, shear=0.3, shift=0.5, turn=30, factor=0.9, bits=(8, 4))
+    assert table[Kind.Posterize].tolist() == [8] * 4 + [7] * 8 + [6] * 7 + [5] * 8 + [4] * 4
+    assert table[Kind.Solarize, [0, 30]].tolist() == [255, 0]
+    assert table[:, 0].sum() == 8 + 255
+    np.testing.assert_allclose(table[[Kind.ShearX, Kind.Rotate, Kind.Contrast], 9], [0.09, 9, 0.27])
+
+
+@pytest.mark.parametrize("transform", [*POLICIES, AugMix()], ids=repr)
+def test_what_engines_must_execute_does_not_depend_on_what_was_drawn(transform):
+    plan = compile_image([KEEP, ColorJitter(0.4), transform])
+    steps = [type(step) for step in draw(ColorJitter(0.4), transform, n=50).steps]
+    for n in range(3):
+        params = draw(ColorJitter(0.4), transform, n=n)
+        assert params.needs() == plan.needs
+        assert [type(step) for step in params.steps] == steps
+
+
+def test_a_sample_has_one_operation_at_a_time():
+    params = draw(RandAugment(2), n=500)
+    applied = np.stack([step.where for step in params.steps if type(step).__name__ != "Affine"])
+    assert applied.sum(axis=0).max() == 2
+    assert applied.sum(axis=1).min() > 10
+
+
+@pytest.mark.parametrize("transform", [RandAugment(2), TrivialAugmentWide(), AutoAugment()], ids=repr)
+def test_either_sign_is_as_likely(transform, monkeypatch):
+    seen = []
+    compose = Operations.compose
+    monkeypatch.setattr(
+        Operations, "compose", lambda self, *given: seen.append(self) or compose(self, *given)
+    )
+    draw(transform, n=40_000)
+    signed = (seen[-1].kind >= Kind.ShearX) & (seen[-1].kind <= Kind.Sharpness) & (seen[-1].magnitude != 0)
+    negative = seen[-1].magnitude[signed] < 0
+    assert abs(negative.mean() - 0.5) < 2 / np.sqrt(negative.size)  # four standard deviations
+    assert not (seen[-1].magnitude[seen[-1].kind > Kind.Sharpness] < 0).any()
+
+
+def test_no_operations():
+    assert draw(RandAugment(0)).needs() == frozenset()
+    np.testing.assert_array_equal(execute(draw(RandAugment(2, 0, 2)), 0, PIXELS * 0 + 9, "uint8"), 9)
+
+
+@pytest.mark.parametrize("make", [RandAugment, TrivialAugmentWide, AutoAugment, AugMix])
+def test_the_fill_is_that_of_the_list(make):
+    assert draw(make(fill=(1, 2, 3))).fill.tolist() == [1, 2, 3]
+    plan = compile_image([Pad(1, fill=7), KEEP, make()])
+    assert plan.draw(np.array([8]), np.array([8]), np.array([0]), 0, 0).fill.tolist() == [7, 7, 7]
+    with pytest.raises(ConfigError, match="Use one fill"):
+        compile_image([Pad(1, fill=7), KEEP, make(fill=8)])
+
+
+@pytest.mark.parametrize("transform", POLICIES, ids=repr)
+def test_images_must_have_one_size(transform):
+    with pytest.raises(ConfigError, match="different sizes"):
+        compile_image([transform, CenterCrop(8)])
+
+
+# AugMix
+
+
+def test_augmix_by_hand():
+    params = draw(RandomInvert(1), AugMix(10, 2, 2), n=6)
+    mix = params.steps[-1]
+    assert isinstance(mix, Mix)
+    assert mix.weights.shape == (6, 3)
+    pixels = 255 - PIXELS
+    for i in range(6):
+        chains = []
+        for chain in mix.chains:
+            changed = pixels
+            for step in chain:
+                changed = step.run(i, changed)
+            chains.append(changed.astype(float))
+        shares = mix.weights[i].astype(float)
+        expected = np.floor(shares[0] * pixels + shares[1] * chains[0] + shares[2] * chains[1] + 0.5)
+        np.testing.assert_array_equal(execute(params, i, PIXELS, "uint8", "NHWC"), expected)
+
+
+def test_chains_are_as_deep_as_was_drawn():
+    mix = draw(AugMix(chain_depth=-1), n=2000).steps[0]
+    kinds = np.array([[step.where for step in chain] for chain in mix.chains])
+    depth = kinds.sum(axis=1)  # chains, samples; an operation is one step
+    assert len(mix.chains) == 3
+    assert set(np.unique(depth)) == {1, 2, 3}
+    assert draw(AugMix(chain_depth=4)).needs() >= {"Mix", "Shift", "Affine", "Sharpen"}
+    assert draw(AugMix(all_ops=False)).needs() == {
+        "Mix",
+        "Shift",
+        "Posterize",
+        "Solarize",
+        "Autocontrast",
+        "Equalize",
+    }
+
+
+def test_augmix_refers_to_the_size_of_the_output():
+    compile_image([KEEP, AugMix(), RandomHorizontalFlip()])
+    for transform in (Resize(8), CenterCrop(8)):
+        with pytest.raises(ConfigError, match=r"stands after AugMix, .*\nPut AugMix behind all crops"):
+            compile_image([KEEP, AugMix(), transform, CenterCrop(8)])
+        with pytest.raises(ConfigError, match="after AugMix"):
+            compile_image([KEEP, RandomApply([AugMix()], 0.01), transform, CenterCrop(8)])
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.4, 1.0, 3.0])
+def test_shares_have_the_moments_of_a_dirichlet_distribution(alpha):
+    k, n = 3, 40_000
+    shares = dirichlet(alpha, np.random.default_rng(0).random((n, k * DRAWS)))
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    variance = (1 / k) * (1 - 1 / k) / (k * alpha + 1)
+    assert np.abs(shares.mean(axis=0) - 1 / k).max() < 5 * np.sqrt(variance / n)
+    np.testing.assert_allclose(shares.var(axis=0), variance, rtol=0.03)
+    covariance = -(1 / k**2) / (k * alpha + 1)
+    np.testing.assert_allclose(np.cov(shares.T)[0, 1], covariance, rtol=0.06)
+
+
+def test_geometric_kinds_are_those_with_a_matrix():
+    kind = np.arange(len(Kind))[:, None]
+    found = Operations(kind, np.full(kind.shape, 0.5), True, (tuple(Kind),)).matrices(np.full((2, 15), 20))
+    moves = (found[:, 0] != np.eye(3)).any(axis=(1, 2))
+    assert {Kind(k) for k in np.flatnonzero(moves)} == GEOMETRIC
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: RandAugment(-1), "num_ops"),
+        (lambda: RandAugment(2, 31), "magnitude"),
+        (lambda: RandAugment(2, 0, 1), "num_magnitude_bins"),
+        (lambda: RandAugment(fill=256), "fill"),
+        (lambda: TrivialAugmentWide(1), "num_magnitude_bins"),
+        (lambda: AutoAugment("coco"), "policy"),
+        (lambda: AugMix(11), "severity"),
+        (lambda: AugMix(3, 0), "mixture_width"),
+        (lambda: AugMix(chain_depth=1.5), "chain_depth"),
+        (lambda: AugMix(alpha=0), "alpha"),
+        (lambda: AugMix(all_ops=1), "all_ops"),
+    ],
+)
+def test_a_bad_argument_is_named(make, name):
+    with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
+        make()

@@ -1,0 +1,169 @@
+"""Transforms of one's own: decided with the others, executed by the reference, known to recipes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from stoker.augment import (
+    CenterCrop,
+    ColorJitter,
+    RandomApply,
+    RandomHorizontalFlip,
+    RandomRotation,
+    Transform,
+    compile_image,
+    load_recipe,
+    register,
+    save_recipe,
+)
+from stoker.augment.reference.reference import execute
+from stoker.augment.steps import Step, Table
+from stoker.errors import ConfigError
+from stoker.pipeline.engines.selection import check_needs, executes
+
+
+@dataclass(frozen=True)
+class Vignette(Step):
+    strength: np.ndarray
+
+    def apply(self, i, pixels):
+        rows, columns = (np.linspace(-1, 1, n) for n in pixels.shape[:2])
+        light = 1 - self.strength[i] * np.clip(np.hypot(*np.meshgrid(rows, columns, indexing="ij")), 0, 1)
+        return (pixels * light[..., None]).astype(np.uint8)
+
+
+@register
+@dataclass(frozen=True)
+class RandomVignette(Transform):
+    strength: tuple[float, float] = (0.2, 0.6)
+    p: float = 0.5
+
+    draws: ClassVar[int] = 2
+
+    def __post_init__(self):
+        self.set_range("strength", 0, 1, "a pair, 0 <= low <= high <= 1")
+        self.check_probability()
+
+    def params(self, frame, u):
+        low, high = self.strength
+        frame.add_steps(Vignette(u[:, 0] < self.p, low + (high - low) * u[:, 1]))
+
+
+@register
+@dataclass(frozen=True)
+class RandomGamma(Transform):
+    largest: float = 2.0
+
+    draws: ClassVar[int] = 1
+
+    def params(self, frame, u):
+        gamma = self.largest ** (2 * u - 1)
+        levels = np.rint(255 * (np.arange(256) / 255) ** gamma).astype(np.uint8)
+        frame.add_steps(Table(np.ones(len(u), bool), np.repeat(levels[:, None], 3, axis=1)))
+
+
+@register
+@dataclass(frozen=True)
+class Transpose(Transform):
+    """Geometry of one's own, of square images."""
+
+    warps: ClassVar[bool] = True
+
+    def params(self, frame, u):
+        frame.distort(np.tile(np.eye(3)[[1, 0, 2]], (len(u), 1, 1)))
+
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (20, 20, 3), np.uint8)
+
+
+def draw(*transforms, n=40):
+    plan = compile_image([CenterCrop(20), *transforms])
+    return plan.draw(np.full(n, 20), np.full(n, 20), np.arange(n), 0, 0)
+
+
+def run(params, i):
+    return execute(params, i, PIXELS, "uint8", "NHWC")
+
+
+def test_a_step_of_ones_own_among_others():
+    params = draw(ColorJitter((0.5, 0.5)), RandomVignette(), RandomHorizontalFlip(1))
+    step = params.steps[-1]
+    assert 8 < step.where.sum() < 32
+    half = np.floor(PIXELS * 0.5 + 0.5).astype(np.uint8)[:, ::-1]
+    for i in range(40):
+        expected = step.apply(i, half) if step.where[i] else half
+        np.testing.assert_array_equal(run(params, i), expected)
+
+
+def test_only_the_reference_executes_it():
+    needs = compile_image([CenterCrop(20), RandomVignette()]).needs
+    assert needs == {"Vignette"}
+    assert executes("reference", needs)
+    assert not executes("native", needs)
+    with pytest.raises(ConfigError, match=r"engine='native' does not execute .*: Vignette"):
+        check_needs("native", needs)
+
+
+def test_a_table_of_ones_own():
+    params = draw(RandomGamma(), n=9)
+    assert params.needs() == {"Table"}
+    assert len({run(params, i).tobytes() for i in range(9)}) == 9
+
+
+def test_geometry_of_ones_own():
+    np.testing.assert_array_equal(run(draw(Transpose()), 0), PIXELS.transpose(1, 0, 2))
+    np.testing.assert_array_equal(
+        run(draw(RandomRotation((90, 90)), Transpose(), Transpose()), 0), np.rot90(PIXELS)
+    )
+    with pytest.raises(ConfigError, match="different sizes"):
+        compile_image([Transpose(), CenterCrop(20)])
+
+
+def test_within_another():
+    params = draw(RandomApply([RandomVignette(p=1)], 0.5))
+    assert 8 < params.steps[0].where.sum() < 32
+
+
+def test_recipes_know_what_is_registered(tmp_path):
+    transforms = [CenterCrop(20), RandomApply([RandomVignette((0.1, 0.2))], 0.3), RandomGamma(3), Transpose()]
+    save_recipe(transforms, tmp_path / "own.json")
+    assert load_recipe(tmp_path / "own.json") == transforms
+
+
+@dataclass(frozen=True)
+class Curve(Transform):
+    levels: np.ndarray | None = None
+
+
+def test_an_argument_that_json_cannot_hold(tmp_path):
+    with pytest.raises(ConfigError, match="must be what JSON can hold, found ndarray"):
+        save_recipe([Curve(np.arange(256))], tmp_path / "own.json")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_function_is_no_part_of_a_recipe(tmp_path):
+    with pytest.raises(ConfigError, match="a recipe holds transforms, found <function run"):
+        save_recipe([CenterCrop(20), run], tmp_path / "own.json")
+
+
+def test_a_class_may_be_registered_again_but_no_other_of_its_name():
+    register(RandomGamma)
+    with pytest.raises(ConfigError, match="named RandomGamma is known already"):
+        register(dataclass(frozen=True)(type("RandomGamma", (Transform,), {"__module__": "elsewhere"})))
+    with pytest.raises(ConfigError, match="named CenterCrop is known already"):
+        register(dataclass(frozen=True)(type("CenterCrop", (Transform,), {})))
+
+
+@pytest.mark.parametrize("what", [Vignette, type("Plain", (Transform,), {})])
+def test_what_a_recipe_cannot_hold(what):
+    with pytest.raises(ConfigError, match="is no transform that a recipe can hold"):
+        register(what)
+
+
+def test_the_arguments_are_checked():
+    with pytest.raises(ConfigError, match="RandomVignette: strength must be a pair"):
+        RandomVignette((0.5, 2))

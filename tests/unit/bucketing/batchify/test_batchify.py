@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from stoker.bucketing import Dict, Flatten, List, Pack, Packed, Pad, Ragged, Stack, Tuple
+from stoker.bucketing.batchify.batchify import Output
+from stoker.errors import ConfigError
+
+ALL = get_args(Output)
+SAMPLES = [[0, 7, 0], [9], [], [4, 4]]
+
+
+def plain(arrays):
+    return {name: np.asarray(array).tolist() for name, array in arrays.items()}
+
+
+def reference(rows, width, *, side="right", value=0, start=0, ignore=-100, by_sequence=False):
+    """Every column, token by token."""
+    columns = {
+        name: []
+        for name in ("input_ids", "attention_mask", "position_ids", "segment_ids", "labels", "loss_weights")
+    }
+    for sequences in rows:
+        tokens = [
+            (
+                token,
+                True,
+                start + place,
+                number,
+                token if place else ignore,
+                (1 / (len(sequence) - 1) if by_sequence else 1) if place else 0,
+            )
+            for number, sequence in enumerate(sequences, 1)
+            for place, token in enumerate(sequence)
+        ]
+        padding = [(value, False, 0, 0, ignore, 0)] * (width - len(tokens))
+        line = padding + tokens if side == "left" else tokens + padding
+        for name, column in zip(columns, zip(*line, strict=True), strict=True):
+            columns[name].append(list(column))
+    return columns
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("length", [None, 8])
+def test_pad_equals_the_reference(side, length):
+    made = plain(Pad(outputs=ALL, side=side, position_start=2)(SAMPLES, length))
+    expected = reference([[sample] for sample in SAMPLES], length or 3, side=side, start=2)
+    for name, column in expected.items():
+        assert made[name] == column, name
+    assert made["lengths"] == [3, 1, 0, 2]
+
+
+def test_token_id_zero_is_no_padding():
+    made = plain(Pad(value=7)([[0, 0], [7]]))
+    assert made == {"input_ids": [[0, 0], [7, 7]], "attention_mask": [[True, True], [True, False]]}
+
+
+def test_pad_to_a_multiple_and_dtypes():
+    made = Pad(outputs=ALL, multiple_of=8, dtype=np.int64)([np.array([1, 2, 3], np.int32)])
+    assert made["input_ids"].shape == (1, 8)
+    dtypes = {name: str(array.dtype) for name, array in made.items() if name != "max_seqlen"}
+    assert dtypes == {
+        "input_ids": "int64",
+        "attention_mask": "bool",
+        "lengths": "int32",
+        "position_ids": "int32",
+        "segment_ids": "int32",
+        "labels": "int64",
+        "loss_weights": "float32",
+        "cu_seqlens": "int32",
+    }
+    assert Pad()([np.array([1], np.int32)])["input_ids"].dtype == np.int32
+    assert Pad()([[], []])["input_ids"].shape == (2, 1)
+
+
+def test_pad_of_full_rows_owns_its_memory():
+    values = np.array([1, 2, 3, 4])
+    made = Pad(outputs=("labels",))(Ragged(values, np.array([0, 2, 4])))
+    assert plain(made) == {"labels": [[-100, 2], [-100, 4]]}
+    assert values.tolist() == [1, 2, 3, 4]
+
+
+def test_a_list_of_arrays_and_a_ragged_give_the_same():
+    ragged = Ragged(np.array([0, 7, 0, 9, 4, 4]), np.array([0, 3, 4, 4, 6]))
+    assert plain(Pad(outputs=ALL)(ragged)) == plain(Pad(outputs=ALL)(SAMPLES))
+    assert plain(Flatten(outputs=ALL)(ragged)) == plain(Flatten(outputs=ALL)(SAMPLES))
+    assert [ragged[k].tolist() for k in range(len(ragged))] == SAMPLES
+
+
+def test_pad_refuses_what_does_not_fit():
+    with pytest.raises(ConfigError, match="row 1 of the batch has 3 tokens, more than the 2"):
+        Pad()([[1], [1, 2, 3]], 2)
+
+
+def test_flatten():
+    made = plain(Flatten(outputs=ALL)(SAMPLES))
+    expected = reference([SAMPLES], 6)
+    for name, column in expected.items():
+        assert made[name] == column[0], name
+    assert made["cu_seqlens"] == [0, 3, 4, 4, 6]
+    assert made["max_seqlen"] == 3
+
+
+def test_flatten_with_static_shapes():
+    flatten = Flatten(outputs=("input_ids", "cu_seqlens", "max_seqlen"), max_sequences=5)
+    one, other = flatten(SAMPLES, 16), flatten([[1, 2]], 16)
+    assert one["input_ids"].shape == other["input_ids"].shape == (16,)
+    assert one["cu_seqlens"].tolist() == [0, 3, 4, 4, 6, 16, 16]
+    assert other["cu_seqlens"].tolist() == [0, 2, 16, 16, 16, 16, 16]
+    assert one["max_seqlen"] == other["max_seqlen"] == 16
+    with pytest.raises(ConfigError, match="4 sequences; max_sequences is 3"):
+        Flatten(max_sequences=3)(SAMPLES)
+    with pytest.raises(ConfigError, match="more than the 5"):
+        flatten(SAMPLES, 5)
+
+
+@pytest.mark.parametrize("weights", ["tokens", "sequences"])
+def test_pack_equals_the_reference(weights):
+    rows = [[[1, 2, 3], [4, 5]], [[6]], [[7, 8, 9, 10, 11, 12]]]
+    made = Pack(outputs=ALL, position_start=1, value=9, loss_weights=weights)(rows, 6)
+    expected = reference(rows, 6, start=1, value=9, by_sequence=weights == "sequences")
+    for name, column in expected.items():
+        assert np.allclose(made[name], column), name
+    assert made["cu_seqlens"].tolist() == [0, 3, 5, 6, 7, 12, 18]
+    assert made["max_seqlen"] == 6
+    assert made["lengths"].tolist() == [5, 1, 6]
+
+
+def test_pack_with_static_shapes():
+    made = Pack(outputs=("cu_seqlens", "max_seqlen"), max_sequences=2)([[[1, 2], [3]], [[4]]], 4)
+    assert made["cu_seqlens"].tolist() == [0, 2, 3, 4, 5, 8, 8]
+    assert made["max_seqlen"] == 4
+
+
+def test_pack_takes_one_array_and_groups():
+    rows = [[[1, 2, 3], [4, 5]], [[6]]]
+    packed = Packed(Ragged(np.arange(1, 7), np.array([0, 3, 5, 6])), np.array([0, 2, 3]))
+    assert plain(Pack(outputs=ALL)(packed)) == plain(Pack(outputs=ALL)(rows))
+
+
+def test_sequence_weights_add_up_to_one_a_sequence():
+    weights = Pack(outputs=("loss_weights",), loss_weights="sequences")([[[1, 2, 3], [4, 5, 6, 7]], [[8, 9]]])
+    assert weights["loss_weights"].sum() == pytest.approx(3)
+
+
+def test_composition():
+    samples = [{"text": [1, 2], "topic": 3, "name": "a"}, {"text": [4], "topic": 5, "name": "b"}]
+    made = Dict({"text": Pad(), "topic": Stack(np.int32), "name": List()})(samples, {"text": 4})
+    assert set(made) == {"input_ids", "attention_mask", "topic", "name"}
+    assert made["input_ids"].shape == (2, 4)
+    assert made["topic"].dtype == np.int32
+    assert made["name"] == ["a", "b"]
+
+
+def test_columns_instead_of_samples():
+    samples = [([1, 2], 3), ([4], 5)]
+    function = Tuple(Pad(outputs=("input_ids",)), Stack())
+    by_sample, by_column = function(samples), function(([[1, 2], [4]], np.array([3, 5])))
+    assert plain(by_sample[0]) == plain(by_column[0]) == {"input_ids": [[1, 2], [4, 0]]}
+    assert by_sample[1].tolist() == by_column[1].tolist() == [3, 5]
+    columns = Dict({"text": Pad(outputs=("input_ids",))})({"text": [[1, 2], [4]]})
+    assert plain(columns) == {"input_ids": [[1, 2], [4, 0]]}
+
+
+def test_two_sequences_a_sample():
+    pairs = [([1, 2], [3]), ([4], [5, 6])]
+    sides = Pad(outputs=("input_ids",), prefix="question_"), Pad(outputs=("input_ids",), prefix="answer_")
+    question, answer = Tuple(*sides)(pairs, (4, 2))
+    assert question["question_input_ids"].shape == (2, 4)
+    assert answer["answer_input_ids"].shape == (2, 2)
+    named = [{"q": q, "a": a} for q, a in pairs]
+    assert set(Dict({"q": sides[0], "a": sides[1]})(named)) == {"question_input_ids", "answer_input_ids"}
+    with pytest.raises(ConfigError, match="two fields give"):
+        Dict({"q": Pad(), "a": Pad()})(named)
+
+
+def test_refused():
+    with pytest.raises(ConfigError, match="outputs must be"):
+        Pad(outputs=("token_type_ids",))
+    with pytest.raises(ConfigError, match="multiple_of"):
+        Flatten(multiple_of=0)
+    with pytest.raises(ConfigError, match="at least one sequence"):
+        Pad()([])
+    with pytest.raises(ConfigError, match="one-dimensional"):
+        Pad()([[[1]]])
+    with pytest.raises(ConfigError, match="1 functions, 2 fields"):
+        Tuple(Stack())([(1, 2)])
+    with pytest.raises(ConfigError, match="offsets"):
+        Ragged(np.arange(3), np.array([0, 2]))
+    with pytest.raises(ConfigError, match="ascending"):
+        Ragged(np.arange(3), np.array([0, 2, 1, 3]))
+    with pytest.raises(ConfigError, match="groups"):
+        Pack()(Packed(Ragged(np.arange(3), np.array([0, 3])), np.array([0, 2])))
+    with pytest.raises(IndexError):
+        Ragged(np.arange(3), np.array([0, 3]))[1]

@@ -1,0 +1,134 @@
+"""Arguments that are NumPy's integers mean what Python's do, in states too, which are JSON."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.augment import CenterCrop
+from stoker.bucketing import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
+from stoker.bucketing.packing.streaming import StreamingBuckets, StreamingPacker
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "t.txt").write_text("\n".join("ab" * (1 + i % 9) for i in range(60)))
+    stoker.convert_text(folder / "t.txt", folder / "d", tokenizer="bytes")
+    return folder / "d"
+
+
+def of_numpy(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The same options, every integer of them NumPy's."""
+    return {name: np.int64(value) if type(value) is int else value for name, value in options.items()}
+
+
+def check_states(make: Callable[..., Any], options: Mapping[str, Any], **more: Any) -> None:
+    """A loader's states with either kind of integers are the same JSON."""
+    states = []
+    for given in (options, of_numpy(options)):
+        with make(**given, **more) as loader:
+            loader.set_epoch(given["seed"])
+            next(iter(loader))
+            states.append(json.dumps(loader.state_dict()))
+            loader.load_state_dict(json.loads(states[0]))
+    assert states[0] == states[1]
+
+
+NUMBERS = {"seed": 3, "rank": 1, "world_size": 2, "prefetch": 2}
+OF_TEXT: dict[str, dict[str, Any]] = {
+    "buckets": {"batch_size": 4, "buckets": 3, "pad_multiple": 2, "max_length": 18},
+    "budget": {"max_tokens": 64, "samples_per_epoch": 50},
+    "packed": {"batch_size": 2, "pack": 32, "max_sequences": 4},
+    "boundaries": {"batch_size": 4, "buckets": (8, 18)},
+}
+
+
+@pytest.mark.parametrize("case", OF_TEXT)
+def test_states_of_text(text: Path, case: str) -> None:
+    check_states(partial(stoker.TextLoader, text, shuffle=True), {**NUMBERS, **OF_TEXT[case]})
+
+
+SAMPLERS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
+    "none": lambda number: None,
+    "weighted": lambda number: stoker.Weighted("width", samples=number(9)),
+    "distinct": lambda number: stoker.Weighted("width", replacement=False, samples=number(9)),
+    "balanced": lambda number: stoker.ClassBalanced(samples=number(9)),
+    "repeated": lambda number: stoker.Repeated(number(2), samples=number(9)),
+}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_states_of_images(thumbnails: Path, sampler: str) -> None:
+    options = {"batch_size": 2, "num_threads": 1, "read_ahead": 2, "max_pixels": 1 << 20, **NUMBERS}
+    if sampler == "none":
+        options["steps_per_epoch"] = 3
+
+    def make(**given: Any) -> stoker.ImageLoader:
+        drawn = SAMPLERS[sampler](type(given["seed"]))
+        return stoker.ImageLoader(thumbnails, sampler=drawn, transforms=[CenterCrop(8)], **given)
+
+    check_states(make, options)
+
+
+def test_states_of_mixtures_and_blocks(thumbnails: Path) -> None:
+    def make(**given: Any) -> stoker.ImageLoader:
+        number = type(given["seed"])
+        mixture = stoker.mix([(thumbnails, number(1)), (thumbnails, number(2))], samples=number(30))
+        blocks = stoker.BlockShuffle(block=number(4), window=number(2))
+        return stoker.ImageLoader(mixture, shuffle=blocks, transforms=[CenterCrop(8)], **given)
+
+    check_states(make, {"batch_size": 2, "num_threads": 1, **NUMBERS})
+
+
+LENGTHS = np.arange(1, 41)
+BATCH_SAMPLERS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
+    "fixed": lambda n: FixedBucketSampler(LENGTHS, [20, 40], n(4), multiple_of=n(2), seed=n(3)),
+    "sorted": lambda n: SortedBucketSampler(LENGTHS, n(4), window=n(3), seed=n(3), world_size=n(2)),
+    "budget": lambda n: TokenBudgetSampler(LENGTHS, n(99), max_batch_size=n(8), batch_multiple=n(2)),
+}
+
+
+@pytest.mark.parametrize("kind", BATCH_SAMPLERS)
+def test_states_of_batch_samplers(kind: str) -> None:
+    plain, numpy = BATCH_SAMPLERS[kind](int), BATCH_SAMPLERS[kind](np.int64)
+    states = [
+        json.dumps(sampler.state(sampler.plan(number(5)), number(2)))
+        for sampler, number in ((plain, int), (numpy, np.int64))
+    ]
+    assert states[0] == states[1]
+    np.testing.assert_array_equal(plain.plan(5).rows, numpy.plan(np.int64(5)).rows)
+
+
+def test_states_of_streams() -> None:
+    for number in (int, np.int64):
+        packer = StreamingPacker(number(32), buffer_size=number(8), max_sequences=number(3))
+        bucketer = StreamingBuckets([8, 16], number(2), buffer_size=number(8), world_size=number(2))
+        for row in range(3):
+            packer.push(number(row), number(5))
+            bucketer.push(number(row), number(5))
+        packed, bucketed = (json.loads(json.dumps(one.state_dict())) for one in (packer, bucketer))
+        assert (packed["capacity"], packed["buffer"][2]) == (32, [2, 0, 5])
+        assert (bucketed["batch_sizes"], bucketed["held"]) == ([2, 2], [[0, 1, 2], []])
+
+
+@pytest.mark.parametrize("name", ["batch_size", "max_length", "pad_multiple", "seed", "prefetch"])
+def test_what_is_no_integer_is_named(text: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be an integer, found 2.5"):
+        stoker.TextLoader(text, **{"batch_size": 2, name: 2.5})
+
+
+@pytest.mark.parametrize("name", ["batch_size", "seed", "prefetch", "read_ahead", "max_pixels"])
+def test_what_cannot_be_left_out_is_named(thumbnails: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be an integer, found None"):
+        stoker.ImageLoader(thumbnails, **{"batch_size": 2, "transforms": [CenterCrop(8)], name: None})

@@ -1,0 +1,273 @@
+"""Files that are here in part: blocks, pins, eviction."""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import subprocess
+import sys
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+
+from stoker.errors import StorageError
+from stoker.formats.caching.block_files import BlockFiles
+from stoker.pipeline.caching.block_requests import Requests
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BLOCK = 4096
+SIZES = [10_000, 0, 4096, 4097]
+
+
+@pytest.fixture
+def contents() -> list[bytes]:
+    rng = np.random.default_rng(0)
+    return [rng.integers(1, 256, size, np.uint8).tobytes() for size in SIZES]
+
+
+def make(folder: Path) -> BlockFiles:
+    return BlockFiles(folder, [f"f{i}" for i in range(len(SIZES))], SIZES, BLOCK)
+
+
+def array(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+class Reader:
+    """Reads from ``contents`` and notes what was asked for."""
+
+    def __init__(self, contents: list[bytes]) -> None:
+        self.contents = contents
+        self.asked: list[tuple[int, int, int]] = []
+
+    def __call__(self, file: int, start: int, stop: int) -> bytes:
+        self.asked.append((file, start, stop))
+        return self.contents[file][start:stop]
+
+
+def test_a_block_that_cannot_be_written_is_not_here(
+    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    files = make(tmp_path / "cache")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", fail)
+        with pytest.raises(OSError, match="No space"):
+            files.fill(0, 3, Reader(contents))
+    assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
+    pwrite = os.pwrite  # which may write less than it was given
+    monkeypatch.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[:1000], offset))
+    assert files.fill(0, 3, Reader(contents)) == SIZES[0]
+    assert files.paths[0].read_bytes() == contents[0]
+
+
+def test_a_file_of_another_size_has_nothing_of_it(tmp_path: Path) -> None:
+    (tmp_path / "f0").write_bytes(b"other" * 100)
+    assert make(tmp_path).paths[0].read_bytes() == bytes(SIZES[0])
+
+
+def test_blocks_are_counted_through(tmp_path: Path) -> None:
+    files = make(tmp_path / "cache")
+    assert files.first.tolist() == [0, 3, 3, 4, 6]
+    assert [path.stat().st_size for path in files.paths] == SIZES
+    assert files.of_file(3).tolist() == [4, 5]
+    covering = files.covering(array(0, 0, 3), array(4000, 9999, 4096), array(200, 1, 1))
+    assert covering.tolist() == [0, 1, 2, 5]
+    assert files.covering(array(0, 2), array(0, 0), array(BLOCK, BLOCK)).tolist() == [0, 3]
+    assert files.covering(array(), array(), array()).tolist() == []
+
+
+def test_runs_stay_within_a_file_and_a_length(tmp_path: Path) -> None:
+    files = make(tmp_path)
+    everything = np.arange(6)
+    assert files.runs(everything, 1 << 20) == [(0, 3), (3, 4), (4, 6)]
+    assert files.runs(everything, 2 * BLOCK) == [(0, 2), (2, 3), (3, 4), (4, 6)]
+    assert files.runs(everything, 1) == [(i, i + 1) for i in range(6)]
+    assert files.runs(array(0, 2, 5), 1 << 20) == [(0, 1), (2, 3), (5, 6)]
+    assert files.runs(array(), 1 << 20) == []
+
+
+def test_filling_fetches_what_is_missing(tmp_path: Path, contents: list[bytes]) -> None:
+    files, reader = make(tmp_path), Reader(contents)
+    assert files.fill(1, 2, reader) == BLOCK
+    assert files.missing(np.arange(6)).tolist() == [0, 2, 3, 4, 5]
+    assert files.fill(0, 3, reader) == 10_000 - BLOCK
+    assert reader.asked == [(0, 4096, 8192), (0, 0, 4096), (0, 8192, 10_000)]
+    assert files.paths[0].read_bytes() == contents[0]
+    assert files.fill(0, 3, reader) == 0
+    assert files.fill(0, 3, reader, anew=True) == 10_000
+    files.forget(0)
+    assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
+
+
+def test_what_is_here_is_known_to_the_next_process(tmp_path: Path, contents: list[bytes]) -> None:
+    first = make(tmp_path)
+    first.fill(4, 6, Reader(contents))
+    first.close()
+    assert make(tmp_path).missing(np.arange(6)).tolist() == [0, 1, 2, 3]
+
+
+def test_evicting_takes_what_was_used_longest_ago(tmp_path: Path, contents: list[bytes]) -> None:
+    files, reader = make(tmp_path), Reader(contents)
+    for low, high in files.runs(np.arange(6), 1 << 20):
+        files.fill(low, high, reader)
+    assert files.present_bytes == 6 * BLOCK
+    last_use = array(5, 1, 4, 0, 3, 2)
+    files.pin(array(1))
+    assert files.evict(2 * BLOCK, last_use) == 2 * BLOCK
+    assert files.missing(np.arange(6)).tolist() == [3, 5]
+    assert files.paths[2].read_bytes() == bytes(4096)
+    assert files.paths[3].stat().st_size == 4097
+    assert files.evict(100 * BLOCK, last_use) == 3 * BLOCK
+    assert files.missing(np.arange(6)).tolist() == [0, 2, 3, 4, 5]
+    files.unpin(array(1))
+    assert files.evict(1, last_use) == BLOCK
+
+
+def test_an_interrupt_while_a_block_is_evicted_locks_nobody_out(
+    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, others = make(tmp_path), make(tmp_path)
+    files.fill(0, 1, Reader(contents))
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "_punch", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            files.evict(BLOCK, np.zeros(6, np.int64))
+    others.fill(0, 1, Reader(contents))
+    assert others.evict(BLOCK, np.zeros(6, np.int64)) == BLOCK
+
+
+def test_pins_of_another_process_hold(tmp_path: Path, contents: list[bytes]) -> None:
+    files = make(tmp_path)
+    files.fill(0, 3, Reader(contents))
+    code = f"""
+import sys, numpy as np
+from pathlib import Path
+from stoker.errors import StorageError
+from stoker.formats.caching.block_files import BlockFiles
+files = BlockFiles(Path(sys.argv[1]), ["f0", "f1", "f2", "f3"], {SIZES}, {BLOCK})
+files.pin(np.array([0, 2]))
+print(files.evict(100, np.zeros(6, np.int64)), flush=True)  # block 1 alone is free
+sys.stdin.read()
+"""
+    other = subprocess.Popen(
+        [sys.executable, "-c", code, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with other:
+        assert other.stdout is not None
+        assert int(other.stdout.readline()) == BLOCK
+        assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 0
+        other.kill()
+    assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 2 * BLOCK
+
+
+def test_what_another_reader_fetches_is_not_fetched_again(
+    tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other, reader = make(tmp_path), make(tmp_path), Reader(contents)
+    thread = threading.Thread(target=other.fill, args=(0, 3, reader))
+    waits, sleep = threading.Event(), time.sleep
+
+    def noted(seconds: float) -> None:
+        waits.set()
+        sleep(seconds)
+
+    def read(file: int, start: int, stop: int) -> bytes:
+        thread.start()
+        assert waits.wait(60)
+        return contents[file][start:stop]
+
+    monkeypatch.setattr("stoker.formats.caching.block_files.time.sleep", noted)
+    assert one.fill(0, 3, read) == SIZES[0]
+    thread.join()
+    assert reader.asked == []
+
+
+def test_what_another_reader_needs_no_more_is_evicted(tmp_path: Path, contents: list[bytes]) -> None:
+    one, other = make(tmp_path), make(tmp_path)
+    one.fill(0, 3, Reader(contents))
+    one.pin(array(0, 1))
+    assert other.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
+    one.unpin(array(1))
+    assert other.evict(100 * BLOCK, np.zeros(6, np.int64)) == BLOCK
+    assert one.missing(array(0, 1, 2)).tolist() == [1, 2]
+
+
+def test_pins_are_counted(tmp_path: Path, contents: list[bytes]) -> None:
+    files = make(tmp_path)
+    files.fill(0, 3, Reader(contents))
+    for _ in range(2):
+        files.pin(array(0, 1, 2))
+    files.unpin(array(0, 1))
+    assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 0
+    files.unpin(array(0, 1))
+    assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 2 * BLOCK
+
+
+def test_requests_ask_once(tmp_path: Path, contents: list[bytes]) -> None:
+    files = make(tmp_path)
+    reader, may_answer = Reader(contents), threading.Event()
+
+    def read(file: int, start: int, stop: int) -> bytes:
+        may_answer.wait()
+        return reader(file, start, stop)
+
+    requests = Requests(files, read, 2, threading.Event())
+    first = requests.request(array(0, 1))
+    second = requests.request(np.arange(6))
+    assert second[0] is first[0] is second[1]
+    assert len(set(second.values())) == 4
+    may_answer.set()
+    assert sorted(future.result() for future in set(second.values())) == [1808, 4096, 4097, 8192]
+    assert requests.request(np.arange(6)) == {}
+    assert len(reader.asked) == 4
+    requests.close()
+
+
+def test_a_request_that_failed_is_made_again(tmp_path: Path, contents: list[bytes]) -> None:
+    files = make(tmp_path)
+    reader, fails = Reader(contents), [True]
+
+    def read(file: int, start: int, stop: int) -> bytes:
+        if fails:
+            fails.pop()
+            raise StorageError("gone")
+        return reader(file, start, stop)
+
+    requests = Requests(files, read, 1, threading.Event())
+    with pytest.raises(StorageError, match="gone"):
+        requests.request(array(0))[0].result()
+    assert requests.request(array(0))[0].result() == BLOCK
+    assert reader.asked == [(0, 0, 4096)]
+    requests.close()
+
+
+def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[bytes]) -> None:
+    class HeldError(StorageError):
+        """Can be referred to weakly."""
+
+    def fail(file: int, start: int, stop: int) -> bytes:
+        raise HeldError("gone")
+
+    requests = Requests(make(tmp_path), fail, 1, threading.Event())
+    with pytest.raises(HeldError) as caught:
+        requests.request(array(0))[0].result()
+    held = weakref.ref(caught.value)
+    del caught
+    gc.collect()
+    deadline = time.monotonic() + 60
+    while held() is not None and time.monotonic() < deadline:
+        time.sleep(0.001)
+        gc.collect()
+    assert held() is None
+    requests.close()

@@ -1,0 +1,81 @@
+"""Whole images as RGB pixels, of every depth that Pillow knows."""
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.augment import CenterCrop
+from stoker.augment.reference.reference import decode as reference_decode
+from stoker.errors import DecodeError
+from stoker.formats.codecs.decode import decode_other, decode_rgb
+from stoker.formats.dataset.samples import Codec
+
+GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
+
+
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def three(grey: np.ndarray) -> np.ndarray:
+    return np.repeat(grey[..., np.newaxis], 3, axis=2)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM", "JPEG2000"])
+def test_of_sixteen_bits_the_higher_eight_are_taken(kind: str) -> None:
+    values = GREYS.astype(np.int32) if kind == "PPM" else GREYS  # as older Pillow writes that
+    data = encoded(Image.fromarray(values), kind)
+    expected = three((GREYS >> 8).astype(np.uint8))
+    np.testing.assert_array_equal(decode_other(data), expected)
+    np.testing.assert_array_equal(reference_decode(data), expected)
+
+
+def test_sixteen_bits_are_turned_too() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    data = encoded(Image.fromarray(GREYS[:, :32]), "PNG", exif=exif)
+    expected = three(np.rot90((GREYS[:, :32] >> 8).astype(np.uint8), -1))
+    np.testing.assert_array_equal(decode_other(data), expected)
+
+
+def test_the_engines_show_sixteen_bits_alike(pack_images: Callable[..., Path]) -> None:
+    folder = pack_images([encoded(Image.fromarray(GREYS), "PNG")])
+    expected = three((GREYS >> 8).astype(np.uint8))
+    for engine in ("native", "reference"):
+        with stoker.ImageLoader(
+            folder, batch_size=1, transforms=[CenterCrop(64)], engine=engine, layout="NHWC"
+        ) as loader:
+            np.testing.assert_array_equal(next(iter(loader)).image[0], expected)
+
+
+@pytest.mark.parametrize(("kind", "words"), [(np.int32, "integers of 32 bits"), (np.float32, "floats")])
+def test_pixels_without_a_white_are_refused(kind: type, words: str, pack_images: Callable[..., Path]) -> None:
+    data = encoded(Image.fromarray(np.ones((4, 5), kind)), "TIFF")
+    with pytest.raises(DecodeError, match=words):
+        decode_other(data)
+    folder = pack_images([data])
+    assert words in stoker.verify(folder, decode=True).problems[0].message
+    with (
+        stoker.ImageLoader(folder, batch_size=1, transforms=[CenterCrop(4)]) as loader,
+        pytest.raises(DecodeError, match=f"{words}.*key 'k0'"),
+    ):
+        next(iter(loader))
+
+
+def test_each_codec_has_its_decoder() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 7, 3), np.uint8)
+    image = Image.fromarray(pixels)
+    jpeg = encoded(image, "JPEG")
+    np.testing.assert_array_equal(decode_rgb(pixels.tobytes(), Codec.RAW, 6, 7), pixels)
+    np.testing.assert_array_equal(decode_rgb(encoded(image, "PNG"), Codec.PNG, 6, 7), pixels)
+    np.testing.assert_array_equal(
+        decode_rgb(jpeg, Codec.JPEG, 6, 7), np.asarray(Image.open(io.BytesIO(jpeg)))
+    )

@@ -1,0 +1,100 @@
+"""What an encoded image says of itself."""
+
+import io
+import struct
+import zlib
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.errors import DecodeError, ImageTooLargeError
+from stoker.formats.codecs.header import Header, read_header
+from stoker.formats.dataset.samples import Codec
+
+
+def encode(form: str, orientation: int = 1, mode: str = "RGB") -> bytes:
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stream = io.BytesIO()
+    options = {"exif": exif} if orientation != 1 else {}
+    Image.fromarray(pixels).convert(mode).save(stream, form, **options)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("form", "codec"),
+    [
+        ("JPEG", Codec.JPEG),
+        ("PNG", Codec.PNG),
+        ("WEBP", Codec.WEBP),
+        ("BMP", Codec.BMP),
+        ("GIF", Codec.GIF),
+        ("TIFF", Codec.TIFF),
+        ("PPM", Codec.OTHER),
+    ],
+)
+def test_codec_and_size(form: str, codec: Codec) -> None:
+    assert read_header(memoryview(encode(form))) == Header(codec, 20, 30, 1)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "WEBP", "PNG", "TIFF"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_size_is_that_after_orientation(form: str, orientation: int) -> None:
+    header = read_header(encode(form, orientation))
+    assert header.orientation == orientation
+    assert (header.height, header.width) == ((20, 30) if orientation < 5 else (30, 20))
+
+
+@pytest.mark.parametrize("mode", ["L", "CMYK"])
+def test_other_modes(mode: str) -> None:
+    assert read_header(encode("JPEG", mode=mode)) == Header(Codec.JPEG, 20, 30, 1)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"hello", bytes(1000), b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"]
+)
+def test_what_is_no_image(data: bytes) -> None:
+    with pytest.raises(DecodeError, match="not an image of a known format"):
+        read_header(data)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "BMP", "TIFF"])
+def test_every_cut_is_read_or_refused(form: str) -> None:
+    data = encode(form)
+    outcomes = set()
+    for length in range(min(len(data), 400)):
+        with suppress(DecodeError):
+            outcomes.add(read_header(data[:length]).height)
+    assert outcomes <= {20}
+    with pytest.raises(DecodeError):
+        read_header(data[:20])
+
+
+def png_of(width: int, height: int) -> bytes:
+    """A PNG's signature and header, which is all that is read before the limit is checked."""
+    chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + struct.pack(">I", 13)
+        + chunk
+        + struct.pack(">I", zlib.crc32(chunk))
+        + bytes(32)
+    )
+
+
+def test_bombs_are_refused_by_their_header() -> None:
+    with pytest.raises(ImageTooLargeError, match="30000 x 30000 pixels"):
+        read_header(png_of(30_000, 30_000))
+    # BMP: a file header, then BITMAPINFOHEADER.
+    bitmap = struct.pack("<2sIHHI", b"BM", 54, 0, 0, 54)
+    bitmap += struct.pack("<IiiHHIIiiII", 40, 20_000, 20_000, 1, 24, 0, 0, 0, 0, 0, 0)
+    with pytest.raises(ImageTooLargeError):
+        read_header(bitmap)
+
+
+def test_an_image_without_pixels_is_refused() -> None:
+    with pytest.raises(DecodeError):
+        read_header(png_of(0, 5))

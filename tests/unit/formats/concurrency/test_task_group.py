@@ -1,0 +1,124 @@
+"""Tasks are waited for to the first error, and an interrupt of the waiting leaves no lock taken."""
+
+import gc
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
+from types import FrameType
+
+import pytest
+
+from stoker.formats.concurrency import task_group as module
+from stoker.formats.concurrency.task_group import TaskGroup
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as made:
+        yield made
+
+
+def test_all_are_waited_for_and_shown(pool: ThreadPoolExecutor) -> None:
+    done: list[int] = []
+    shown: list[int] = []
+    tasks = TaskGroup(pool)
+    for number in range(20):
+        tasks.start(partial(done.append, number))
+    assert tasks.left == 20
+    tasks.wait(lambda: shown.append(tasks.left))
+    assert sorted(done) == list(range(20))
+    assert list(dict.fromkeys(shown))[-1] == 0
+    TaskGroup(pool).wait(lambda: pytest.fail("there are none"))
+
+
+def test_the_first_error_is_raised_while_others_go_on(pool: ThreadPoolExecutor) -> None:
+    go = threading.Event()
+    raised = threading.Event()
+
+    def fail() -> None:
+        raised.set()
+        raise OSError("full")
+
+    tasks = TaskGroup(pool)
+    tasks.start(partial(go.wait, 60))
+    tasks.start(fail)
+    with pytest.raises(OSError, match="full"):
+        tasks.wait(lambda: None)
+    assert raised.is_set()
+    assert not go.is_set()
+    go.set()
+
+
+def test_an_error_holds_nothing_of_its_task_for_long(pool: ThreadPoolExecutor) -> None:
+    class Big:
+        def fail(self) -> None:
+            raise OSError("full")
+
+    big = Big()
+    gone = weakref.ref(big)
+    tasks = TaskGroup(pool)
+    tasks.start(big.fail)
+    gc.disable()
+    try:
+        with pytest.raises(OSError, match="full"):
+            tasks.wait(lambda: None)
+        pool.shutdown()
+        del big, tasks
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_an_interrupt_anywhere_in_waiting_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TICK", 0.01)
+    steps = 1
+    while _interrupted_at(steps):
+        steps += 1
+    assert steps > 5
+
+
+def _interrupted_at(step: int) -> bool:
+    """Wait for a task, interrupted at the step-th instruction of Python; whether there were as many."""
+    go: SimpleQueue[None] = SimpleQueue()  # no lock of its own that an interrupt could leave taken
+    ended: SimpleQueue[None] = SimpleQueue()
+    left = step
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        nonlocal left
+        frame.f_trace_opcodes = True
+        left -= event == "opcode"
+        if left == 0:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    class Pool(ThreadPoolExecutor):
+        """Has one thread, which no end of a test or of Python waits for."""
+
+        def submit(self, task: Callable[[], None]) -> Future[None]:  # all that is used
+            future: Future[None] = Future()
+
+            def run() -> None:
+                future.set_result(task())
+                ended.put(None)
+
+            threading.Thread(target=run, daemon=True).start()
+            return future
+
+    before = sys.gettrace()
+    tasks = TaskGroup(Pool(1))
+    tasks.start(partial(go.get, timeout=60))
+    try:
+        sys.settrace(trace)
+        tasks.wait(partial(go.put, None))
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+        go.put(None)
+        ended.get(timeout=60)  # the thread is done with its task
+    return False

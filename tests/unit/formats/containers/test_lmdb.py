@@ -1,0 +1,213 @@
+"""LMDB shards: what py-lmdb makes of ours, what the page walker makes of py-lmdb's."""
+
+import errno
+import os
+import resource
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import lmdb as py_lmdb
+import numpy as np
+import pytest
+
+from stoker._native import crc32c
+from stoker.errors import CorruptRecordError
+from stoker.formats.containers import lmdb
+from stoker.formats.containers.lmdb_pages import walk
+from stoker.formats.files.reading import file_digest, open_regular
+
+# Around the sizes where LMDB changes from leaf to overflow pages, and from one of them to two.
+SIZES = [0, 1, 100, 1900, 2000, 2036, 2100, 4000, 4079, 4080, 4081, 8176, 8177, 50_000]
+
+
+def write(path: Path, values: list[bytes]) -> lmdb.WrittenShard:
+    with lmdb.Writer(path) as writer:
+        for i, value in enumerate(values):
+            writer.write(b"name-%d" % i, b"<", value, b">>")
+        return writer.finish()
+
+
+def values_of(count: int) -> list[bytes]:
+    rng = np.random.default_rng(0)
+    return [rng.bytes(SIZES[i % len(SIZES)]) for i in range(count)]
+
+
+def test_py_lmdb_reads_it(tmp_path: Path) -> None:
+    values = values_of(200)
+    write(tmp_path / "s.lmdb", values)
+    with py_lmdb.open(os.fspath(tmp_path / "s.lmdb"), readonly=True, lock=False) as env, env.begin() as txn:
+        stored = list(txn.cursor())
+    assert stored == [(b"%08d_name-%d" % (i, i), b"<" + value + b">>") for i, value in enumerate(values)]
+
+
+def test_the_account_is_true(tmp_path: Path) -> None:
+    values = values_of(200)
+    shard = write(tmp_path / "s.lmdb", values)
+    path = tmp_path / "s.lmdb" / "data.mdb"
+    data = path.read_bytes()
+    assert shard.files == (path,)
+    assert (shard.data_bytes, shard.records, shard.digest) == (len(data), 200, file_digest(path))
+    for value, offset, length, crc in zip(values, shard.offset, shard.length, shard.crc, strict=True):
+        assert data[offset : offset + length] == value
+        assert crc == crc32c(value)
+
+
+def test_values_come_back_in_order(tmp_path: Path) -> None:
+    values = values_of(2000)
+    write(tmp_path / "s.lmdb", values)
+    records = list(lmdb.scan(tmp_path / "s.lmdb" / "data.mdb"))
+    assert [bytes(record.view) for record in records] == [b"<" + value + b">>" for value in values]
+    assert [record.position for record in records] == list(range(2000))
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    # More than one transaction.
+    values = [np.random.default_rng(i).bytes(90_000) for i in range(400)]
+    first, second = (write(tmp_path / name, values) for name in ("a.lmdb", "b.lmdb"))
+    assert first.digest == second.digest
+    assert (tmp_path / "a.lmdb/data.mdb").read_bytes() == (tmp_path / "b.lmdb/data.mdb").read_bytes()
+
+
+def test_nothing_but_the_data_file_is_left(tmp_path: Path) -> None:
+    write(tmp_path / "s.lmdb", [b"abc"])
+    assert [path.name for path in (tmp_path / "s.lmdb").iterdir()] == ["data.mdb"]
+
+
+def test_the_map_grows_with_the_shard(tmp_path: Path) -> None:
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+        for i in range(7):
+            writer.write(b"%d" % i, b"", bytes(8 << 20), b"")
+        assert writer.finish().records == 7
+    # The file says how large it was: with room for what values may take beside their bytes.
+    with (tmp_path / "s.lmdb" / "data.mdb").open("rb") as file:
+        assert {struct.unpack_from("<Q", file.read(4096), 32)[0] for _ in range(2)} == {256 << 20}
+
+
+def test_memory_holds_only_the_last_records(tmp_path: Path) -> None:
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+        for _ in range(5):
+            writer.write(b"", b"", bytes(1 << 20), b"")
+        assert (tmp_path / "s.lmdb" / "data.mdb").stat().st_size > 4 << 20
+
+
+def test_an_empty_shard(tmp_path: Path) -> None:
+    assert write(tmp_path / "s.lmdb", []).records == 0
+    assert list(lmdb.scan(tmp_path / "s.lmdb" / "data.mdb")) == []
+
+
+def test_long_names_are_cut(tmp_path: Path) -> None:
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+        for _ in range(2):
+            writer.write(b"n" * 2000, b"", b"abc", b"")
+        writer.finish()
+    keys = [record.key for record in lmdb.scan(tmp_path / "s.lmdb" / "data.mdb")]
+    assert keys == [b"%08d_" % i + b"n" * 502 for i in range(2)]
+
+
+def test_an_existing_folder_is_not_written_into(tmp_path: Path) -> None:
+    write(tmp_path / "s.lmdb", [b"abc"])
+    with pytest.raises(FileExistsError):
+        lmdb.Writer(tmp_path / "s.lmdb")
+
+
+def test_data_file(tmp_path: Path) -> None:
+    write(tmp_path / "s.lmdb", [])
+    path = tmp_path / "s.lmdb" / "data.mdb"
+    assert lmdb.data_file(tmp_path / "s.lmdb") == lmdb.data_file(path) == path
+
+
+def test_the_walker_reads_what_others_wrote_and_deleted(tmp_path: Path) -> None:
+    """Random order, deletions and replacements leave free pages and half-empty ones."""
+    rng = np.random.default_rng(1)
+    expected: dict[bytes, bytes] = {}
+    path = tmp_path / "data.mdb"
+    with py_lmdb.open(os.fspath(path), subdir=False, map_size=1 << 28, lock=False) as env:
+        for _ in range(10):
+            with env.begin(write=True) as txn:
+                for _ in range(300):
+                    key = b"%x" % rng.integers(1000)
+                    if rng.random() < 0.3:
+                        txn.delete(key)
+                        expected.pop(key, None)
+                    else:
+                        expected[key] = rng.bytes(int(rng.choice(SIZES)))
+                        txn.put(key, expected[key])
+    data = path.read_bytes()
+    with open_regular(path) as (descriptor, size):
+        found = {node.key: data[node.offset : node.offset + node.length] for node in walk(descriptor, size)}
+    assert found == expected
+    assert list(found) == sorted(expected)
+
+
+@pytest.mark.parametrize("flags", [0x02, 0x04, 0x08])  # reverse keys, sorted duplicates, integer keys
+def test_other_kinds_of_database_are_refused(tmp_path: Path, flags: int) -> None:
+    write(tmp_path / "s.lmdb", [b"abc"])
+    path = tmp_path / "s.lmdb" / "data.mdb"
+    data = bytearray(path.read_bytes())
+    for page in (0, 4096):
+        data[page + 16 + 24 + 48 + 4] = flags
+    path.write_bytes(data)
+    with pytest.raises(CorruptRecordError, match=f"flags {flags:#x}"):
+        list(lmdb.scan(path))
+
+
+def test_named_databases_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "data.mdb"
+    with py_lmdb.open(os.fspath(path), subdir=False, lock=False, max_dbs=2) as env:
+        env.open_db(b"images")
+    with pytest.raises(CorruptRecordError, match="named or sorted-duplicate"):
+        list(lmdb.scan(path))
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 200, b"SQLite format 3\0" + bytes(9000)])
+def test_what_is_no_lmdb_file_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "data.mdb"
+    path.write_bytes(data)
+    with pytest.raises(CorruptRecordError, match="no LMDB meta page"):
+        list(lmdb.scan(path))
+
+
+def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(
+    tmp_path: Path, open_files: Callable[[], list[Path]]
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, hard))
+    try:
+        with pytest.raises(OSError, match=r"s\.lmdb") as caught:
+            write(tmp_path / "s.lmdb", [bytes(1 << 20)] * 50)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert caught.value.errno in (errno.EFBIG, errno.EIO)
+    assert open_files() == []
+
+
+def test_an_error_that_is_not_the_systems_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise py_lmdb.MapFullError("mdb_put: MDB_MAP_FULL: Environment mapsize limit reached")
+
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+        monkeypatch.setattr(writer, "_env", SimpleNamespace(begin=fail, close=writer._env.close))
+        with pytest.raises(py_lmdb.MapFullError):
+            writer.finish()
+
+
+@pytest.mark.parametrize(("free", "code"), [(4096, errno.ENOSPC), (1 << 30, errno.EIO)])
+def test_a_short_write_is_a_full_disk_where_nothing_is_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, code: int
+) -> None:
+    """LMDB says EIO of both."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise py_lmdb.Error("mdb_txn_commit: Input/output error")
+
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=free))
+    with lmdb.Writer(tmp_path / "s.lmdb") as writer:
+        writer.write(b"", b"", b"x", b"")
+        monkeypatch.setattr(writer, "_env", SimpleNamespace(begin=fail, close=writer._env.close))
+        with pytest.raises(OSError, match=r"s\.lmdb") as caught:
+            writer.finish()
+    assert caught.value.errno == code

@@ -1,0 +1,251 @@
+"""Annotations and the rest of a dataset: orientation, sources found by looking, verification, words."""
+
+import errno
+import io
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import stoker
+from stoker.errors import SourceError, StaleIndexError, WriteError
+from stoker.formats.conversion.images.image_objects import encode_mask
+from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
+from stoker.formats.files.reading import file_digest
+from stoker.formats.sources.detect import find_format
+from stoker.pipeline.commands.app import app
+from stoker.pipeline.commands.describe import class_table, facts
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+H, W = 30, 40
+
+
+def mark(
+    path: Path, box: tuple[int, int, int, int], orientation: int, size: tuple[int, int] = (H, W)
+) -> None:
+    """Write an image that shows a white box where, once its orientation is applied, ``box`` says."""
+    pixels = np.zeros((*size, 3), np.uint8)
+    left, top, right, bottom = box
+    pixels[top:bottom, left:right] = 255
+    # The operation that undoes each orientation (Exif 2.32, tag 274).
+    undo: dict[int, Any] = {
+        1: lambda p: p,
+        3: lambda p: p[::-1, ::-1],
+        6: lambda p: np.rot90(p, 1),
+        8: lambda p: np.rot90(p, -1),
+    }
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(np.ascontiguousarray(undo[orientation](pixels))).save(path, quality=95, exif=exif)
+
+
+def coco(folder: Path, box: tuple[int, int, int, int], declared: tuple[int, int] | None) -> Path:
+    left, top, right, bottom = box
+    image = {"id": 1, "file_name": "a.jpg"} | (
+        {"height": declared[0], "width": declared[1]} if declared else {}
+    )
+    thing = {"id": 3, "image_id": 1, "category_id": 1, "bbox": [left, top, right - left, bottom - top]}
+    document = {"images": [image], "annotations": [thing], "categories": [{"id": 1, "name": "box"}]}
+    path = folder / "x.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+@pytest.mark.parametrize("resize", [None, "shorter=60", "squash=30x40", "shorter=15", "crop=20x20"])
+def test_boxes_are_those_of_the_picture_as_it_is_shown(
+    tmp_path: Path, orientation: int, resize: str | None
+) -> None:
+    box = (18, 8, 30, 20)
+    mark(tmp_path / "a.jpg", box, orientation)
+    stoker.convert(coco(tmp_path, box, (H, W)), tmp_path / "out", resize=resize, encoding="png")
+    dataset = stoker.open(tmp_path / "out")
+    with Image.open(io.BytesIO(dataset.read(0))) as image:
+        shown = np.asarray(image.convert("L")) > 127
+    rows, columns = (np.flatnonzero(shown.any(axis=axis)) for axis in (1, 0))
+    seen = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
+    np.testing.assert_allclose(dataset.annotations([0]).boxes[0], seen, atol=1)
+
+
+@pytest.mark.parametrize("declared", [(W, H), (H + 1, W)])
+def test_a_picture_that_was_annotated_at_another_size_is_left_out(
+    tmp_path: Path, declared: tuple[int, int]
+) -> None:
+    mark(tmp_path / "a.jpg", (1, 2, 9, 9), 6)
+    with pytest.raises(SourceError, match="image of another size than its annotations say"):
+        stoker.convert(coco(tmp_path, (1, 2, 9, 9), declared), tmp_path / "out")
+
+
+def test_a_source_is_found_by_looking(tmp_path: Path) -> None:
+    for path in ("voc/Annotations/1.xml", "yolo/labels/a/1.txt", "yolo/images/a/1.jpg", "plain/cat/1.jpg"):
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_text("")
+    (tmp_path / "voc" / "JPEGImages").mkdir()
+    for name, text in (("coco", ' \n{"images": []}'), ("list", "[]"), ("marked", '\ufeff{"images": []}')):
+        (tmp_path / f"{name}.json").write_text(text)
+    found = {
+        name: find_format(tmp_path / name)
+        for name in ("voc", "yolo", "plain", "coco.json", "marked.json", "list.json", "nowhere.csv")
+    }
+    assert found == {
+        "voc": "voc",
+        "yolo": "yolo",
+        "plain": "folder",
+        "coco.json": "coco",
+        "marked.json": "coco",
+        "list.json": "list",
+        "nowhere.csv": "list",
+    }
+    assert find_format(tmp_path / "plain", masks=tmp_path) == "pairs"
+    assert find_format(tmp_path / "yolo" / "images" / "a") == "yolo"
+    assert find_format(tmp_path / "list.json", "coco") == "coco"
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(SourceError, match="COCO"):
+        stoker.convert(tmp_path / "notes.txt", tmp_path / "out")
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> stoker.Dataset:
+    """One image with a box, a polygon and run lengths."""
+    mark(tmp_path / "a.jpg", (1, 2, 9, 9), 1)
+    path = coco(tmp_path, (1, 2, 9, 9), (H, W))
+    document = json.loads(path.read_text())
+    thing = document["annotations"][0]
+    document["annotations"] = [
+        {**thing, "segmentation": [[1, 2, 9, 2, 9, 9]]},
+        {**thing, "id": 4, "iscrowd": 1, "segmentation": {"size": [H, W], "counts": [10, 5, H * W - 15]}},
+    ]
+    path.write_text(json.dumps(document))
+    stoker.convert(path, tmp_path / "out")
+    return stoker.open(tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "message"),
+    [
+        ("object_labels", [0, 1], "a label that is none of 1 classes"),
+        ("object_labels", [-1, 0], "a label that is none of 1 classes"),
+        ("object_labels", [0], "contradict each other"),
+        ("object_boxes", [0, 0, 40, 30, 1, 2, 9, 9], None),
+        ("object_boxes", [-1, 2, 9, 9, 1, 2, 9, 9], "a box that is none"),
+        ("object_boxes", [1, 2, 9, 9, 5, 2, 5, 9], "a box that is none"),
+        ("object_boxes", [1, 2, 9, 9, 1, 2, 9, 900], "a box that is none in 40 x 30 pixels"),
+        ("object_boxes", [1, 2, 9, 9, 9, 2, 1, 9], "a box that is none"),
+        ("object_boxes", [1, 2, 9, 9, 1, 2, 9, float("nan")], "a box that is none"),
+        ("object_runs", [10, 5, 7], "run lengths that do not fill 40 x 30 pixels"),
+        ("object_polygon_owner", [2], "contradict each other"),
+        ("object_polygon_sizes", [2], "contradict each other"),
+        ("object_run_counts", [0, 2], "contradict each other"),
+    ],
+)
+def test_an_index_that_lies_about_objects_is_found(
+    dataset: stoker.Dataset, name: str, values: list[Any], message: str | None
+) -> None:
+    folder, index = dataset.path, dataset.index
+    columns = {column: index.arrow(column) for column in index.types}
+    columns[name] = pa.array([values], columns[name].type)
+    (folder / INDEX_NAME).unlink()
+    write_index(folder / INDEX_NAME, columns)
+    manifest = json.loads((folder / MANIFEST_NAME).read_text())
+    path = folder / INDEX_NAME
+    manifest["index"] = {"rows": 1, "bytes": path.stat().st_size, "digest": file_digest(path)}
+    (folder / MANIFEST_NAME).write_text(json.dumps(manifest))
+    problems = stoker.verify(folder).problems
+    if message is None:
+        assert problems == ()
+        return
+    (problem,) = problems
+    assert message in problem.message
+    assert problem.key == "a.jpg"
+    if "contradict" in message:
+        with pytest.raises(StaleIndexError, match="the index is damaged"):
+            stoker.open(folder).annotations([0])
+    assert len(Index.open(path)) == 1
+
+
+def test_a_dataset_in_words(dataset: stoker.Dataset) -> None:
+    said = dict(facts(dataset))
+    assert said["tasks"] == "boxes, instances"
+    assert said["objects"] == "2, 1 of them crowds"
+    assert said["objects an image"] == "2 to 2, mean 2.0"
+    assert said["object sizes"] == "100% small, 0% medium, 0% large"
+    assert said["side of objects"].startswith("7 px, 7 px, 7 px")
+    assert class_table(dataset).columns[2].header == "objects"
+    assert list(class_table(dataset).columns[2].cells) == ["2"]
+    empty = dict(facts(dataset.select([])))
+    assert "objects" not in empty
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_a_conversion_that_was_stopped_ends_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, container: Any
+) -> None:
+    (tmp_path / "masks").mkdir()
+    images, things = [], []
+    for i in range(6):
+        mark(tmp_path / f"{i}.jpg", (i, 2, 9 + i, 9), 1)
+        Image.fromarray(np.full((H, W), i, np.uint8)).save(tmp_path / "masks" / f"{i}.png")
+        images.append({"id": i, "file_name": f"{i}.jpg", "height": H, "width": W})
+        things += [{"id": k, "image_id": i, "category_id": 1, "bbox": [i, k, 9, 9]} for k in range(i)]
+    document = {"images": images, "annotations": things, "categories": [{"id": 1, "name": "x"}]}
+    (tmp_path / "x.json").write_text(json.dumps(document))
+
+    def convert(name: str) -> dict[str, bytes]:
+        options: dict[str, Any] = {"format": container, "shard_records": 2, "num_workers": 1, "seed": 1}
+        stoker.convert(tmp_path / "x.json", tmp_path / name, masks=tmp_path / "masks", **options)
+        files = (tmp_path / name).rglob("*")
+        return {str(p.relative_to(tmp_path / name)): p.read_bytes() for p in files if p.is_file()}
+
+    whole = convert("whole")
+    stopped = tmp_path / "stopped"
+    calls: list[object] = []
+
+    def full(*arguments: Any) -> bytes:
+        calls.append(arguments)
+        if len(calls) == 4:  # one shard's masks are encoded: it needs this thread no more
+            until = time.monotonic() + 60
+            while not list(stopped.rglob("0000?.json")) and time.monotonic() < until:
+                time.sleep(0.001)
+            raise OSError(errno.ENOSPC, "no space left")
+        return encode_mask(*arguments)
+
+    monkeypatch.setattr("stoker.formats.conversion.images.image_encoder.encode_mask", full)
+    with pytest.raises(WriteError):
+        convert("stopped")
+    assert not (stopped / MANIFEST_NAME).exists()
+    before = len(calls)
+    assert convert("stopped") == whole
+    assert len(calls) - before <= 4  # of six: those of the finished shard are kept
+
+
+def test_the_command_line(tmp_path: Path) -> None:
+    (tmp_path / "images").mkdir()
+    (tmp_path / "masks").mkdir()
+    mark(tmp_path / "images" / "a.jpg", (1, 2, 9, 9), 1)
+    path = coco(tmp_path, (1, 2, 9, 9), (H, W))
+    Image.fromarray(np.zeros((H, W), np.uint8)).save(tmp_path / "masks" / "a.png")
+    command = [
+        "convert",
+        path,
+        tmp_path / "out",
+        "--images",
+        tmp_path / "images",
+        "--masks",
+        tmp_path / "masks",
+    ]
+    done = CliRunner().invoke(app, [*map(str, command), "--ignore-index", "9", "--source-format", "coco"])
+    assert done.exit_code == 0, done.output
+    dataset = stoker.open(tmp_path / "out")
+    assert dataset.tasks == {"boxes", "segmentation"}
+    assert dataset.manifest.annotations.ignore == 9
+    assert dataset.manifest.options["source_format"] == "coco"
+    said = CliRunner().invoke(app, ["info", str(tmp_path / "out")]).output
+    assert "value 9 is ignored" in said

@@ -1,0 +1,272 @@
+"""Converting: what arrives in the dataset. What is skipped and what is refused is beside this file."""
+
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.formats.containers.example import parse_example
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.conversion.shards import write_shard
+from stoker.formats.dataset.samples import Codec
+from stoker.formats.sources.folder import list_folder
+
+Encode = Callable[..., bytes]
+ReadFiles = Callable[[Path], dict[str, bytes]]
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_the_bytes_are_kept(photos: Path, tmp_path: Path, container: Any) -> None:
+    summary = stoker.convert(photos, tmp_path / "out", format=container, seed=5, shards=4)
+    dataset = stoker.open(tmp_path / "out")
+    assert (summary.written, summary.shards, summary.skipped, len(dataset)) == (30, 4, {}, 30)
+    assert summary.bytes == sum(dataset.data_sizes)
+    assert dataset.classes == ("cat", "dog", "eel")
+    keys = dataset.keys(range(30))
+    assert keys != sorted(keys)
+    assert sorted(keys) == list_folder(photos).keys.to_pylist()
+    for position, key in enumerate(keys):
+        assert dataset.read(position) == (photos / key).read_bytes()
+        assert dataset.classes[dataset.labels[position]] == key.split("/")[0]
+    samples = dataset.samples(range(30))
+    assert set(zip(samples.height.tolist(), samples.width.tolist(), strict=True)) == {(24, 32)}
+    assert stoker.verify(tmp_path / "out", decode=True).ok
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "photos"]
+
+
+@pytest.mark.parametrize(
+    ("resize", "encoding", "megabytes"),
+    [
+        (None, "keep", 0.5),
+        (None, "raw", 5),
+        (None, "png", 2),
+        ("shorter=100", "raw", 0.5),
+        ("longer=100", "keep", 0.03),
+    ],
+)
+def test_shards_are_about_as_large_as_asked_for(
+    tmp_path: Path, photographs: list[Path], resize: str | None, encoding: Any, megabytes: float
+) -> None:
+    for number, file in enumerate(photographs[::5]):
+        target = tmp_path / "photos" / "some" / f"{number}.jpg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.read_bytes())
+    size = int(megabytes * 1e6)
+    stoker.convert(tmp_path / "photos", tmp_path / "out", resize=resize, encoding=encoding, shard_size=size)
+    sizes = stoker.open(tmp_path / "out").data_sizes
+    assert len(sizes) > 1
+    assert size / 3 < np.mean(sizes) < 1.5 * size
+
+
+def test_without_a_seed_the_order_is_sorted(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out")
+    keys = stoker.open(tmp_path / "out").keys(range(30))
+    assert keys == sorted(keys)
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_the_same_command_gives_the_same_bytes(
+    photos: Path, tmp_path: Path, container: Any, read_files: ReadFiles
+) -> None:
+    options: dict[str, Any] = {
+        "format": container,
+        "seed": 1,
+        "shards": 3,
+        "val": "20%",
+        "resize": "shorter=16",
+    }
+    copy = tmp_path / "elsewhere/photos"
+    shutil.copytree(photos, copy, copy_function=shutil.copyfile)  # with other times
+    stoker.convert(photos, tmp_path / "one", num_workers=1, **options)
+    stoker.convert(copy, tmp_path / "two", num_workers=5, **options)
+    assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
+
+
+def test_nothing_but_the_dataset_is_left(photos: Path, tmp_path: Path, read_files: ReadFiles) -> None:
+    stoker.convert(photos, tmp_path / "out", shards=1)
+    assert sorted(read_files(tmp_path / "out")) == [
+        "dataset.json",
+        "index.arrow",
+        "shard-00000-of-00001.idx",
+        "shard-00000-of-00001.tfrecord",
+        "skipped.jsonl",
+    ]
+
+
+def test_examples_say_what_the_index_says(photos: Path, tmp_path: Path, encode_picture: Encode) -> None:
+    (photos / "eel/0.jpg").write_bytes(encode_picture(3, orientation=6))
+    stoker.convert(photos, tmp_path / "out", shards=1)
+    dataset = stoker.open(tmp_path / "out")
+    data = dataset.data_files[0].read_bytes()
+    position = dataset.keys(range(30)).index("eel/0.jpg")
+    sample = dataset.samples([position])
+    assert (sample.height[0], sample.width[0], sample.orientation[0]) == (32, 24, 6)
+    lines = dataset.data_files[0].with_suffix(".idx").read_text().splitlines()
+    start, size = map(int, lines[position].split())
+    record = data[start + 12 : start + size - 4]
+    features: Any = parse_example(record)
+
+    def text(name: str) -> bytes:
+        (span,) = features[name]
+        return record[span.offset : span.offset + span.length]
+
+    assert text("image/encoded") == (photos / "eel/0.jpg").read_bytes()
+    assert (text("image/class/text"), text("image/filename")) == (b"eel", b"eel/0.jpg")
+    assert text("image/format") == b"JPEG"
+    assert features["image/class/label"] == [2]
+    assert (features["image/height"], features["image/width"]) == ([32], [24])
+    assert features["image/orientation"] == [6]
+
+
+class TestTouchingPixels:
+    @pytest.mark.parametrize(
+        ("resize", "size"),
+        [
+            ("shorter=12", (12, 16)),
+            ("longer=16", (12, 16)),
+            ("squash=10x11", (10, 11)),
+            ("crop=12x12", (12, 12)),
+            ("fill=20x20", (20, 20)),
+        ],
+    )
+    @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP"])
+    def test_every_mode_gives_its_size(
+        self,
+        photos: Path,
+        tmp_path: Path,
+        resize: str,
+        size: tuple[int, int],
+        kind: str,
+        encode_picture: Encode,
+    ) -> None:
+        for file in photos.glob("*/*.jpg"):
+            file.write_bytes(encode_picture(1, kind))
+        stoker.convert(photos, tmp_path / "out", resize=resize)
+        samples = stoker.open(tmp_path / "out").samples(range(30))
+        assert set(zip(samples.height.tolist(), samples.width.tolist(), strict=True)) == {size}
+        assert set(samples.codec.tolist()) == {Codec.JPEG if kind == "JPEG" else Codec.PNG}
+        assert stoker.verify(tmp_path / "out", decode=True).ok
+
+    @pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "TIFF"])
+    def test_orientation_is_applied(
+        self, photos: Path, tmp_path: Path, kind: str, encode_picture: Encode
+    ) -> None:
+        (photos / "cat/0.jpg").write_bytes(encode_picture(4, kind, orientation=6))
+        stoker.convert(photos, tmp_path / "out", encoding="raw")
+        dataset = stoker.open(tmp_path / "out")
+        sample = dataset.samples([0])
+        assert (sample.height[0], sample.width[0], sample.orientation[0]) == (32, 24, 1)
+        pixels = np.frombuffer(dataset.read(0), np.uint8).reshape(32, 24, 3).astype(int)
+        upright = Image.open(io.BytesIO(encode_picture(4, "PNG")))
+        expected = np.array(upright.transpose(Image.Transpose.ROTATE_270)).astype(int)
+        assert np.abs(pixels - expected).mean() < 8
+
+    def test_raw_pixels(self, photos: Path, tmp_path: Path) -> None:
+        stoker.convert(photos, tmp_path / "out", resize="squash=18x24", encoding="raw")
+        dataset = stoker.open(tmp_path / "out")
+        found = np.frombuffer(dataset.read(7), np.uint8).reshape(18, 24, 3).astype(int)
+        expected = np.array(Image.open(photos / "cat/7.jpg").resize((24, 18), Image.Resampling.BILINEAR))
+        assert np.abs(found - expected.astype(int)).max() <= 6
+
+    def test_a_jpeg_of_higher_quality_is_larger(self, photos: Path, tmp_path: Path) -> None:
+        sizes = [
+            stoker.convert(photos, tmp_path / str(quality), resize="shorter=20", quality=quality).bytes
+            for quality in (20, 90)
+        ]
+        assert sizes[0] < sizes[1]
+
+    def test_files_that_have_the_encoding_already_are_kept(
+        self, photos: Path, tmp_path: Path, encode_picture: Encode
+    ) -> None:
+        (photos / "cat/0.png").write_bytes(encode_picture(0, "PNG"))
+        stoker.convert(photos, tmp_path / "out", encoding="jpeg")
+        dataset = stoker.open(tmp_path / "out")
+        assert dataset.keys([0, 1]) == ["cat/0.jpg", "cat/0.png"]
+        assert dataset.read(0) == (photos / "cat/0.jpg").read_bytes()
+        assert dataset.read(1).startswith(b"\xff\xd8\xff")
+
+    @pytest.mark.parametrize("given", [{"quality": 50}, {"subsampling": "444"}], ids=str)
+    def test_a_quality_that_was_asked_for_holds_for_jpegs_too(
+        self, photos: Path, tmp_path: Path, given: dict[str, Any]
+    ) -> None:
+        stoker.convert(photos, tmp_path / "out", encoding="jpeg", **given)
+        found = Image.open(io.BytesIO(stoker.open(tmp_path / "out").read(0)))
+        expected = io.BytesIO()
+        source = Image.open(photos / "cat/0.jpg")
+        quality, subsampling = given.get("quality", 90), {"444": 0, "420": 2}[given.get("subsampling", "420")]
+        source.save(expected, "JPEG", quality=quality, subsampling=subsampling)
+        wanted = Image.open(io.BytesIO(expected.getvalue()))
+        assert found.quantization == wanted.quantization
+        assert found.layer == wanted.layer
+        assert np.abs(np.asarray(found).astype(int) - np.asarray(source)).mean() < 8
+
+
+def test_each_split_is_a_dataset(photos: Path, tmp_path: Path) -> None:
+    summary = stoker.convert(photos, tmp_path / "out", val="20%", test=0.1, seed=2)
+    assert {split: path.name for split, path in summary.datasets.items()} == {
+        name: name for name in ("train", "val", "test")
+    }
+    keys: list[str] = []
+    for split, number in (("train", 21), ("val", 6), ("test", 3)):
+        dataset = stoker.open(tmp_path / "out" / split)
+        assert np.bincount(dataset.labels).tolist() == [number // 3] * 3
+        keys += dataset.keys(range(len(dataset)))
+    assert sorted(keys) == list_folder(photos).keys.to_pylist()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["test", "train", "val"]
+
+
+class TestLists:
+    def test_labels_and_columns_arrive(self, photos: Path, tmp_path: Path) -> None:
+        lines = [f"photos/cat/{i}.jpg,{'ab'[i % 2]},{i * 1.5},note {i}" for i in range(10)]
+        (tmp_path / "list.csv").write_text("path,label,score,note\n" + "\n".join(lines))
+        stoker.convert(tmp_path / "list.csv", tmp_path / "out", seed=3)
+        dataset = stoker.open(tmp_path / "out")
+        for position, key in enumerate(dataset.keys(range(10))):
+            i = int(key.split("/")[-1].split(".")[0])
+            assert dataset.labels[position] == i % 2
+            assert dataset.column("score")[position] == i * 1.5
+            assert dataset.index.arrow("note")[position].as_py() == f"note {i}"
+
+    def test_several_labels_arrive(self, photos: Path, tmp_path: Path) -> None:
+        entries = [{"path": f"photos/cat/{i}.jpg", "label": list(range(i))} for i in range(4)]
+        (tmp_path / "list.json").write_text(json.dumps(entries))
+        stoker.convert(tmp_path / "list.json", tmp_path / "out")
+        dataset = stoker.open(tmp_path / "out")
+        assert dataset.index.arrow("label").to_pylist() == [[], [0], [0, 1], [0, 1, 2]]
+        assert stoker.verify(tmp_path / "out").ok
+
+
+def test_a_shard_alone_can_be_made_anywhere_and_again(
+    photos: Path, tmp_path: Path, read_files: ReadFiles
+) -> None:
+    plan = plan_conversion(list_folder(photos), ConvertOptions(shards=4, seed=1))
+    stoker.convert(photos, tmp_path / "out", shards=4, seed=1)
+    for attempt in ("a", "b"):
+        (tmp_path / attempt).mkdir()
+        for number in (2, 0, 2):
+            result = write_shard(plan, number, tmp_path / attempt)
+        assert result == write_shard(plan, 2, tmp_path / attempt)
+    assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
+    assert (
+        read_files(tmp_path / "a")["00002.tfrecord"]
+        == read_files(tmp_path / "out")["shard-00002-of-00004.tfrecord"]
+    )
+
+
+def test_progress_ends_at_all_samples(photos: Path, tmp_path: Path) -> None:
+    seen: list[tuple[int, int, int, str]] = []
+    summary = stoker.convert(photos, tmp_path / "out", progress=lambda *state: seen.append(state))
+    assert seen[0][3] == "listing"
+    total = sum(file.stat().st_size for file in photos.glob("*/*.jpg"))
+    assert seen[-1] == (30, 30, total, "publishing")
+    assert summary.images_per_second > 0

@@ -1,0 +1,181 @@
+"""Converting: which sources, targets and options are refused, and what ``strict`` stops at."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StaleIndexError
+from stoker.formats.external import external_index as foreign
+
+ReadFiles = Callable[[Path], dict[str, bytes]]
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+def test_a_dataset_is_not_replaced_unasked(photos: Path, tmp_path: Path, read_files: ReadFiles) -> None:
+    stoker.convert(photos, tmp_path / "out", shards=3)
+    before = read_files(tmp_path / "out")
+    with pytest.raises(DatasetError, match="overwrite"):
+        stoker.convert(photos, tmp_path / "out", shards=2)
+    assert read_files(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("name", ["shard-00000-of-00007.tfrecord", "index.arrow", "skipped.jsonl"])
+def test_a_file_of_others_is_not_replaced_unasked(photos: Path, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "out" / "train" / name
+    file.parent.mkdir(parents=True)
+    file.write_text("theirs")
+    with pytest.raises(DatasetError, match="would be replaced") as caught:
+        stoker.convert(photos, tmp_path / "out", val=0.5)
+    assert caught.value.path == str(file)
+    assert file.read_text() == "theirs"
+    stoker.convert(photos, tmp_path / "out", val=0.5, overwrite=True)
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_overwrite_replaces_it_and_nothing_else(
+    photos: Path, tmp_path: Path, container: Any, read_files: ReadFiles
+) -> None:
+    stoker.convert(photos, tmp_path / "out", shards=5, format=container)
+    (tmp_path / "out/notes.txt").write_text("mine")
+    stoker.convert(photos, tmp_path / "out", shards=2, overwrite=True)
+    stoker.convert(photos, tmp_path / "fresh", shards=2)
+    assert read_files(tmp_path / "out") == {**read_files(tmp_path / "fresh"), "notes.txt": b"mine"}
+
+
+def test_overwrite_leaves_shards_that_were_only_indexed(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "theirs", shards=1)
+    (tmp_path / "out").mkdir()
+    shard = tmp_path / "out" / "theirs.tfrecord"
+    before = (tmp_path / "theirs/shard-00000-of-00001.tfrecord").rename(shard).read_bytes()
+    foreign.index([shard], tmp_path / "out")
+    stoker.convert(photos, tmp_path / "out", shards=1, seed=1, overwrite=True)
+    assert stoker.verify(tmp_path / "out").ok
+    assert shard.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", [None, "coco", "voc", "yolo", "list", "folder"])
+def test_a_source_that_is_not_there(tmp_path: Path, kind: Any) -> None:
+    with pytest.raises(SourceError, match="cannot be read: No such file") as caught:
+        stoker.convert(tmp_path / "nowhere", tmp_path / "out", source_format=kind)
+    assert caught.value.path == str(tmp_path / "nowhere")
+
+
+def test_a_source_that_may_not_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with pytest.raises(SourceError, match="the source cannot be read: Permission denied") as caught:
+        stoker.convert(tmp_path, tmp_path / "out")
+    assert caught.value.path == str(tmp_path)
+
+
+def test_a_target_that_is_a_file(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    with pytest.raises(ConfigError, match="the target is a file"):
+        stoker.convert(photos, tmp_path / "out", overwrite=True)
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+@pytest.mark.parametrize("target", ["photos", "photos/out", "photos/cat/../out", "link/out"])
+def test_the_target_may_not_lie_in_the_source(photos: Path, tmp_path: Path, target: str) -> None:
+    (tmp_path / "link").symlink_to(photos)
+    with pytest.raises(ConfigError, match="lies in the source"):
+        stoker.convert(photos, tmp_path / target)
+
+
+def test_nor_may_a_split(photos: Path, tmp_path: Path) -> None:
+    photos.rename(tmp_path / "train")
+    with pytest.raises(ConfigError, match="lies in the source"):
+        stoker.convert(tmp_path / "train", tmp_path, val="10%")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"num_workers": 0},
+        {"shard_size": "1MB", "shards": 2},
+        {"val": 1.5},
+        {"resize": "big"},
+        {"shards": 0},
+    ],
+    ids=str,
+)
+def test_options_that_cannot_be_meant(photos: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError):
+        stoker.convert(photos, tmp_path / "out", **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_class_depth_is_for_folders(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "list.csv").write_text("path,label\nphotos/cat/1.jpg,a\n")
+    with pytest.raises(ConfigError, match="class_depth"):
+        stoker.convert(tmp_path / "list.csv", tmp_path / "out", class_depth=1)
+
+
+class TestStrict:
+    def test_strict_stops_and_names_the_file(
+        self, photos: Path, tmp_path: Path, read_files: ReadFiles
+    ) -> None:
+        (photos / "dog/3.jpg").write_bytes((photos / "dog/3.jpg").read_bytes()[:-2])
+        with pytest.raises(DecodeError, match="strict") as caught:
+            stoker.convert(photos, tmp_path / "out", strict=True)
+        assert caught.value.key == "dog/3.jpg"
+        assert read_files(tmp_path / "out") == {}
+
+    @pytest.mark.parametrize("name", ["dog/x.heic", "fox/x.jpg", "x.jpg", "dog/link.txt"])
+    def test_strict_stops_at_what_may_be_an_image(self, photos: Path, tmp_path: Path, name: str) -> None:
+        (photos / "fox").mkdir()
+        if "link" in name:
+            (photos / name).symlink_to(tmp_path)
+        else:
+            (photos / name).write_text("x")
+        with pytest.raises(SourceError, match="without strict") as caught:
+            stoker.convert(photos, tmp_path / "out", strict=True)
+        assert caught.value.key == name
+
+    @pytest.mark.parametrize("name", [".DS_Store", "._0.jpg", ".git/x.jpg", "Thumbs.db", "notes.txt"])
+    def test_strict_goes_on_without_what_is_no_image(self, photos: Path, tmp_path: Path, name: str) -> None:
+        for path in (photos / name, photos / "dog" / name):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text("x")
+        summary = stoker.convert(photos, tmp_path / "out", strict=True)
+        reason = "hidden" if name.startswith(".") else "not an image"
+        assert (summary.written, summary.skipped) == (30, {reason: 2})
+
+    def test_strict_names_the_file_where_the_list_says_it_is(self, photos: Path, tmp_path: Path) -> None:
+        broken = photos / "cat" / "1.jpg"
+        broken.write_bytes(broken.read_bytes()[:100])
+        for path in (broken, broken.relative_to(tmp_path)):
+            (tmp_path / "list.csv").write_text(f"path,label\n{path},a\n")
+            with pytest.raises(DecodeError) as caught:
+                stoker.convert(tmp_path / "list.csv", tmp_path / "out", strict=True)
+            assert caught.value.path == str(broken)
+
+
+def test_nothing_left_is_an_error(photos: Path, tmp_path: Path, read_files: ReadFiles) -> None:
+    for file in photos.glob("*/*.jpg"):
+        file.write_bytes(file.read_bytes()[:-2])
+    with pytest.raises(SourceError, match="broken image"):
+        stoker.convert(photos, tmp_path / "out")
+    assert read_files(tmp_path / "out") == {}
+
+
+def test_a_path_that_is_not_utf_8(photos: Path, tmp_path: Path) -> None:
+    target = tmp_path / os.fsdecode(b"out\xff")
+    with pytest.raises(ConfigError, match="not UTF-8") as caught:
+        stoker.convert(photos, target)
+    assert str(caught.value.path).endswith("out\\xff")
+    assert not target.exists()
+    stoker.convert(photos, tmp_path / "out")
+    shard = stoker.open(tmp_path / "out").data_files[0]
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        foreign.index([shard], target)
+    (tmp_path / "out").rename(target)
+    with pytest.raises(StaleIndexError, match="cannot be read"):
+        stoker.open(target)

@@ -1,0 +1,151 @@
+"""Running a plan: what the end of a shard, an error or an interrupt does to the others."""
+
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import stoker
+from stoker.formats.containers import tfrecord
+from stoker.formats.conversion import execution, shards
+from stoker.formats.conversion.execution import FolderMaker
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
+from stoker.formats.conversion.ray import RayRunner
+from stoker.formats.conversion.shards import Cancelled, ShardResult, write_shard
+from stoker.formats.sources.folder import list_folder
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def plan(photos: Path) -> ConversionPlan:
+    return plan_conversion(list_folder(photos), ConvertOptions(shards=10))
+
+
+class Endless:
+    """Makes shards that are ready when they are stopped."""
+
+    def __init__(self) -> None:
+        self.started = threading.Semaphore(0)
+        self.stopped: list[bool] = []
+
+    def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+        self.started.release()
+        self.stopped.append(how["stop"].wait(60))
+        raise Cancelled
+
+
+def test_an_interrupt_stops_what_runs_and_starts_no_more(plan: ConversionPlan) -> None:
+    maker = Endless()
+
+    def interrupt(*_: object) -> None:
+        assert all(maker.started.acquire(timeout=60) for _ in range(2)), (
+            "shards that one worker makes at once"
+        )
+        raise KeyboardInterrupt
+
+    run = execution.Run(plan, execution._LocalRunner(1), interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run.make(maker, range(10))
+    assert maker.stopped == [True, True]
+
+
+def test_an_interrupt_while_ray_is_given_shards_cancels_them(
+    plan: ConversionPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = MagicMock()
+    cluster.remote.return_value.return_value.remote.side_effect = ["first", "second", KeyboardInterrupt]
+    monkeypatch.setitem(sys.modules, "ray", cluster)
+    with pytest.raises(KeyboardInterrupt):
+        execution.Run(plan, RayRunner(1), execution.no_progress).make(FolderMaker(Path()), range(10))
+    assert [call.args for call in cluster.cancel.call_args_list] == [("first",), ("second",)]
+
+
+def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: Path) -> None:
+    stop = threading.Event()
+    stop.set()
+    (tmp_path / "state").mkdir()
+    with pytest.raises(Cancelled):
+        write_shard(plan, 0, tmp_path / "state", stop=stop)
+    assert list((tmp_path / "state").iterdir()) == []
+
+
+def test_a_shard_that_was_made_is_found(
+    plan: ConversionPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = write_shard(plan, 0, tmp_path)
+    monkeypatch.setattr(tfrecord.Writer, "write", None)
+    assert write_shard(plan, 0, tmp_path) == made
+
+
+def test_the_error_counts_and_not_what_it_cancelled(plan: ConversionPlan) -> None:
+    class Maker:
+        def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+            if number:
+                how["stop"].wait(60)
+                raise Cancelled
+            raise OSError("full")
+
+    run = execution.Run(plan, execution._LocalRunner(1), execution.no_progress)
+    with pytest.raises(OSError, match="full"):
+        run.make(Maker(), range(10))
+
+
+def test_an_interrupt_while_shards_are_handed_out_stops_those_that_run(
+    plan: ConversionPlan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = ThreadPoolExecutor.submit
+    maker = Endless()
+
+    def interrupted(executor: ThreadPoolExecutor, *task: Any, **how: Any) -> Future[Any]:
+        future = submit(executor, *task, **how)
+        if maker.started.acquire(timeout=60):
+            raise KeyboardInterrupt
+        return future
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        execution.Run(plan, execution._LocalRunner(1), execution.no_progress).make(maker, range(10))
+    assert maker.stopped == [True]
+
+
+def test_what_was_made_before_counts_as_done(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(plan: ConversionPlan, number: int, *arguments: Any, **how: Any) -> ShardResult:
+        if number == 8:
+            raise OSError("full")
+        if number == 9:  # may begin before that is noticed
+            how["stop"].wait(60)
+            raise Cancelled
+        return write_shard(plan, number, *arguments, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(execution, "write_shard", fail)
+        patch.setattr(execution, "_shards_at_once", lambda workers: 1)
+        with pytest.raises(stoker.errors.WriteError):
+            stoker.convert(photos, tmp_path / "out", shards=10)
+    seen: list[tuple[int, int, int, str]] = []
+    summary = stoker.convert(photos, tmp_path / "out", shards=10, progress=lambda *state: seen.append(state))
+    assert seen[0] == (0, 0, 0, "listing")
+    made = [file.stat().st_size for file in sorted(photos.glob("*/*.jpg"))]
+    assert min(seen[1:]) >= (24, 30, sum(made[:24]), "")
+    assert seen[-1] == (30, 30, sum(made), "publishing")
+    assert summary.written == 30
+    assert round(summary.images_per_second * summary.seconds) == 6
+
+
+@given(st.lists(st.integers(0, 1 << 21), max_size=40), st.integers(1, 9))
+def test_chunks_cover_all_and_are_as_small_as_asked_for(sizes: list[int], most: int) -> None:
+    chunks = list(shards._chunks(sizes, most))
+    assert [i for chunk in chunks for i in chunk] == list(range(len(sizes)))
+    for chunk in chunks:
+        assert 1 <= len(chunk) <= most
+        assert len(chunk) == 1 or sum(sizes[i] for i in chunk) <= 1 << 20

@@ -1,0 +1,325 @@
+"""Conversions from and to URLs: the same bytes as in a folder."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stoker
+from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
+from stoker.formats.remote import retry as patience
+from stoker.formats.remote.store import Store, is_url
+from stoker.formats.sources.source_reader import SkippedError, read_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    folder = tmp_path / "photos"
+    for i in range(24):
+        (folder / f"class-{i % 3}").mkdir(parents=True, exist_ok=True)
+        (folder / f"class-{i % 3}" / f"{i}.jpg").write_bytes(make_jpeg(i))
+    (folder / "class-1" / "broken.jpg").write_bytes(b"\xff\xd8\xff no image")
+    (folder / "class-1" / "notes.txt").write_text("no image")
+    return folder
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def stored(memory: Any, root: str) -> dict[str, bytes]:
+    return {name.removeprefix(f"{root}/"): memory.cat_file(name) for name in memory.find(root)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"format": "tfrecord", "val": "25%"},
+        {"format": "lmdb"},
+        {"format": "tfrecord", "seed": 7},
+        {"shards": None, "shard_records": 1},  # of which the one of the broken image is none
+    ],
+)
+def test_a_target_url_gets_the_bytes_of_a_folder(
+    photos: Path, tmp_path: Path, memory: Any, options: dict[str, Any]
+) -> None:
+    options = {"shards": 3, **options}
+    here = stoker.convert(photos, tmp_path / "out", **options)
+    there = stoker.convert(photos, "memory://bucket/out", **options)
+    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+    assert (there.written, there.bytes, there.skipped) == (here.written, here.bytes, here.skipped)
+    assert all(str(url).startswith("memory://bucket/out") for url in there.datasets.values())
+
+
+def test_a_target_on_a_mounted_disk_gets_its_folders(photos: Path, tmp_path: Path) -> None:
+    here = stoker.convert(photos, tmp_path / "out", shards=3, val="25%")
+    stoker.convert(photos, f"file://{tmp_path}/there/out", shards=3, val="25%")
+    assert content(tmp_path / "there" / "out") == content(tmp_path / "out")
+    assert sorted(here.datasets) == ["train", "val"]
+
+
+def test_a_source_url_gives_the_records_of_a_folder(photos: Path, tmp_path: Path, memory: Any) -> None:
+    memory.put(str(photos), "/bucket/photos", recursive=True)
+    stoker.convert(photos, tmp_path / "from-folder", shards=2, seed=1)
+    summary = stoker.convert("memory://bucket/photos", tmp_path / "from-url", shards=2, seed=1)
+    assert summary.skipped == {"broken image": 1, "not an image": 1}
+    here, there = (stoker.open(tmp_path / name) for name in ("from-folder", "from-url"))
+    assert there.manifest.shards == here.manifest.shards
+    assert there.manifest.classes == here.manifest.classes
+
+
+@pytest.mark.parametrize("fails_at", range(2, 40, 3))
+def test_an_upload_that_fails_is_resumed(
+    photos: Path, tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, fails_at: int
+) -> None:
+    """The n-th write and every one after it fail; then the storage works again."""
+    stoker.convert(photos, tmp_path / "out", shards=4, num_workers=1)
+    calls = 0
+
+    def failing(method: str) -> None:
+        original = getattr(type(memory), method)
+
+        def call(self: Any, *args: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls >= fails_at:
+                raise OSError("the storage is down")
+            return original(self, *args, **options)
+
+        patched.setattr(type(memory), method, call)
+
+    with monkeypatch.context() as patched:
+        for method in ("put_file", "pipe_file", "mv"):
+            failing(method)
+        try:
+            stoker.convert(photos, "memory://bucket/out", shards=4, num_workers=1)
+        except StorageError as error:
+            assert str(error.path).startswith("memory://bucket/out")  # noqa: PT017 - the last of them succeed
+            assert not memory.exists("/bucket/out/dataset.json")
+    if not memory.exists("/bucket/out/dataset.json"):
+        result = "/bucket/out/.stoker-convert/00000.json"
+        if memory.exists(result):  # as a storage leaves it that shows what has come so far
+            memory.pipe_file(result, memory.cat_file(result)[:9])
+        stoker.convert(photos, "memory://bucket/out", shards=4, num_workers=1)
+    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+
+
+def test_a_dataset_that_is_being_replaced_is_none(
+    photos: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError("the storage is down")
+
+    stoker.convert(photos, "memory://bucket/out", shards=4)
+    with monkeypatch.context() as patched:
+        patched.setattr(type(memory), "put_file", fail)
+        with pytest.raises(StorageError):
+            stoker.convert(photos, "memory://bucket/out", shards=2, overwrite=True)
+    assert not memory.exists("/bucket/out/dataset.json")
+
+
+def test_what_is_there_is_not_replaced_unasked(photos: Path, memory: Any) -> None:
+    stoker.convert(photos, "memory://bucket/out", shards=3)
+    with pytest.raises(DatasetError, match="there is a dataset already") as caught:
+        stoker.convert(photos, "memory://bucket/out", shards=2)
+    assert caught.value.path == "memory://bucket/out"
+    stoker.convert(photos, "memory://bucket/out", shards=2, overwrite=True)
+    names = {Path(name).name for name in memory.find("/bucket/out") if name.endswith(".tfrecord")}
+    assert names == {"shard-00000-of-00002.tfrecord", "shard-00001-of-00002.tfrecord"}
+
+
+def test_another_conversion_that_is_unfinished_is_refused(photos: Path, memory: Any) -> None:
+    memory.pipe("/bucket/out/.stoker-convert/plan.json", json.dumps({"fingerprint": "other"}).encode())
+    with pytest.raises(DatasetError, match="unfinished conversion"):
+        stoker.convert(photos, "memory://bucket/out", shards=3)
+
+
+def test_a_source_without_images_says_so(memory: Any) -> None:
+    memory.pipe("/bucket/photos/readme.txt", b"nothing")
+    with pytest.raises(SourceError, match="no image in a class folder") as caught:
+        stoker.convert("memory://bucket/photos", "memory://bucket/out")
+    assert caught.value.path == "memory://bucket/photos"
+
+
+def listed(photos: Path, kind: str) -> tuple[str, bytes]:
+    """Name and content of a list of the photos, of which one is missing, one named twice, one elsewhere."""
+    keys = sorted(str(path.relative_to(photos)) for path in photos.rglob("*.jpg"))
+    entries = [{"path": key, "label": Path(key).parent.name, "number": i} for i, key in enumerate(keys)]
+    extra = [{"path": key, "label": "class-0", "number": 9} for key in ("gone.jpg", keys[0], "../x.jpg")]
+    if kind == "csv":
+        lines = [",".join(map(str, entry.values())) for entry in entries + extra]
+        return "list.csv", "\n".join(["path,label,number", *lines]).encode()
+    if kind == "json":
+        return "list.json", json.dumps(entries + extra).encode()
+    images = [
+        {"id": i, "file_name": entry["path"], "height": 0, "width": 0}
+        for i, entry in enumerate(entries + extra[:1])
+    ]
+    boxes = [
+        {"id": i, "image_id": i, "category_id": 1, "bbox": [1, 2, 3, 4]} for i in range(0, len(entries), 2)
+    ]
+    document = {"images": images, "annotations": boxes, "categories": [{"id": 1, "name": "thing"}]}
+    return "instances.json", json.dumps(document).encode()
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "coco"])
+def test_a_list_at_a_url_gives_the_records_of_one_that_is_here(
+    photos: Path, tmp_path: Path, memory: Any, kind: str
+) -> None:
+    name, text = listed(photos, kind)
+    (photos / name).write_bytes(text)
+    memory.put(str(photos), "/bucket/photos", recursive=True)
+    here = stoker.convert(photos / name, tmp_path / "here", shards=2, seed=1)
+    there = stoker.convert(f"memory://bucket/photos/{name}", tmp_path / "there", shards=2, seed=1)
+    assert there.skipped == here.skipped
+    found, expected = (stoker.open(tmp_path / side) for side in ("there", "here"))
+    assert found.manifest.shards == expected.manifest.shards
+    assert (found.classes, found.types) == (expected.classes, expected.types)
+    assert found.tasks == expected.tasks
+
+
+def test_a_coco_json_here_names_images_at_a_url(photos: Path, tmp_path: Path, memory: Any) -> None:
+    name, text = listed(photos, "coco")
+    (tmp_path / name).write_bytes(text)
+    memory.put(str(photos), "/bucket/photos", recursive=True)
+    images = "memory://bucket/photos/"
+    stoker.convert(tmp_path / name, tmp_path / "out", images=images, shards=1)
+    assert len(stoker.open(tmp_path / "out")) == 24
+
+
+def test_a_list_may_have_whole_urls(photos: Path, tmp_path: Path, memory: Any) -> None:
+    memory.put(str(photos), "/bucket/photos", recursive=True)
+    root = "memory://bucket/photos"
+    lines = [f"{root}/class-0/0.jpg,1", "class-0/3.jpg,1", f"{root}-too/class-0/0.jpg,1", "/class-0/6.jpg,1"]
+    memory.pipe("/bucket/photos/list.csv", "\n".join(["path,label", *lines]).encode())
+    summary = stoker.convert(f"{root}/list.csv", tmp_path / "out")
+    assert (summary.written, summary.skipped) == (2, {"path that leaves the source": 2})
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_text_from_and_to_urls(tmp_path: Path, memory: Any, compressed: bool) -> None:
+    texts = ["".join(f"{side} {i * j} " for j in range(i % 7)) + "\n" for side in "ab" for i in range(40)]
+    names = []
+    for side, lines in enumerate((texts[:40], texts[40:])):
+        content_of = "".join(lines).encode()
+        names.append(f"text.{'ab'[side]}")
+        (tmp_path / names[-1]).write_bytes(gzip.compress(content_of) if compressed else content_of)
+        memory.pipe(f"/bucket/{names[-1]}", (tmp_path / names[-1]).read_bytes())
+    options: dict[str, Any] = {"shards": 2, "seed": 1, "val": "20%"}
+    stoker.convert_text([tmp_path / name for name in names], tmp_path / "out", **options)
+    urls = [f"memory://bucket/{name}" for name in names]
+    stoker.convert_text(urls, "memory://bucket/out", **options)
+    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+    memory.pipe("/bucket/text.b", b"one\n")
+    with pytest.raises(SourceError, match="lines") as caught:
+        stoker.convert_text(urls, tmp_path / "other")
+    assert caught.value.path == urls[1]
+    with pytest.raises(StorageError, match="does not exist") as missing:
+        stoker.convert_text("memory://bucket/none.txt", tmp_path / "other")
+    assert missing.value.path == "memory://bucket/none.txt"
+
+
+def test_a_list_that_is_none_is_named(memory: Any, tmp_path: Path) -> None:
+    memory.pipe("/bucket/list.csv", b"file,class\na.jpg,1\n")
+    with pytest.raises(SourceError, match="the header has no path: it has file, class") as caught:
+        stoker.convert("memory://bucket/list.csv", tmp_path / "out")
+    assert caught.value.path == "memory://bucket/list.csv"
+    with pytest.raises(StorageError, match="does not exist") as missing:
+        stoker.convert("memory://bucket/none.json", tmp_path / "out")
+    assert missing.value.path == "memory://bucket/none.json"
+
+
+def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> None:
+    memory.put(str(photos / "class-1"), "/bucket/photos/class-1", recursive=True)
+    memory.rm("/bucket/photos/class-1/notes.txt")
+    with pytest.raises(stoker.errors.DecodeError, match="broken image") as caught:
+        stoker.convert("memory://bucket/photos", "memory://bucket/out", strict=True, shards=2)
+    assert caught.value.path == "memory://bucket/photos/class-1/broken.jpg"
+    assert not memory.find("/bucket/out")
+
+
+def test_a_file_too_large_for_a_record_is_not_even_asked_for(memory: Any) -> None:
+    with pytest.raises(SkippedError, match="larger than 2 GiB"):
+        read_source("memory://bucket/photos", "cat/not-there.jpg", 1 << 31)
+
+
+def test_reads_are_tried_again(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    memory.pipe("/bucket/a", b"0123456789")
+    original, answers = type(memory).cat_file, [OSError("reset"), TimeoutError(), b"01", None]
+
+    def cat_file(self: Any, path: str, start: int | None = None, end: int | None = None) -> bytes:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if answer is not None else original(self, path, start=start, end=end)
+
+    monkeypatch.setattr(type(memory), "cat_file", cat_file)
+    assert Store("memory://bucket").read_range("a", 2, 6) == b"2345"
+    assert not answers
+
+
+def test_errors_name_the_url(memory: Any) -> None:
+    memory.pipe("/bucket/a", b"0123")
+    store = Store("memory://bucket/")
+    for read in (lambda: store.read("missing"), lambda: store.read_range("missing", 0, 2)):
+        with pytest.raises(StorageError, match="does not exist") as caught:
+            read()
+        assert caught.value.path == "memory://bucket/missing"
+    assert store.read_if_there("missing") is None
+    with pytest.raises(StorageError, match="4 bytes came where 9 were asked for") as caught:
+        store.read_range("a", 0, 9)
+    assert caught.value.path == "memory://bucket/a"
+    with pytest.raises(StorageError, match="no such storage") as caught:
+        Store("nonsense://bucket")
+    assert caught.value.path == "nonsense://bucket"
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(MissingDependencyError, match=r"stoker\[remote\]"):
+        Store("s3://bucket")
+
+
+def test_what_a_url_is() -> None:
+    assert is_url("s3://bucket/x")
+    assert is_url("file:///x")
+    assert not is_url("/x/y")
+    assert not is_url(Path("s3://bucket"))
+    assert not is_url(3)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("../x.tfrecord", "lie elsewhere"),
+        ("/x.tfrecord", "lie elsewhere"),
+        ("a/../../x.tfrecord", "lie elsewhere"),
+        ("memory://bucket/out/shard-00000-of-00001.tfrecord", "lie elsewhere"),
+        (".blocks", "name of another file"),
+        ("./index.arrow", "name of another file"),
+    ],
+)
+def test_shards_stay_in_the_folder_of_their_dataset(
+    photos: Path, memory: Any, tmp_path: Path, path: str, message: str
+) -> None:
+    stoker.convert(photos, "memory://bucket/out", shards=1)
+    manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
+    manifest["shards"][0]["path"] = path
+    memory.pipe("/bucket/out/dataset.json", json.dumps(manifest).encode())
+    with pytest.raises(DatasetError, match=message) as caught:
+        stoker.open("memory://bucket/out", cache=tmp_path / "cache")
+    assert caught.value.shard == "shard-00000-of-00001.tfrecord"
+    assert not (tmp_path / "cache").exists()

@@ -1,0 +1,258 @@
+"""Opening a dataset, reading from it, selecting and splitting."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError, StaleIndexError
+from stoker.formats.containers.base import CONTAINERS
+from stoker.formats.dataset.index import write_index
+from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
+
+Make = Callable[..., Path]
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_everything_that_was_written_is_read(
+    make_dataset: Make, make_jpeg: Callable[..., bytes], kind: str
+) -> None:
+    dataset = stoker.open(make_dataset(kind))
+    assert len(dataset) == 6
+    assert dataset.classes == ("cat", "dog", "eel")
+    assert dataset.num_classes == 3
+    assert dataset.labels.tolist() == [0, 1, 2, 0, 1, 2]
+    assert dataset.keys(range(6)) == ["k0", "k1", "k2", "k3", "k4", "k5"]
+    assert [dataset.read(i) for i in range(6)] == [make_jpeg(i) for i in range(6)]
+    assert dataset.samples([5]).shard.tolist() == [1]
+    assert "label" in dataset.columns
+    assert [file.stat().st_size for file in dataset.data_files] == dataset.data_sizes
+    assert all(file.is_absolute() for file in dataset.data_files)
+    assert "6 samples" in repr(dataset)
+
+
+def test_a_dataset_may_be_moved(make_dataset: Make, tmp_path: Path) -> None:
+    folder = make_dataset()
+    fingerprint = stoker.open(folder).fingerprint
+    shutil.move(folder, tmp_path / "moved")
+    moved = stoker.open(tmp_path / "moved")
+    assert moved.read(0)
+    assert moved.fingerprint == fingerprint
+
+
+def test_selecting_by_mask_and_by_position(make_dataset: Make, make_jpeg: Callable[..., bytes]) -> None:
+    dataset = stoker.open(make_dataset())
+    dogs = dataset.select(dataset.labels == 1)
+    assert dogs.rows.tolist() == [1, 4]
+    assert dogs.labels.tolist() == [1, 1]
+    assert dogs.keys([1]) == ["k4"]
+    assert dogs.read(1) == make_jpeg(4)
+    assert dogs.samples([0, 1]).row.tolist() == [1, 4]
+    assert dogs.select([1, 1, 0]).rows.tolist() == [4, 4, 1]
+    assert dataset.select([5, 4, 4, 0]).select("label == 1").rows.tolist() == [4, 4]
+    assert len(dogs.select([])) == 0
+    assert dogs.values("crc", [1]).tolist() == dataset.values("crc", [4]).tolist()
+    assert dogs.error(1, "bad").key == "k4"
+
+
+def test_fingerprints_of_selections(make_dataset: Make) -> None:
+    dataset = stoker.open(make_dataset())
+    fingerprints = {
+        d.fingerprint for d in (dataset, dataset.select([0]), dataset.select([1]), dataset.select([0, 1]))
+    }
+    assert len(fingerprints) == 4
+    assert dataset.select([0]).fingerprint == dataset.select([0]).fingerprint
+    other = stoker.open(make_dataset(payloads=[b"x"], name="other"))
+    assert other.select([0]).fingerprint not in fingerprints
+
+
+@pytest.mark.parametrize("which", [[True], [6], [-1], [0.5], [[0, 1]]])
+def test_selections_that_cannot_be_meant(make_dataset: Make, which: list) -> None:
+    with pytest.raises((ConfigError, IndexError)):
+        stoker.open(make_dataset()).select(which)
+
+
+def test_positions_are_checked(make_dataset: Make) -> None:
+    dataset = stoker.open(make_dataset()).select([0, 1])
+    for position in (-1, 2):
+        with pytest.raises(IndexError, match="positions go from 0 to 1"):
+            dataset.keys([position])
+    for positions in ([0.5], [True]):  # which NumPy would round, and take for 1
+        with pytest.raises(ConfigError, match="positions must be integers, not"):
+            dataset.samples(positions)
+
+
+def test_splits_are_stable_by_key(make_dataset: Make) -> None:
+    dataset = stoker.open(make_dataset(payloads=[b"x"] * 2000))
+    first, second = dataset.split(0.2, seed=1)
+    assert len(first) + len(second) == 2000
+    assert 330 < len(first) < 470  # 400, and four deviations
+    assert not set(first.rows) & set(second.rows)
+    # The same where other samples are missing.
+    some = dataset.select(np.arange(0, 2000, 3))
+    assert set(some.split(0.2, seed=1)[0].rows) == set(first.rows) & set(some.rows)
+    # A larger fraction takes more, and gives none back.
+    assert set(first.rows) < set(dataset.split(0.3, seed=1)[0].rows)
+    assert set(dataset.split(0.2, seed=2)[0].rows) != set(first.rows)
+    assert set(dataset.split(0.2, seed=-1)[0].rows) not in (set(first.rows), set(dataset.rows))
+    assert [len(part) for part in dataset.split(1.0)] == [2000, 0]
+    assert [len(part) for part in dataset.split(0.0)] == [0, 2000]
+
+
+def test_fraction_is_checked(make_dataset: Make) -> None:
+    with pytest.raises(ConfigError, match=r"from 0 to 1, not 1\.5"):
+        stoker.open(make_dataset()).split(1.5)
+
+
+def test_a_folder_that_is_no_dataset(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(DatasetError, match="not a dataset") as caught:
+            stoker.open(path)
+        assert "stoker convert" in str(caught.value)
+
+
+def test_a_file_is_no_dataset(tmp_path: Path) -> None:
+    shard = tmp_path / "train.tfrecord"
+    shard.write_bytes(b"")
+    with pytest.raises(DatasetError, match="not a dataset: a dataset is a folder") as caught:
+        stoker.open(shard)
+    assert "stoker index" in str(caught.value)
+
+
+def test_a_folder_of_splits_says_what_is_in_it(make_dataset: Make) -> None:
+    folder = make_dataset()
+    with pytest.raises(DatasetError, match=f"not a dataset.*\\n.*datasets are in it:.*{folder.name}"):
+        stoker.open(folder.parent)
+
+
+def test_a_conversion_that_has_not_ended(tmp_path: Path) -> None:
+    (tmp_path / ".stoker-convert").mkdir()
+    for path in (tmp_path, tmp_path / "train"):
+        with pytest.raises(DatasetError, match="the same command once more"):
+            stoker.open(path)
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_a_missing_shard(make_dataset: Make, kind: str) -> None:
+    folder = make_dataset(kind)
+    stoker.open(folder).data_files[1].unlink()
+    with pytest.raises(DatasetError, match=r"shard-00001-of-00002.* is missing") as caught:
+        stoker.open(folder)
+    assert caught.value.shard
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize(("change", "message"), [(-1, "truncated"), (1, "longer than it was")])
+def test_a_shard_of_another_size(make_dataset: Make, kind: str, change: int, message: str) -> None:
+    folder = make_dataset(kind)
+    file = stoker.open(folder).data_files[0]
+    with file.open("r+b") as opened:
+        opened.truncate(file.stat().st_size + change)
+    with pytest.raises(DatasetError, match=message):
+        stoker.open(folder)
+
+
+def test_an_index_of_another_size(make_dataset: Make) -> None:
+    folder = make_dataset()
+    with (folder / INDEX_NAME).open("ab") as file:
+        file.write(b"\0")
+    with pytest.raises(StaleIndexError, match="bytes where the manifest says"):
+        stoker.open(folder)
+
+
+def test_an_index_with_another_digest(make_dataset: Make) -> None:
+    folder = make_dataset()
+    data = bytearray((folder / INDEX_NAME).read_bytes())
+    data[data.index(b"k0k1")] ^= 1
+    (folder / INDEX_NAME).write_bytes(data)
+    with pytest.raises(StaleIndexError, match="digest differs"):
+        stoker.open(folder)
+
+
+def test_an_index_of_another_dataset(make_dataset: Make) -> None:
+    one, other = make_dataset(), make_dataset(payloads=[b"x"] * 9, name="other")
+    shutil.copy(other / INDEX_NAME, one / INDEX_NAME)
+    with pytest.raises(StaleIndexError) as caught:
+        stoker.open(one)
+    assert "convert or index again" in str(caught.value)
+
+
+def test_a_missing_index(make_dataset: Make) -> None:
+    folder = make_dataset()
+    (folder / INDEX_NAME).unlink()
+    with pytest.raises(StaleIndexError, match="missing"):
+        stoker.open(folder)
+
+
+@pytest.mark.parametrize("name", [MANIFEST_NAME, INDEX_NAME, "shard-00001-of-00002.tfrecord"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_does_not_block(
+    make_dataset: Make, name: str, make: Callable[[Path], None]
+) -> None:
+    folder = make_dataset()
+    (folder / name).unlink()
+    make(folder / name)
+    with pytest.raises(DatasetError, match=r"missing|not a dataset"):
+        stoker.open(folder)
+
+
+def test_a_newer_manifest(make_dataset: Make) -> None:
+    folder = make_dataset()
+    path = folder / MANIFEST_NAME
+    path.write_text(path.read_text().replace('"version": 1', '"version": 2'))
+    with pytest.raises(DatasetError, match="version 2") as caught:
+        stoker.open(folder)
+    assert "upgrade" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+def test_a_flipped_bit_names_shard_record_and_key(make_dataset: Make, kind: str) -> None:
+    dataset = stoker.open(make_dataset(kind))
+    where = dataset.samples([4])
+    with dataset.data_files[1].open("r+b") as file:
+        file.seek(int(where.offset[0]))
+        first = file.read(1)
+        file.seek(int(where.offset[0]))
+        file.write(bytes([first[0] ^ 16]))
+    with pytest.raises(CorruptRecordError, match="checksum") as caught:
+        dataset.read(4)
+    error = caught.value
+    assert (error.shard, error.record, error.key) == (dataset.manifest.shards[1].name, 1, "k4")
+    assert dataset.read(3)
+    assert dataset.read(5)
+
+
+def test_an_error_of_another_kind(make_dataset: Make) -> None:
+    error = stoker.open(make_dataset()).error(2, "no image", DecodeError, hint="look at it")
+    assert isinstance(error, DecodeError)
+    assert (error.record, error.key, error.hint) == (2, "k2", "look at it")
+
+
+def test_a_dataset_of_images_has_their_sizes(make_dataset: Make, republish: Callable[..., None]) -> None:
+    folder = make_dataset()
+    dataset = stoker.open(folder)
+    names = ("shard", "record", "offset", "length", "crc")
+    write_index(
+        folder / INDEX_NAME, {name: dataset.column(name).copy() for name in names} | {"key": ["k"] * 6}
+    )
+    republish(folder, "tfrecord", dataset.manifest.shards)
+    with pytest.raises(StaleIndexError, match="lacks the columns"):
+        stoker.open(folder)
+
+
+def test_whether_a_sample_was_selected_twice(make_dataset: Callable[..., Path]) -> None:
+    dataset = stoker.open(make_dataset())
+    assert dataset.is_distinct
+    for which, distinct in (
+        ([], True),
+        ([1, 2, 4], True),
+        ([4, 1, 2], True),
+        ([1, 1], False),
+        ([1, 4, 1], False),
+    ):
+        assert dataset.select(which).is_distinct == distinct

@@ -1,0 +1,199 @@
+"""``dataset.json``: what comes back, what identifies a dataset, what is refused."""
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stoker.errors import DatasetError
+from stoker.formats.dataset.annotations import AnnotationInfo
+from stoker.formats.dataset.manifest import MANIFEST_NAME, IndexFile, Manifest, Shard
+
+
+def manifest(**changes: Any) -> Manifest:
+    values: dict[str, Any] = {
+        "container": "tfrecord",
+        "kind": "image",
+        "columns": {"key": "large_string", "label": "int64"},
+        "shards": (
+            Shard("shard-00000-of-00002.tfrecord", 1000, 10, "crc32c:0123abcd"),
+            Shard("b", 2000, 20, "crc32c:00000000", path="../elsewhere/b"),
+        ),
+        "index": IndexFile(30, 4000, "crc32c:ffffffff"),
+        "classes": ("cat", "hündchen"),
+        "options": {"resize": "shorter=256", "quality": 90, "strict": False, "fraction": 0.5, "val": None},
+        "skipped": {"no image": 3},
+    }
+    return Manifest(**{**values, **changes})
+
+
+def test_it_comes_back() -> None:
+    assert Manifest.from_json(manifest().to_json()) == manifest()
+
+
+def test_the_same_manifest_is_the_same_text() -> None:
+    assert manifest().to_json() == manifest().to_json()
+    assert '"path"' in manifest().to_json()
+    inside = tuple(dataclasses.replace(shard, path=None) for shard in manifest().shards)
+    assert '"path"' not in manifest(shards=inside).to_json()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"index": IndexFile(30, 4000, "crc32c:fffffffe")},
+        {"classes": ("cat", "dog")},
+        {"shards": (manifest().shards[1], manifest().shards[0])},
+        {
+            "shards": (
+                manifest().shards[0],
+                dataclasses.replace(manifest().shards[1], digest="crc32c:00000001"),
+            )
+        },
+    ],
+)
+def test_fingerprint_follows_the_samples(changes: dict[str, Any]) -> None:
+    assert manifest(**changes).fingerprint != manifest().fingerprint
+
+
+def test_fingerprint_does_not_follow_the_place() -> None:
+    moved = dataclasses.replace(manifest().shards[1], path="/data/b")
+    assert manifest(shards=(manifest().shards[0], moved), options={}).fingerprint == manifest().fingerprint
+    assert len(bytes.fromhex(manifest().fingerprint)) == 16
+
+
+def test_data_files(tmp_path: Path) -> None:
+    files = manifest().data_files(tmp_path)
+    assert files == [tmp_path / "shard-00000-of-00002.tfrecord", tmp_path / "../elsewhere/b"]
+    assert manifest(container="lmdb").data_files(tmp_path)[0] == files[0] / "data.mdb"
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc/passwd", "../a", "a\\b", "a\0b"])
+def test_names_of_shards_stay_in_the_folder(name: str) -> None:
+    with pytest.raises(DatasetError, match="plain file name"):
+        Shard(name, 1, 1, "crc32c:00000000")
+
+
+@pytest.mark.parametrize(
+    "digest", ["", "crc32c:", "crc32c:0000000", "crc32c:0000000G", "crc32c:00000000\n", "md5:00"]
+)
+def test_digests_are_checked(digest: str) -> None:
+    with pytest.raises(DatasetError, match="eight hexadecimal digits"):
+        IndexFile(1, 1, digest)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"container": "zip"}, "container must be one of tfrecord, lmdb, not 'zip'"),
+        ({"kind": "sound"}, "kind must be one of image, text, not 'sound'"),
+        ({"version": 2}, "version 2"),
+        ({"skipped": {"x": -1}}, "must be a count"),
+        ({"index": IndexFile(31, 4000, "crc32c:ffffffff")}, "31 rows, and the shards have 30 records"),
+        ({"shards": (manifest().shards[0], manifest().shards[0])}, "same name"),
+    ],
+)
+def test_values_are_checked(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(DatasetError, match=message):
+        manifest(**changes)
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "message"),
+    [
+        (("extra",), 1, "does not know: extra"),
+        (("shards", 0, "extra"), 1, "shards: has keys|shards has keys"),
+        (("version",), 2, "version 2"),
+        (("version",), True, "version True"),
+        (("version",), "1", "version '1'"),
+        (("classes",), "cat", "classes has a value of the wrong type"),
+        (("classes", 0), 7, "classes has a value of the wrong type"),
+        (("shards",), {}, "wrong type"),
+        (("shards", 0), [], "must be an object"),
+        (("shards", 0, "bytes"), "1000", "bytes has a value of the wrong type"),
+        (("shards", 0, "bytes"), 1.5, "wrong type"),
+        (("shards", 0, "bytes"), True, "wrong type"),
+        (("shards", 0, "bytes"), -1, "must be a count"),
+        (("shards", 0, "bytes"), 1 << 63, "must be a count"),
+        (("shards", 1, "path"), 5, "wrong type"),
+        (("shards", 1, "path"), "", "must name a file"),
+        (("index",), None, "must be an object"),
+        (("options", "quality"), [90], "wrong type"),
+        (("options", "quality"), {"__reduce__": "os.system"}, "wrong type"),
+        (("columns", "label"), 5, "wrong type"),
+        (("skipped", "no image"), "three", "wrong type"),
+    ],
+)
+def test_mutations_are_refused(keys: tuple[Any, ...], value: Any, message: str) -> None:
+    document = json.loads(manifest().to_json())
+    at = document
+    for key in keys[:-1]:
+        at = at[key]
+    at[keys[-1]] = value
+    with pytest.raises(DatasetError, match=message):
+        Manifest.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("key", [f.name for f in dataclasses.fields(Manifest) if f.name != "annotations"])
+def test_every_key_must_be_there(key: str) -> None:
+    document = json.loads(manifest().to_json())
+    del document[key]
+    with pytest.raises(DatasetError, match=rf"lacks {key}|with a version"):
+        Manifest.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '"version"', "[" * 100_000, "{}", "NaN"])
+def test_what_is_no_manifest_is_refused(text: str) -> None:
+    with pytest.raises(DatasetError):
+        Manifest.from_json(text)
+
+
+def test_loading_names_the_file_and_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="not a dataset") as caught:
+        Manifest.load(tmp_path)
+    assert "stoker convert" in str(caught.value)
+    (tmp_path / MANIFEST_NAME).write_bytes(b"\xff\xfe")
+    with pytest.raises(DatasetError, match="not UTF-8"):
+        Manifest.load(tmp_path)
+    (tmp_path / MANIFEST_NAME).write_text('{"version": 7}')
+    with pytest.raises(DatasetError, match="version 7") as caught:
+        Manifest.load(tmp_path)
+    assert caught.value.path == str(tmp_path / MANIFEST_NAME)
+    assert "upgrade Stoker" in str(caught.value)
+
+
+def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / MANIFEST_NAME).open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(DatasetError, match="bytes"):
+        Manifest.load(tmp_path)
+
+
+ANNOTATIONS = AnnotationInfo(("left", "right"), (1, 0), ((0, 1),), 255, ("sky", "sea"))
+
+
+def test_annotations_are_written_where_there_is_something_to_say() -> None:
+    assert "annotations" not in json.loads(manifest().to_json())
+    described = dataclasses.replace(manifest(), annotations=ANNOTATIONS)
+    assert Manifest.from_json(described.to_json()) == described
+    assert described.fingerprint != manifest().fingerprint
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("swap", [0, 0], "each of 2 keypoints once"),
+        ("skeleton", [[0, 2]], "not among 2"),
+        ("skeleton", [[0, 1, 1]], "3 values, not 2"),
+        ("ignore", -1, "0 to 65535"),
+        ("ignore", "255", "wrong type"),
+        ("colours", [], "does not know"),
+    ],
+)
+def test_wrong_annotations_are_refused(key: str, value: Any, message: str) -> None:
+    document = json.loads(dataclasses.replace(manifest(), annotations=ANNOTATIONS).to_json())
+    document["annotations"][key] = value
+    with pytest.raises(DatasetError, match=message):
+        Manifest.from_json(json.dumps(document))

@@ -1,0 +1,169 @@
+"""Selecting by what columns hold: in words, in PyArrow's expressions, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import stoker
+from stoker.errors import ConfigError, StaleIndexError
+from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.select import matching
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+N = 40
+KEYS = [f"{'train' if i % 3 else 'val'}/photo {i}" for i in range(N)]
+LABELS = np.arange(N) % 7
+HEIGHTS = (np.arange(N) * 37 % 300 + 1).astype(np.int32)
+WIDTHS = np.full(N, 2_000_000_000, np.int32)
+SCORES = np.arange(N) / N
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    path = tmp_path_factory.mktemp("index") / "index.arrow"
+    zeros = dict.fromkeys(("shard", "record", "offset", "length", "crc"), np.zeros(N, np.int64))
+    further = {
+        "label": LABELS,
+        "height": HEIGHTS,
+        "width": WIDTHS,
+        "score": SCORES,
+        "byte": LABELS.astype(np.uint8),
+    }
+    tags = pa.array([[1] * (i % 3) for i in range(N)], pa.large_list(pa.int64()))
+    write_index(path, {**zeros, "key": KEYS, **further, "tags": tags})
+    return Index.open(path)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("label < 3", LABELS < 3),
+        ("label <= 3 and height > 100", (LABELS <= 3) & (HEIGHTS > 100)),
+        ("label == 1 or label == 2 and height != 38", (LABELS == 1) | (LABELS == 2) & (HEIGHTS != 38)),
+        ("not label >= 2", LABELS < 2),
+        ("2 < label < 5", (LABELS > 2) & (LABELS < 5)),
+        ("label in (1, 3)", np.isin(LABELS, [1, 3])),
+        ("label not in {1, -3}", LABELS != 1),
+        ("-label < -4", LABELS > 4),
+        ("-byte < -4", LABELS > 4),
+        ("score > 0.25", SCORES > 0.25),
+        ("width / height > 1.5e8", WIDTHS / HEIGHTS > 1.5e8),
+        ("(label + 1) / 2 - 1 == 0.5", LABELS == 2),
+        ("width * height > 1e11", WIDTHS * HEIGHTS.astype(float) > 1e11),
+        ('key == "val/photo 0"', np.arange(N) == 0),
+        ('key.startswith("val/")', np.arange(N) % 3 == 0),
+        ("key.endswith('1') or '12' in key", np.isin(np.arange(N), [1, 11, 12, 21, 31])),
+        ('"val" not in key', np.arange(N) % 3 > 0),
+        ("key in ['val/photo 0', 'val/photo 3']", np.isin(np.arange(N), [0, 3])),
+        ("\n  label == 1  ", LABELS == 1),
+        ("True", np.ones(N, bool)),
+    ],
+)
+def test_words(index: Index, words: str, expected: Any) -> None:
+    assert expected.any()
+    assert matching(index, words).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (pc.field("label") < 3, LABELS < 3),
+        (pc.starts_with(pc.field("key"), "val"), np.arange(N) % 3 == 0),
+        (pc.list_value_length(pc.field("tags")) == 2, np.arange(N) % 3 == 2),
+    ],
+)
+def test_expressions_of_pyarrow(index: Index, expression: Any, expected: Any) -> None:
+    assert matching(index, expression).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("labl < 3", r"cannot be used: No match for FieldRef.Name\(labl\)"),
+        (pc.field("labl") < 3, "No match for"),
+        ("label < 'x'", "no kernel matching"),
+        ("key < 3", "no kernel matching"),
+        ("label in ('x',)", "cannot be used"),
+        ("label", "is no condition but int64"),
+        (pc.field("key"), "is no condition but large_string"),
+        ([1, "x"], "cannot be used"),
+        ([None], "cannot be used"),
+    ],
+)
+def test_what_does_not_fit_the_index_says_which_columns_there_are(
+    index: Index, condition: Any, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        matching(index, condition)
+    assert "label (int64), height (int32)" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",
+        "label <",
+        "label < 3; label",
+        "label = 3",
+        "label is 3",
+        "label == None",
+        "label % 2 == 0",
+        "label ** 2 == 4",
+        "label << 1 == 4",
+        "label < 3j",
+        "label in key",
+        "label in (height,)",
+        "label in {1: 2}",
+        "(label, height)",
+        "label if height else key",
+        "(lambda: label)()",
+        "(label := 3)",
+        "[x for x in label]",
+        "__import__('os').system('true')",
+        "key.__class__",
+        "key.upper() == 'A'",
+        "key.startswith('a', 1)",
+        "key.startswith('a', end=1)",
+        "key.startswith(prefix='a')",
+        "key.startswith(key)",
+        "key.startswith(1)",
+        "key.startswith(*key)",
+        "label < 99999999999999999999999999",
+        "label in (99999999999999999999999999,)",
+        "label < 3 \0",
+        "not " * 20_000 + "True",
+        "-" * 20_000 + "1 < 2",
+    ],
+)
+def test_what_is_not_understood_is_refused(index: Index, words: str) -> None:
+    with pytest.raises(ConfigError, match="select: "):
+        matching(index, words)
+
+
+def test_a_damaged_column_of_texts_is_found_before_it_is_read(index: Index) -> None:
+    starts = np.full(N + 1, 3)
+    starts[:2] = 0, 2**40  # opening an index looks at the first and the last alone
+    key = pa.Array.from_buffers(pa.large_string(), N, [None, pa.py_buffer(starts), pa.py_buffer(b"abc")])
+    columns = [key if name == "key" else index.arrow(name) for name in index.types]
+    damaged = Index(pa.record_batch(columns, schema=index.schema), index.path)
+    with pytest.raises(StaleIndexError, match="'key' is damaged") as caught:
+        matching(damaged, 'key == "a"')
+    assert caught.value.path == str(index.path)
+    assert matching(damaged, "label < 3").sum() == (LABELS < 3).sum()
+
+
+def test_a_dataset_selects_among_what_is_selected(make_dataset: Callable[..., Path]) -> None:
+    dataset = stoker.open(make_dataset())
+    chosen = dataset.select([5, 3, 3, 0]).select("label == 0")
+    assert chosen.rows.tolist() == [3, 3, 0]
+    assert dataset.select("label == 0").fingerprint == dataset.select(dataset.labels == 0).fingerprint
+    assert dataset.select(pc.field("label") > 0).rows.tolist() == [1, 2, 4, 5]
+    assert len(dataset.select("label > 7")) == 0

@@ -1,0 +1,354 @@
+"""Datasets of other people's shards. What TensorFlow writes is in tests/framework."""
+
+import io
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import lmdb as py_lmdb
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+import stoker
+from stoker.augment import CenterCrop
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedError, SourceError
+from stoker.formats.containers import tfrecord
+from stoker.formats.containers.example import Feature, encode_datum, encode_example
+from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.dataset.samples import Codec
+from stoker.formats.external import external_index as foreign
+from stoker.formats.files.publishing import folder_lock
+
+Jpeg = Callable[..., bytes]
+
+
+def write_tfrecord(path: Path, examples: list[Mapping[str, Feature]]) -> Path:
+    with tfrecord.Writer(path) as writer:
+        for features in examples:
+            writer.write(b"", encode_example(features)[0], b"", b"")
+        writer.finish()
+    tfrecord.text_index_path(path).unlink()
+    return path
+
+
+def write_lmdb(path: Path, values: Mapping[bytes, bytes]) -> Path:
+    with py_lmdb.open(os.fspath(path), map_size=1 << 26) as env, env.begin(write=True) as txn:
+        for key, value in values.items():
+            txn.put(key, value)
+    return path
+
+
+def example(image: bytes, label: int, **more: Feature) -> dict[str, Feature]:
+    return {"image/encoded": image, "image/class/label": [label], **more}
+
+
+def datum(image: bytes, label: int) -> bytes:
+    return image.join(encode_datum(payload_bytes=len(image), height=1, width=1, label=label))
+
+
+def test_tfrecord_files_become_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    images = [make_jpeg(i, 10 + i, 20) for i in range(5)]
+    examples = [
+        example(image, 4 - i, **{"image/class/text": b"class %d" % (4 - i), "image/filename": b"f%d.jpg" % i})
+        for i, image in enumerate(images)
+    ]
+    paths = [
+        write_tfrecord(tmp_path / "x-00000-of-00002", examples[:3]),
+        write_tfrecord(tmp_path / "x-00001-of-00002", examples[3:]),
+    ]
+    before = [path.read_bytes() for path in paths]
+    reports: list[tuple[int, int]] = []
+    manifest = foreign.index(paths, tmp_path / "into", progress=lambda *at: reports.append(at))
+    dataset = stoker.open(tmp_path / "into")
+    assert dataset.manifest == manifest
+    assert [dataset.read(i) for i in range(5)] == images
+    assert dataset.labels.tolist() == [4, 3, 2, 1, 0]
+    assert dataset.keys(range(5)) == [f"f{i}.jpg" for i in range(5)]
+    assert dataset.classes == tuple(f"class {i}" for i in range(5))
+    assert dataset.samples(range(5)).height.tolist() == [10, 11, 12, 13, 14]
+    assert stoker.verify(tmp_path / "into", decode=True).ok
+    assert [path.read_bytes() for path in paths] == before
+    assert reports[-1] == (sum(map(len, before)),) * 2
+    assert reports == sorted(reports)
+    assert sorted(path.name for path in (tmp_path / "into").iterdir()) == [
+        "dataset.json",
+        "index.arrow",
+        "x-00000-of-00002.idx",
+        "x-00001-of-00002.idx",
+    ]
+
+
+def test_names_of_features_are_options(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [{"jpg": make_jpeg(0), "cls": [7], "id": b"seven"}])
+    names = foreign.FeatureNames(encoded="jpg", label="cls", text=None, key="id")
+    foreign.index([path], tmp_path / "into", names=names)
+    dataset = stoker.open(tmp_path / "into")
+    assert dataset.keys([0]) == ["seven"]
+    assert dataset.labels.tolist() == [7]
+    assert dataset.classes == ("0", "1", "2", "3", "4", "5", "6", "7")
+
+
+def test_shards_that_have_gone(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0)])
+    foreign.index([path], tmp_path / "into")
+    path.rename(tmp_path / "y")
+    with pytest.raises(DatasetError, match="shard x is missing") as caught:
+        stoker.open(tmp_path / "into")
+    assert caught.value.hint == "restore the file, or index the shards again"
+
+
+def test_without_labels_and_keys(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(i)} for i in range(2)])
+    foreign.index([path], tmp_path / "into")
+    dataset = stoker.open(tmp_path / "into")
+    assert dataset.keys([0, 1]) == ["x:0", "x:1"]
+    assert dataset.classes == ()
+    assert "label" not in dataset.columns
+
+
+def test_raw_pixels_of_our_own(tmp_path: Path) -> None:
+    pixels = bytes(range(18))
+    features = {"image/format": b"RAW", "image/height": [2], "image/width": [3]}
+    path = write_tfrecord(tmp_path / "x", [example(pixels, 0, **features)])
+    foreign.index([path], tmp_path / "into")
+    dataset = stoker.open(tmp_path / "into")
+    samples = dataset.samples([0])
+    assert (samples.codec[0], samples.height[0], samples.width[0]) == (Codec.RAW, 2, 3)
+    assert dataset.read(0) == pixels
+    assert stoker.verify(tmp_path / "into", decode=True).ok
+
+
+def test_lmdb_of_datum(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    values = {b"%08d_a" % i: datum(make_jpeg(i, 60 + i), i % 2) for i in range(40)}
+    path = write_lmdb(tmp_path / "x", values)
+    foreign.index([path], tmp_path / "into")
+    dataset = stoker.open(tmp_path / "into")
+    assert [dataset.read(i) for i in range(40)] == [make_jpeg(i, 60 + i) for i in range(40)]
+    assert dataset.labels.tolist() == [0, 1] * 20
+    assert dataset.keys([39]) == ["00000039_a"]
+    assert stoker.verify(tmp_path / "into", decode=True).ok
+
+
+def test_lmdb_of_plain_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    stream = io.BytesIO()
+    Image.new("RGB", (9, 5)).save(stream, "PNG")
+    path = write_lmdb(tmp_path / "x", {b"a": make_jpeg(0), b"b": stream.getvalue()})
+    # The data file may be named as well as its folder.
+    foreign.index([path / "data.mdb"], tmp_path / "into")
+    dataset = stoker.open(tmp_path / "into")
+    assert dataset.keys([0, 1]) == ["a", "b"]
+    assert dataset.samples([0, 1]).codec.tolist() == [Codec.JPEG, Codec.PNG]
+    assert dataset.read(1) == stream.getvalue()
+
+
+def test_lmdb_that_is_a_single_file(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = tmp_path / "x.lmdb"
+    with py_lmdb.open(os.fspath(path), subdir=False, lock=False) as env, env.begin(write=True) as txn:
+        txn.put(b"a", make_jpeg(0))
+    foreign.index([path], tmp_path / "into")
+    assert stoker.open(tmp_path / "into").read(0) == make_jpeg(0)
+
+
+def test_shards_and_dataset_may_move_together(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    near = write_tfrecord(home / "x", [example(make_jpeg(0), 0)])
+    far = write_tfrecord(tmp_path / "y", [example(make_jpeg(1), 0)])
+    foreign.index([near, far], home / "into")
+    shutil.move(home, tmp_path / "moved")
+    dataset = stoker.open(tmp_path / "moved/into")
+    assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
+
+
+def test_shards_of_one_name(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    paths = []
+    for i in range(2):
+        (tmp_path / str(i)).mkdir()
+        paths.append(write_tfrecord(tmp_path / str(i) / "x", [example(make_jpeg(i), i)]))
+    foreign.index(paths, tmp_path / "into")
+    dataset = stoker.open(tmp_path / "into")
+    assert [shard.name for shard in dataset.manifest.shards] == ["00000-x", "00001-x"]
+    assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
+
+
+def test_more_rows_than_are_kept_in_memory(
+    tmp_path: Path, make_jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(foreign, "_ROWS_IN_MEMORY", 3)
+    write, rows = foreign.write_index, []
+
+    def counted(path: Path, columns: dict[str, Any]) -> None:
+        rows.append(len(columns["key"]))
+        write(path, columns)
+
+    monkeypatch.setattr(foreign, "write_index", counted)
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), i) for i in range(10)])
+    foreign.index([path], tmp_path / "into")
+    assert rows == [3, 3, 3, 1]
+    assert stoker.open(tmp_path / "into").labels.tolist() == list(range(10))
+    assert stoker.verify(tmp_path / "into", decode=True).ok
+
+
+def test_broken_images_are_skipped_and_counted(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(
+        tmp_path / "x", [example(make_jpeg(0), 0), example(b"broken", 1), example(make_jpeg(2), 2)]
+    )
+    manifest = foreign.index([path], tmp_path / "into")
+    dataset = stoker.open(tmp_path / "into")
+    assert manifest.skipped == {"image whose header cannot be read": 1}
+    assert dataset.labels.tolist() == [0, 2]
+    assert dataset.samples([0, 1]).record.tolist() == [0, 2]
+    assert stoker.verify(tmp_path / "into").ok
+
+
+@pytest.mark.parametrize(
+    ("features", "message"),
+    [
+        ({"image": b"x"}, "no bytes in the feature 'image/encoded'"),
+        ({"image/encoded": [1]}, "no bytes in the feature 'image/encoded'"),
+        ({"image/encoded": []}, "no bytes in the feature 'image/encoded'"),
+        ({"image/encoded": [b"x", b"y"]}, "'image/encoded' holds 2 images"),
+        ({"image/class/label": [1, 2]}, "'image/class/label' is not one integer"),
+        ({"image/class/label": b"cat"}, "'image/class/label' is not one integer"),
+        ({"image/format": b"raw", "image/height": [9]}, "raw pixels are not 9 x 0 RGB"),
+    ],
+)
+def test_records_that_cannot_be_served(
+    tmp_path: Path, make_jpeg: Jpeg, features: dict[str, Feature], message: str
+) -> None:
+    good: dict[str, Feature] = {} if "image" in features else {"image/encoded": make_jpeg(0)}
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {**good, **features}])
+    with pytest.raises(SourceError, match=message) as caught:
+        foreign.index([path], tmp_path / "into")
+    assert (caught.value.shard, caught.value.record) == ("x", 1)
+    assert not (tmp_path / "into" / MANIFEST_NAME).exists()
+
+
+def test_labels_are_on_all_or_none(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {"image/encoded": make_jpeg(1)}])
+    with pytest.raises(SourceError, match="no label, unlike those before it"):
+        foreign.index([path], tmp_path / "into")
+
+
+def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 2)])
+    with pytest.raises(SourceError, match="label 2, and there are 2 names of classes"):
+        foreign.index([path], tmp_path / "into", classes=["a", "b"])
+    below = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), -1)])
+    with pytest.raises(SourceError, match="label -1, and there are 2 names of classes"):
+        foreign.index([below], tmp_path / "into", classes=["a", "b"])
+    assert foreign.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
+
+
+def test_names_of_classes_want_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(0)}])
+    with pytest.raises(SourceError, match="no label, and there are names") as caught:
+        foreign.index([path], tmp_path / "into", classes=["a", "b"])
+    assert "--label" in str(caught.value)
+
+
+def test_labels_that_are_no_positions_name_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    for name, labels in (("low", [-1, 1]), ("high", [0, 1_000_000]), ("both", [-1, 2**62])):
+        path = write_tfrecord(tmp_path / name, [example(make_jpeg(0), label) for label in labels])
+        assert foreign.index([path], tmp_path / f"into-{name}").classes == ()
+        assert stoker.open(tmp_path / f"into-{name}").labels.tolist() == labels
+
+
+def planes(pixels: NDArray[np.uint8]) -> bytes:
+    """A Datum of (channels, 4, 5) uint8 with label 7, on the wire."""
+    length = bytes([pixels.nbytes])
+    return b"\x08%c\x10\x04\x18\x05\x22%b%b\x28\x07" % (len(pixels), length, pixels.tobytes())
+
+
+@pytest.mark.parametrize("engine", ["native", "reference"])
+def test_pixels_in_a_datum(tmp_path: Path, engine: str) -> None:
+    bgr = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
+    values = {b"color": planes(bgr), b"grey": planes(bgr[:1])}
+    foreign.index([write_lmdb(tmp_path / "x", values)], tmp_path / "into")
+    dataset = stoker.open(tmp_path / "into")
+    assert dataset.samples([0, 1]).codec.tolist() == [Codec.PLANES] * 2
+    assert dataset.labels.tolist() == [7, 7]
+    assert stoker.verify(tmp_path / "into", decode=True).ok
+    options: Any = {"transforms": [CenterCrop((4, 5))], "dtype": "uint8", "layout": "NCHW"}
+    with stoker.ImageLoader(dataset, batch_size=2, engine=engine, **options) as loader:
+        ((images, _),) = loader
+    assert np.array_equal(images, [bgr[::-1], np.repeat(bgr[:1], 3, axis=0)])
+
+
+def test_pixels_in_a_datum_that_are_no_image(tmp_path: Path) -> None:
+    two = planes(np.zeros((2, 4, 5), np.uint8))
+    with pytest.raises(SourceError, match="pixels of 2 channels"):
+        foreign.index([write_lmdb(tmp_path / "x", {b"a": two})], tmp_path / "into")
+    with pytest.raises(SourceError, match="holds floats"):
+        foreign.index([write_lmdb(tmp_path / "y", {b"a": b"\x32\x04" + bytes(4)})], tmp_path / "into")
+
+
+def test_damage_and_compression_are_errors(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), 0) for i in range(3)])
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptRecordError, match="checksum") as caught:
+        foreign.index([path], tmp_path / "into")
+    assert caught.value.record == 1
+    path.write_bytes(b"\x1f\x8b" + bytes(30))
+    with pytest.raises(CorruptRecordError, match="gzip"):
+        foreign.index([path], tmp_path / "into")
+    assert not (tmp_path / "into").exists(), "nothing is left"
+
+
+def test_what_cannot_be_meant(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    with pytest.raises(ConfigError, match="no shards"):
+        foreign.index([], tmp_path / "into")
+    with pytest.raises(SourceError, match="no such shard"):
+        foreign.index([tmp_path / "x"], tmp_path / "into")
+    with pytest.raises(SourceError, match="no image in these shards"):
+        foreign.index([write_tfrecord(tmp_path / "x", [])], tmp_path / "into")
+    with pytest.raises(SourceError, match="left out: 2 x image whose header cannot be read"):
+        foreign.index([write_tfrecord(tmp_path / "raw", [example(b"raw", 0)] * 2)], tmp_path / "into")
+    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
+    with pytest.raises(SourceError, match="more than once"):
+        foreign.index([path, tmp_path / "into" / ".." / "y"], tmp_path / "into")
+    foreign.index([path], tmp_path / "into")
+    with pytest.raises(DatasetError, match="a dataset already"):
+        foreign.index([path], tmp_path / "into")
+
+
+def test_what_is_no_shard(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
+    os.mkfifo(tmp_path / "fifo")
+    for sources, kind in (
+        ([tmp_path], "lmdb"),
+        ([tmp_path / "fifo"], "lmdb"),
+        ([path, tmp_path], "tfrecord"),
+    ):
+        with pytest.raises(SourceError, match=f"no shard of {kind}"):
+            foreign.index(sources, tmp_path / "into")
+    assert not (tmp_path / "into").exists()
+
+
+def test_what_failed_leaves_no_folder(tmp_path: Path) -> None:
+    empty = write_tfrecord(tmp_path / "x", [])
+    (tmp_path / "mine").mkdir()
+    for into in (tmp_path / "a" / "b", tmp_path / "mine"):
+        with pytest.raises(SourceError, match="no image in these shards"):
+            foreign.index([empty], into)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "x"]
+
+
+def test_two_at_once_into_one_folder(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
+    (tmp_path / "into").mkdir()
+    with folder_lock(tmp_path / "into"), pytest.raises(LockedError):
+        foreign.index([path], tmp_path / "into")
+
+
+def test_what_a_killed_run_left_is_removed(tmp_path: Path, make_jpeg: Jpeg) -> None:
+    path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
+    (tmp_path / "into" / ".index-killed").mkdir(parents=True)
+    foreign.index([path], tmp_path / "into")
+    assert not (tmp_path / "into" / ".index-killed").exists()

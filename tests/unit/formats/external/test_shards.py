@@ -1,0 +1,174 @@
+"""Shards of others at URLs: indexed there or here, loaded with a cache, staged."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import lmdb as py_lmdb
+import numpy as np
+import pytest
+
+import stoker
+from stoker.augment import Resize
+from stoker.errors import CorruptRecordError, DatasetError, SourceError, StorageError
+from stoker.formats.caching.stage import stage
+from stoker.formats.containers import tfrecord
+from stoker.formats.containers.example import encode_datum, encode_example
+from stoker.formats.external import external_index as foreign
+from stoker.formats.external import shards as foreign_shards
+from stoker.formats.remote import retry as patience
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+ROOT = "memory://bucket/shards"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pauses before tries, and several requests for a shard."""
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(foreign_shards, "_REQUEST_BYTES", 500)
+
+
+@pytest.fixture
+def shards(tmp_path: Path, memory: Any, make_jpeg: Callable[..., bytes]) -> dict[str, list[Path]]:
+    """Two shards of each container, here and at ``ROOT``."""
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    made: dict[str, list[Path]] = {"tfrecord": [], "lmdb": []}
+    for number in range(2):
+        images = [make_jpeg(3 * number + i) for i in range(3)]
+        made["tfrecord"].append(folder / f"train-{number}.tfrecord")
+        with tfrecord.Writer(made["tfrecord"][-1]) as writer:
+            for i, image in enumerate(images):
+                example = {"image/encoded": image, "image/class/label": [i]}
+                writer.write(b"", encode_example(example)[0], b"", b"")
+            writer.finish()
+        made["lmdb"].append(folder / f"lmdb-{number}")
+        with py_lmdb.open(os.fspath(made["lmdb"][-1]), map_size=1 << 20) as env, env.begin(write=True) as txn:
+            for i, image in enumerate(images):
+                around = encode_datum(payload_bytes=len(image), height=1, width=1, label=i)
+                txn.put(b"%d" % i, image.join(around))
+    for file in folder.rglob("*"):
+        if file.is_file() and file.name != "lock.mdb" and file.suffix != ".idx":
+            memory.pipe(f"/bucket/shards/{file.relative_to(folder)}", file.read_bytes())
+    return made
+
+
+def urls(shards: dict[str, list[Path]], kind: str) -> list[str]:
+    return [f"{ROOT}/{path.name}" for path in shards[kind]]
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+@pytest.mark.parametrize("at_url", [True, False])
+def test_they_are_loaded_and_staged_like_any_other(
+    shards: dict[str, list[Path]], tmp_path: Path, memory: Any, kind: str, at_url: bool
+) -> None:
+    before = memory.find("/bucket/shards")
+    expected = foreign.index(shards[kind], tmp_path / "expected")
+    into = ROOT if at_url else tmp_path / "into"
+    named = [f"{ROOT}/train-*.tfrecord"] if kind == "tfrecord" else urls(shards, kind)
+    manifest = foreign.index(named, into)
+    assert manifest.fingerprint == expected.fingerprint
+    assert [shard.path for shard in manifest.shards] == [
+        url.removeprefix(f"{ROOT}/") if at_url else url for url in urls(shards, kind)
+    ]
+    if not at_url:
+        assert memory.find("/bucket/shards") == before
+        assert sorted(path.name for path in (tmp_path / "into").glob("[!.]*") if path.suffix != ".idx") == [
+            "dataset.json",
+            "index.arrow",
+        ]
+        with pytest.raises(DatasetError, match="its shards lie elsewhere") as caught:
+            stoker.open(into)
+        assert "cache=" in str(caught.value)
+    here = stoker.open(tmp_path / "expected")
+    there = stoker.open(into, cache=tmp_path / "cache")
+    assert [there.read(i) for i in range(6)] == [here.read(i) for i in range(6)]
+    options: dict[str, Any] = {"batch_size": 6, "transforms": [Resize((8, 8))], "num_threads": 1}
+    with (
+        stoker.ImageLoader(into, cache=tmp_path / "second cache", **options) as loader,
+        stoker.ImageLoader(here, **options) as local,
+    ):
+        for found, wanted in zip(next(iter(loader)), next(iter(local)), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+    stage(into, tmp_path / "staged")
+    staged = stoker.open(tmp_path / "staged")
+    assert staged.fingerprint == here.fingerprint
+    for index in (tmp_path / "expected").glob("*.idx"):
+        assert (tmp_path / "staged" / index.name).read_bytes() == index.read_bytes()
+    assert [staged.read(i) for i in range(6)] == [here.read(i) for i in range(6)]
+
+
+def test_they_may_be_on_a_mounted_disk(shards: dict[str, list[Path]], tmp_path: Path) -> None:
+    for kind, paths in shards.items():
+        manifest = foreign.index([f"file://{path}" for path in paths], tmp_path / f"{kind} there")
+        assert manifest.container == kind
+        assert manifest.fingerprint == foreign.index(paths, tmp_path / f"{kind} here").fingerprint
+
+
+def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
+    damaged = bytearray(memory.cat_file("/bucket/shards/train-0.tfrecord"))
+    damaged[40] ^= 1
+    with tfrecord.Writer(tmp_path / "other") as writer:
+        writer.write(b"", encode_example({"other": b"x"})[0], b"", b"")
+        writer.finish()
+    memory.pipe("/bucket/shards/train-0.tfrecord", bytes(damaged))
+    memory.pipe("/bucket/shards/train-1.tfrecord", (tmp_path / "other").read_bytes())
+    for url, message in zip(
+        urls(shards, "tfrecord"), ("checksum does not match", "no bytes in"), strict=True
+    ):
+        with pytest.raises((CorruptRecordError, SourceError), match=message) as caught:
+            foreign.index([url], tmp_path / "into")
+        assert caught.value.path == url
+        assert not list((tmp_path / "into").glob("[!.]*"))
+
+
+def test_a_bad_sample_is_named_by_the_url_of_its_shard(
+    shards: dict[str, list[Path]], tmp_path: Path, memory: Any
+) -> None:
+    foreign.index(urls(shards, "tfrecord"), tmp_path / "into")
+    data = bytearray(memory.cat_file("/bucket/shards/train-1.tfrecord"))
+    data[200] ^= 1
+    memory.pipe("/bucket/shards/train-1.tfrecord", bytes(data))
+    dataset = stoker.open(tmp_path / "into", cache=tmp_path / "cache")
+    with pytest.raises(CorruptRecordError) as caught:
+        dataset.read(3)
+    assert caught.value.path == f"{ROOT}/train-1.tfrecord"
+    with pytest.raises(StorageError, match="arrives damaged") as damaged:
+        stage(tmp_path / "into", tmp_path / "staged")
+    assert damaged.value.path == f"{ROOT}/train-1.tfrecord"
+
+
+def test_what_is_refused(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
+    url, here = urls(shards, "tfrecord")[0], shards["tfrecord"][1]
+    for paths, into, message in (
+        ([url, url], tmp_path, "named more than once"),
+        ([f"{ROOT}/none.tfrecord"], tmp_path, "no such shard of tfrecord"),
+        ([f"{ROOT}/none-*"], tmp_path, "no file fits the pattern"),
+        ([here], ROOT, "has its shards in its folder"),
+        ([url], "memory://bucket/other", "has its shards in its folder"),
+    ):
+        with pytest.raises(SourceError, match=message):
+            foreign.index(paths, into)
+    foreign.index([url], ROOT)
+    with pytest.raises(DatasetError, match="there is a dataset already") as caught:
+        foreign.index([url], ROOT)
+    assert caught.value.path == ROOT
+
+
+def test_shards_here_and_at_urls_are_not_one_dataset(shards: dict[str, list[Path]], tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="some shards are at URLs and some on a disk"):
+        foreign.index([shards["tfrecord"][0], urls(shards, "tfrecord")[1]], tmp_path / "into")
+
+
+def test_a_folder_whose_name_begins_alike_is_another() -> None:
+    shard = foreign_shards.ExternalShard(f"{ROOT}-2/x.tfrecord", f"{ROOT}-2/x.tfrecord", 1)
+    with pytest.raises(SourceError, match="this one is not in"):
+        shard.place(ROOT)
+    assert shard.place(f"{ROOT}-2") == "x.tfrecord"

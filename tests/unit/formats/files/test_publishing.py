@@ -1,0 +1,235 @@
+"""Files appear whole or not at all; one writer a folder."""
+
+import errno
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from stoker.errors import LockedError, StokerError, WriteError
+from stoker.formats.files.publishing import (
+    LOCK_NAME,
+    folder_lock,
+    move_durably,
+    os_errors,
+    remove,
+    sync,
+    write_durably,
+)
+
+
+class TestLock:
+    def test_it_leaves_nothing(self, tmp_path: Path) -> None:
+        with folder_lock(tmp_path):
+            assert (tmp_path / LOCK_NAME).exists()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_second_one_is_refused_also_within_the_process(self, tmp_path: Path) -> None:
+        with (
+            folder_lock(tmp_path),
+            pytest.raises(LockedError, match="another process") as caught,
+            folder_lock(tmp_path),
+        ):
+            pass
+        assert isinstance(caught.value, BlockingIOError)
+        with folder_lock(tmp_path):
+            pass
+
+    def test_a_file_that_a_killed_process_left_locks_nobody_out(self, tmp_path: Path) -> None:
+        program = (
+            "import os, pathlib, signal, sys\n"
+            "from stoker.formats.files.publishing import folder_lock\n"
+            "with folder_lock(pathlib.Path(sys.argv[1])):\n"
+            "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+        subprocess.run([sys.executable, "-c", program, tmp_path], check=False)
+        assert (tmp_path / LOCK_NAME).exists()
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_never_two_at_once(self, tmp_path: Path) -> None:
+        inside: list[int] = []
+        most: list[int] = []
+
+        def work() -> None:
+            for _ in range(100):
+                with suppress(LockedError), folder_lock(tmp_path):
+                    inside.append(1)
+                    most.append(len(inside))
+                    inside.pop()
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert max(most) == 1
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        flock, before = fcntl.flock, [tmp_path / LOCK_NAME]
+
+        def late(descriptor: int, operation: int) -> None:
+            while before:
+                before.pop().unlink()
+            flock(descriptor, operation)
+
+        monkeypatch.setattr(fcntl, "flock", late)
+        with folder_lock(tmp_path):
+            assert (tmp_path / LOCK_NAME).exists()
+
+    def test_an_interrupt_while_it_is_taken_gives_it_up(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fstat", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
+                pass
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_an_interrupt_while_it_is_given_up_does_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "unlink", Mock(side_effect=KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt), folder_lock(tmp_path):
+                pass
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_its_file_is_removed_while_it_is_held(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        unlink = Path.unlink
+
+        def checked(path: Path) -> None:
+            with path.open() as other, pytest.raises(BlockingIOError):
+                fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            unlink(path)
+
+        monkeypatch.setattr(Path, "unlink", checked)
+        with folder_lock(tmp_path):
+            pass
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_link_in_the_place_of_the_lock_is_not_followed(self, tmp_path: Path) -> None:
+        (tmp_path / LOCK_NAME).symlink_to(tmp_path / "elsewhere")
+        with pytest.raises(OSError, match="symbolic links"), folder_lock(tmp_path):
+            pass
+        assert not (tmp_path / "elsewhere").exists()
+
+
+class TestWriting:
+    def test_it_replaces_a_file(self, tmp_path: Path) -> None:
+        (tmp_path / "a").write_bytes(b"old")
+        write_durably(tmp_path / "a", b"new" * 100)
+        assert (tmp_path / "a").read_bytes() == b"new" * 100
+        assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+    def test_a_link_with_the_temporary_name_is_not_followed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("secrets.token_hex", lambda _: "guessed")
+        (tmp_path / "theirs").write_bytes(b"theirs")
+        (tmp_path / ".a.guessed").symlink_to(tmp_path / "theirs")
+        with pytest.raises(FileExistsError):
+            write_durably(tmp_path / "a", b"new")
+        assert (tmp_path / "theirs").read_bytes() == b"theirs"
+
+    def test_short_writes_are_continued(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write = os.write
+        monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, bytes(data[:3])))
+        write_durably(tmp_path / "a", b"0123456789")
+        assert (tmp_path / "a").read_bytes() == b"0123456789"
+
+    @pytest.mark.parametrize("call", ["write", "fsync"])
+    def test_a_failure_leaves_the_old_file_and_no_other(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+    ) -> None:
+        (tmp_path / "a").write_bytes(b"old")
+
+        def fail(*_: object) -> int:
+            raise OSError(errno.EIO, "Input/output error")
+
+        monkeypatch.setattr(os, call, fail)
+        with pytest.raises(OSError, match="Input/output"):
+            write_durably(tmp_path / "a", b"new")
+        assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
+
+    def test_the_file_is_on_the_disk_before_its_name(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls: list[str] = []
+
+        def note(name: str, call: Callable[..., object]) -> Callable[..., object]:
+            def noted(*arguments: object) -> object:
+                calls.append(name)
+                return call(*arguments)
+
+            return noted
+
+        monkeypatch.setattr(os, "fsync", note("fsync", os.fsync))
+        monkeypatch.setattr(Path, "rename", note("rename", Path.rename))
+        write_durably(tmp_path / "a", b"x")
+        assert calls == ["fsync", "rename", "fsync"]
+
+
+def test_a_folder_is_synced_with_what_is_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "shard.lmdb").mkdir()
+    (tmp_path / "shard.lmdb/data.mdb").write_bytes(b"x")
+    synced: list[str] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda descriptor: synced.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+    )
+    sync(tmp_path)
+    shard = str(tmp_path / "shard.lmdb")
+    assert synced == [f"{shard}/data.mdb", shard, str(tmp_path)]
+
+
+def test_moving_replaces_files_and_folders(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).touch()
+    move_durably(tmp_path / "one", tmp_path / "two")
+    assert [path.name for path in (tmp_path / "two").iterdir()] == ["one"]
+
+
+def test_removing_does_not_follow_links(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept/file").touch()
+    (tmp_path / "link").symlink_to("kept")
+    for name in ("link", "nothing"):
+        remove(tmp_path / name)
+    assert (tmp_path / "kept/file").exists()
+    remove(tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [(errno.ENOSPC, "disk is full"), (errno.EDQUOT, "disk is full"), (errno.EIO, "Input/output")],
+)
+def test_errors_of_the_disk_say_how_to_go_on(tmp_path: Path, code: int, says: str) -> None:
+    with pytest.raises(WriteError, match=says) as caught, os_errors(tmp_path):
+        raise OSError(code, os.strerror(code), str(tmp_path / "file"))
+    assert "same command again" in str(caught.value)
+    assert caught.value.path == str(tmp_path / "file")
+
+
+def test_other_errors_pass(tmp_path: Path) -> None:
+    with pytest.raises(StokerError) as caught, os_errors(tmp_path):
+        raise LockedError("taken")
+    assert type(caught.value) is LockedError

@@ -1,0 +1,62 @@
+"""Reading files that nobody vouches for."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.formats.files.reading import file_digest, open_regular, read_at
+
+
+def test_digest_is_crc32c(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"123456789")
+    assert file_digest(path) == "crc32c:e3069283"  # the check value of RFC 3720's polynomial
+
+
+def test_digest_of_a_file_longer_than_a_block(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(bytes(9 << 20))
+    once = file_digest(path)
+    path.write_bytes(bytes((9 << 20) + 1))
+    assert file_digest(path) != once
+
+
+def test_reads_are_clipped_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"abcdef")
+    with open_regular(path) as (descriptor, size):
+        assert size == 6
+        assert read_at(descriptor, 2, 3) == b"cde"
+        assert read_at(descriptor, 4, 10) == b"ef"
+        assert read_at(descriptor, 9, 1) == b""
+
+
+def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"abcdef")
+    pread = os.pread
+    monkeypatch.setattr(
+        os, "pread", lambda descriptor, length, offset: pread(descriptor, min(length, 2), offset)
+    )
+    with open_regular(path) as (descriptor, _):
+        assert read_at(descriptor, 0, 6) == b"abcdef"
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_regular_file_is_refused_without_blocking(tmp_path: Path, make) -> None:
+    path = tmp_path / "f"
+    make(path)
+    with pytest.raises(OSError, match=r"not a regular file|Is a directory"), open_regular(path):
+        pass
+
+
+def test_no_descriptor_is_left(tmp_path: Path, open_files: Callable[[], list[Path]]) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"")
+    with open_regular(path):
+        assert open_files() == [path]
+    with pytest.raises(ZeroDivisionError), open_regular(path):
+        raise ZeroDivisionError
+    assert open_files() == []

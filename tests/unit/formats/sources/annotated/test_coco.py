@@ -1,0 +1,345 @@
+"""COCO's JSON becomes shards whose annotations are those of the file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.errors import DecodeError, SourceError
+from stoker.formats.dataset.run_lengths import runs_of_mask
+from stoker.formats.sources.annotated.coco import list_coco
+from stoker.formats.sources.annotated.coco_categories import swap_of
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+NAMES = ["nose", "left_eye", "right_eye"]
+CATEGORIES = [
+    {"id": 90, "name": "zebra"},
+    {"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": [[1, 2], [1, 3]]},
+    {"id": 7, "name": "mouse"},
+]
+
+
+def rle(mask: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """Uncompressed run lengths of a mask."""
+    return {"size": list(mask.shape), "counts": runs_of_mask(mask).tolist()}
+
+
+def document() -> dict[str, Any]:
+    """Three images; objects in polygons, in run lengths of both kinds, and with keypoints."""
+    mask = np.zeros((20, 30), bool)
+    mask[4:9, 10:13] = True
+    square = [1.5, 1.0, 6.5, 1.0, 6.5, 4.0, 1.5, 4.0]
+    polygon = {"bbox": [1.5, 1.0, 5.0, 3.0], "segmentation": [square, [0, 0, 1, 0, 0, 1]], "area": 12.25}
+    crowd = {"bbox": [10, 4, 3, 5], "segmentation": rle(mask), "area": 15, "iscrowd": 1}
+    person = {"bbox": [2, 3, 10, 10], "keypoints": [4, 5, 2, 6, 5, 1, 0, 0, 0], "num_keypoints": 2}
+    compressed = {"bbox": [0, 0, 3, 4], "segmentation": {"size": [4, 3], "counts": "444"}, "area": 4}
+    return {
+        "info": {"year": 2026},
+        "annotations": [
+            {"id": 21, "image_id": 8, "category_id": 3, **person},
+            {"id": 20, "image_id": 5, "category_id": 90, "iscrowd": 0, **polygon},
+            {"id": 7, "image_id": 8, "category_id": 7, **crowd},
+            {"id": 99, "image_id": 1, "category_id": 7, **compressed},
+        ],
+        "images": [
+            {"id": 8, "file_name": "b.png", "height": 20, "width": 30},
+            {"id": 5, "file_name": "a.png", "height": 20, "width": 30},
+            {"id": 1, "file_name": "tiny.png", "height": 4, "width": 3},
+            {"id": 2, "file_name": "empty.png", "height": 20, "width": 30},
+        ],
+        "categories": CATEGORIES,
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of images, and their JSON beside it."""
+    images = tmp_path / "images"
+    images.mkdir()
+    for image in document()["images"]:
+        Image.new("RGB", (image["width"], image["height"]), (90, 40, 10)).save(images / image["file_name"])
+    return tmp_path
+
+
+def write(folder: Path, content: dict[str, Any]) -> Path:
+    path = folder / "instances.json"
+    path.write_text(json.dumps(content))
+    return path
+
+
+def convert(folder: Path, content: dict[str, Any], name: str = "out", **options: Any) -> stoker.Dataset:
+    stoker.convert(write(folder, content), folder / name, images=folder / "images", **options)
+    return stoker.open(folder / name)
+
+
+def left_out(dataset: stoker.Dataset) -> set[tuple[str, str, str]]:
+    lines = (dataset.path / "skipped.jsonl").read_text().splitlines()
+    return {tuple(json.loads(line).values()) for line in lines}  # type: ignore[misc]  # of three
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_annotations_are_those_of_the_file(folder: Path, container: str) -> None:
+    dataset = convert(folder, document(), format=container)
+    assert dataset.keys(range(4)) == ["a.png", "b.png", "empty.png", "tiny.png"]
+    assert dataset.classes == ("ape", "mouse", "zebra")
+    assert dataset.tasks == {"boxes", "keypoints", "instances"}
+    assert dataset.column("image_id").tolist() == [5, 8, 2, 1]
+    found = dataset.annotations(range(4))
+    assert found.owner.tolist() == [0, 1, 1, 3]
+    assert found.id.tolist() == [20, 21, 7, 99]
+    assert found.labels.tolist() == [2, 0, 1, 1]
+    assert found.boxes.tolist() == [[1.5, 1, 6.5, 4], [2, 3, 12, 13], [10, 4, 13, 9], [0, 0, 3, 4]]
+    assert found.crowd.tolist() == [False, False, True, False]
+    assert found.area.tolist() == [12.25, 100, 15, 4]
+    assert found.polygons is not None
+    assert [[part.tolist() for part in some] for some in found.polygons] == [
+        [[[1.5, 1], [6.5, 1], [6.5, 4], [1.5, 4]], [[0, 0], [1, 0], [0, 1]]],
+        [],
+        [],
+        [],
+    ]
+    assert found.runs is not None
+    crowd = document()["annotations"][2]["segmentation"]["counts"]
+    assert [runs.tolist() for runs in found.runs] == [[], [], crowd, [4, 4, 4]]
+    assert found.keypoints is not None
+    assert found.keypoints[1].tolist() == [[4.5, 5.5, 2], [6.5, 5.5, 1], [0, 0, 0]]
+    assert not found.keypoints[[0, 2, 3]].any()
+    assert stoker.verify(dataset.path, decode=True).ok
+
+
+def test_positions_of_a_selection_in_any_order(folder: Path) -> None:
+    dataset = convert(folder, document()).select([3, 1, 0])
+    found = dataset.annotations([1, 2, 1])
+    assert found.owner.tolist() == [0, 0, 1, 2, 2]
+    assert found.id.tolist() == [21, 7, 20, 21, 7]
+
+
+def test_what_keypoints_mean_is_in_the_manifest(folder: Path) -> None:
+    info = convert(folder, document()).manifest.annotations
+    assert info.keypoints == tuple(NAMES)
+    assert info.swap == (0, 2, 1)
+    assert info.skeleton == ((0, 1), (0, 2))
+
+
+def test_swaps_follow_from_names() -> None:
+    assert swap_of(("left_hip", "right_hip", "head", "left_ear")) == (1, 0, 2, 3)
+    assert swap_of(("eye left", "eye right")) == (1, 0)
+    assert swap_of(("a", "b")) == (0, 1)
+
+
+@pytest.mark.parametrize("skeleton", [[[0, 1]], [[1, 4]], [[1]], [1], [["a", "b"]]])
+def test_a_skeleton_that_joins_nothing_is_refused(folder: Path, skeleton: Any) -> None:
+    content = document()
+    content["categories"] = [{"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": skeleton}]
+    with pytest.raises(SourceError, match="the skeleton of category 3 is wrong"):
+        list_coco(write(folder, content), folder / "images")
+
+
+def test_ids_may_be_text(folder: Path) -> None:
+    content = document()
+    for image in content["images"]:
+        image["id"] = f"image {image['id']}"
+    for one in content["annotations"]:
+        one["image_id"], one["category_id"] = f"image {one['image_id']}", f"category {one['category_id']}"
+    content["categories"] = [{"id": f"category {one['id']}"} for one in CATEGORIES]
+    dataset = convert(folder, content)
+    assert dataset.classes == ("category category 3", "category category 7", "category category 90")
+    assert dataset.index.arrow("image_id").to_pylist() == ["image 5", "image 8", "image 2", "image 1"]
+    assert dataset.annotations(range(4)).labels.tolist() == [2, 0, 1, 1]
+    content["categories"].append({"id": 1})
+    with pytest.raises(SourceError, match="some are text"):
+        convert(folder, content, "other")
+
+
+def test_the_order_of_members_is_all_the_same(folder: Path) -> None:
+    content = document()
+    turned = dict(reversed(content.items()))
+    one, other = convert(folder, content), convert(folder, turned, "other")
+    assert one.fingerprint == other.fingerprint
+
+
+BROKEN: list[tuple[dict[str, Any], str, str]] = [
+    ({"image_id": 4, "category_id": 3}, "instances.json", "object of an unknown image"),
+    ({"image_id": None, "category_id": 3}, "instances.json", "annotation without an image"),
+    ({"category_id": 4}, "a.png", "object of an unknown category"),
+    ({"category_id": None}, "a.png", "object of an unknown category"),
+    ({"bbox": [1, 1, 0, 3]}, "a.png", "object without an area"),
+    ({"bbox": [1, 1, 2, -3]}, "a.png", "object without an area"),
+    ({"bbox": [1, 1, float("nan"), 3]}, "a.png", "object without a box"),
+    ({"bbox": [1, 1, float("inf"), 3]}, "a.png", "object without a box"),
+    ({"bbox": [1, 1, 3]}, "a.png", "object without a box"),
+    ({"bbox": [1e300, 1, 1e300, 3]}, "a.png", "object without a box"),
+    ({"iscrowd": "no"}, "a.png", "object with an iscrowd that is no number"),
+    ({"bbox": "1 1 3 3"}, "a.png", "object without a box"),
+    ({"bbox": [1, "2", 3, 3]}, "a.png", "object without a box"),
+    ({"bbox": [30, 1, 3, 3]}, "a.png", "object outside its image"),
+    ({"bbox": [1, -9, 3, 9]}, "a.png", "object outside its image"),
+    ({"segmentation": {"size": [20, 30], "counts": "0"}}, "a.png", "broken run lengths"),
+    ({"segmentation": {"size": [20, 30], "counts": [500, -1]}}, "a.png", "broken run lengths"),
+    ({"segmentation": {"size": [20, 30], "counts": "\u00e4"}}, "a.png", "broken run lengths"),
+    ({"segmentation": {"counts": [600]}}, "a.png", "run lengths without a size"),
+    ({"segmentation": {"size": [30, 20], "counts": [600]}}, "a.png", "run lengths of another size"),
+    ({"segments_info": []}, "a.png", "panoptic annotation"),
+    ({"segmentation": [[1, 1, 2, 2]]}, "a.png", "polygon of less than three points"),
+    ({"segmentation": [[1, 1, 5, 1, 5, 5, 3]]}, "a.png", "polygon of less than three points"),
+    ({"segmentation": [[1, 1, 2, 2, 3, float("nan")]]}, "a.png", "polygon of less than three points"),
+    ({"segmentation": "1 1 2 2 3 1"}, "a.png", "polygon of less than three points"),
+    ({"keypoints": [1, 2, 2]}, "a.png", "keypoints of another number"),
+]
+
+
+@pytest.mark.parametrize(("change", "key", "reason"), BROKEN)
+def test_a_broken_annotation_is_left_out_and_told(
+    folder: Path, change: dict[str, Any], key: str, reason: str
+) -> None:
+    content = document()
+    content["annotations"].append(
+        {"id": 500, "image_id": 5, "category_id": 3, "bbox": [1, 1, 3, 3], **change}
+    )
+    dataset = convert(folder, content)
+    told = [skip for skip in left_out(dataset) if skip[1].startswith(reason)]
+    assert [skip[0] for skip in told] == [key]
+    assert "annotation 500 of instances.json" in told[0][2]
+    assert dataset.manifest.skipped == {told[0][1]: 1}
+    # A part that is broken leaves the rest of its object.
+    whole = not reason.startswith(("polygon", "keypoints"))
+    assert len(dataset.annotations(range(4))) == 5 - whole
+    with pytest.raises((SourceError, DecodeError), match=reason) as caught:
+        convert(folder, content, "strict", strict=True)
+    assert caught.value.key == key
+    assert not (folder / "strict" / "dataset.json").exists()
+
+
+def test_boxes_are_cut_off_at_the_edges(folder: Path) -> None:
+    content = document()
+    content["annotations"][1]["bbox"] = [-2, 1.5, 50, 4]
+    assert convert(folder, content).annotations([0]).boxes.tolist() == [[0, 1.5, 30, 5.5]]
+
+
+def test_run_lengths_fill_their_image_even_if_nobody_says_its_size(folder: Path) -> None:
+    content = document()
+    for image in content["images"]:
+        del image["height"], image["width"]
+    content["annotations"][2]["segmentation"] = {"size": [4, 3], "counts": "444"}
+    dataset = convert(folder, content)
+    assert dataset.annotations(range(4)).id.tolist() == [20, 21, 99]
+    assert dataset.manifest.skipped == {"run lengths of another size than the image": 1}
+
+
+def test_a_crowd_and_an_area_that_are_written_oddly(folder: Path) -> None:
+    content = document()
+    one = content["annotations"][1]
+    for number, odd in enumerate([{"iscrowd": "0"}, {"iscrowd": "1"}, {"iscrowd": None}, {"area": -5}]):
+        content["annotations"].append({**one, "id": 500 + number, "bbox": [1, 1, 3, 3], **odd})
+    found = convert(folder, content).annotations(range(4))
+    rows = [found.id.tolist().index(500 + number) for number in range(4)]
+    assert found.crowd[rows].tolist() == [False, True, False, False]
+    assert found.area[rows[3]] == 9
+
+
+def test_polygons_belong_to_their_object(folder: Path) -> None:
+    content = document()
+    things = content["annotations"]
+    things[0]["segmentation"] = [[1, 1, 2, 1, 2, 2], [3, 3, 4, 3, 4, 4]]
+    things.append({**things[0], "id": 500, "segmentation": [[5, 5, 6, 5, 6, 6]]})
+    polygons = convert(folder, content).annotations([1]).polygons
+    assert polygons is not None
+    assert [[int(part[0, 0]) for part in some] for some in polygons] == [[1, 3], [], [5]]
+
+
+def test_images_that_are_not_as_they_should_be(folder: Path) -> None:
+    content = document()
+    content["images"] += [
+        {"id": 11, "file_name": "gone.png"},
+        {"id": 12, "file_name": "../instances.json"},
+        {"id": 14, "file_name": "\ud800.png"},
+        {"id": 5, "file_name": "again.png"},
+        {"id": 13},
+        {"file_name": "a.png"},
+    ]
+    content["images"][3]["height"] = 21
+    reasons = {(key, reason) for key, reason, _ in left_out(convert(folder, content))}
+    assert reasons == {
+        ("gone.png", "unreadable"),
+        ("../instances.json", "path that leaves the source"),
+        ("\\ud800.png", "name is not UTF-8"),
+        ("again.png", "image whose id another one has"),
+        ("instances.json", "image without an id or a file_name"),
+        ("empty.png", "image of another size than its annotations say"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"images": [}', "no JSON object"),
+        ('{"path": "a.png"}', "names no images: it has path"),
+        ("{}", "names no images: it has nothing"),
+        ('{"images": [{"id": 1, "file_name": "nowhere.png"}]}', "not one of 1 images is in .*: nowhere.png"),
+        ('{"images": [{"id": 5, "file_name": "a.png"}], "categories": [{"name": "x"}]}', "no id"),
+    ],
+)
+def test_files_that_cannot_be_used(folder: Path, content: str, says: str) -> None:
+    (folder / "x.json").write_text(content)
+    with pytest.raises(SourceError, match=says):
+        stoker.convert(folder / "x.json", folder / "out", images=folder / "images")
+
+
+def test_a_panoptic_file_is_refused(folder: Path) -> None:
+    content = document()
+    content["annotations"] = [{"image_id": 5, "file_name": "a.png", "segments_info": [{"id": 1}]}]
+    with pytest.raises(SourceError, match="no object: of 1 annotations, panoptic") as caught:
+        list_coco(write(folder, content), folder / "images")
+    assert "--masks" in str(caught.value)
+
+
+def test_a_file_whose_objects_are_all_of_unknown_categories_is_refused(folder: Path) -> None:
+    content = document()
+    del content["categories"]
+    with pytest.raises(SourceError, match=r"no object: of .* annotations, .*object of an unknown category"):
+        list_coco(write(folder, content), folder / "images")
+
+
+def test_an_id_of_two_categories_is_refused(folder: Path) -> None:
+    content = document()
+    content["categories"] = [*CATEGORIES, CATEGORIES[0]]
+    list_coco(write(folder, content), folder / "images")
+    content["categories"].append({"id": CATEGORIES[0]["id"], "name": "another"})
+    with pytest.raises(SourceError, match="two categories have the id"):
+        list_coco(write(folder, content), folder / "images")
+
+
+def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
+    content = {"images": document()["images"]}
+    dataset = convert(folder, content)
+    assert len(dataset.annotations(range(4))) == 0
+    assert dataset.tasks == {"boxes"}
+
+
+def test_the_same_command_gives_the_same_bytes_and_splits(folder: Path) -> None:
+    one = convert(folder, document(), seed=3, shards=2, num_workers=1)
+    other = convert(folder, document(), "other", seed=3, shards=2, num_workers=4)
+    assert one.fingerprint == other.fingerprint
+    stoker.convert(write(folder, document()), folder / "split", images=folder / "images", val="50%", shards=1)
+    train, val = (stoker.open(folder / "split" / name) for name in ("train", "val"))
+    assert len(train) + len(val) == 4
+    assert sorted([*train.annotations(range(2)).id, *val.annotations(range(2)).id]) == [7, 20, 21, 99]
+
+
+def test_a_changed_annotation_is_another_conversion(folder: Path) -> None:
+    before = list_coco(write(folder, document()), folder / "images").fingerprint()
+    content = document()
+    content["annotations"][0]["bbox"][0] += 0.25
+    assert list_coco(write(folder, content), folder / "images").fingerprint() != before
+
+
+def test_a_shard_whose_images_are_all_broken(folder: Path) -> None:
+    (folder / "images" / "a.png").write_bytes((folder / "images" / "a.png").read_bytes()[:40])
+    dataset = convert(folder, document(), shard_records=1)
+    assert dataset.keys(range(3)) == ["b.png", "empty.png", "tiny.png"]
+    assert dataset.annotations(range(3)).id.tolist() == [21, 7, 99]

@@ -1,0 +1,327 @@
+"""Images with masks of classes become shards."""
+
+import contextlib
+import io
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
+from stoker.formats.conversion.images.image_objects import encode_mask
+from stoker.formats.conversion.images.resize_geometry import place
+from stoker.formats.conversion.state import ConversionState
+from stoker.formats.sources.detect import list_source
+from stoker.formats.sources.source_reader import SkippedError
+from stoker.formats.verification.annotations import mask_problem
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+H, W = 24, 36
+
+
+def values(seed: int = 0, most: int = 150, size: tuple[int, int] = (H, W)) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).integers(0, most + 1, size).astype(np.uint8)
+
+
+def png(image: Image.Image, **options: Any) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "PNG", **options)
+    return stream.getvalue()
+
+
+def tiff(value: int) -> bytes:
+    """A mask of 32 bits, of which 16 can be stored."""
+    stream = io.BytesIO()
+    Image.fromarray(np.full((H, W), value, np.int32)).save(stream, "TIFF")
+    return stream.getvalue()
+
+
+def jpeg(image: Image.Image) -> bytes:
+    stream = io.BytesIO()
+    image.save(stream, "JPEG")
+    return stream.getvalue()
+
+
+def pixels(data: bytes) -> np.ndarray[Any, Any]:
+    with Image.open(io.BytesIO(data)) as image:
+        assert len(image.getbands()) == 1
+        return np.asarray(image)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """ADE20K's form: images and masks of the same names, in folders of the same names."""
+    for kind in ("images/a", "images/b", "masks/a", "masks/b"):
+        (tmp_path / kind).mkdir(parents=True)
+    for i in range(4):
+        name = f"{'ab'[i % 2]}/{i}"
+        Image.fromarray(np.zeros((H, W, 3), np.uint8)).save(tmp_path / "images" / f"{name}.jpg")
+        (tmp_path / "masks" / f"{name}.png").write_bytes(png(Image.fromarray(values(i))))
+    return tmp_path
+
+
+def convert(root: Path, name: str = "out", **options: Any) -> stoker.Dataset:
+    stoker.convert(root / "images", root / name, masks=root / "masks", **options)
+    return stoker.open(root / name)
+
+
+def test_progress_counts_the_masks_bytes_too_also_of_what_was_there_already(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = sum(file.stat().st_size for kind in ("images", "masks") for file in root.glob(f"{kind}/*/*"))
+    publish = ConversionState.publish
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    for replacement in (killed, publish):
+        monkeypatch.setattr(ConversionState, "publish", replacement)
+        seen: list[tuple[int, int, int, str]] = []
+        with contextlib.suppress(KeyboardInterrupt):
+            convert(root, shards=2, progress=lambda *state: seen.append(state))  # noqa: B023 - called at once
+        assert seen[-1] == (4, 4, expected, "publishing")
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_masks_are_kept_byte_for_byte(root: Path, container: Any) -> None:
+    (root / "masks" / "classes.txt").write_text("wall\nbuilding\n")
+    dataset = convert(root, format=container, shards=2)
+    assert dataset.tasks == {"segmentation"}
+    assert dataset.keys(range(4)) == ["a/0.jpg", "a/2.jpg", "b/1.jpg", "b/3.jpg"]
+    for position, key in enumerate(dataset.keys(range(4))):
+        assert dataset.mask(position) == (root / "masks" / key).with_suffix(".png").read_bytes()
+        assert dataset.read(position) == (root / "images" / key).read_bytes()
+    assert dataset.manifest.annotations.ignore == 255
+    assert dataset.manifest.annotations.mask_classes == ("wall", "building")
+    assert stoker.verify(dataset.path, decode=True).ok
+
+
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_a_flipped_bit_in_a_mask_is_found(root: Path, container: Any) -> None:
+    dataset = convert(root, format=container, shards=1)
+    offset = int(dataset.column("mask_offset")[2]) + 50
+    data = bytearray(dataset.data_files[0].read_bytes())
+    data[offset] ^= 4
+    dataset.data_files[0].write_bytes(data)
+    with pytest.raises(CorruptRecordError, match="the mask's checksum") as caught:
+        dataset.mask(2)
+    assert caught.value.key == "b/1.jpg"
+    problems = stoker.verify(dataset.path).problems
+    assert any(
+        problem.message.startswith("the mask's checksum") and problem.record == 2 for problem in problems
+    )
+
+
+def test_resized_masks_have_ignored_borders(root: Path) -> None:
+    dataset = convert(root, resize="fill=48x48", ignore_index=200)
+    mask = pixels(dataset.mask(0))
+    assert mask.shape == (48, 48)
+    np.testing.assert_array_equal(mask[:8], 200)
+    np.testing.assert_array_equal(mask[-8:], 200)
+    source = values(0)
+    rows, columns = ((np.arange(n) + 0.5) * size // n for n, size in ((32, H), (48, W)))
+    np.testing.assert_array_equal(mask[8:40], source[rows.astype(int)[:, None], columns.astype(int)])
+    assert dataset.manifest.annotations.ignore == 200
+    assert stoker.verify(dataset.path, decode=True).ok
+
+
+def test_cityscapes(tmp_path: Path) -> None:
+    for kind in ("leftImg8bit/train/ulm", "gtFine/train/ulm"):
+        (tmp_path / kind).mkdir(parents=True)
+    for i in range(2):
+        image = Image.fromarray(np.zeros((H, W, 3), np.uint8))
+        image.save(tmp_path / "leftImg8bit/train/ulm" / f"ulm_{i}_leftImg8bit.png")
+        for seed, ending in enumerate(("color", "instanceIds", "labelIds", "labelTrainIds")[: 4 - i]):
+            path = tmp_path / "gtFine/train/ulm" / f"ulm_{i}_gtFine_{ending}.png"
+            path.write_bytes(png(Image.fromarray(values(seed))))
+    stoker.convert(tmp_path / "leftImg8bit", tmp_path / "out", masks=tmp_path / "gtFine")
+    dataset = stoker.open(tmp_path / "out")
+    np.testing.assert_array_equal(pixels(dataset.mask(0)), values(3))
+    np.testing.assert_array_equal(pixels(dataset.mask(1)), values(2))
+
+
+def test_folders_need_not_be_nested_alike(root: Path) -> None:
+    for path in list((root / "masks").rglob("*.png")):
+        path.rename(root / "masks" / path.name)
+    assert len(convert(root)) == 4
+
+
+def test_a_name_that_is_there_twice_says_nothing(root: Path) -> None:
+    (root / "images" / "a" / "0.jpg").rename(root / "images" / "0.jpg")
+    (root / "masks" / "b" / "0.png").write_bytes((root / "masks" / "a" / "0.png").read_bytes())
+    dataset = convert(root)
+    assert dataset.manifest.skipped == {"image without a mask": 1}
+    assert "0.jpg" not in dataset.keys(range(3))
+
+
+def test_an_intact_mask_may_yet_be_none() -> None:
+    good = png(Image.fromarray(values()))
+    assert mask_problem(good, (H, W)) is None
+    assert "is 36 x 24 where the image is 36 x 25" in str(mask_problem(good, (H + 1, W)))
+    assert "not decodable" in str(mask_problem(good[:60], (H, W)))
+    assert "more than one channel" in str(mask_problem(png(Image.new("RGB", (W, H))), (H, W)))
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "broken mask"),
+        (png(Image.fromarray(values()))[:-30], "broken mask"),
+        (png(Image.fromarray(values(size=(H, W + 1)))), "mask of another size than its image"),
+        (png(Image.fromarray(np.zeros((H, W, 3), np.uint8))), "mask of more than one channel"),
+        (tiff(70_000), "mask of more than one channel"),
+        (tiff(-1), "mask of more than one channel"),
+        (jpeg(Image.fromarray(values())), "mask in JPEG, which changes values"),
+        (None, "image without a mask"),
+    ],
+)
+def test_an_image_whose_mask_is_no_good_is_left_out(root: Path, content: bytes | None, reason: str) -> None:
+    path = root / "masks" / "a" / "2.png"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    dataset = convert(root)
+    assert len(dataset) == 3
+    (skip,) = map(json.loads, (dataset.path / "skipped.jsonl").read_text().splitlines())
+    assert (skip["key"], skip["reason"]) == ("a/2.jpg", reason)
+
+
+def test_objects_stay_with_their_images(root: Path) -> None:
+    for i in range(4):
+        file = root / "labels" / f"{'ab'[i % 2]}/{i}.txt"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{i} 0.5 0.5 0.5 0.5\n")
+    (root / "masks" / "a" / "0.png").unlink()
+    stoker.convert(root / "images", root / "out", masks=root / "masks", source_format="yolo")
+    dataset = stoker.open(root / "out")
+    keys = dataset.keys(range(3))
+    assert [int(Path(key).stem) for key in keys] == dataset.annotations(range(3)).labels.tolist() == [2, 1, 3]
+
+
+def test_padding_of_more_bits_than_the_classes() -> None:
+    data = encode_mask(png(Image.fromarray(values())), (H, W), place("fill", H, 2 * W, (H, W)), 300, 10**6)
+    assert {300} < set(np.unique(pixels(data)).tolist()) <= {300, *range(256)}
+
+
+def test_values_are_kept_however_they_are_written() -> None:
+    whole = place("none", 0, 0, (H, W))
+    for bits in (1, 2, 4, 8):
+        classes = values(most=(1 << bits) - 1)
+        palette = Image.fromarray(classes).convert("P")
+        palette.putdata(classes.reshape(-1).tolist())
+        palette.putpalette([7] * 768)
+        data = encode_mask(png(palette, bits=bits), (H, W), whole, 255, 10**6)
+        np.testing.assert_array_equal(pixels(data), classes)
+        assert data[24:26] == bytes([8, 0])
+    one_bit = Image.fromarray(values(most=1).astype(bool))
+    np.testing.assert_array_equal(
+        pixels(encode_mask(png(one_bit), (H, W), whole, 255, 10**6)), values(most=1)
+    )
+
+
+def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
+    """A grey PNG of 2 or 4 bits, which Pillow does not write."""
+    import struct
+    import zlib
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    each = 8 // bits
+    packed = (classes.reshape(len(classes), -1, each) << np.arange(8 - bits, -1, -bits)).sum(-1)
+    rows = b"".join(b"\0" + row.tobytes() for row in packed.astype(np.uint8))
+    header = struct.pack(">IIBBBBB", classes.shape[1], len(classes), bits, 0, 0, 0, 0)
+    parts = [chunk(b"IHDR", header), chunk(b"IDAT", zlib.compress(rows)), chunk(b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
+
+
+@pytest.mark.parametrize("bits", [2, 4])
+def test_grey_of_few_bits_is_not_spread(bits: int) -> None:
+    classes = values(most=(1 << bits) - 1)
+    data = encode_mask(grey_png(classes, bits), (H, W), place("none", 0, 0, (H, W)), 255, 10**6)
+    np.testing.assert_array_equal(pixels(data), classes)
+
+
+def test_sixteen_bits() -> None:
+    classes = np.random.default_rng(0).integers(0, 1 << 16, (H, W)).astype(np.uint16)
+    data = png(Image.fromarray(classes))
+    assert encode_mask(data, (H, W), place("none", 0, 0, (H, W)), 255, 10**6) == data
+    half = encode_mask(data, (H, W), place("squash", H // 2, W // 2, (H, W)), 255, 10**6)
+    np.testing.assert_array_equal(pixels(half), classes[1::2, 1::2])
+
+
+def test_a_mask_has_no_more_pixels_than_allowed() -> None:
+    with pytest.raises(SkippedError, match="broken mask"):
+        encode_mask(png(Image.fromarray(values())), (H, W), place("none", 0, 0, (H, W)), 255, 100)
+
+
+def test_masks_beside_labels(root: Path) -> None:
+    (root / "list.csv").write_text("path,label\nimages/a/0.jpg,x\nimages/b/1.jpg,y\nimages/b/3.jpg,y\n")
+    stoker.convert(root / "list.csv", root / "out", masks=root / "masks", val="50%")
+    train, val = (stoker.open(root / "out" / split) for split in ("train", "val"))
+    assert train.tasks == val.tasks == {"label", "segmentation"}
+    assert len(train) + len(val) == 3
+
+
+def test_another_mask_is_another_conversion(root: Path) -> None:
+    def fingerprint(**options: Any) -> str:
+        given = {"masks": root / "masks", **options}
+        return list_source(root / "images", "pairs", **given).fingerprint()
+
+    before = fingerprint()
+    assert fingerprint() == before
+    assert fingerprint(ignore_index=0) != before
+    path = root / "masks" / "a" / "0.png"
+    path.rename(root / "masks" / "a" / "0.bmp")
+    renamed = fingerprint()
+    (root / "masks" / "a" / "0.bmp").rename(path)
+    os.utime(path, ns=(0, 0))
+    touched = fingerprint()
+    path.write_bytes(path.read_bytes() + b"\0")
+    os.utime(path, ns=(0, 0))
+    assert len({before, renamed, touched, fingerprint()}) == 4
+
+
+def test_shards_are_cut_where_images_and_masks_have_the_bytes(root: Path) -> None:
+    listing = list_source(root / "images", "pairs", masks=root / "masks")
+    assert listing.masks is not None
+    assert (listing.bytes == listing.sizes + listing.masks.sizes).all()
+    # Large enough for all the images, and not for their masks.
+    size = int(listing.sizes.sum()) + 4 * 300 + int(listing.masks.sizes.sum()) // 2
+    assert len(convert(root, shard_size=size).manifest.shards) == 2
+
+
+def test_what_cannot_be_meant(root: Path) -> None:
+    with pytest.raises(ConfigError, match="ignore_index"):
+        convert(root, ignore_index=-1)
+    with pytest.raises(ConfigError, match="need the folder of the masks"):
+        stoker.convert(root / "images", root / "out", source_format="pairs")
+    with pytest.raises(ConfigError, match="images is for COCO"):
+        stoker.convert(root / "images", root / "out", images=root)
+    with pytest.raises(ConfigError, match="must be one of folder, list, coco"):
+        stoker.convert(root / "images", root / "out", source_format="imagenet")  # type: ignore[arg-type]  # as meant
+    (root / "none").mkdir()
+    with pytest.raises(SourceError, match="not one of 4 images has a mask among 0"):
+        stoker.convert(root / "images", root / "out", masks=root / "none")
+    stoker.convert(root / "images", root / "plain")
+    with pytest.raises(DatasetError, match="mask_offset"):
+        stoker.open(root / "plain").mask(0)
+
+
+def test_two_masks_of_an_image(root: Path) -> None:
+    extra = root / "masks" / "a" / "other.tif"
+    extra.write_bytes(tiff(1))
+    kept = root / "masks" / "a" / "other.png"
+    kept.write_bytes(png(Image.fromarray(values())))
+    convert(root)  # of no image
+    first = next(iter((root / "images" / "a").iterdir()))
+    second = root / "masks" / "a" / f"{first.stem}.tif"
+    second.write_bytes(tiff(1))
+    with pytest.raises(SourceError, match=f"more than one mask: a/{first.stem}.png, a/{first.stem}.tif"):
+        stoker.convert(root / "images", root / "again", masks=root / "masks")

@@ -1,0 +1,188 @@
+"""YOLO's folders become shards."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.errors import SourceError
+from stoker.formats.sources.annotated.yolo import is_yolo, list_yolo
+from stoker.formats.sources.annotated.yolo_names import YoloNames, read_names
+from stoker.formats.sources.source_folder import open_folder
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Two training images and one to validate, 80 wide and 40 high; one has no labels."""
+    root = tmp_path / "set"
+    for split, names in (("train", "ab"), ("val", "c")):
+        for kind in ("images", "labels"):
+            (root / kind / split).mkdir(parents=True)
+        for name in names:
+            Image.new("RGB", (80, 40)).save(root / "images" / split / f"{name}.png")
+    (root / "labels" / "train" / "a.txt").write_text("1 0.5 0.5 0.25 0.5\n\n0 0.1 0.2 0.1 0.1\n")
+    (root / "labels" / "val" / "c.txt").write_text("0 0 0 0.5 0 0.5 0.5\n")
+    (root / "data.yaml").write_text("path: ../set  # root\nnames:\n  0: person\n  1: 'traffic light'\n")
+    return root
+
+
+def convert(source: Path, out: Path, **options: Any) -> stoker.Dataset:
+    stoker.convert(source, out, **options)
+    return stoker.open(out)
+
+
+def test_shares_become_pixels(root: Path, tmp_path: Path) -> None:
+    dataset = convert(root, tmp_path / "out")
+    assert dataset.keys(range(3)) == ["train/a.png", "train/b.png", "val/c.png"]
+    assert dataset.classes == ("person", "traffic light")
+    found = dataset.annotations(range(3))
+    assert found.owner.tolist() == [0, 0, 2]
+    assert found.labels.tolist() == [1, 0, 0]
+    np.testing.assert_allclose(found.boxes, [[30, 10, 50, 30], [4, 6, 12, 10], [0, 0, 40, 20]], atol=1e-5)
+    assert found.id.tolist() == [0, 2, 0]
+    np.testing.assert_allclose(found.area, [400, 32, 400], rtol=1e-6)
+    assert found.polygons is not None
+    assert [len(some) for some in found.polygons] == [0, 0, 1]
+    assert found.polygons[2][0].tolist() == [[0, 0], [40, 0], [40, 20]]
+    assert stoker.verify(dataset.path).ok
+
+
+def test_a_folder_of_images_is_a_split(root: Path, tmp_path: Path) -> None:
+    assert is_yolo(root / "images" / "train")
+    dataset = convert(root / "images" / "train", tmp_path / "out")
+    assert dataset.keys(range(2)) == ["a.png", "b.png"]
+    assert dataset.classes == ("person", "traffic light")
+
+
+def test_the_same_after_squashing(root: Path, tmp_path: Path) -> None:
+    dataset = convert(root, tmp_path / "out", resize="squash=20x20")
+    np.testing.assert_allclose(dataset.annotations([0]).boxes[0], [7.5, 5, 12.5, 15], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("0 0.5 0.5 0 0.5", "object without an area"),
+        ("0 0.5 0.5 nan 0.5", "object without a box"),
+        ("0 0.1 0.1 nan 0.1 0.5 0.5", "object without a box"),
+        ("0 1e300 0.5 1e300 0.5", "object without a box"),
+        ("0 0.5 0.5 0.5", "line that is no object"),
+        ("0 0.5 0.5 0.5 0.5 0.9", "line that is no object"),
+        ("0 0.1 0.1 0.5 0.1 0.5 0.5 0.3", "line that is no object"),
+        ("person 0.5 0.5 0.5 0.5", "line that is no object"),
+        ("0.5 0.5 0.5 0.5 0.5", "object of an unknown category"),
+        ("-1 0.5 0.5 0.5 0.5", "object of an unknown category"),
+        ("2 0.5 0.5 0.5 0.5", "object of an unknown category"),
+        ("inf 0.5 0.5 0.5 0.5", "object of an unknown category"),
+        ("0 40 20 10 10", "object outside its image"),
+    ],
+)
+def test_a_broken_line_is_left_out_and_told(root: Path, tmp_path: Path, line: str, reason: str) -> None:
+    (root / "labels" / "train" / "b.txt").write_text(f"1 0.5 0.5 0.5 0.5\n{line}\n")
+    dataset = convert(root, tmp_path / "out")
+    assert len(dataset.annotations([1])) == 1
+    (skip,) = map(json.loads, (dataset.path / "skipped.jsonl").read_text().splitlines())
+    assert (skip["key"], skip["reason"]) == ("train/b.png", reason)
+    assert "line 2 of train/b.txt" in skip["detail"] or "object 1 of its labels" in skip["detail"]
+
+
+def test_a_class_without_a_name_has_a_number_that_can_be_meant(root: Path) -> None:
+    (root / "data.yaml").unlink()
+    (root / "labels" / "train" / "b.txt").write_text("2147483647 0.5 0.5 0.5 0.5\n")
+    listing = list_yolo(root)
+    assert listing.skipped[0][:2] == ("train/b.png", "object of an unknown category")
+    assert len(listing.classes) < 3
+
+
+def test_keypoints_that_no_image_has(root: Path) -> None:
+    (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 1e300 0.5 0 0\n")
+    assert list_yolo(root).skipped[0][:2] == ("train/a.png", "object with keypoints that are no numbers")
+
+
+def test_labels_without_an_image_and_labels_that_are_no_text(root: Path) -> None:
+    (root / "labels" / "val" / "gone.txt").write_text("0 0.5 0.5 0.5 0.5")
+    (root / "labels" / "classes.txt").write_text("a")
+    (root / "labels" / "train" / "b.txt").write_bytes(b"\xff\xfe")
+    (root / "labels" / "train" / "a.txt").unlink()
+    (root.parent / "secret").write_text("0 0.5 0.5 0.5 0.5")
+    (root / "labels" / "train" / "a.txt").symlink_to(root.parent / "secret")
+    assert [skip[:2] for skip in list_yolo(root).skipped] == [
+        ("train/a.png", "labels that cannot be read"),
+        ("train/b.png", "labels that cannot be read"),
+        ("val/gone.txt", "labels without an image"),
+    ]
+
+
+def test_keypoints(root: Path, tmp_path: Path) -> None:
+    (root / "data.yaml").write_text("kpt_shape: [2, 3]\nflip_idx: [1, 0]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text(
+        "0 0.5 0.5 0.5 0.5 0.25 0.5 2 0.5 0.75 1\n0 0.5 0.5 1 1\n"
+    )
+    dataset = convert(root, tmp_path / "out")
+    keypoints = dataset.annotations([0]).keypoints
+    assert keypoints is not None
+    assert keypoints.tolist() == [[[20, 20, 2], [40, 30, 1]], [[0, 0, 0], [0, 0, 0]]]
+    assert dataset.manifest.annotations.swap == (1, 0)
+    assert "keypoints" in dataset.tasks
+
+
+def test_keypoints_without_visibility(root: Path, tmp_path: Path) -> None:
+    (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
+    (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 0.25 0.5 0 0\n")
+    keypoints = convert(root, tmp_path / "out").annotations([0]).keypoints
+    assert keypoints is not None
+    assert keypoints.tolist() == [[[20, 20, 2], [0, 0, 0]]]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("names: [a, 'b c', \"d, e\"]\nnc: 3\n", ("a", "b c", "d, e")),
+        ("nc: 2\nnames:\n- a\n- b # the second\ntrain: x\n", ("a", "b")),
+        ("names:\n  - a\n\n  - b\n", ("a", "b")),
+        ("names: {0: a, 1: b}", ("a", "b")),
+        ("names: [a,\n  b]", ("a", "b")),
+        ("names: []", ()),
+        ("train: x", ()),
+    ],
+)
+def test_names_of_classes_in_yaml(tmp_path: Path, text: str, names: tuple[str, ...]) -> None:
+    (tmp_path / "data.yaml").write_text(text)
+    assert read_names([open_folder(tmp_path / "nowhere"), open_folder(tmp_path)]) == YoloNames(names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "names: a",
+        "names:\n 1: a\n",
+        "kpt_shape: [2]",
+        "kpt_shape: [2, 4]",
+        "kpt_shape: [-2, 3]",
+        "kpt_shape: [2, 3]\nflip_idx: [0, 0]",
+    ],
+)
+def test_yaml_that_cannot_be_understood(tmp_path: Path, text: str) -> None:
+    (tmp_path / "data.yaml").write_text(text)
+    with pytest.raises(SourceError, match="cannot be understood"):
+        read_names([open_folder(tmp_path)])
+
+
+def test_names_of_classes_in_text_or_nowhere(root: Path) -> None:
+    (root / "data.yaml").unlink()
+    assert list_yolo(root).classes == ("0", "1")
+    (root / "labels" / "classes.txt").write_text("x\ny\n")
+    assert list_yolo(root).classes == ("x", "y")
+
+
+def test_folders_that_are_not_yolo(tmp_path: Path) -> None:
+    assert not is_yolo(tmp_path)
+    with pytest.raises(SourceError, match="not in the form of YOLO"):
+        list_yolo(tmp_path)

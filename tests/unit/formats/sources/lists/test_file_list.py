@@ -1,0 +1,195 @@
+"""Lists of path and label: CSV, JSON, JSON Lines."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.errors import SourceError
+from stoker.formats.sources.listing import Listing
+from stoker.formats.sources.lists.file_list import list_file
+
+
+@pytest.fixture
+def folder(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    """Images 0.jpg to 4.jpg in ``images``."""
+    (tmp_path / "images").mkdir()
+    for i in range(5):
+        (tmp_path / f"images/{i}.jpg").write_bytes(make_jpeg(i))
+    return tmp_path
+
+
+def listed(folder: Path, text: str, suffix: str = ".csv") -> Listing:
+    file = folder / f"list{suffix}"
+    file.write_text(text, encoding="utf-8")
+    return list_file(file)
+
+
+def test_csv_with_names(folder: Path) -> None:
+    listing = listed(folder, "path,label\nimages/1.jpg,dog\nimages/0.jpg,cat\nimages/2.jpg,dog\n")
+    assert listing.classes == ("cat", "dog")
+    assert listing.keys.to_pylist() == ["images/0.jpg", "images/1.jpg", "images/2.jpg"]
+    assert listing.labels.to_pylist() == [0, 1, 1]
+    assert listing.sizes.tolist() == [(folder / key).stat().st_size for key in listing.keys.to_pylist()]
+
+
+def test_csv_with_numbers_keeps_them(folder: Path) -> None:
+    listing = listed(folder, "label,path\n7,images/1.jpg\n-3,images/0.jpg\n")
+    assert listing.classes == ()
+    assert listing.labels.to_pylist() == [-3, 7]
+
+
+def test_names_that_only_python_takes_for_numbers(folder: Path) -> None:
+    listing = listed(folder, "path,label\nimages/0.jpg,1_0\nimages/1.jpg,1_1\n")
+    assert listing.classes == ("1_0", "1_1")
+
+
+def test_csv_of_a_spreadsheet(folder: Path) -> None:
+    listing = listed(folder, '\ufeffpath,label\r\n"images/1.jpg","a, ""b"""\r\n\r\n')
+    assert listing.classes == ('a, "b"',)
+
+
+def test_only_line_feeds_end_a_line(folder: Path) -> None:
+    text = "path,label,note\nimages/1.jpg,a\u2028b,x\x0cy\n"
+    assert listed(folder, text).classes == ("a\u2028b",)
+    lines = json.dumps({"path": "images/1.jpg", "label": "a\u2028b"}, ensure_ascii=False)
+    assert listed(folder, f"{lines}\r\n\r\n", ".jsonl").classes == ("a\u2028b",)
+
+
+def test_further_columns(folder: Path) -> None:
+    listing = listed(
+        folder,
+        "path,label,camera,iso,weight\nimages/1.jpg,a,Leica,100,0.5\nimages/0.jpg,b,,200,2\n",
+    )
+    assert {name: (str(c.type), c.to_pylist()) for name, c in listing.columns.items()} == {
+        "camera": ("large_string", ["", "Leica"]),
+        "iso": ("int64", [200, 100]),
+        "weight": ("double", [2.0, 0.5]),
+    }
+
+
+def test_json_and_json_lines_say_the_same(folder: Path) -> None:
+    entries = [{"path": f"images/{i}.jpg", "label": "ab"[i % 2], "score": i / 2} for i in range(3)]
+    as_json = listed(folder, json.dumps(entries), ".json")
+    as_lines = listed(folder, "".join(json.dumps(entry) + "\n" for entry in entries), ".jsonl")
+    assert as_json.labels.to_pylist() == as_lines.labels.to_pylist() == [0, 1, 0]
+    assert as_json.columns["score"].to_pylist() == [0.0, 0.5, 1.0]
+    assert as_json.fingerprint() == as_lines.fingerprint()
+
+
+def test_several_labels(folder: Path) -> None:
+    entries = [{"path": "images/0.jpg", "label": ["sea", "boat"]}, {"path": "images/1.jpg", "label": "sea"}]
+    listing = listed(folder, json.dumps(entries), ".json")
+    assert listing.multi_label
+    assert listing.classes == ("boat", "sea")
+    assert listing.labels.to_pylist() == [[1, 0], [1]]
+    entries[0]["labels"] = entries[0].pop("label")
+    assert listed(folder, json.dumps(entries), ".json").fingerprint() == listing.fingerprint()
+    entries[0]["labels"] = "sea|boat"
+    with pytest.raises(SourceError, match="entry 1 has labels that are no list"):
+        listed(folder, json.dumps(entries), ".json")
+
+
+def test_several_labels_in_csv(folder: Path) -> None:
+    text = "path,labels,camera\nimages/0.jpg,sea | boat|sea,a\nimages/1.jpg,,b\nimages/2.jpg,sea,a\n"
+    listing = listed(folder, text)
+    assert listing.classes == ("boat", "sea")
+    assert listing.labels is not None
+    assert listing.labels.to_pylist() == [[1, 0], [], [1]]
+    assert sorted(listing.columns) == ["camera"]
+    numbers = listed(folder, "path,labels\nimages/0.jpg,3|-1\nimages/1.jpg,7\n")
+    assert numbers.labels is not None
+    assert (numbers.labels.to_pylist(), numbers.classes) == ([[3, -1], [7]], ())
+
+
+def test_paths_may_not_leave_the_folder(folder: Path) -> None:
+    inner = folder / "images"
+    (inner / "link.jpg").symlink_to("../../etc/hostname")
+    (folder / "beside.jpg").write_bytes((inner / "0.jpg").read_bytes())
+    paths = ["../beside.jpg", "x/../../beside.jpg", "link.jpg", "0.jpg", "./1.jpg"]
+    listing = listed(inner, "path,label\n" + "".join(f"{path},a\n" for path in paths))
+    assert listing.keys.to_pylist() == ["0.jpg", "1.jpg"]
+    assert {skip.reason for skip in listing.skipped} == {"path that leaves the source"}
+    assert len(listing.skipped) == 3
+
+
+def test_an_absolute_path_is_taken_as_it_is(folder: Path) -> None:
+    other = folder / "lists"
+    other.mkdir()
+    listing = listed(other, f"path,label\n{folder}/images/0.jpg,a\n")
+    assert listing.keys.to_pylist() == [f"{folder}/images/0.jpg"]
+
+
+def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
+    os.mkfifo(folder / "images/fifo.jpg")
+    text = "path,label\nimages/0.jpg,a\nimages/gone.jpg,a\nimages,a\nimages/fifo.jpg,a\nimages//0.jpg,b\n"
+    listing = listed(folder, text)
+    assert listing.keys.to_pylist() == ["images/0.jpg"]
+    assert [(skip.key, skip.reason) for skip in listing.skipped] == [
+        ("images", "not a regular file"),
+        ("images/0.jpg", "listed twice"),
+        ("images/fifo.jpg", "not a regular file"),
+        ("images/gone.jpg", "unreadable"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "says"),
+    [
+        (".txt", "path,label\n", "neither a folder nor"),
+        (".csv", "", "has no entries"),
+        (".csv", "path,label\n", "has no entries"),
+        (".json", "[]", "has no entries"),
+        (".jsonl", "", "has no entries"),
+        (".csv", "path,class\nimages/0.jpg,a\n", "the header has no label: it has path, class"),
+        (".csv", "images/0.jpg,a\nimages/1.jpg,b\n", "the header has no path: it has images/0.jpg, a"),
+        (".json", '[{"file": "images/0.jpg", "label": 1}]', "entry 1 has no path: it has file, label"),
+        (".json", "[{}]", "entry 1 has no path: it has nothing"),
+        (".jsonl", '{"path": "images/0.jpg", "class": 1}', "entry 1 has no label: it has path, class"),
+        (".csv", "path,label\nimages/0.jpg\n", "line 2 has 1 fields"),
+        (".csv", "path,label,label\n", "same name"),
+        (".csv", 'path,label\n"images/0.jpg,a\n', "cannot be parsed"),
+        (".csv", "path,label\nimages/0.jpg,a\nimages/1.jpg,\n", "entry 2 has an empty label"),
+        (".csv", "path,label,crc\nimages/0.jpg,a,1\n", "crc"),
+        (".csv", "path,label,object_boxes\nimages/0.jpg,a,1\n", "object_boxes"),
+        (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "both a column label and"),
+        (".json", "{}", "no JSON array"),
+        (".json", "[" * 100_000, "no JSON array"),
+        (".json", '[{"path": "images/0.jpg", "label": 1.5}]', "neither number nor name"),
+        (".json", '[{"path": "images/0.jpg", "label": true}]', "neither number nor name"),
+        (".json", '[{"path": "images/0.jpg", "label": 9223372036854775808}]', "neither number nor name"),
+        (".json", '[{"path": "", "label": 1}]', "no file name"),
+        (".json", '[{"path": "a\\u0000b", "label": 1}]', "no file name"),
+        (".json", '[{"path": 3, "label": 1}]', "no file name"),
+        (".json", "[3]", "entry 1 is no object"),
+        (".json", '[{"path":"images/0.jpg","label":1},{"path":"images/1.jpg","label":"a"}]', "some labels"),
+        (".json", '[{"path":"images/0.jpg","label":1,"\\ud800":3}]', "a column whose name is no Unicode"),
+        (".json", '[{"path":"images/0.jpg","labels":"a"}]', "labels that are no list: 'a'"),
+        (".jsonl", '{"path":"images/0.jpg","label":1}\nnonsense\n', "line 2 is no JSON"),
+    ],
+)
+def test_a_bad_list_is_refused_with_the_reason(folder: Path, suffix: str, text: str, says: str) -> None:
+    with pytest.raises(SourceError, match=says) as caught:
+        listed(folder, text, suffix)
+    assert str(caught.value).count("expected is CSV") == 1
+
+
+def test_numbers_written_in_two_ways_are_two_names(folder: Path) -> None:
+    listing = listed(folder, "path,label\nimages/0.jpg,007\nimages/1.jpg,7\n")
+    assert (listing.labels.to_pylist(), listing.classes) == ([0, 1], ("007", "7"))
+    listing = listed(folder, "path,label\nimages/0.jpg, 7\nimages/1.jpg,-3\n")
+    assert (listing.labels.to_pylist(), listing.classes) == ([7, -3], ())
+
+
+def test_a_list_that_is_not_text(folder: Path) -> None:
+    (folder / "list.csv").write_bytes(b"path,label\n\xff\xfe,a\n")
+    with pytest.raises(SourceError, match="cannot be parsed"):
+        list_file(folder / "list.csv")
+
+
+def test_a_fifo_as_a_list_does_not_block(folder: Path) -> None:
+    os.mkfifo(folder / "list.csv")
+    with pytest.raises(SourceError, match="not a regular file"):
+        list_file(folder / "list.csv")

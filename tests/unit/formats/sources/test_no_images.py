@@ -1,0 +1,66 @@
+"""What is said of a source in which no image is left."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from stoker.errors import SourceError
+from stoker.formats.sources.annotated.mask_pairs import list_images
+from stoker.formats.sources.folder import list_folder
+from stoker.formats.sources.lists.file_list import list_file
+
+
+def test_classes_that_are_links(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    for name in ("cat", "dog"):
+        (tmp_path / "links" / name).symlink_to(photos / name)
+    (tmp_path / "links" / ".hidden").touch()
+    with pytest.raises(SourceError, match="left out: 2 x link that leaves the source, 1 x hidden") as caught:
+        list_folder(tmp_path / "links")
+    assert "absolute paths" in str(caught.value.hint)
+
+
+def test_images_that_are_links(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "links" / "cat").mkdir(parents=True)
+    for file in (photos / "cat").iterdir():
+        (tmp_path / "links" / "cat" / file.name).symlink_to(file)
+    for list_links in (list_folder, list_images):
+        with pytest.raises(SourceError, match="left out: 10 x link that leaves the source") as caught:
+            list_links(tmp_path / "links")
+        assert "absolute paths" in str(caught.value.hint)
+
+
+def test_images_without_a_class(photos: Path) -> None:
+    with pytest.raises(SourceError, match="left out: 10 x not in a class folder") as caught:
+        list_folder(photos / "cat")
+    assert "one folder a class" in str(caught.value.hint)
+
+
+def test_nothing_at_all(tmp_path: Path) -> None:
+    with pytest.raises(SourceError) as caught:
+        list_folder(tmp_path)
+    assert caught.value.message == "the folder holds no image in a class folder"
+
+
+def test_a_list_of_files_elsewhere(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "lists").mkdir()
+    file = tmp_path / "lists" / "list.csv"
+    file.write_text("path,label\n../photos/cat/0.jpg,cat\n../photos/cat/1.jpg,cat\n")
+    with pytest.raises(SourceError, match="left out: 2 x path that leaves the source") as caught:
+        list_file(file)
+    assert "write absolute ones" in str(caught.value.hint)
+
+
+def test_a_list_of_urls_on_a_disk(tmp_path: Path) -> None:
+    file = tmp_path / "list.csv"
+    file.write_text("path,label\nhttps://example.org/0.jpg,cat\n")
+    with pytest.raises(SourceError, match="left out: 1 x URL in a list on a disk") as caught:
+        list_file(file)
+    assert "convert its URL" in str(caught.value.hint)
+
+
+def test_a_dataset_is_no_source(make_dataset: Callable[..., Path]) -> None:
+    with pytest.raises(SourceError, match="no image in a class folder") as caught:
+        list_folder(make_dataset())
+    assert "a dataset already" in str(caught.value.hint)

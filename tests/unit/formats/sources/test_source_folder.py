@@ -1,0 +1,242 @@
+"""Sources with annotations at URLs: the records of the same ones on a disk."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import stoker
+from stoker.errors import SourceError, StorageError
+from stoker.formats.remote import retry as patience
+from stoker.formats.remote.store import Store
+from stoker.formats.remote.web import crawl, look_up
+from stoker.formats.sources.detect import find_format
+from stoker.formats.sources.source_folder import open_folder, parts_around
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    """Lists folders by pages of links, as common web servers do."""
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """URL of a web server that shows ``tmp_path``."""
+    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path)))
+    server.daemon_threads = True
+    server.socket.listen(128)  # of more than 5 that come together, others wait for seconds
+    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture
+def sources(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
+    """A folder with a source of each form, in each of which something is missing or broken."""
+    root = tmp_path / "sources"
+    texts = {
+        "voc/ImageSets/Main/train.txt": "a\nc\nnowhere\n",
+        "voc/Annotations/broken.xml": "<annotation>",
+        "yolo/data.yaml": "names: [one, two]\n",
+        "yolo/labels/train/stray.txt": "0 0.5 0.5 0.1 0.1\n",
+        "pairs/masks/classes.txt": "sky\nsea\n",
+        "classes/x/notes.txt": "no image",
+    }
+    folders = ("voc/JPEGImages", "yolo/images/train", "pairs/images/p q", "classes/x", "classes/y")
+    for folder in folders:
+        for i, name in enumerate("abc"):
+            path = root / folder / f"{name}.jpg"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(make_jpeg(i))
+    for i, name in enumerate("ab"):
+        box = f"<xmin>{1 + i}</xmin><ymin>2</ymin><xmax>9</xmax><ymax>9</ymax>"
+        thing = f"<object><name>{'ox' * (i + 1)}</name><bndbox>{box}</bndbox></object>"
+        named = f"<filename>{name}.jpg</filename>"
+        texts[f"voc/Annotations/{name}.xml"] = f"<annotation>{named}{thing}</annotation>"
+        texts[f"yolo/labels/train/{name}.txt"] = f"{i} 0.5 0.5 0.25 0.5\n7 0 0 1 1\n"
+        mask = Image.fromarray(np.full((12, 16), i, np.uint8))
+        path = root / "pairs" / "masks" / "p q" / f"{name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        mask.save(path)
+    for name, text in texts.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+@pytest.fixture
+def places(sources: Path, memory: Any, web: str) -> dict[str, str]:
+    """URL of the folder of sources by the kind of storage."""
+    memory.put(str(sources), "/bucket/sources", recursive=True)
+    return {"memory": "memory://bucket/sources", "web": f"{web}/sources"}
+
+
+FORMS = {
+    "voc": ("voc", None),
+    "voc/ImageSets/Main/train.txt": ("voc", None),
+    "yolo": ("yolo", None),
+    "yolo/images/train": ("yolo", None),
+    "pairs/images": ("pairs", "pairs/masks"),
+    "classes": ("folder", None),
+}
+
+
+@pytest.mark.parametrize("storage", ["memory", "web"])
+@pytest.mark.parametrize("name", FORMS)
+def test_the_records_are_those_of_a_disk(
+    sources: Path, places: dict[str, str], tmp_path: Path, name: str, storage: str
+) -> None:
+    form, masks = FORMS[name]
+    summaries = []
+    for side, root in (("here", str(sources)), ("there", places[storage])):
+        given = {} if masks is None else {"masks": f"{root}/{masks}"}
+        assert find_format(f"{root}/{name}", **given) == form
+        summaries.append(stoker.convert(f"{root}/{name}", tmp_path / side, shards=2, seed=1, **given))
+    assert summaries[0].written == summaries[1].written > 0
+    assert summaries[0].skipped == summaries[1].skipped
+    here, there = (stoker.open(tmp_path / side) for side in ("here", "there"))
+    assert there.manifest.shards == here.manifest.shards
+    assert (there.classes, there.types, there.manifest.annotations) == (
+        here.classes,
+        here.types,
+        here.manifest.annotations,
+    )
+    lists = [(tmp_path / side / "skipped.jsonl").read_text() for side in ("here", "there")]
+    assert lists[0] == lists[1]
+    assert stoker.verify(there.path).ok
+
+
+def test_masks_here_of_images_there(sources: Path, places: dict[str, str], tmp_path: Path) -> None:
+    images = f"{places['memory']}/pairs/images"
+    stoker.convert(images, tmp_path / "out", masks=sources / "pairs" / "masks")
+    dataset = stoker.open(tmp_path / "out")
+    assert (len(dataset), dataset.manifest.annotations.mask_classes) == (2, ("sky", "sea"))
+
+
+def test_annotations_that_cannot_be_fetched_are_not_taken_for_missing(
+    places: dict[str, str], tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = type(memory).cat_file
+
+    def cat_file(self: Any, path: str, **options: Any) -> bytes:
+        if path.endswith("b.txt"):
+            raise PermissionError("not yours")
+        return original(self, path, **options)
+
+    monkeypatch.setattr(type(memory), "cat_file", cat_file)
+    with pytest.raises(StorageError, match="not yours") as caught:
+        stoker.convert(f"{places['memory']}/yolo", tmp_path / "out")
+    assert caught.value.path == f"{places['memory']}/yolo/labels/train/b.txt"
+
+
+@pytest.mark.parametrize("kind", ["voc", "yolo", "pairs"])
+def test_what_is_not_there(places: dict[str, str], tmp_path: Path, kind: Any) -> None:
+    masks = {"masks": tmp_path} if kind == "pairs" else {}
+    for root in places.values():
+        with pytest.raises((SourceError, StorageError)) as caught:
+            stoker.convert(f"{root}/nowhere", tmp_path / "out", source_format=kind, **masks)
+        assert str(caught.value.path).startswith(f"{root}/nowhere")
+
+
+def test_an_interrupt_while_a_server_is_asked_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit, shutdown = ThreadPoolExecutor.submit, ThreadPoolExecutor.shutdown
+    asked: list[str] = []
+    told: list[Any] = []
+    go = threading.Event()
+
+    def ask(name: str) -> None:
+        asked.append(name)
+        go.wait(60)
+
+    def interrupted(*task: Any) -> Any:
+        told.append(task)
+        if len(told) > 100:
+            raise KeyboardInterrupt
+        return submit(*task)
+
+    def ended(*how: Any, **more: Any) -> None:
+        go.set()
+        shutdown(*how, **more)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", ended)
+    with pytest.raises(KeyboardInterrupt):
+        look_up(ask, map(str, range(200)))
+    assert len(asked) <= 32, "those that were being asked for"
+
+
+def test_a_web_server_is_not_left(tmp_path: Path, web: str) -> None:
+    """Pages link to the folder above, to other orders of their lines, and elsewhere."""
+    (tmp_path / "above.jpg").write_bytes(b"")
+    folder = tmp_path / "a" / "b"
+    folder.mkdir(parents=True)
+    for name in ("1.jpg", "2 %.jpg"):
+        (folder / name).write_bytes(b"12345")
+    links = [
+        "../",
+        "/",
+        "/above.jpg",
+        "?C=N;O=D",
+        "b/",
+        "./b/",
+        "b/../",
+        "../../",
+        "#top",
+        "http://127.0.0.2/a/x.jpg",
+        "/a/b/",
+    ]
+    (tmp_path / "a" / "index.html").write_text("".join(f'<a href="{link}">x</a>' for link in links))
+    assert Store(f"{web}/a").files() == [("b/1.jpg", 5, 0), ("b/2 %.jpg", 5, 0)]
+    assert Store(f"{web}/a").files(["b/1.jpg", "b/3.jpg"]) == [("b/1.jpg", 5, 0)]
+    with pytest.raises(StorageError, match="does not exist"):
+        Store(f"{web}/nowhere").files()
+
+
+def test_pages_without_end() -> None:
+    asked = []
+
+    def links(page: str) -> list[str]:
+        asked.append(page)
+        return [f"{page}a/", f"{page}b/", f"{page}1.jpg"]
+
+    with pytest.raises(StorageError, match="more than 64 folders"):
+        crawl(links, "http://server")
+    assert len(asked) < 100
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("/x/images/y/images/train", ("/x/images/y", "train")),
+        ("/images", ("/", "")),
+        ("/x/other", None),
+        ("s3://bucket/x/images/", ("s3://bucket/x", "")),
+        ("s3://bucket/images/a/b", ("s3://bucket", "a/b")),
+        ("s3://images/train", None),
+    ],
+)
+def test_parts_around_a_folder(path: str, parts: tuple[str, str] | None) -> None:
+    assert parts_around(path, "images") == parts
+
+
+def test_the_folder_above() -> None:
+    assert open_folder("memory://bucket/a/b").parent.root == "memory://bucket/a"
+    assert open_folder("memory://bucket").parent.root == "memory://bucket"
+    assert open_folder("/a/b").parent.root == "/a"

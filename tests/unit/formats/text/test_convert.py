@@ -1,0 +1,190 @@
+"""Text into shards: what is written, and the same bytes for the same command."""
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, SourceError
+from stoker.formats.containers.base import container
+from stoker.formats.containers.example import parse_example
+from stoker.formats.text import convert
+
+WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
+LINES = [" ".join(WORDS[: 1 + i % 7]) for i in range(50)]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt.gz"
+    path.write_bytes(gzip.compress("\n".join(LINES).encode()))
+    return path
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def ids_of(folder: Path) -> dict[str, list[int]]:
+    """Token ids by key, from the payloads."""
+    dataset = stoker.open(folder)
+    kind = str(dataset.manifest.options["dtype"])
+    keys = dataset.keys(np.arange(len(dataset)))
+    return {key: np.frombuffer(dataset.read(row), kind).tolist() for row, key in enumerate(keys)}
+
+
+def test_an_interrupt_while_words_are_counted_waits_for_few(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+
+    def build(counts: Iterator[Any]) -> None:
+        next(counts)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(convert, "_COUNTED_AT_ONCE", 1)
+    monkeypatch.setattr(convert, "_count", lambda listing, start: counted.append(start))
+    monkeypatch.setattr(convert, "Whitespace", SimpleNamespace(build=build))
+    with pytest.raises(KeyboardInterrupt):
+        stoker.convert_text(source, tmp_path / "d", num_workers=1)
+    assert len(counted) < 5 < len(LINES)
+    assert sorted(tmp_path.iterdir()) == [source]
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, kind: Any) -> None:
+    source = tmp_path / "qa.jsonl"
+    rows = [{"q": line, "a": line[::-1]} for line in LINES]
+    source.write_text("\n".join(map(json.dumps, rows)))
+    summary = stoker.convert_text(
+        source, tmp_path / "d", tokenizer="bytes", fields=("q", "a"), format=kind, shards=3
+    )
+    assert (summary.written, summary.shards, summary.skipped) == (50, 3, {})
+    dataset = stoker.open(tmp_path / "d")
+    assert dataset.manifest.kind == "text"
+    assert dataset.column("q_length").tolist() == [len(line) for line in LINES]
+    row = 0
+    for file in dataset.data_files:
+        for record in container(kind).scan(file):
+            example = parse_example(record.view)
+            texts = rows[row]["q"], rows[row]["a"]
+            assert (example["q"], example["a"]) == tuple(list(text.encode()) for text in texts)
+            (span,) = example["stoker/ids"]
+            payload = bytes(record.view[span.offset : span.offset + span.length])
+            assert np.frombuffer(payload, "<u2").tolist() == list("".join(texts).encode())
+            assert record.offset + span.offset == dataset.column("offset")[row]
+            row += 1
+    assert stoker.verify(tmp_path / "d", decode=True).ok
+
+
+def test_the_same_command_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:
+    for name, workers in (("a", 1), ("b", 4)):
+        stoker.convert_text(source, tmp_path / name, seed=3, shard_records=7, val="20%", num_workers=workers)
+    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+
+
+def test_splits_share_one_vocabulary_and_no_sample(tmp_path: Path, source: Path) -> None:
+    stoker.convert_text(source, tmp_path / "d", val="20%", test="10%")
+    parts = [ids_of(tmp_path / "d" / split) for split in ("train", "val", "test")]
+    assert [len(part) for part in parts] == [35, 10, 5]
+    words = json.loads((tmp_path / "d" / "val" / "tokenizer.json").read_text())["model"]["vocab"]
+    names = {number: word for word, number in words.items()}
+    for key, ids in {**parts[0], **parts[1], **parts[2]}.items():
+        assert " ".join(names[number] for number in ids) == LINES[int(key.split(":")[1]) - 1]
+
+
+def test_a_shuffle_moves_samples_and_changes_none(tmp_path: Path, source: Path) -> None:
+    stoker.convert_text(source, tmp_path / "a")
+    stoker.convert_text(source, tmp_path / "b", seed=1)
+    plain, shuffled = ids_of(tmp_path / "a"), ids_of(tmp_path / "b")
+    assert plain == shuffled
+    assert list(plain) != list(shuffled)
+
+
+def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:
+    source = tmp_path / "many.txt"
+    source.write_text("\n".join(" ".join(f"w{i}_{j}" for j in range(100)) for i in range(700)))
+    stoker.convert_text(source, tmp_path / "d")
+    assert stoker.open(tmp_path / "d").manifest.options["dtype"] == "int32"
+    assert max(max(ids) for ids in ids_of(tmp_path / "d").values()) == 70_003
+
+
+def test_a_tokenizers_file_travels_with_the_dataset(tmp_path: Path, source: Path) -> None:
+    stoker.convert_text(source, tmp_path / "words", overwrite=True)
+    (tmp_path / "my.json").write_bytes((tmp_path / "words" / "tokenizer.json").read_bytes())
+    stoker.convert_text(source, tmp_path / "d", tokenizer=tmp_path / "my.json")
+    assert ids_of(tmp_path / "d") == ids_of(tmp_path / "words")
+    assert (tmp_path / "d" / "tokenizer.json").read_bytes() == (tmp_path / "my.json").read_bytes()
+    options = stoker.open(tmp_path / "d").manifest.options
+    assert options["tokenizer"] == "my.json"
+    assert options["tokenizer_digest"] == hashlib.sha256((tmp_path / "my.json").read_bytes()).hexdigest()
+
+
+def test_lines_without_tokens_are_skipped_counted_and_named(tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_bytes(b"one\n\n  \nb\xff\ntwo")
+    summary = stoker.convert_text(source, tmp_path / "d")
+    assert summary.skipped == {"no tokens": 2, "not UTF-8": 1}
+    skipped = [json.loads(line) for line in (tmp_path / "d" / "skipped.jsonl").read_text().splitlines()]
+    assert [one["key"] for one in skipped] == ["a.txt:2", "a.txt:3", "a.txt:4"]
+    with pytest.raises(SourceError, match=r"no tokens[\s\S]*a\.txt:2"):
+        stoker.convert_text(source, tmp_path / "strict", strict=True)
+
+
+def test_progress_ends_with_all_samples(tmp_path: Path, source: Path) -> None:
+    seen: list[tuple[int, int, str]] = []
+    stoker.convert_text(
+        source, tmp_path / "d", progress=lambda done, total, _, stage: seen.append((done, total, stage))
+    )
+    assert seen[0] == (0, 0, "listing")
+    assert seen[-1] == (50, 50, "publishing")
+
+
+def test_what_cannot_be_meant_is_refused(tmp_path: Path, source: Path) -> None:
+    for options, message in [
+        ({"tokenizer": "wordpiece"}, "whitespace, bytes, or a tokenizers JSON"),
+        ({"format": "zip"}, "format"),
+        ({"num_workers": 0}, "num_workers"),
+        ({"val": 2}, "val"),
+        ({"fields": ("stoker/ids",)}, "use themselves"),
+        ({"shards": 2, "shard_records": 5}, "one of shard_size"),
+    ]:
+        with pytest.raises(ConfigError, match=message):
+            stoker.convert_text(source, tmp_path / "d", **options)  # type: ignore[arg-type]
+    assert not (tmp_path / "d" / "dataset.json").exists()
+
+
+def test_a_json_file_is_no_list_of_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text('[\n{"text": "one"}\n]\n')
+    with pytest.raises(SourceError, match="json file is not read") as caught:
+        stoker.convert_text(tmp_path / "a.json", tmp_path / "d")
+    assert ".jsonl" in str(caught.value)
+
+
+def test_nothing_but_bad_lines_is_no_dataset(tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("\n \n")
+    with pytest.raises(SourceError, match="no text could be converted"):
+        stoker.convert_text(source, tmp_path / "d")
+
+
+def test_a_dataset_is_replaced_only_when_asked(tmp_path: Path, source: Path) -> None:
+    stoker.convert_text(source, tmp_path / "d", shards=4)
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
+    stoker.convert_text(source, tmp_path / "d", tokenizer="bytes", overwrite=True)
+    assert sorted(path.name for path in (tmp_path / "d").iterdir()) == [
+        "dataset.json",
+        "index.arrow",
+        "shard-00000-of-00001.idx",
+        "shard-00000-of-00001.tfrecord",
+        "skipped.jsonl",
+    ]

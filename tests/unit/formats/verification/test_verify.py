@@ -1,0 +1,268 @@
+"""What :func:`stoker.verify` finds, and what it says."""
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.augment import CenterCrop
+from stoker.errors import ConfigError, DatasetError
+from stoker.formats.containers.base import CONTAINERS
+from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
+from stoker.formats.external import external_index as foreign
+from stoker.formats.files.reading import file_digest
+from stoker.formats.verification.verify import Problem
+
+Make = Callable[..., Path]
+
+
+@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("num_threads", [1, 4])
+def test_nothing_is_wrong(make_dataset: Make, kind: str, num_threads: int) -> None:
+    seen: list[tuple[int, int]] = []
+    folder = make_dataset(kind)
+    report = stoker.verify(folder, decode=True, num_threads=num_threads, progress=lambda *at: seen.append(at))
+    assert report.ok
+    assert report.problems == ()
+    assert (report.samples, report.decoded) == (6, True)
+    assert report.bytes == sum(stoker.open(folder).data_sizes)
+    assert seen[-1] == (6, 6)
+    assert seen == sorted(seen)
+
+
+def test_decoding_is_reported_every_few_images(make_dataset: Make, make_jpeg: Callable[..., bytes]) -> None:
+    seen: list[int] = []
+    folder = make_dataset(payloads=[make_jpeg(0)] * 40)
+    stoker.verify(folder, decode=True, progress=lambda done, _: seen.append(done))
+    assert set(seen) == {0, 16, 32, 40}
+
+
+def flip(folder: Path, row: int, byte: int = 0) -> None:
+    dataset = stoker.open(folder)
+    where = dataset.samples([row])
+    with dataset.data_files[where.shard[0]].open("r+b") as file:
+        file.seek(int(where.offset[0]) + byte)
+        value = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([value ^ 1]))
+
+
+def test_a_flipped_bit_of_a_tfrecord(make_dataset: Make) -> None:
+    folder = make_dataset()
+    flip(folder, 4)
+    report = stoker.verify(folder)
+    name = "shard-00001-of-00002.tfrecord"
+    assert [str(problem) for problem in report.problems] == [
+        f"shard {name}: the file is not as it was written: its digest differs",
+        f"shard {name}, record 1: the value's checksum does not match",
+        f"shard {name}, record 1, key k4: the payload's checksum does not match",
+    ]
+    assert not report.ok
+    assert report.found == 3
+
+
+def test_a_flipped_bit_of_an_lmdb(make_dataset: Make) -> None:
+    folder = make_dataset("lmdb")
+    flip(folder, 4)
+    name = "shard-00001-of-00002.lmdb"
+    assert stoker.verify(folder).problems == (
+        Problem("the file is not as it was written: its digest differs", name),
+        Problem("the payload's checksum does not match", name, 1, "k4"),
+    )
+
+
+def test_a_missing_and_a_cut_shard(make_dataset: Make) -> None:
+    folder = make_dataset(shards=3)
+    files = stoker.open(folder).data_files
+    files[0].unlink()
+    os.truncate(files[2], 10)
+    messages = [str(problem) for problem in stoker.verify(folder).problems]
+    assert "cannot be read" in messages[0]
+    assert "the file has 10 bytes where the manifest says" in messages[1]
+    # The samples of the missing shard are reported once, those of the cut one each.
+    assert messages[2:] == [
+        f"shard shard-00002-of-00003.tfrecord, record {i}, key k{i + 4}: the index points outside the shard"
+        for i in range(2)
+    ]
+
+
+def test_payloads_that_are_no_images_are_found_by_decoding(
+    make_dataset: Make, make_jpeg: Callable[..., bytes]
+) -> None:
+    payloads = [make_jpeg(0), b"no image", make_jpeg(1)[:-200], make_jpeg(2, height=99)]
+    folder = make_dataset(payloads=payloads)
+    assert stoker.verify(folder).ok
+    problems = stoker.verify(folder, decode=True).problems
+    assert [problem.key for problem in problems] == ["k1", "k2", "k3"]
+    assert "not an image" in problems[0].message
+    assert "not decodable" in problems[1].message
+    assert "16 x 99, not as the index says" in problems[2].message
+
+
+def test_records_are_counted(make_dataset: Make) -> None:
+    folder = make_dataset()
+    document = json.loads((folder / MANIFEST_NAME).read_text())
+    document["shards"][0]["records"] = 4
+    (folder / MANIFEST_NAME).write_text(json.dumps(document))
+    problems = stoker.verify(folder).problems
+    assert [problem.message for problem in problems] == ["3 records where the manifest says 4"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("shard", 2, "the index names shard 2 of 2"),
+        ("shard", -1, "the index names shard -1 of 2"),
+        ("offset", -5, "the index points outside the shard"),
+        ("offset", 2**63 - 1, "the index points outside the shard"),
+        ("length", -1, "the index points outside the shard"),
+        ("length", 2**63 - 1, "the index points outside the shard"),
+        ("crc", 1, "the payload's checksum does not match"),
+        ("codec", 0, "bytes are no 12 x 16 pixels"),
+        ("codec", 2, "the image is 16 x 12, not as the index says"),
+        ("orientation", 3, "the image is 16 x 12, not as the index says"),
+    ],
+)
+def test_an_index_that_lies(
+    make_dataset: Make, republish: Callable[..., None], name: str, value: int, message: str
+) -> None:
+    folder = make_dataset()
+    dataset = stoker.open(folder)
+    index = dataset.index
+    columns = {column: index.arrow(column).to_pylist() for column in index.types}
+    columns[name][3] = value
+    columns = {c: v if c == "key" else np.array(v, np.int64) for c, v in columns.items()}
+    # The old file is mapped still, and would change under the map.
+    (folder / INDEX_NAME).unlink()
+    write_index(folder / INDEX_NAME, columns)
+    republish(folder, "tfrecord", dataset.manifest.shards)
+    problems = stoker.verify(folder, decode=True).problems
+    assert [problem.key for problem in problems] == ["k3"]
+    assert problems[0].message.endswith(message)
+    if name not in ("codec", "orientation"):
+        with pytest.raises(ValueError, match=r"checksum|outside|names shard"):
+            stoker.open(folder).read(3)
+    if name == "shard":
+        assert stoker.open(folder).error(3, "bad").shard == f"number {value}"
+    assert len(Index.open(folder / INDEX_NAME)) == 6
+
+
+def test_a_damaged_index(make_dataset: Make) -> None:
+    folder = make_dataset()
+    data = bytearray((folder / INDEX_NAME).read_bytes())
+    data[100] ^= 255
+    (folder / INDEX_NAME).write_bytes(data)
+    report = stoker.verify(folder)
+    assert [problem.message for problem in report.problems] == [
+        "the index is not the one that the manifest means: its digest differs"
+    ]
+    assert (report.samples, report.found, report.ok) == (0, 1, False)
+    (folder / INDEX_NAME).unlink()
+    assert "missing" in stoker.verify(folder).problems[0].message
+
+
+def test_a_problem_of_a_sample_whose_name_is_damaged(make_dataset: Make) -> None:
+    folder = make_dataset()
+    data = (folder / INDEX_NAME).read_bytes()
+    starts, damaged = np.arange(0, 14, 2), np.array([0, 2, 4, 600, 8, 10, 12])  # of k0 to k5
+    assert data.count(starts.tobytes()) == 1
+    (folder / INDEX_NAME).write_bytes(data.replace(starts.tobytes(), damaged.tobytes()))
+    document = json.loads((folder / MANIFEST_NAME).read_text())
+    document["index"]["digest"] = file_digest(folder / INDEX_NAME)
+    (folder / MANIFEST_NAME).write_text(json.dumps(document))
+    flip(folder, 3)
+    expected = Problem("the payload's checksum does not match", "shard-00001-of-00002.tfrecord", 0)
+    assert expected in stoker.verify(folder).problems
+
+
+def test_the_digest_of_a_large_index(make_dataset: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening does not look at it, for it takes long; verifying does."""
+    folder = make_dataset()
+    monkeypatch.setattr("stoker.formats.dataset.consistency._SMALL_INDEX", 0)
+    document = json.loads((folder / MANIFEST_NAME).read_text())
+    document["index"]["digest"] = "crc32c:00000000"
+    (folder / MANIFEST_NAME).write_text(json.dumps(document))
+    assert len(stoker.open(folder)) == 6
+    report = stoker.verify(folder)
+    assert ["its digest differs" in problem.message for problem in report.problems] == [True]
+    assert (report.samples, report.found) == (6, 1)
+
+
+def test_files_that_cannot_be_read_are_in_the_report(
+    make_dataset: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path) -> str:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+    folder = make_dataset()
+    monkeypatch.setattr("stoker.formats.verification.verify.file_digest", fail)
+    problems = stoker.verify(folder).problems
+    assert ["cannot be read" in problem.message for problem in problems] == [True] * 3
+
+
+def test_many_problems_are_counted_and_the_first_kept(make_dataset: Make) -> None:
+    folder = make_dataset(payloads=[b"x"] * 6000, shards=1)
+    report = stoker.verify(folder, decode=True)
+    assert report.found == 6000
+    assert [problem.key for problem in report.problems] == [f"k{i}" for i in range(1000)]
+
+
+def test_a_folder_that_is_no_dataset(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="not a dataset"):
+        stoker.verify(tmp_path)
+
+
+def test_a_url_is_no_folder_to_verify() -> None:
+    with pytest.raises(DatasetError, match="stoker stage"):
+        stoker.verify("s3://bucket/shards")
+
+
+def test_a_shard_that_is_a_fifo_does_not_block(make_dataset: Make) -> None:
+    folder = make_dataset()
+    file = stoker.open(folder).data_files[0]
+    file.unlink()
+    os.mkfifo(file)
+    assert any("not a regular file" in problem.message for problem in stoker.verify(folder).problems)
+
+
+def test_decoding_finds_what_a_loader_refuses(pack_images: Make, make_jpeg: Callable[..., bytes]) -> None:
+    """A JPEG whose data end early shows grey in Pillow, where its end marker is in place."""
+    whole = make_jpeg(0, height=64, width=64)
+    folder = pack_images([whole, whole[: len(whole) // 2] + b"\xff\xd9"])
+    report = stoker.verify(folder, decode=True)
+    assert [problem.key for problem in report.problems] == ["k1"]
+    with stoker.ImageLoader(
+        folder, batch_size=2, transforms=[CenterCrop(64)], engine="native", on_error="skip"
+    ) as loader:
+        list(loader)
+        assert loader.stats().bad_keys == ("k1",)
+
+
+def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    (tmp_path / "photos" / "a" / "0.jpg").write_bytes(make_jpeg(0))
+    stoker.convert(tmp_path / "photos", tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    foreign.index([shard], tmp_path / "foreign")
+    for folder, name in (("shards", "shard-00000-of-00001.idx"), ("foreign", f"{shard.name}.idx")):
+        assert stoker.verify(tmp_path / folder).ok
+        index = tmp_path / folder / name
+        good = index.read_text()
+        for bad in (good.replace("0 ", "1 ", 1), good + good, ""):
+            index.write_text(bad)
+            assert [".idx" in problem.message for problem in stoker.verify(tmp_path / folder).problems] == [
+                True
+            ]
+        index.unlink()
+        assert stoker.verify(tmp_path / folder).ok, "without DALI's reader nobody misses it"
+
+
+def test_threads_that_cannot_be_meant(make_dataset: Make) -> None:
+    with pytest.raises(ConfigError, match="num_threads"):
+        stoker.verify(make_dataset("tfrecord"), num_threads=-1)

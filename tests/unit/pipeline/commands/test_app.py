@@ -1,0 +1,263 @@
+"""The commands for images, as a user calls them."""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from PIL import Image
+
+import stoker
+from stoker.__main__ import main as script
+from stoker.pipeline.commands import console
+from stoker.pipeline.commands.app import main, verify
+
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """``run(*arguments, status=0)`` calls the command line and gives what it printed, without progress."""
+    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", float("inf"))
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+    def call(*arguments: object, status: int = 0) -> str:
+        monkeypatch.setattr(sys, "argv", ["stoker", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capfd.readouterr()
+        assert (ended.value.code or 0) == status, said
+        return said.err if status else said.out
+
+    return call
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_jpeg: Callable[..., bytes], without_waiting_for_the_disk: None) -> Path:
+    for number in range(6):
+        file = tmp_path / "photos" / "ab"[number % 2] / f"{number}.jpg"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(make_jpeg(number))
+    (tmp_path / "photos" / "a" / "notes.txt").write_text("no image")
+    return tmp_path / "photos"
+
+
+def test_convert_verify_info(run: Run, photos: Path, tmp_path: Path) -> None:
+    said = run("convert", photos, tmp_path / "shards", "--format", "lmdb", "--seed", 3)
+    assert "skipped 1: not an image" in said
+    assert "6 images" in said
+    assert str(tmp_path / "shards") in said
+    assert "good: 6 samples" in run("verify", tmp_path / "shards", "--decode")
+    said = run("info", tmp_path / "shards")
+    assert "lmdb" in said
+    assert "seed=3" in said
+    assert "Normalize" not in said
+
+
+def test_convert_into_splits(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards", "--val", "34%")
+    assert [len(stoker.open(tmp_path / "shards" / split)) for split in ("train", "val")] == [4, 2]
+
+
+def test_convert_with_the_classes_of_another(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "train")
+    shutil.rmtree(photos / "a")
+    run("convert", photos, tmp_path / "val", "--classes", tmp_path / "train")
+    assert set(stoker.open(tmp_path / "val").labels.tolist()) == {1}
+    assert "not among the 2 given: b" in run(
+        "convert", photos, tmp_path / "few", "--classes", "a,c", status=1
+    )
+
+
+def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path) -> None:
+    for year in ("", "2017"):
+        source = tmp_path / f"all{year}"
+        for split in ("train", "val"):
+            shutil.copytree(photos, source / f"{split}{year}")
+        said = run("convert", source, tmp_path / f"shards{year}")
+        assert f"train{year} and val{year} are in the names of the classes" in said
+    assert "names of the classes" not in run("convert", photos, tmp_path / "other")
+
+
+def test_what_a_conversion_refuses_is_one_line_and_a_hint(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    assert "already converted by the same command: 6 images" in run("convert", photos, tmp_path / "shards")
+    again = run("convert", photos, tmp_path / "shards", "--seed", 1, status=1)
+    assert again.splitlines() == [
+        f"error: there is a dataset in the folder already (path '{tmp_path / 'shards'}')",
+        "name another folder, or replace it with overwrite=True (--overwrite)",
+    ]
+
+
+def test_verify_ends_with_1_where_something_is_wrong(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    data_file = stoker.open(tmp_path / "shards").data_files[0]
+    data = bytearray(data_file.read_bytes())
+    data[len(data) // 2] ^= 1
+    data_file.write_bytes(data)
+    run("verify", tmp_path / "shards", status=1)
+
+
+def test_info_of_pixels(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    assert "Normalize(mean=(" in run("info", tmp_path / "shards", "--pixels")
+    said = run("info", tmp_path / "shards", "--mean-image", tmp_path / "mean.NPY")
+    assert "Normalize(mean=(" in said
+    assert np.load(tmp_path / "mean.NPY").shape == (256, 256, 3)
+    run("info", tmp_path / "shards", "--mean-image", tmp_path / "mean.png")
+    with Image.open(tmp_path / "mean.png") as image:
+        assert image.size == (256, 256)
+
+
+def test_info_for_programs(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards", "--shards", 2)
+    said = json.loads(run("info", tmp_path / "shards", "--json", "--pixels"))
+    dataset = stoker.open(tmp_path / "shards")
+    assert (said["samples"], said["shards"], said["bytes"]) == (6, 2, sum(dataset.data_sizes))
+    assert said["classes"] == [{"name": "a", "samples": 3}, {"name": "b", "samples": 3}]
+    assert said["encodings"] == {"JPEG": 6}
+    assert said["skipped"] == {"not an image": 1}
+    assert said["height"]["min"] == dataset.column("height").min()
+    assert len(said["mean"]) == len(said["std"]) == 3
+
+
+def test_verify_for_programs(
+    run: Run, photos: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run("convert", photos, tmp_path / "shards")
+    said = json.loads(run("verify", tmp_path / "shards", "--json"))
+    assert (said["ok"], said["samples"], said["problems"]) == (True, 6, [])
+    (tmp_path / "shards" / "index.arrow").unlink()
+    with pytest.raises(typer.Exit) as ended:
+        verify(str(tmp_path / "shards"), as_json=True)
+    assert ended.value.exit_code == 1
+    said = json.loads(capfd.readouterr().out)
+    assert (said["ok"], said["found"]) == (False, 1)
+    assert "index" in said["problems"][0]["message"]
+
+
+def test_an_interrupt_while_the_command_line_is_imported_is_quiet(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        def find_spec(self, name: str, *_: object) -> None:
+            if name == main.__module__:
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, main.__module__)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        script()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_the_module_is_the_command() -> None:
+    ran = subprocess.run([sys.executable, "-m", "stoker", "--version"], capture_output=True, check=True)
+    assert ran.stdout.decode().strip() == stoker.__version__
+
+
+@pytest.mark.parametrize("name", ["mean.jpg", "nowhere/mean.png"])
+def test_a_mean_image_that_cannot_be_written(run: Run, photos: Path, tmp_path: Path, name: str) -> None:
+    run("convert", photos, tmp_path / "shards")
+    assert "mean image" in run("info", tmp_path / "shards", "--mean-image", tmp_path / name, status=1)
+
+
+def test_index(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    assert "6 samples of 1 shard" in run("index", shard, "--into", tmp_path / "foreign")
+    assert stoker.open(tmp_path / "foreign").classes == ("a", "b")
+    said = run("index", shard, "--into", tmp_path / "unlabelled", "--label", "lable")
+    assert "no labels: no record has the feature 'lable'" in said
+
+
+def test_names_that_an_encoding_lacks_are_escaped(
+    run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (photos / "a").rename(photos / "été")
+    run("convert", photos, tmp_path / "shards")
+    printed = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(printed, "ascii", write_through=True))
+    run("info", tmp_path / "shards")
+    assert b"\\xe9t\\xe9" in printed.getvalue()
+
+
+def test_a_terminal_does_not_obey_names(run: Run, photos: Path, tmp_path: Path) -> None:
+    (photos / "a").rename(photos / "a\x1b]0;mine\x07")
+    run("convert", photos, tmp_path / "shards")
+    assert "a\\x1b]0;mine\\x07" in run("info", tmp_path / "shards")
+    said = run("convert", photos, tmp_path / "other", "--classes", "x,y", status=1)
+    assert "\x1b" not in said
+    assert "a\\x1b]0;mine" in said
+
+
+@pytest.mark.parametrize("command", ["convert", "convert-text", "stage"])
+@pytest.mark.parametrize("empty", [0, 1])
+def test_an_empty_path_is_not_the_current_folder(
+    run: Run, photos: Path, command: str, empty: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(photos)
+    before = sorted(photos.rglob("*"))
+    paths = ["a", "new"]
+    paths[empty] = ""
+    assert f"{('source', 'target')[empty]} is empty" in run(command, *paths, status=1)
+    assert sorted(photos.rglob("*")) == before
+
+
+def test_an_empty_path_is_no_dataset(run: Run, photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(photos)
+    for command in ("info", "verify"):
+        assert "dataset is empty" in run(command, "", status=1)
+    assert "into is empty" in run("index", "x", "--into", "", status=1)
+    assert "shard is empty" in run("index", "", "--into", "x", status=1)
+
+
+def test_index_with_names_of_classes(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    (tmp_path / "names.txt").write_text("sea\nland, flat\nair\n")
+    run("index", shard, "--into", tmp_path / "file", "--classes", tmp_path / "names.txt")
+    assert stoker.open(tmp_path / "file").classes == ("sea", "land, flat", "air")
+    assert "land, flat" in run("info", tmp_path / "file")
+    said = run("index", shard, "--into", tmp_path / "few", "--classes", "sea,", status=1)
+    assert "no name for label 1" in said
+    (tmp_path / "names.txt").write_text("sea\n")
+    said = run("index", shard, "--into", tmp_path / "few", "--classes", tmp_path / "names.txt", status=1)
+    assert "label 1, and there are 1 names" in said
+    assert not (tmp_path / "few" / "dataset.json").exists()
+
+
+def test_errors_of_the_operating_system_are_words(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    shard = stoker.open(tmp_path / "shards").data_files[0]
+    (tmp_path / "file").touch()
+    said = run("index", shard, "--into", tmp_path / "file" / "in", status=1)
+    assert said == f"error: Not a directory (path '{tmp_path / 'file' / 'in'}')\n"
+
+
+def test_bench(run: Run, photos: Path, tmp_path: Path) -> None:
+    run("convert", photos, tmp_path / "shards")
+    target = tmp_path / "nowhere" / "result.json"
+    said = run("bench", tmp_path / "shards", "--against", "", "--json", target, status=1)
+    assert "does not exist" in said
+    (tmp_path / "text").write_text("a few words\n")
+    run("convert-text", tmp_path / "text", tmp_path / "words")
+    assert "images that have one label each" in run("bench", tmp_path / "words", status=1)
+
+
+def test_doctor(run: Run) -> None:
+    said = run("doctor")
+    assert "native engine" in said
+    assert "engine='auto'" in said
+
+
+def test_version(run: Run) -> None:
+    assert run("--version").strip() == stoker.__version__

@@ -1,0 +1,321 @@
+"""The preview: its pictures are the loader's, its marks lie where the objects are, its page is whole."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner
+
+import stoker
+from stoker.augment import (
+    CutMix,
+    MixUp,
+    Mosaic,
+    Normalize,
+    RandomErasing,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomResizedCrop,
+    Resize,
+    load_recipe,
+    save_recipe,
+)
+from stoker.errors import ConfigError
+from stoker.pipeline.commands.app import app
+from stoker.pipeline.preview.make import preview
+from stoker.pipeline.preview.marks import Legend, color_of, draw_marks, named_marks
+from stoker.pipeline.preview.names import shorten
+from stoker.pipeline.preview.pictures import Marks, Scene, draw_pictures, original_pictures, read_scene
+
+HEIGHT, WIDTH = 90, 120
+LEGEND = Legend(lambda label: f"thing {label}", ((0, 1),))
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory):
+    """Six images with a bright box each, outlined by a polygon or by run lengths, and two keypoints."""
+    folder = tmp_path_factory.mktemp("coco")
+    images, annotations = [], []
+    for i in range(6):
+        left, top = 10 + 8 * i, 5 + 6 * i
+        pixels = np.full((HEIGHT, WIDTH, 3), 40, np.uint8)
+        pixels[top : top + 30, left : left + 40] = 250
+        Image.fromarray(pixels).save(folder / f"{i}.png")
+        images.append({"id": i, "file_name": f"{i}.png", "height": HEIGHT, "width": WIDTH})
+        polygon = [left, top, left + 40, top, left + 40, top + 30, left, top + 30]
+        runs = {"size": [HEIGHT, WIDTH], "counts": [left * HEIGHT + top]}
+        runs["counts"] += [30, HEIGHT - 30] * 39 + [30]
+        runs["counts"].append(HEIGHT * WIDTH - sum(runs["counts"]))
+        annotations.append(
+            {
+                "id": i,
+                "image_id": i,
+                "category_id": 1 + i % 2,
+                "bbox": [left, top, 40, 30],
+                "area": 1200,
+                "iscrowd": i % 2,
+                "segmentation": runs if i % 2 else [polygon],
+                "keypoints": [left + 5, top + 5, 2, left + 34, top + 24, 1],
+                "num_keypoints": 2,
+            }
+        )
+    names = {"keypoints": ["left_end", "right_end"], "skeleton": [[1, 2]]}
+    categories = [{"id": 1, "name": "cup & <saucer>", **names}, {"id": 2, "name": "plate", **names}]
+    document = {"images": images, "annotations": annotations, "categories": categories}
+    (folder / "instances.json").write_text(json.dumps(document))
+    stoker.convert(folder / "instances.json", folder / "shards")
+    return folder / "shards"
+
+
+@pytest.fixture(scope="module")
+def segmented(tmp_path_factory):
+    """Two images with masks of classes: the left half is 1, the right one 2, a frame is 255."""
+    folder = tmp_path_factory.mktemp("segmented")
+    mask = np.full((60, 80), 255, np.uint8)
+    mask[5:-5, 5:40], mask[5:-5, 40:-5] = 1, 2
+    for kind, content in (("images", np.repeat(mask[..., None], 3, axis=-1)), ("masks", mask)):
+        (folder / kind).mkdir()
+        for name in ("a.png", "b.png"):
+            Image.fromarray(content).save(folder / kind / name)
+    stoker.convert(folder / "images", folder / "shards", source_format="pairs", masks=folder / "masks")
+    return folder / "shards"
+
+
+def scene_of(path, positions):
+    return read_scene(stoker.open(path), np.array(positions))
+
+
+def test_pictures_are_those_that_a_loader_gives(thumbnails):
+    transforms = [RandomResizedCrop(32), RandomHorizontalFlip(), Normalize(), RandomErasing(0.9, value=0.3)]
+    scene = scene_of(thumbnails, range(5))
+    with stoker.ImageLoader(
+        thumbnails, batch_size=5, transforms=transforms, seed=4, engine="reference", layout="NHWC"
+    ) as loader:
+        loader.set_epoch(2)
+        images, _ = next(iter(loader))
+    pixels = images * np.array((0.229, 0.224, 0.225)) + np.array((0.485, 0.456, 0.406))
+    for picture, expected in zip(draw_pictures(scene, transforms, 4, 2), pixels * 255, strict=True):
+        assert picture.pixels.dtype == np.uint8
+        np.testing.assert_allclose(picture.pixels, expected.clip(0, 255), atol=0.51)
+
+
+def test_marks_are_those_that_a_loader_gives(coco):
+    transforms = [RandomIoUCrop(), RandomHorizontalFlip(), Resize((64, 64)), Mosaic()]
+    pictures = draw_pictures(scene_of(coco, range(6)), transforms, 4, 0)
+    columns = ("boxes", "box_labels", "keypoints", "masks")
+    with stoker.ImageLoader(coco, batch_size=6, transforms=transforms, seed=4, columns=columns) as loader:
+        batch = next(iter(loader))
+    for i, picture in enumerate(pictures):
+        np.testing.assert_allclose(picture.marks.boxes, batch.boxes[i], atol=1e-4)
+        np.testing.assert_array_equal(picture.marks.labels, batch.box_labels[i])
+        np.testing.assert_allclose(picture.marks.keypoints, batch.keypoints[i], atol=1e-4)
+        np.testing.assert_array_equal(picture.marks.masks, batch.masks[i])
+
+
+def test_originals_say_class_key_and_size(thumbnails):
+    picture = original_pictures(scene_of(thumbnails, [3]))[0]
+    assert picture.caption[:2] == ("class 3", "k3")
+    height, width = picture.pixels.shape[:2]
+    assert picture.caption[2] == f"{width} x {height}"
+
+
+def test_marks_of_originals_and_draws_lie_on_the_objects(coco):
+    scene = scene_of(coco, range(6))
+    chain = [RandomHorizontalFlip(), RandomIoUCrop(sampler_options=(0.3,)), Resize((80, 100))]
+    drawn = [picture for epoch in range(3) for picture in draw_pictures(scene, chain, 0, epoch)]
+    checked = 0
+    for picture in (*original_pictures(scene), *drawn):
+        bright = picture.pixels[..., 0] > 145
+        for box, mask, points in zip(
+            picture.marks.boxes, picture.marks.masks, picture.marks.keypoints, strict=True
+        ):
+            rows, columns = np.nonzero(bright)
+            found = columns.min(), rows.min(), columns.max() + 1, rows.max() + 1
+            np.testing.assert_allclose(box, found, atol=1)
+            assert (mask.astype(bool) != bright).mean() < 0.05
+            for x, y, visibility in points:
+                assert visibility == 0 or bright[int(y), int(x)]
+            checked += 1
+    assert checked > 15
+    assert {picture.caption[-1] for picture in drawn} == {"1 of 1 objects"}
+
+
+def test_masks_of_classes_follow(segmented):
+    scene = scene_of(segmented, range(2))
+    assert scene.segmentation is not None
+    for picture in (*original_pictures(scene), *draw_pictures(scene, [RandomResizedCrop(50)], 0, 0)):
+        assert (picture.marks.segmentation == picture.pixels[..., 0]).mean() > 0.8
+
+
+def test_transforms_of_batches_mix_the_pictures(thumbnails, coco, segmented):
+    scene = scene_of(thumbnails, [0, 1])
+    base = [Resize((40, 40))]
+    plain = [picture.pixels.astype(float) for picture in draw_pictures(scene, base, 0, 0)]
+    mixed = draw_pictures(scene, [*base, MixUp(20.0)], 0, 0)[0]
+    (first, share), (second, other) = re.findall(r"(cat|dog) (0\.\d\d)", " ".join(mixed.caption))
+    assert {first, second} == {"cat", "dog"}
+    assert float(share) + float(other) == pytest.approx(1, abs=0.011)
+    place = {"cat": 0, "dog": 1}
+    expected = float(share) * plain[place[first]] + float(other) * plain[place[second]]
+    np.testing.assert_allclose(mixed.pixels, expected, atol=2.5)
+    mosaics = draw_pictures(scene_of(coco, range(6)), [Resize((80, 100)), Mosaic()], 0, 0)
+    assert max(len(picture.marks.boxes) for picture in mosaics) > 1
+    for picture in mosaics:
+        covered = picture.marks.masks.any(axis=0)
+        assert (covered != (picture.pixels[..., 0] > 145)).mean() < 0.05
+        assert picture.caption[-1] == f"{len(picture.marks.boxes)} objects"
+    cut = draw_pictures(scene_of(segmented, range(2)), [*base, CutMix()], 0, 0)[0]
+    assert (cut.marks.segmentation == cut.pixels[..., 0]).mean() > 0.8
+    with pytest.raises(ConfigError, match="MixUp cannot mix boxes and keypoints and masks"):
+        draw_pictures(scene_of(coco, range(6)), [*base, MixUp()], 0, 0)
+
+
+def test_a_box_is_drawn_along_its_edges_and_named():
+    marks = Marks(np.array([1]), np.array([False]), np.array([[20.0, 30, 80, 70]]))
+    layer = np.asarray(draw_marks(marks, (100, 100), (200, 200), LEGEND))
+    assert layer.shape == (200, 200, 4)
+    for row, column in ((61, 100), (138, 100), (100, 41), (100, 158)):
+        assert layer[row, column, 3] > 200
+        np.testing.assert_allclose(layer[row, column, :3], color_of(1), atol=40)
+    assert not layer[100, 100].any()
+    assert (layer[46:60, 42:78, 3] > 150).mean() > 0.9  # the name, above the box
+    double = draw_marks(marks, (100, 100), (200, 200), LEGEND, 2)
+    assert np.count_nonzero(np.asarray(double)) > np.count_nonzero(layer)
+
+
+def test_keypoints_and_skeleton_are_drawn_where_they_are_labelled():
+    points = np.array([[(20.0, 20, 2), (80, 80, 1)], [(20, 80, 2), (0, 0, 0)]])
+    marks = Marks(np.arange(2), np.zeros(2, bool), np.zeros((2, 4)), keypoints=points)
+    layer = np.asarray(draw_marks(marks, (100, 100), (200, 200), LEGEND))
+    np.testing.assert_allclose(layer[40, 40, :3], color_of(0), atol=30)
+    np.testing.assert_allclose(layer[160, 160, :3], 255, atol=30)  # hidden: hollow
+    assert layer[100, 100, 3] > 150  # the bone
+    np.testing.assert_allclose(layer[160, 40, :3], color_of(1), atol=30)
+    assert not layer[100, 20:60, 3].any()
+
+
+def test_small_objects_are_drawn_over_large_ones():
+    boxes = np.array([[40.0, 40, 60, 60], [0, 0, 100, 100]])
+    masks = np.zeros((2, 100, 100), np.uint8)
+    masks[0, 40:60, 40:60] = masks[1] = 1
+    marks = Marks(np.array([4, 5]), np.zeros(2, bool), boxes, masks=masks)
+    layer = np.asarray(draw_marks(marks, (100, 100), (100, 100), LEGEND)).astype(float)
+    assert np.abs(layer[50, 50, :3] - color_of(4)).sum() < np.abs(layer[50, 50, :3] - color_of(5)).sum()
+
+
+def test_a_long_name_keeps_its_ends():
+    short = shorten("a/very/long/path/of/an/image/in/a/folder.jpg", 120, 12)
+    assert re.fullmatch(r"a/very.*….*older\.jpg", short)
+    assert shorten("short", 120, 12) == "short"
+    assert shorten("two\nlines", 120, 12) == "two lines"
+
+
+def test_names_of_any_length_stay_within_their_picture():
+    marks = Marks(np.array([0, 1]), np.zeros(2, bool), np.array([[5.0, 30, 60, 60], [50, 70, 95, 95]]))
+    legend = Legend(lambda label: f"a name without end {label} " * 500)
+    names = [name for name, _ in named_marks(marks, (100, 100), (200, 300), legend, 1)]
+    assert [name.number for name in names] == [1, 0]
+    for name in names:
+        assert name.text.startswith("a name")
+        assert "…" in name.text
+        assert 0 <= name.place[0] < name.place[2] <= 300
+        assert 0 <= name.place[1] < name.place[3] <= 200
+
+
+def test_names_on_a_page_are_text_in_any_letters(coco, tmp_path, monkeypatch):
+    names = {0: "собака", 1: "<犬>"}
+    monkeypatch.setattr(Scene, "class_name", lambda _, label: names[label])
+    preview(coco, tmp_path / "page.html", samples=2)
+    page = (tmp_path / "page.html").read_text("utf-8")
+    shown = re.findall(r'<span class="name"[^>]*>([^<]*)</span>', page)
+    assert sorted(shown) == ["&lt;犬&gt; (crowd)", "собака"]
+
+
+def test_a_sheet_as_an_image(coco, tmp_path):
+    save_recipe([RandomResizedCrop(64)], tmp_path / "recipe.json")
+    sheet = preview(coco, tmp_path / "s.png", tmp_path / "recipe.json", samples=3, draws=2, cell=100)
+    assert [len(row) for row in sheet.rows] == [3, 3, 3]
+    assert sheet.headings == ("original", "epoch 0", "epoch 1")
+    with Image.open(tmp_path / "s.png") as image:
+        assert image.width == 640
+        pixels = np.asarray(image.convert("RGB"))
+    assert len(np.unique(pixels.reshape(-1, 3), axis=0)) > 200
+    assert "RandomResizedCrop; 64 x 64 pixels, seed 0" in sheet.facts[1]
+
+
+def test_the_same_sheet_has_the_same_bytes(coco, tmp_path):
+    for name in ("a.png", "b.png", "a.html", "b.html"):
+        preview(coco, tmp_path / name, "imagenet-train", samples=2, draws=1, cell=60)
+    for kind in ("png", "html"):
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+
+
+def test_samples_alone_stand_in_a_grid(segmented, coco, tmp_path):
+    sheet = preview(coco, tmp_path / "s.png", samples=100, cell=60)
+    assert [len(row) for row in sheet.rows] == [5, 1]
+    assert sheet.headings == ()
+    page = tmp_path / "s.html"
+    preview(segmented, page, cell=60)
+    assert page.read_text().count('class="swatch"') == 4
+
+
+def test_what_is_not_random_is_drawn_once(thumbnails, tmp_path):
+    sheet = preview(thumbnails, tmp_path / "s.png", "imagenet-val", samples=1, cell=60)
+    assert sheet.headings == ("original", "every epoch")
+
+
+def test_a_page_is_self_contained_and_escaped(coco, tmp_path):
+    page = tmp_path / "sheet.html"
+    preview(coco, page, "imagenet-train", positions=[0, 5], draws=3, cell=80)
+    text = page.read_text()
+    sources = re.findall(r'src="([^"]*)"', text)
+    assert len(sources) == 2 * 2 * 4 - text.count("<div>0 of 1 objects")
+    assert all(source.startswith(("data:image/jpeg;base64,", "data:image/png;base64,")) for source in sources)
+    assert not re.search(r"https?:|url\(|@import|<script|<link", text)
+    assert "cup & <saucer>" not in text
+    assert "Hide annotations" in text
+    assert "RandomHorizontalFlip" in text
+    assert load_recipe("imagenet-train")[0].to_dict() == json.loads(
+        re.search(r"<pre>(.*?)\n", text)[1].replace("&quot;", '"')
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"out": "sheet.jpg"}, r"out must end in .png or .html, found 'sheet.jpg'"),
+        ({"out": "nowhere/sheet.png"}, "the folder of out does not exist"),
+        ({"out": "sheet.png", "positions": [6]}, "there is no sample 6: positions go from 0 to 5"),
+        ({"out": "sheet.png", "recipe": "imagenet-trian"}, "Did you mean 'imagenet-train'"),
+    ],
+)
+def test_what_cannot_be_drawn(coco, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=message):
+        preview(coco, **arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_text_has_no_pictures(tmp_path):
+    (tmp_path / "lines.txt").write_text("one\ntwo\n")
+    stoker.convert_text(tmp_path / "lines.txt", tmp_path / "shards")
+    with pytest.raises(ConfigError, match="preview shows images, and this dataset holds text"):
+        preview(tmp_path / "shards", tmp_path / "sheet.png")
+
+
+def test_the_command(coco, tmp_path):
+    run = CliRunner().invoke
+    out = tmp_path / "sheet.png"
+    result = run(
+        app, ["preview", str(coco), "--transforms", "imagenet-train", "--rows", "0,2", "--out", str(out)]
+    )
+    assert result.exit_code == 0, result.output
+    assert "10 pictures" in result.output
+    assert out.stat().st_size > 10_000
+    result = run(app, ["preview", str(coco), "--rows", "0;2", "--out", str(out)])
+    assert isinstance(result.exception, ConfigError)
+    assert "rows must be positions by comma" in str(result.exception)

@@ -1,0 +1,66 @@
+"""The commands that reach beyond this machine, as a user calls them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.testing import CliRunner
+
+import stoker
+from stoker.errors import ConfigError, DatasetError, StorageError
+from stoker.pipeline.commands.app import app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None:
+        raise result.exception
+    assert result.exit_code == 0
+    return result.stdout
+
+
+def test_stage(make_dataset: Callable[..., Path], tmp_path: Path) -> None:
+    source = make_dataset()
+    said = run("stage", f"file://{source}", tmp_path / "here", "--limit", "1GB", "--connections", 2)
+    assert "of" in said
+    assert "/s" in said
+    assert str(tmp_path / "here") in said
+    assert len(stoker.open(tmp_path / "here")) == 6
+    assert "0 bytes of" in run("stage", f"file://{source}", tmp_path / "here")
+    with pytest.raises(ConfigError, match="0 of its 2 shards would fit"):
+        run("stage", source, tmp_path / "other", "--limit", "1")
+
+
+@pytest.mark.parametrize("address", ["", "file://"])
+def test_stage_does_not_wait_for_a_pipe(
+    make_dataset: Callable[..., Path], tmp_path: Path, address: str
+) -> None:
+    source = make_dataset()
+    shard = stoker.open(source).data_files[1]
+    shard.unlink()
+    os.mkfifo(shard)
+    with pytest.raises(StorageError, match="not a regular file") as caught:
+        run("stage", f"{address}{source}", tmp_path / "here")
+    assert str(caught.value.path).endswith(shard.name)
+    assert not (tmp_path / "here" / "dataset.json").exists()
+
+
+def test_convert_takes_urls(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+    (tmp_path / "photos" / "cat").mkdir(parents=True)
+    (tmp_path / "photos" / "cat" / "0.jpg").write_bytes(make_jpeg(0))
+    said = run("convert", f"file://{tmp_path}/photos", f"file://{tmp_path}/shards")
+    assert "1 image" in said
+    assert f"file://{tmp_path}/shards" in said
+    assert stoker.open(tmp_path / "shards").classes == ("cat",)
+
+
+def test_opening_a_url_says_what_to_do() -> None:
+    with pytest.raises(DatasetError, match="stoker stage") as caught:
+        stoker.open("s3://bucket/shards")
+    assert caught.value.path == "s3://bucket/shards"

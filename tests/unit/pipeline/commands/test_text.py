@@ -1,0 +1,77 @@
+"""``stoker convert-text`` and ``stoker buckets``, as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import stoker
+from stoker.pipeline.commands.app import app
+from stoker.pipeline.text.bucket_comparison import Settings, compare_methods, text_lengths
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> list[Path]:
+    paths = [tmp_path / "t.en", tmp_path / "t.de"]
+    for path, period in zip(paths, (13, 7), strict=True):
+        path.write_text("\n".join("w " * (1 + i % period) for i in range(200)))
+    return paths
+
+
+def test_parallel_files_then_the_target(tmp_path: Path, pairs: list[Path]) -> None:
+    said = run("convert-text", *pairs, tmp_path / "d", "--seed", 1, "--val", "10%", "--fields", "en, de")
+    assert "200 samples" in said
+    assert len(stoker.open(tmp_path / "d" / "val")) == 20
+    assert text_lengths(stoker.open(tmp_path / "d" / "train")).shape == (180, 2)
+
+
+def test_what_is_skipped_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\n\ntwo")
+    said = run("convert-text", tmp_path / "a.txt", tmp_path / "d", "--tokenizer", "bytes", "--format", "lmdb")
+    assert "skipped 1: no tokens" in said
+    assert stoker.open(tmp_path / "d").manifest.container == "lmdb"
+
+
+def test_buckets_compares_and_writes_both_files(tmp_path: Path, pairs: list[Path]) -> None:
+    run("convert-text", pairs[0], tmp_path / "d")
+    said = run("buckets", tmp_path / "d", "--buckets", 4, "--pack", 26, "--batch-size", 10, "--ranks", 2,
+               "--json", tmp_path / "b.json", "--png", tmp_path / "b.png")  # fmt: skip
+    figures = json.loads((tmp_path / "b.json").read_text())
+    assert f"{figures['optimal']['padding']:.2f}" in said
+    assert set(figures) > {"random", "sorted", "optimal", "packed 26"}
+    assert figures["optimal"]["padding"] < figures["quantile"]["padding"] < figures["random"]["padding"]
+    assert (tmp_path / "b.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_two_fields_have_nested_shapes(tmp_path: Path, pairs: list[Path]) -> None:
+    stoker.convert_text(pairs, tmp_path / "d")
+    lengths = text_lengths(stoker.open(tmp_path / "d"))
+    reports = compare_methods(lengths, Settings(batch_size=10, buckets=4))
+    assert len(reports["optimal"].buckets[0].length) == 2
+    assert text_lengths(stoker.open(tmp_path / "d"), ["de"]).max() == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--fields", "fr"], "en, de"), (["--method", "best"], "optimal"), (["--pack", "9"], "one")],
+)
+def test_what_cannot_be_meant_is_refused(
+    tmp_path: Path, pairs: list[Path], options: list[str], message: str
+) -> None:
+    stoker.convert_text(pairs, tmp_path / "d")
+    with pytest.raises(stoker.errors.ConfigError, match=message):
+        run("buckets", tmp_path / "d", *options)
+
+
+def test_images_have_no_lengths(dataset: Path) -> None:
+    with pytest.raises(stoker.errors.DatasetError, match="images"):
+        run("buckets", dataset)

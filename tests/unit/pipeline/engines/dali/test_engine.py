@@ -1,0 +1,269 @@
+"""The DALI engine's own ways: graphs, batches that fail as a whole, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nvidia.dali")
+
+from nvidia.dali import backend
+from nvidia.dali.ops import ExternalSource
+
+from stoker import augment
+from stoker.augment import CenterCrop, Pad, RandomVerticalFlip, Resize, compile_image
+from stoker.augment.reference import reference
+from stoker.errors import ConfigError, EngineError
+from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.samples import Codec
+from stoker.pipeline.engines.base import Output, Status, Work
+from stoker.pipeline.engines.bfloat16 import to_bfloat16
+from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.dali import engine as dali
+from stoker.pipeline.engines.dali.graph import define
+from stoker.pipeline.engines.dali.inputs import Batch, Graph
+from stoker.pipeline.engines.dali.payloads import PayloadReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from stoker.formats.dataset.dataset import Dataset
+
+FLIPPED = [Resize((8, 8)), RandomVerticalFlip(1)]
+PADDED = [Resize((6, 6)), CenterCrop(8)]
+PLAIN = [Resize((8, 8))]
+SHORT_MIX = augment.AugMix(mixture_width=1, chain_depth=1)
+
+
+@pytest.fixture
+def opened(thumbnails: Path) -> Dataset:
+    return datasets.open(thumbnails)
+
+
+@pytest.fixture
+def make(opened: Dataset) -> Iterator[Callable[..., DaliEngine]]:
+    made = []
+
+    def engine(**options: Any) -> DaliEngine:
+        given = {"depth": 2, "batch_size": 4, "max_pixels": 10**6, **options}
+        files = [str(file) for file in opened.data_files]
+        made.append(DaliEngine(files, opened.data_sizes, Output("uint8", "NHWC"), **given))
+        return made[-1]
+
+    yield engine
+    for one in made:
+        one.close()
+
+
+def work(opened: Dataset, first: int, transforms: list[Any], n: int = 4) -> Work:
+    samples = opened.samples(np.arange(first, first + n))
+    return Work(samples, compile_image(transforms).draw(samples.height, samples.width, samples.row, 0, 0))
+
+
+def images(engine: DaliEngine, *works: Work) -> list[Any]:
+    for one in works:
+        engine.submit(one)
+    return [engine.collect().images for _ in works]
+
+
+def test_batches_of_different_graphs_leave_in_the_order_they_came(
+    opened: Dataset, make: Callable[..., DaliEngine]
+) -> None:
+    kinds: list[list[Any]] = [PLAIN, FLIPPED, PADDED, PLAIN, FLIPPED]
+    works = [work(opened, 4 * i, kind) for i, kind in enumerate(kinds)]
+    together = images(make(depth=5), *works)
+    alone = [images(make(), one)[0] for one in works]
+    assert all(np.array_equal(left, right) for left, right in zip(together, alone, strict=True))
+
+
+def test_a_short_batch_after_a_long_one(opened: Dataset, make: Callable[..., DaliEngine]) -> None:
+    long, short, one = images(
+        make(depth=3), work(opened, 0, PLAIN), work(opened, 4, PLAIN, 3), work(opened, 7, PLAIN, 1)
+    )
+    assert [len(long), len(short), len(one)] == [4, 3, 1]
+
+
+def test_the_smallest_graph_is_built(opened: Dataset) -> None:
+    plain, flipped, padded = (
+        Graph.of(work(opened, 0, transforms).params) for transforms in (PLAIN, FLIPPED, PADDED)
+    )
+    assert (plain.padded, plain.vertical) == (False, False)
+    assert (flipped.padded, flipped.vertical) == (False, True)
+    assert (padded.padded, padded.vertical) == (True, False)
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        [Pad(2), RandomVerticalFlip()],
+        [
+            augment.RandomPerspective(0.9, p=1, fill=(1, 2, 3)),
+            augment.ColorJitter(0.4, 0.4),
+            SHORT_MIX,
+        ],
+        [augment.RandAugment(), augment.GaussianBlur(3), augment.RandomErasing()],
+        *([augment.RandomResizedCrop(8, interpolation=name)] for name in ("nearest", "bicubic", "lanczos")),
+        [augment.RandomChoice([Resize((8, 8), "nearest"), augment.RandomRotation(9)])],
+        [augment.TrivialAugmentWide(), augment.ColorJitter(hue=0.1), augment.RandomErasing()],
+        [augment.AutoAugment(), augment.RandomEqualize(), augment.RandomAutocontrast()],
+    ],
+)
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_graph_is_one_of_a_gpu_too(transforms: list[Any], encoded: bool, dtype: Any) -> None:
+    """DALI checks arguments, and where they are, before it looks for the GPU; not where operators run."""
+    sides = np.full(64, 8)  # of as many samples as meet most operations of a policy
+    params = compile_image([CenterCrop(8), *transforms], dtype).draw(sides, sides, np.arange(64), 0, 0)
+    graph = Graph.of(params, encoded=encoded)
+    pipeline = define(graph, Output(dtype), device_id=0, batch_size=4, num_threads=1, depth=2)
+    pipeline._build_graph()
+    operators = [operator._op for operator in pipeline._ops if not isinstance(operator._op, ExternalSource)]
+    used = {(operator.device, operator.schema_name) for operator in operators}
+    names = {"cpu": "CPU", "mixed": "Mixed", "gpu": "GPU"}
+    registered = {device: getattr(backend, f"Registered{name}Ops")() for device, name in names.items()}
+    assert not [(device, name) for device, name in used if name not in registered[device]]
+    assert ("gpu", "CropMirrorNormalize") in used
+
+
+@pytest.mark.parametrize("folder", ["thumbnails", "squares"])
+@pytest.mark.parametrize("transforms", [PADDED, [Resize((8, 8)), augment.RandomRotation(9), SHORT_MIX]])
+def test_a_batch_may_be_black_throughout(
+    folder: str, transforms: list[Any], request: pytest.FixtureRequest, make: Callable[..., DaliEngine]
+) -> None:
+    """With as many samples as a GPU's pipeline begins with."""
+    dataset = datasets.open(request.getfixturevalue(folder))
+    one = work(dataset, 0, transforms)
+    reader = PayloadReader(
+        list(map(str, dataset.data_files)), dataset.data_sizes, max_pixels=10**6, verify=True
+    )
+    encoded = bool((one.samples.codec == Codec.JPEG).any())
+    batch = Batch(Graph.of(one.params, encoded=encoded), one.params, reader.read(one.samples))
+    engine = make()
+    assert [engine._run(black).shape[0] for black in (batch.black(4), batch.black(1))] == [4, 1]
+    assert not engine._run(batch.black(3)).any()
+    reader.close()
+
+
+def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngine]) -> None:
+    engine = make()
+    held = [images(engine, work(opened, 4 * i, PLAIN))[0] for i in range(8)]
+    copies = [array.copy() for array in held]
+    images(engine, work(opened, 40, PLAIN))
+    engine.close()
+    engine.close()
+    assert all(np.array_equal(array, copy) for array, copy in zip(held, copies, strict=True))
+
+
+class TestABatchThatFailsAsAWhole:
+    @pytest.fixture(params=["thumbnails", "squares"])
+    def opened(self, request: pytest.FixtureRequest) -> Dataset:
+        """JPEGs, and what reaches DALI as pixels."""
+        return datasets.open(request.getfixturevalue(request.param))
+
+    @pytest.fixture
+    def fails(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """How many more runs of a pipeline fail."""
+        left = [0]
+        finish = dali._Pipe.finish
+
+        def sometimes(pipe: Any) -> Any:
+            found = finish(pipe)
+            if left[0]:
+                left[0] -= 1
+                raise RuntimeError("Error in CPU operator\nAssert on something failed: no reason\n")
+            return found
+
+        monkeypatch.setattr(dali._Pipe, "finish", sometimes)
+        return left
+
+    def test_the_sample_that_cannot_be_decoded_is_found(
+        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[int]
+    ) -> None:
+        engine = make()
+        engine.submit(work(opened, 0, PLAIN))
+        engine.submit(work(opened, 4, PLAIN))
+        fails[0] = 2  # the batch, and its first sample alone
+        first, second = engine.collect(), engine.collect()
+        assert first.status.tolist() == [Status.NOT_DECODABLE, 0, 0, 0]
+        assert first.reason == {0: "Assert on something failed: no reason"}
+        (expected,) = images(make(), work(opened, 0, PLAIN))
+        assert not first.images[0].any()
+        assert np.array_equal(first.images[1:], expected[1:])
+        assert not second.status.any()
+
+    def test_one_that_fails_without_a_culprit_is_an_error_of_the_engine(
+        self, opened: Dataset, make: Callable[..., DaliEngine], fails: list[int]
+    ) -> None:
+        engine = make()
+        engine.submit(work(opened, 0, PLAIN))
+        engine.submit(work(opened, 4, FLIPPED))
+        fails[0] = 6  # the batch, each of its samples, and the batch without them
+        with pytest.raises(EngineError, match="DALI failed: Assert on something"):
+            engine.collect()
+        assert not engine.collect().status.any(), "the batch behind it is not lost"
+
+
+def test_a_batch_that_could_not_start_is_not_under_way(
+    opened: Dataset, make: Callable[..., DaliEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = make()
+
+    def refuse(_: Any, __: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(dali._Pipe, "start", refuse)
+    with pytest.raises(ZeroDivisionError):
+        engine.submit(work(opened, 0, PLAIN))
+    monkeypatch.undo()
+    expected = images(make(), work(opened, 4, PLAIN))
+    assert np.array_equal(images(engine, work(opened, 4, PLAIN)), expected)
+
+
+def test_what_is_fed_of_a_batch_that_could_not_start_is_not_of_the_next(
+    squares: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Payloads without parameters would be taken for those of the next; here they have all one size."""
+    opened = datasets.open(squares)
+    engine = DaliEngine(
+        [str(file) for file in opened.data_files],
+        opened.data_sizes,
+        Output("uint8", "NHWC"),
+        batch_size=4,
+        max_pixels=10**6,
+    )
+    inputs = Batch.inputs
+
+    def fails(batch: Batch) -> Any:
+        raise MemoryError
+
+    try:
+        works = [work(opened, first, PLAIN) for first in (0, 4, 8)]
+        expected = images(engine, works[2])
+        monkeypatch.setattr(Batch, "inputs", fails)
+        with pytest.raises(MemoryError):
+            engine.submit(works[1])
+        monkeypatch.setattr(Batch, "inputs", inputs)
+        assert np.array_equal(images(engine, works[2]), expected)
+    finally:
+        engine.close()
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:x"])
+def test_a_device_that_is_none(opened: Dataset, make: Callable[..., DaliEngine], device: str) -> None:
+    with pytest.raises(ConfigError, match=f"found '{device}'"):
+        make(device=device).submit(work(opened, 0, PLAIN))
+
+
+def test_bfloat16_is_rounded_to_nearest_even() -> None:
+    random = np.random.default_rng(0).normal(0, 3, 10_000).astype(np.float32)
+    ties = (np.arange(0x3F80_0000, 0x3F90_0000, 0x8000, dtype=np.uint32)).view(np.float32)
+    values = np.concatenate([random, ties, -ties])
+    expected = reference.convert(values.astype(np.float64), "bfloat16")
+    assert np.array_equal(to_bfloat16(values), expected)
+    errors = np.abs((expected.astype(np.uint32) << 16).view(np.float32) / values - 1)
+    assert errors.max() <= 2**-8
+    even = expected[len(random) :] & 1
+    assert not even[1::2].any(), "what lies in the middle goes to the even one"

@@ -1,0 +1,174 @@
+"""Payloads are checked before a decoder sees them."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.errors import StaleIndexError
+from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.samples import Codec
+from stoker.pipeline.engines.base import Status
+from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, PayloadReader, Payloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+MAX_PIXELS = 10_000
+
+
+class Found:
+    """The one payload of a batch."""
+
+    def __init__(self, payloads: Payloads) -> None:
+        self.data = payloads.data[0]
+        self.encoded = payloads.encoded()[0]
+        self.status = Status(int(payloads.status()[0]))
+        self.reason = payloads.reason().get(0, "")
+
+
+@pytest.fixture
+def read(pack_images: Callable[..., Path]) -> Callable[..., Found]:
+    def one(payload: bytes, verify: bool = True, **columns: Any) -> Found:
+        columns = {name: np.array([value]) for name, value in columns.items()}
+        dataset = datasets.open(pack_images([payload], **columns))
+        files = [str(file) for file in dataset.data_files]
+        reader = PayloadReader(files, dataset.data_sizes, max_pixels=MAX_PIXELS, verify=verify)
+        found = reader.read(dataset.samples([0]))
+        reader.close()
+        return Found(found)
+
+    return one
+
+
+def encoded(height: int = 20, width: int = 30, kind: str = "JPEG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+    Image.fromarray(pixels).save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def with_thumbnail(photograph: bytes, thumbnail: bytes) -> bytes:
+    """A JPEG that carries another one in an APP2 segment, as cameras write previews."""
+    segment = b"\xff\xe2" + (len(thumbnail) + 2).to_bytes(2, "big") + thumbnail
+    return photograph[:2] + segment + photograph[2:]
+
+
+def check(payload: Found, status: Status, words: str) -> None:
+    assert payload.status == status
+    assert words in payload.reason
+    assert np.array_equal(payload.data, BLACK_PIXEL)
+
+
+def test_a_jpeg_goes_as_it_is(read: Callable[..., Found]) -> None:
+    data = encoded()
+    assert read(data).status == Status.OK
+    assert read(data).data.tobytes() == read(data).encoded.tobytes() == data
+
+
+@pytest.mark.parametrize("kind", ["PNG", "BMP"])
+def test_other_codecs_go_as_pixels(read: Callable[..., Found], kind: str) -> None:
+    data = encoded(2, 3, kind)
+    pixels = np.asarray(Image.open(io.BytesIO(data)))
+    found = read(data)
+    assert np.array_equal(found.data, pixels)
+    assert found.encoded.tobytes() == b"P6\n3 2\n255\n" + pixels.tobytes()
+
+
+def test_raw_pixels_go_as_they_are_or_with_a_header(read: Callable[..., Found]) -> None:
+    raw = bytes(range(18))
+    found = read(raw, codec=np.uint8(Codec.RAW), height=2, width=3)
+    assert found.data.shape == (2, 3, 3)
+    assert found.data.tobytes() == raw
+    assert found.encoded.tobytes() == b"P6\n3 2\n255\n" + raw
+
+
+def test_raw_pixels_of_another_size(read: Callable[..., Found]) -> None:
+    found = read(bytes(17), codec=np.uint8(Codec.RAW), height=2, width=3)
+    check(found, Status.SIZE_MISMATCH, "17 bytes for 2x3")
+
+
+def test_a_checksum_that_does_not_match(read: Callable[..., Found]) -> None:
+    data = encoded()
+    check(read(data, crc=np.uint32(1)), Status.CHECKSUM_MISMATCH, "CRC32C")
+    assert read(data, crc=np.uint32(1), verify=False).status == Status.OK
+
+
+@pytest.mark.parametrize("place", [{"offset": 10**9}, {"length": 10**9}, {"offset": -1}, {"shard": 7}])
+def test_a_place_that_does_not_exist(read: Callable[..., Found], place: dict[str, int]) -> None:
+    check(read(encoded(), **place), Status.READ_ERROR, "")
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+def test_the_size_in_the_index_is_not_that_of_the_image(read: Callable[..., Found], kind: str) -> None:
+    check(read(encoded(kind=kind), height=30, width=20), Status.SIZE_MISMATCH, "20x30 pixels")
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 5, 6, 8])
+def test_sizes_are_those_after_orientation(read: Callable[..., Found], orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = encoded(exif=exif)
+    assert read(data).status == Status.OK
+    height, width = (20, 30) if orientation >= 5 else (30, 20)
+    check(read(data, height=height, width=width), Status.SIZE_MISMATCH, "the index says")
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP"])
+def test_more_pixels_than_allowed(read: Callable[..., Found], kind: str) -> None:
+    data = encoded(101, 100, kind)
+    check(read(data), Status.TOO_LARGE, "101x100")
+    # An index that lies does not help.
+    check(read(data, height=10, width=10), Status.TOO_LARGE, "101x100")
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG"])
+@pytest.mark.parametrize("left", [0.2, 0.6, 0.9])
+def test_cut_off(read: Callable[..., Found], kind: str, left: float) -> None:
+    data = encoded(kind=kind)
+    cut = data[: int(len(data) * left)]
+    found = read(cut, codec=np.uint8(Codec[kind]), height=20, width=30, orientation=1)
+    assert found.status in (Status.TRUNCATED, Status.NOT_DECODABLE)
+    assert np.array_equal(found.data, BLACK_PIXEL)
+
+
+def test_the_end_of_a_thumbnail_is_not_that_of_the_image(read: Callable[..., Found]) -> None:
+    data = with_thumbnail(encoded(), encoded(8, 8))
+    assert read(data).status == Status.OK
+    cut = data[: len(data) - 200]
+    check(read(cut), Status.TRUNCATED, "no end")
+
+
+def test_bytes_after_the_end_do_no_harm(read: Callable[..., Found]) -> None:
+    assert read(encoded() + b"\0" * 500).status == Status.OK
+    assert read(encoded(progressive=True) + b"appended video").status == Status.OK
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff", b"\xff\xd8", b"\xff\xd8\xff\xd9", b"GIF89a" + bytes(20), bytes(64)]
+)
+@pytest.mark.parametrize("codec", [Codec.JPEG, Codec.PNG, Codec.OTHER])
+def test_what_is_no_image(read: Callable[..., Found], data: bytes, codec: Codec) -> None:
+    found = read(data, codec=np.uint8(codec), height=8, width=8)
+    assert found.status not in (Status.OK, Status.READ_ERROR)
+    assert np.array_equal(found.data, BLACK_PIXEL)
+
+
+def test_planes_become_pixels(read: Callable[..., Found]) -> None:
+    planes = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
+    found = read(planes.tobytes(), codec=Codec.PLANES, height=4, width=5)
+    np.testing.assert_array_equal(found.data, planes[::-1].transpose(1, 2, 0))
+    assert read(planes.tobytes(), codec=Codec.PLANES, height=4, width=4).status == Status.NOT_DECODABLE
+    assert read(planes.tobytes(), codec=Codec.PLANES, height=200, width=200).status == Status.TOO_LARGE
+
+
+def test_a_file_of_another_size(tmp_path: Path) -> None:
+    file = tmp_path / "shard"
+    file.write_bytes(b"12345")
+    with pytest.raises(StaleIndexError, match="5 bytes and should have 4"):
+        PayloadReader([str(file)], [4], max_pixels=MAX_PIXELS, verify=True)

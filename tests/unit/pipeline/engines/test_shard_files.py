@@ -1,0 +1,58 @@
+"""Data files that are not as the dataset says: whoever opens them hears it in the same words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from text_shards import write_shards
+
+import stoker
+from stoker.augment import CenterCrop
+from stoker.errors import DatasetError, StaleIndexError
+from stoker.pipeline.engines.shard_files import open_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stoker.formats.dataset.dataset import Dataset
+
+
+@pytest.mark.parametrize("mapped", [True, False])
+def test_payloads_come_from_files_as_they_were_written(tmp_path: Path, mapped: bool) -> None:
+    path = tmp_path / "shard"
+    path.write_bytes(b"0123")
+    shards = open_shards([str(path)], [4], mapped=mapped)
+    assert bytes(shards.view(0, 1, 2)) == b"12"
+    shards.close()
+    with pytest.raises(StaleIndexError, match="4 bytes and should have 5"):
+        open_shards([str(path)], [5], mapped=mapped)
+    with pytest.raises(DatasetError, match="No such file"):
+        open_shards([str(path) + "-gone"], [4], mapped=mapped)
+
+
+def load_text(dataset: Dataset) -> object:
+    return stoker.TextLoader(dataset, batch_size=2, fields=("q",))
+
+
+def load_images(engine: str) -> Callable[[Dataset], object]:
+    return lambda dataset: stoker.ImageLoader(
+        dataset, batch_size=2, transforms=[CenterCrop(8)], engine=engine
+    )
+
+
+@pytest.mark.parametrize("engine", ["native", "reference", None])
+def test_a_file_that_changes_after_its_dataset_was_opened(
+    engine: str | None, tmp_path: Path, make_dataset: Callable[..., Path]
+) -> None:
+    dataset = stoker.open(make_dataset() if engine else write_shards(tmp_path))
+    load = load_images(engine) if engine else load_text
+    file = dataset.data_files[0]
+    data = file.read_bytes()
+    file.write_bytes(data + b"x")
+    with pytest.raises(StaleIndexError, match="bytes and should have"):
+        load(dataset)
+    file.unlink()
+    with pytest.raises(DatasetError, match="No such file"):
+        load(dataset)

@@ -1,0 +1,33 @@
+"""The named tuple that a user receives."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+
+from stoker.errors import ConfigError
+from stoker.pipeline.execution.batch import batch_type
+
+
+def test_it_unpacks_and_has_names() -> None:
+    batch = batch_type(("image", "label"))(1, 2)
+    images, labels = batch
+    assert (images, labels, batch.image, batch.label) == (1, 2, 1, 2)
+    assert isinstance(batch, tuple)
+    assert batch_type(("image", "label")) is type(batch)
+
+
+@pytest.mark.parametrize("columns", [("image", "image"), ("image/label",), ("class",)])
+def test_names_must_be_names(columns: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match="columns="):
+        batch_type(columns)
+
+
+def test_it_pickles() -> None:
+    batch = batch_type(("image", "label"))([1], "two")
+    again = pickle.loads(pickle.dumps(batch))
+    assert again == batch
+    assert type(again) is type(batch)
+    assert copy.deepcopy(batch) == batch

@@ -1,0 +1,303 @@
+"""ImageLoader: how passes follow each other, and where one may go on."""
+
+from __future__ import annotations
+
+import gc
+import json
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import ImagePlan, RandomGrayscale, RandomResizedCrop
+from stoker.errors import CheckpointError, LoaderClosedError
+from stoker.formats.dataset import dataset as datasets
+from stoker.pipeline.execution import loader as loaders
+from stoker.pipeline.order.epoch_order import BlockShuffle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+CROP = [RandomResizedCrop(8)]
+
+
+def rows(batches: Any) -> list[int]:
+    return [int(row) for batch in batches for row in batch.row]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert condition()
+
+
+def prefetching(besides: list[threading.Thread]) -> list[threading.Thread]:
+    """Threads of prefetchers; ``besides`` are those of other tests' loaders, which may still be ending."""
+    threads = threading.enumerate()
+    return [thread for thread in threads if thread.name == "stoker-prefetch" and thread not in besides]
+
+
+class TestPasses:
+    def test_leaving_one_early_begins_the_next_epoch(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load(shuffle=True)
+        for _ in loader:
+            break
+        assert loader.state_dict()["position"] == 16
+        second = rows(loader)
+        assert sorted(second) == list(range(61))
+        again = load(shuffle=True)
+        again.set_epoch(1)
+        assert rows(again) == second
+
+    def test_a_newer_pass_ends_the_older(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        older = iter(loader)
+        next(older)
+        newer = iter(loader)
+        with pytest.raises(LoaderClosedError, match="newer pass"):
+            next(older)
+        assert len(list(newer)) == 4
+
+    def test_one_that_is_all_received_and_asked_late_takes_nothing_from_the_next(
+        self, load: Callable[..., ImageLoader]
+    ) -> None:
+        loader = load()
+        older = iter(loader)
+        for _ in range(4):
+            next(older)
+        next(iter(loader))
+        assert list(older) == []
+        assert rows(loader) == list(range(61))
+
+    def test_one_that_gave_no_batch_is_begun_again(self, load: Callable[..., ImageLoader]) -> None:
+        loader, again = load(shuffle=True), load(shuffle=True)
+        epochs = [rows(again) for _ in range(2)]
+        for epoch in epochs:
+            iter(loader)
+            iter(loader)
+            assert rows(loader) == epoch
+
+    def test_two_loaders_run_at_once(self, load: Callable[..., ImageLoader]) -> None:
+        one, two = load(shuffle=True), load(shuffle=True)
+        for left, right in zip(one, two, strict=True):
+            assert np.array_equal(left.row, right.row)
+
+    def test_closing(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        running = iter(loader)
+        next(running)
+        loader.close()
+        loader.close()
+        with pytest.raises(LoaderClosedError):
+            next(running)
+        with pytest.raises(LoaderClosedError, match="this loader is closed"):
+            iter(loader)
+
+    def test_with(self, load: Callable[..., ImageLoader]) -> None:
+        with load() as loader:
+            next(iter(loader))
+        with pytest.raises(LoaderClosedError):
+            iter(loader)
+
+    def test_a_forked_child_makes_its_own(
+        self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        loader = load()
+        monkeypatch.setattr(loaders.os, "getpid", lambda: -1)
+        with pytest.raises(LoaderClosedError, match="after the fork"):
+            iter(loader)
+
+
+def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Callable[..., ImageLoader]) -> None:
+    loader = load(batch_size=2, shuffle=True)
+    for epoch in range(1, 6):
+        batches = iter(loader)
+        received: list[Any] = []
+        threads = [threading.Thread(target=lambda: received.extend(batches)) for _ in range(4)]  # noqa: B023
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert sorted(rows(received)) == list(range(61))
+        assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (epoch, 0)
+
+
+class TestTheNextPass:
+    """What is made of it while the one before is received, and what becomes of that."""
+
+    @pytest.fixture
+    def drawn(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """Epochs of the batches that were decided, in order."""
+        epochs: list[int] = []
+        draw = ImagePlan.draw
+
+        def spy(plan: ImagePlan, *arguments: Any, **options: Any) -> Any:
+            if not (arguments[0] == 2**20).all():  # no probe of what the plan needs
+                epochs.append(arguments[4])
+            return draw(plan, *arguments, **options)
+
+        monkeypatch.setattr(ImagePlan, "draw", spy)
+        return epochs
+
+    def test_it_is_begun(self, load: Callable[..., ImageLoader], drawn: list[int]) -> None:
+        loader = load(shuffle=True, prefetch=3)
+        first = rows(loader)
+        wait_until(lambda: drawn == [0, 0, 0, 0, 1, 1, 1])
+        state = loader.state_dict()
+        assert (state["epoch"], state["position"]) == (1, 0)
+        assert loader.stats().samples == 61
+        loader.set_epoch(1)  # as many loops do; it is what comes anyway
+        second = rows(loader)
+        assert drawn.count(0) == drawn.count(1) == 4
+        assert sorted(first) == sorted(second) == list(range(61))
+        again = load(shuffle=True)
+        again.load_state_dict(state)
+        assert rows(again) == second
+
+    @pytest.mark.parametrize("how", ["set_epoch", "load_state_dict", "close"])
+    def test_it_is_forgotten(self, load: Callable[..., ImageLoader], drawn: list[int], how: str) -> None:
+        others = threading.enumerate()
+        loader = load(shuffle=True, prefetch=3)
+        start = loader.state_dict()
+        first = rows(loader)
+        wait_until(lambda: 1 in drawn)
+        assert prefetching(others)
+        getattr(loader, how)(*{"set_epoch": [0], "load_state_dict": [start], "close": []}[how])
+        assert not prefetching(others)
+        if how != "close":
+            assert rows(loader) == first
+            assert (loader.stats().batches, loader.stats().samples) == (8, 122)
+
+    def test_another_epoch_that_was_set_during_the_pass_counts(
+        self, load: Callable[..., ImageLoader]
+    ) -> None:
+        loader = load(shuffle=True)
+        first = []
+        for batch in loader:
+            loader.set_epoch(0)
+            assert loader.state_dict()["position"] == 0
+            first += batch.row.tolist()
+        assert rows(loader) == first
+
+    def test_its_errors_are_told_in_it(
+        self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stage = ImageLoader._stage
+        failed: list[int] = []
+
+        def fail(loader: ImageLoader, schedule: Any, epoch: int) -> Any:
+            if epoch == 1 and not failed:
+                failed.append(epoch)
+                raise ZeroDivisionError
+            return stage(loader, schedule, epoch)
+
+        monkeypatch.setattr(ImageLoader, "_stage", fail)
+        loader = load()
+        assert rows(loader) == list(range(61))
+        running = iter(loader)
+        with pytest.raises(ZeroDivisionError):
+            next(running)
+        assert rows(loader) == list(range(61))
+
+    def test_dropping_the_loader_ends_it(self, thumbnails: Path) -> None:
+        others = threading.enumerate()
+        loader = ImageLoader(thumbnails, batch_size=16, transforms=CROP, num_threads=1)
+        for _ in loader:
+            pass
+        del loader
+        gc.collect()
+        wait_until(lambda: not prefetching(others))
+
+
+class TestState:
+    def test_it_counts_what_was_received(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load(shuffle=True)
+        states = [loader.state_dict()]
+        for _ in loader:
+            states.append(loader.state_dict())  # noqa: PERF401 - the state at each step
+        assert [(s["epoch"], s["position"]) for s in states] == [(0, 0), (0, 16), (0, 32), (0, 48), (1, 0)]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"seed": 1},
+            {"shuffle": True},
+            {"transforms": [RandomResizedCrop(9)]},
+            {"dtype": "float32"},
+        ],
+    )
+    def test_another_loader_is_refused(
+        self, load: Callable[..., ImageLoader], change: dict[str, Any]
+    ) -> None:
+        with pytest.raises(CheckpointError, match="belongs to another loader"):
+            load(**change).load_state_dict(load().state_dict())
+
+    def test_a_selection_is_another_dataset(self, load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+        selection = datasets.open(thumbnails).select(np.arange(60))
+        with pytest.raises(CheckpointError, match="dataset was"):
+            load(dataset=selection).load_state_dict(load().state_dict())
+
+    def test_a_refused_state_changes_nothing(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        running = iter(loader)
+        next(running)
+        with pytest.raises(CheckpointError):
+            loader.load_state_dict({})
+        assert len(list(running)) == 3
+
+    def test_the_running_pass_ends_when_one_is_loaded(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        running = iter(loader)
+        next(running)
+        loader.load_state_dict({**loader.state_dict(), "position": 40})
+        with pytest.raises(LoaderClosedError):
+            next(running)
+        assert loader.state_dict()["position"] == 40
+        assert rows(loader) == list(range(40, 61))
+
+    def test_it_is_for_the_next_pass_only(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load()
+        loader.load_state_dict({**loader.state_dict(), "position": 40})
+        assert loader.state_dict()["position"] == 40
+        assert rows(loader) == list(range(40, 61))
+        assert rows(loader) == list(range(61))
+        assert len(loader) == 4
+
+    def test_the_end_of_an_epoch(self, load: Callable[..., ImageLoader]) -> None:
+        loader = load(last_batch="drop")
+        loader.load_state_dict({**loader.state_dict(), "position": 61})
+        assert rows(loader) == []
+        assert loader.state_dict()["epoch"] == 1
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"batch_size": np.int64(16)},
+            {"rank": np.int64(0), "world_size": np.int64(1)},
+            {"steps_per_epoch": np.int64(3)},
+            {"shuffle": BlockShuffle(block=np.int64(4), window=np.int64(2))},  # type: ignore[arg-type]
+            {"transforms": [*CROP, RandomGrayscale(np.float32(0.5))]},
+        ],
+        ids=lambda options: next(iter(options)),
+    )
+    def test_numbers_of_numpy_are_saved_as_numbers(
+        self, load: Callable[..., ImageLoader], options: dict[str, Any]
+    ) -> None:
+        loader = load(**options)
+        next(iter(loader))
+        state = json.loads(json.dumps(loader.state_dict()))
+        assert state == loader.state_dict()
+        assert state["position"] == 16
+        load(**options).load_state_dict(state)
+
+    def test_seeds_of_numpy_are_seeds(self, load: Callable[..., ImageLoader]) -> None:
+        state = load(seed=np.int64(3), shuffle=True).state_dict()
+        loader = load(seed=3, shuffle=True)
+        loader.load_state_dict(state)
+        loader.set_epoch(np.int64(2))
+        assert loader.state_dict()["epoch"] == 2

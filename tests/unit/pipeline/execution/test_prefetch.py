@@ -1,0 +1,314 @@
+"""The prefetcher against a stage that writes down what it is asked to do."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from stoker.errors import LoaderClosedError
+from stoker.pipeline.execution import prefetch
+from stoker.pipeline.execution.prefetch import Prefetcher
+from stoker.pipeline.execution.stats import Clock
+from stoker.pipeline.execution.threads import _end_all
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+class Numbers:
+    """Batches 0..n-1; fails where told to."""
+
+    def __init__(
+        self, n: int, limit: int = 2, bad_start: int | None = None, bad_finish: int | None = None
+    ) -> None:
+        self.max_in_flight = limit
+        self.n = n
+        self.started = 0
+        self.finished = 0
+        self.most_under_way = 0
+        self._bad_start = bad_start
+        self._bad_finish = bad_finish
+
+    def start(self) -> bool:
+        if self.started == self._bad_start:
+            raise ZeroDivisionError("start")
+        if self.started == self.n:
+            return False
+        self.started += 1
+        self.most_under_way = max(self.most_under_way, self.started - self.finished)
+        return True
+
+    def finish(self) -> int:
+        number = self.finished
+        self.finished += 1
+        if number == self._bad_finish:
+            raise ZeroDivisionError("finish")
+        return number
+
+
+def started(stages: Iterable[Any], depth: int, clock: Clock) -> Prefetcher[Any]:
+    batches: Prefetcher[Any] = Prefetcher(stages, depth, clock)
+    batches.worker.start()
+    return batches
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
+
+
+def wait_until(condition: object, seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.001)
+    assert condition()
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays() -> object:
+    yield
+    wait_until(lambda: not threads())
+
+
+@pytest.mark.parametrize("n", [0, 1, 7])
+@pytest.mark.parametrize("depth", [1, 2, 10])
+@pytest.mark.parametrize("limit", [1, 3])
+def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> None:
+    stage = Numbers(n, limit)
+    batches = started([stage], depth, Clock())
+    assert list(batches) == list(range(n))
+    assert list(batches) == [], "an ended pass stays ended"
+    assert stage.most_under_way == min(n, depth, limit)
+
+
+@pytest.mark.parametrize(("depth", "limit"), [(1, 1), (3, 2), (3, 9)])
+def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> None:
+    stage = Numbers(100, limit)
+    batches = started([stage], depth, Clock())
+    for received in range(5):
+        wait_until(lambda expected=depth + received: stage.finished == expected)
+        time.sleep(0.005)
+        assert stage.started == depth + received
+        assert next(batches) == received
+    batches.close()
+
+
+def test_leaving_early_finishes_what_was_started() -> None:
+    stage = Numbers(100, limit=4)
+    batches = started([stage], 8, Clock())
+    next(batches)
+    batches.close()
+    assert stage.finished == stage.started, "the engine is left empty"
+    assert not threads()
+    batches.close()
+    with pytest.raises(StopIteration):
+        next(batches)
+
+
+def test_dropping_it_stops_the_thread() -> None:
+    batches = started([Numbers(100)], 3, Clock())
+    next(batches)
+    assert len(threads()) == 1
+    del batches
+    gc.collect()
+    wait_until(lambda: not threads())
+
+
+def test_a_thread_that_the_producer_waits_for_may_be_the_one_that_drops_it() -> None:
+    begun, asked, dropped = threading.Event(), threading.Event(), threading.Event()
+
+    class Waits(Numbers):
+        def finish(self) -> int:
+            begun.set()
+            dropped.wait()
+            return super().finish()
+
+    held = [started([Waits(100)], 3, Clock())]
+
+    def drop() -> None:
+        asked.wait()
+        held.clear()
+        dropped.set()
+
+    worker = threading.Thread(target=drop, name="stoker-decoder", daemon=True)
+    worker.start()
+    assert begun.wait(60)
+    asked.set()
+    worker.join(60)
+    assert not worker.is_alive(), "it waits for the producer, which waits for it"
+    wait_until(lambda: not threads())
+
+
+@pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
+@pytest.mark.parametrize("at", [0, 3, 9])
+@pytest.mark.parametrize("depth", [1, 4])
+def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
+    where: str, at: int, depth: int
+) -> None:
+    stage = Numbers(10, **{where: at})
+    batches = started([stage], depth, Clock())
+    received = []
+    with pytest.raises(ZeroDivisionError, match=where.removeprefix("bad_")):
+        received.extend(batches)
+    assert received == list(range(len(received)))
+    assert len(received) <= at
+    assert stage.finished == stage.started
+    assert list(batches) == []
+
+
+def test_batches_before_an_exception_are_handed_out() -> None:
+    batches = started([Numbers(10, bad_finish=4)], 2, Clock())
+    assert [next(batches) for _ in range(4)] == [0, 1, 2, 3]
+    with pytest.raises(ZeroDivisionError):
+        next(batches)
+
+
+def test_even_an_exit_of_the_producer_is_told() -> None:
+    class Exits(Numbers):
+        def finish(self) -> int:
+            raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        next(started([Exits(3)], 2, Clock()))
+
+
+def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        start(thread)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        started([Numbers(100)], 3, Clock())
+    gc.collect()
+    wait_until(lambda: not threads())
+
+
+def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, release = threading.Event(), threading.Event()
+    join = threading.Thread.join
+
+    class Waits(Numbers):
+        def finish(self) -> int:
+            begun.set()
+            release.wait()
+            return super().finish()
+
+    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+        raise KeyboardInterrupt
+
+    def released(thread: threading.Thread, timeout: float | None = None) -> None:
+        release.set()
+        join(thread, timeout)
+
+    batches = started([Waits(100)], 3, Clock())
+    assert begun.wait(60)  # one that has begun nothing ends before anybody waits for it
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        batches.close()
+    monkeypatch.setattr(threading.Thread, "join", released)
+    assert len(threads()) == 1
+    _end_all()
+    assert not threads()
+
+
+def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = started([Numbers(10)], 2, Clock())
+    monkeypatch.setattr(prefetch.os, "getpid", lambda: -1)
+    with pytest.raises(LoaderClosedError, match="another process"):
+        next(batches)
+    monkeypatch.undo()
+    batches.close()
+
+
+class TestClock:
+    """Time goes by only where a test says so: when one of the two is known to wait for the other."""
+
+    @pytest.fixture
+    def looks(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+        """How often each of the two has looked at the time: before it waits, and after."""
+        counts = {"consumer": 0, "producer": 0}
+
+        def look() -> float:
+            now = self.now  # before the look is counted: who waits for it goes on to change the time
+            counts["producer" if threading.current_thread() in threads() else "consumer"] += 1
+            return now
+
+        self.now = 0.0
+        monkeypatch.setattr(prefetch, "perf_counter", look)
+        return counts
+
+    def test_the_consumer_waits(self, looks: dict[str, int]) -> None:
+        test = self
+
+        class Slow(Numbers):
+            def finish(self) -> int:
+                wait_until(lambda: looks["consumer"] > 2 * self.finished)
+                test.now += 10.0
+                return super().finish()
+
+        clock = Clock()
+        assert list(started([Slow(3)], 1, clock)) == [0, 1, 2]
+        assert (clock.waited, clock.idle) == (30.0, 0.0)
+
+    def test_the_producer_waits(self, looks: dict[str, int]) -> None:
+        clock = Clock()
+        batches = started([Numbers(3, limit=1)], 1, clock)
+        for number in range(3):
+            wait_until(lambda expected=2 * number + 3: looks["producer"] == expected)
+            self.now += 10.0
+            assert next(batches) == number
+        wait_until(lambda: looks["producer"] == 11)  # with the end of the pass ready, and no slot for another
+        assert (clock.waited, clock.idle) == (0.0, 30.0)
+        batches.close()
+
+
+class TestPasses:
+    def test_the_next_one_is_begun_while_the_last_batches_wait(self) -> None:
+        stages = [Numbers(3), Numbers(5), Numbers(2)]
+        batches = started(stages, 4, Clock())
+        assert next(batches) == 0
+        wait_until(lambda: stages[1].finished == 1)  # two batches, an end, and this one: four
+        time.sleep(0.005)
+        assert stages[1].started == 1
+        assert [list(batches) for _ in stages] == [[1, 2], [0, 1, 2, 3, 4], [0, 1]]
+        assert list(batches) == []
+
+    def test_empty_ones_do_not_run_away(self) -> None:
+        asked = []
+
+        def stages() -> Iterator[Numbers]:
+            while True:
+                asked.append(1)
+                yield Numbers(0)
+
+        batches = started(stages(), 3, Clock())
+        wait_until(lambda: len(asked) >= 3)
+        time.sleep(0.005)
+        assert len(asked) <= 4
+        assert [list(batches) for _ in range(10)] == [[]] * 10
+        batches.close()
+
+    @pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
+    def test_an_error_of_the_next_one_is_told_in_the_next_one(self, where: str) -> None:
+        batches = started([Numbers(6), Numbers(6, **{where: 1})], 4, Clock())
+        assert list(batches) == list(range(6))
+        assert next(batches) == 0
+        with pytest.raises(ZeroDivisionError):
+            next(batches)
+        assert batches.closed
+
+    def test_an_error_in_making_a_stage_is_one_of_its_pass(self) -> None:
+        def stages() -> Iterator[Numbers]:
+            yield Numbers(3)
+            raise ZeroDivisionError
+
+        batches = started(stages(), 4, Clock())
+        assert list(batches) == [0, 1, 2]
+        with pytest.raises(ZeroDivisionError):
+            next(batches)

@@ -1,0 +1,308 @@
+"""Who am I: every launcher's way to say it, and their precedence."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from stoker.errors import ConfigError
+from stoker.pipeline.execution.ranks import Ranks, check_ranks, find_ranks
+from stoker.pipeline.order.epoch_order import FullShuffle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stoker import ImageLoader
+
+WORKER = """
+import json, sys
+import stoker
+from stoker.augment import Resize
+from stoker.pipeline.execution.ranks import find_ranks
+
+loader = stoker.ImageLoader(
+    sys.argv[1], batch_size=3, transforms=[Resize((8, 8))], columns=("row",), shuffle=True
+)
+ranks = find_ranks()
+print(json.dumps([ranks.source, ranks.local_rank, repr(loader), [batch.row.tolist() for batch in loader]]))
+"""
+
+TORCHRUN = {"RANK": "5", "WORLD_SIZE": "8", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4"}
+HOROVOD = {
+    "HOROVOD_RANK": "2",
+    "HOROVOD_SIZE": "3",
+    "HOROVOD_LOCAL_RANK": "0",
+    "HOROVOD_LOCAL_SIZE": "1",
+}
+OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "3",
+    "OMPI_COMM_WORLD_SIZE": "4",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
+MPICH = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
+SLURM = {
+    "SLURM_PROCID": "6",
+    "SLURM_STEP_NUM_TASKS": "8",
+    "SLURM_LOCALID": "2",
+    "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
+}
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("HOROVOD_", "MPI_", "OMPI_", "PMI", "SLURM_")) or name in TORCHRUN:
+            monkeypatch.delenv(name)
+    monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
+    monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
+    monkeypatch.delitem(sys.modules, "jax", raising=False)
+
+
+def set_all(monkeypatch: pytest.MonkeyPatch, *launchers: dict[str, str]) -> None:
+    for launcher in launchers:
+        for name, value in launcher.items():
+            monkeypatch.setenv(name, value)
+
+
+def torch_distributed(initialized: bool) -> SimpleNamespace:
+    return SimpleNamespace(
+        is_available=lambda: True,
+        is_initialized=lambda: initialized,
+        get_rank=lambda: 9,
+        get_world_size=lambda: 10,
+    )
+
+
+def jax_distributed(initialized: bool) -> SimpleNamespace:
+    return SimpleNamespace(
+        distributed=SimpleNamespace(is_initialized=lambda: initialized),
+        process_index=lambda: 2,
+        process_count=lambda: 3,
+    )
+
+
+def test_one_process() -> None:
+    assert find_ranks() == Ranks(0, 1, 0, 1, "one process")
+
+
+@pytest.mark.parametrize(
+    ("launchers", "expected"),
+    [
+        ([TORCHRUN], Ranks(5, 8, 1, 4, "torchrun")),
+        ([HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
+        ([OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([SLURM], Ranks(6, 8, 2, 4, "Slurm")),
+        ([MPICH], Ranks(3, 4, 1, 2, "PMI")),
+        ([{"PMI_RANK": "3", "PMI_SIZE": "4"}], Ranks(3, 4, 0, 1, "PMI")),
+        ([{"PMI_RANK": "6", "PMI_SIZE": "8"}, SLURM], Ranks(6, 8, 2, 4, "PMI")),
+        ([MPICH, SLURM], Ranks(3, 4, 1, 2, "PMI")),
+        ([{"PMIX_RANK": "3"}, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([{"PMIX_RANK": "6"}, SLURM], Ranks(6, 8, 2, 4, "Slurm")),
+        ([{"PMIX_RANK": "0"}], Ranks(0, 1, 0, 1, "one process")),
+        ([SLURM, OPEN_MPI], Ranks(3, 4, 1, 2, "Open MPI")),
+        ([OPEN_MPI, HOROVOD], Ranks(2, 3, 0, 1, "Horovod")),
+        ([HOROVOD, TORCHRUN, SLURM], Ranks(5, 8, 1, 4, "torchrun")),
+    ],
+)
+def test_launchers(monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, str]], expected: Ranks) -> None:
+    set_all(monkeypatch, *launchers)
+    assert find_ranks() == expected
+
+
+@pytest.mark.parametrize("framework", ["torch.distributed", "JAX"])
+def test_a_loader_made_before_the_processes_met_is_refused(
+    monkeypatch: pytest.MonkeyPatch, load: Callable[..., ImageLoader], framework: str
+) -> None:
+    early, given = load(), load(rank=0, world_size=1)
+    if framework == "JAX":
+        monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    else:
+        monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    found = find_ranks()
+    says = f"rank 0 of 1 (one process), and {framework} says rank {found.rank} of {found.world_size}"
+    with pytest.raises(ConfigError, match=re.escape(says)):
+        iter(early)
+    assert len(next(iter(given)).row) == 16
+    assert len(load()) == len(list(load()))
+
+
+@pytest.mark.parametrize("made", [Ranks(1, 3), Ranks(2, 4)])
+def test_another_rank_is_refused_and_another_number_of_ranks(
+    monkeypatch: pytest.MonkeyPatch, made: Ranks
+) -> None:
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    check_ranks(Ranks(2, 3))
+    with pytest.raises(ConfigError, match=f"made as rank {made.rank} of {made.world_size}.* rank 2 of 3"):
+        check_ranks(made)
+
+
+def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {"SLURM_PROCID": "0", "SLURM_NTASKS": "8"})
+    assert find_ranks() == Ranks()
+
+
+def test_a_rank_without_a_world_size_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "3")
+    assert find_ranks() == Ranks()
+
+
+@pytest.mark.parametrize(
+    ("written", "machine", "meant"),
+    [
+        ("4(x2)", "1", 4),
+        ("2(x3),1", "2", 2),
+        ("2(x3),1", "3", 1),
+        ("3,2", "0", 3),
+        ("3,2", "1", 2),
+        ("3,2", "7", 2),
+        ("3,2", None, 3),
+        ("5", "7", 5),
+    ],
+)
+def test_tasks_per_node(
+    monkeypatch: pytest.MonkeyPatch, written: str, machine: str | None, meant: int
+) -> None:
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": written})
+    if machine is not None:
+        monkeypatch.setenv("SLURM_NODEID", machine)
+    assert find_ranks().local_world_size == meant
+
+
+@pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣"])
+def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_all(monkeypatch, TORCHRUN, {"RANK": text})
+    with pytest.raises(
+        ConfigError, match=f"environment variable RANK must be a number, found '{re.escape(text)}'"
+    ):
+        find_ranks()
+
+
+@pytest.mark.parametrize("text", ["many", "", "2(x)", "2,", "2(x0)", "0", "3,0"])
+def test_what_is_no_number_of_ranks_on_a_machine(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": text})
+    with pytest.raises(ConfigError, match="SLURM_STEP_TASKS_PER_NODE must be a number"):
+        find_ranks()
+
+
+@pytest.mark.parametrize(("rank", "size"), [("5", "2"), ("2", "2"), ("0", "0")])
+def test_a_launcher_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch, rank: str, size: str) -> None:
+    set_all(monkeypatch, TORCHRUN, {"RANK": rank, "WORLD_SIZE": size})
+    with pytest.raises(ConfigError, match=f"rank {rank} of {size}: RANK and WORLD_SIZE") as caught:
+        find_ranks()
+    assert "Unset" in str(caught.value)
+
+
+def test_pmi_that_contradicts_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, MPICH, {"PMI_SIZE": "2"})
+    with pytest.raises(ConfigError, match="rank 3 of 2: PMI_RANK and PMI_SIZE"):
+        find_ranks()
+
+
+def test_a_rank_of_pmix_alone_is_not_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMIX_RANK", "3")
+    with pytest.raises(ConfigError, match=r"rank 3 \(PMIX_RANK\), and not of how many"):
+        find_ranks()
+    assert find_ranks(3, 4).rank == 3
+
+
+def test_integers_of_numpy() -> None:
+    found = find_ranks(np.int64(1), np.int32(2))  # type: ignore[arg-type]  # as users compute them
+    assert [type(found.rank), type(found.world_size)] == [int, int]
+
+
+@pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, MPICH, SLURM])
+def test_the_launcher_says_which_gpu_whoever_says_the_rank(
+    monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
+) -> None:
+    set_all(monkeypatch, launcher)
+    expected = find_ranks()
+    local = expected.local_rank, expected.local_world_size
+    assert find_ranks(0, 2) == Ranks(0, 2, *local, "given")
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    assert find_ranks() == Ranks(9, 10, *local, "torch.distributed")
+    monkeypatch.delitem(sys.modules, "torch.distributed")
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    assert find_ranks() == Ranks(2, 3, *local, "JAX")
+
+
+def test_without_a_launcher_the_gpu_is_the_one_that_the_process_has_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    cuda = SimpleNamespace(is_initialized=lambda: True, current_device=lambda: 5)
+    monkeypatch.setitem(sys.modules, "torch.cuda", cuda)
+    assert find_ranks() == Ranks(9, 10, 5, 1, "torch.distributed")
+    assert find_ranks(0, 2) == Ranks(0, 2, 5, 1, "given")
+    set_all(monkeypatch, TORCHRUN)
+    assert find_ranks().local_rank == 1
+    cuda.is_initialized = lambda: False
+    monkeypatch.delenv("LOCAL_RANK")
+    assert find_ranks().local_rank == 0
+
+
+def test_given_goes_before_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, TORCHRUN)
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    assert find_ranks(1, 2) == Ranks(1, 2, 1, 4, "given")
+
+
+@pytest.mark.parametrize("given", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
+def test_given_must_fit(given: tuple[int | None, int | None]) -> None:
+    with pytest.raises(ConfigError, match=r"go together|0\.\.world_size-1"):
+        find_ranks(*given)
+
+
+def test_torch_distributed_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, TORCHRUN)
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
+    assert find_ranks() == Ranks(9, 10, 1, 4, "torch.distributed")
+    monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(False))
+    assert find_ranks().source == "torchrun"
+
+
+def test_jax_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, TORCHRUN)
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
+    assert find_ranks() == Ranks(2, 3, 1, 4, "JAX")
+    monkeypatch.setitem(sys.modules, "jax", jax_distributed(False))
+    assert find_ranks().source == "torchrun"
+
+
+def test_jax_too_old_or_half_imported_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace()))
+    assert find_ranks() == Ranks()
+    monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
+    assert find_ranks() == Ranks()
+
+
+@pytest.mark.parametrize(("source", "names"), [("Open MPI", tuple(OPEN_MPI)), ("Slurm", tuple(SLURM))])
+def test_processes_that_a_launcher_started_share_the_global_batch(
+    thumbnails: Path, source: str, names: tuple[str, str, str, str]
+) -> None:
+    """Three on two machines: two on the first, one on the second."""
+    per_machine = "2,1" if source == "Slurm" else None
+    running = []
+    for rank, (machine, local_rank, local_size) in enumerate([(0, 0, 2), (0, 1, 2), (1, 0, 1)]):
+        values = rank, 3, local_rank, per_machine or local_size
+        launcher = dict(zip(names, map(str, values), strict=True)) | {"SLURM_NODEID": str(machine)}
+        command = [sys.executable, "-c", WORKER, str(thumbnails)]
+        running.append(
+            subprocess.Popen(command, env={**os.environ, **launcher}, stdout=subprocess.PIPE, text=True)
+        )
+    said = [json.loads(process.communicate(timeout=300)[0]) for process in running]
+    assert [(who, local) for who, local, _, _ in said] == [(source, 0), (source, 1), (source, 0)]
+    assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(said))
+    order = FullShuffle(61).rows(0, np.arange(61)).tolist()
+    steps = list(zip(*(batches for _, _, _, batches in said), strict=True))
+    together = [sorted(row for batch in step for row in batch) for step in steps]
+    assert together == [sorted(order[first : first + 9]) for first in range(0, 61, 9)]

@@ -1,0 +1,119 @@
+"""Checkpoints: what is saved, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from stoker.errors import CheckpointError
+from stoker.pipeline.execution.state import State, in_epochs_of
+
+IDENTITY = {"dataset": "abc", "seed": 3, "transforms": {"size": [2, 2]}}
+STATE = State(2, 7, IDENTITY).to_dict()
+
+
+def test_it_survives_json() -> None:
+    assert State.from_dict(json.loads(json.dumps(STATE)), IDENTITY, 10) == State(2, 7, IDENTITY)
+
+
+def test_it_is_plain_and_small() -> None:
+    assert STATE == {"version": 1, "epoch": 2, "position": 7, "identity": IDENTITY}
+
+
+def test_any_mapping_will_do() -> None:
+    assert State.from_dict(MappingProxyType(STATE), IDENTITY, 10).position == 7
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        None,
+        {},
+        [],
+        {**STATE, "more": 1},
+        {k: v for k, v in STATE.items() if k != "epoch"},
+        {**STATE, "identity": 3},
+    ],
+)
+def test_what_is_no_state(state: Any) -> None:
+    with pytest.raises(CheckpointError, match="no state of a Stoker loader"):
+        State.from_dict(state, IDENTITY, 10)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"version": 2}, "version 2, this Stoker reads 1"),
+        ({"epoch": -1}, "epoch must be a whole number from 0, found -1"),
+        ({"epoch": True}, "epoch must be a whole number"),
+        ({"position": 1.5}, r"position must be a whole number from 0, found 1\.5"),
+        ({"position": "1"}, "position must be a whole number"),
+        ({"position": 11}, "position is 11, and an epoch has 10 samples"),
+    ],
+)
+def test_what_cannot_be_a_state(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(CheckpointError, match=message):
+        State.from_dict({**STATE, **change}, IDENTITY, 10)
+
+
+def test_another_loader_is_told_what_differs() -> None:
+    other = {**IDENTITY, "seed": 4, "order": "full"}
+    with pytest.raises(CheckpointError) as caught:
+        State.from_dict(STATE, other, 10)
+    assert "order was None and is 'full'; seed was 3 and is 4" in str(caught.value)
+    assert "transforms" not in str(caught.value)
+    with pytest.raises(CheckpointError, match="order was 'full' and is None; seed was 4 and is 3"):
+        State.from_dict(State(0, 0, other).to_dict(), IDENTITY, 10)
+
+
+def test_a_difference_deep_inside_is_told_alone() -> None:
+    crop, flip = {"name": "CenterCrop", "size": [8, 8]}, {"name": "RandomHorizontalFlip", "p": 0.5}
+    saved = {"plan": {"transforms": [crop, flip], "dtype": "uint8"}}
+    found = {"plan": {"transforms": [crop, {**flip, "p": 0.4}, crop], "dtype": "uint8"}}
+    with pytest.raises(CheckpointError) as caught:
+        State.from_dict(State(0, 0, saved).to_dict(), found, 10)
+    message = "plan.transforms[1].p was 0.5 and is 0.4; plan.transforms had 2 entries and has 3"
+    assert caught.value.message == f"the state belongs to another loader: {message}"
+    with pytest.raises(CheckpointError, match=r"transforms had 3 entries and has 2"):
+        State.from_dict(State(0, 0, found).to_dict(), saved, 10)
+
+
+STREAM = {**STATE, "samples_per_epoch": 60}
+
+
+@pytest.mark.parametrize(
+    ("samples", "epoch", "position"),
+    [(60, 2, 7), (30, 4, 7), (100, 1, 27), (127, 1, 0), (1, 127, 0), (500, 0, 127)],
+)
+def test_a_stream_is_in_the_same_place_in_epochs_of_another_length(
+    samples: int, epoch: int, position: int
+) -> None:
+    assert in_epochs_of(samples, STREAM) == {**STATE, "epoch": epoch, "position": position}
+
+
+def test_the_end_of_an_epoch_stays_the_end_of_it() -> None:
+    assert in_epochs_of(60, {**STREAM, "position": 60})["position"] == 60
+
+
+@pytest.mark.parametrize("state", [STATE, None, [], {}])
+def test_what_is_no_stream_stays_as_it_is(state: Any) -> None:
+    assert in_epochs_of(30, state) is state
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"samples_per_epoch": 0},
+        {"samples_per_epoch": -60},
+        {"samples_per_epoch": 60.0},
+        {"samples_per_epoch": True},
+        {"epoch": None},
+        {"position": -1},
+    ],
+)
+def test_what_cannot_be_the_place_of_a_stream(change: dict[str, Any]) -> None:
+    with pytest.raises(CheckpointError, match="must be whole numbers from 0"):
+        in_epochs_of(30, {**STREAM, **change})

@@ -1,0 +1,278 @@
+"""Annotations in batches: what is drawn in an image is found where the annotations say it is."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from annotated_scenes import COLUMNS, N, first, found, load, scenes, write_annotated
+
+from stoker import ImageLoader
+from stoker.augment import (
+    CenterCrop,
+    RandomCrop,
+    RandomHorizontalFlip,
+    RandomIoUCrop,
+    RandomResizedCrop,
+    RandomRotation,
+    Resize,
+)
+from stoker.augment.geometry.boxes import box_areas
+from stoker.errors import CheckpointError, ConfigError, DatasetError, StaleIndexError
+from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.images.batch import multi_hot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SMALL = [Resize((30, 40))]
+
+
+@pytest.fixture(scope="module")
+def annotated(pack_images: Callable[..., Path]) -> Path:
+    return write_annotated(pack_images)
+
+
+CHAINS = {
+    "resize": [Resize((30, 40))],
+    "crop": [RandomResizedCrop((48, 64), scale=(0.5, 1.0)), RandomHorizontalFlip()],
+    "rotation": [Resize((60, 80)), RandomRotation((90, 90))],
+    "boxes decide": [RandomIoUCrop(), RandomHorizontalFlip(1.0), Resize((48, 64))],
+}
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_everything_follows_its_image(annotated: Path, chain: str) -> None:
+    batch = first(annotated, transforms=CHAINS[chain], engine="auto")
+    checked = 0
+    for i in range(N):
+        own = np.flatnonzero(batch.object_id[i] == 100 * i)  # the rectangle
+        bright = batch.image[i, 0] > 100
+        assert np.array_equal(bright, batch.segmentation[i] == 1) or (
+            np.count_nonzero(bright != (batch.segmentation[i] == 1)) <= sum(bright.shape)
+        )
+        if not own.size:
+            assert np.count_nonzero(bright) <= 8 * max(bright.shape)
+            continue
+        (k,) = own
+        box = batch.boxes[i][k]
+        assert np.abs(box - found(bright)).max() <= 1
+        assert np.abs(box - found(batch.masks[i][k] > 0)).max() <= 1
+        assert batch.area[i][k] == pytest.approx(np.prod(box[2:] - box[:2]), rel=0.02)
+        points = batch.keypoints[i][k]
+        for x, y, seen in points[points[:, 2] > 0]:
+            assert bright[int(y), int(x)]
+            assert seen == 2
+        checked += 1
+    assert checked >= 4
+
+
+def test_boxes_decide_where_images_are_cut(annotated: Path) -> None:
+    columns = ("boxes", "object_id")
+    whole = first(annotated, columns=columns)
+    cut = first(
+        annotated, columns=columns, transforms=[RandomIoUCrop(sampler_options=(0.3,)), Resize((30, 40))]
+    )
+    assert all(
+        set(ids) <= set(own) and len(ids) for ids, own in zip(cut.object_id, whole.object_id, strict=True)
+    )
+    assert not any(np.array_equal(*boxes) for boxes in zip(cut.boxes, whole.boxes, strict=True))
+
+
+def test_what_is_refused_once_boxes_have_cut_it_is_named(annotated: Path) -> None:
+    chain = [RandomIoUCrop(sampler_options=(0.0,), max_scale=0.8), RandomCrop(60)]
+    with pytest.raises(ConfigError, match="larger than an image") as caught:
+        first(annotated, columns=("image",), transforms=chain)
+    assert caught.value.key == "k0"
+
+
+def test_objects_that_are_dropped_are_in_no_column(annotated: Path) -> None:
+    everything = first(annotated)
+    assert [len(boxes) for boxes in everything.boxes] == [1, 2, 3, 1, 2, 3, 1]
+    names = ("boxes", "box_labels", "object_id", "crowd", "area", "keypoints", "masks", "object_difficult")
+    crop = {"transforms": [CenterCrop(20)], "columns": names}
+    for options in (crop, {**crop, "min_visible": 0.3}, {**crop, "min_size": 12.5}):
+        batch = first(annotated, **options)
+        for i in range(N):
+            assert len({len(column[i]) for column in batch}) == 1
+            assert set(batch.object_id[i]) <= set(everything.object_id[i])
+            assert (batch.object_difficult[i] == batch.object_id[i] % 100 % 2).all()
+            assert (batch.crowd[i] == (batch.object_id[i] % 100 == 1)).all()
+
+
+def test_objects_too_small_or_too_little_seen_are_dropped(annotated: Path) -> None:
+    names = ("boxes", "object_id")
+    plain = first(annotated, columns=names, transforms=[Resize((60, 80))])
+    areas = dict(zip(np.concatenate(plain.object_id), box_areas(np.concatenate(plain.boxes)), strict=True))
+    crop = {"transforms": [CenterCrop(20)], "columns": names}
+    cropped = first(annotated, **crop)
+    boxes, ids = np.concatenate(cropped.boxes), np.concatenate(cropped.object_id)
+    share = box_areas(boxes) / [areas[one] for one in ids]
+    for options, kept in (
+        ({"min_size": 12.5}, (boxes[:, 2:] - boxes[:, :2] >= 12.5).all(axis=1)),
+        ({"min_visible": 0.3}, share >= 0.3),
+    ):
+        batch = first(annotated, **crop, **options)
+        assert np.concatenate(batch.object_id).tolist() == ids[kept].tolist()
+        assert np.concatenate(batch.boxes).tolist() == boxes[kept].tolist()
+        assert 0 < kept.sum() < len(kept)
+
+
+@pytest.mark.parametrize("warp", [[], [RandomRotation((0, 0))]])
+def test_flipped_keypoints_change_places(annotated: Path, warp: list[Any]) -> None:
+    plain = first(annotated)
+    flipped = first(annotated, transforms=[Resize((30, 40)), RandomHorizontalFlip(1.0), *warp])
+    for before, after in zip(plain.keypoints, flipped.keypoints, strict=True):
+        assert np.allclose(after[:, 0, 0], 40 - before[:, 1, 0])
+        assert np.allclose(after[:, 0, 1], before[:, 1, 1])
+
+
+@pytest.mark.parametrize("form", ["XYWH", "CXCYWH"])
+def test_formats_of_boxes(annotated: Path, form: str) -> None:
+    for xyxy, other in zip(first(annotated).boxes, first(annotated, box_format=form).boxes, strict=True):
+        extent = xyxy[:, 2:] - xyxy[:, :2]
+        assert np.allclose(other[:, 2:], extent)
+        assert np.allclose(other[:, :2], xyxy[:, :2] + (extent / 2 if form == "CXCYWH" else 0))
+
+
+def test_padded_to_the_most(annotated: Path) -> None:
+    ragged, padded = first(annotated), first(annotated, objects="padded")
+    assert padded.count.tolist() == [1, 2, 3, 1, 2, 3, 1]
+    assert padded.boxes.shape == (N, 3, 4)
+    assert padded.masks.shape == (N, 3, 30, 40)
+    assert first(annotated, objects="padded", columns=("segmentation",))._fields == ("segmentation",)
+    for name in COLUMNS[1:-1]:
+        whole = getattr(padded, name)
+        for i, (part, count) in enumerate(zip(getattr(ragged, name), padded.count, strict=True)):
+            assert np.array_equal(whole[i, :count], part)
+            assert not whole[i, count:].any()
+
+
+def test_the_spec_says_what_comes(annotated: Path) -> None:
+    for form in ("ragged", "padded"):
+        with load(
+            annotated, objects=form, columns=(*COLUMNS, "object_difficult", "label", "count")
+        ) as loader:
+            spec, batch = loader.element_spec(), next(iter(loader))
+        assert batch._fields == tuple(column.name for column in spec)
+        for column, value in zip(spec, batch, strict=True):
+            one = value[2] if column.ragged else value
+            assert one.dtype.name == column.dtype, column.name
+            shape = (None, *column.shape) if not column.ragged else column.shape
+            assert len(shape) == one.ndim, column.name
+            assert all(a in (None, b) for a, b in zip(shape, one.shape, strict=True)), column.name
+    assert ColumnSpec("boxes", "float32", (None, 4)) in spec
+
+
+def test_several_labels_are_multi_hot(annotated: Path) -> None:
+    labels = first(annotated, columns=("label",)).label
+    assert labels.dtype == np.float32
+    assert labels.tolist()[:3] == [[0, 0, 0], [0, 1, 1], [1, 0, 1]]
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_one_of_several_labels_that_is_no_class_is_refused(label: int) -> None:
+    with pytest.raises(DatasetError, match=f"label {label} in a dataset of 3 classes"):
+        multi_hot(np.array([0, label]), np.array([2]), 3)
+
+
+def test_order_and_ranks_carry_annotations_along(annotated: Path) -> None:
+    wanted = first(annotated)
+    with load(
+        annotated, shuffle=True, batch_size=3, columns=("row", "object_id"), last_batch="pad"
+    ) as loader:
+        for batch in loader:
+            for row, ids in zip(batch.row, batch.object_id, strict=True):
+                assert ids.tolist() == wanted.object_id[row].tolist()
+    with load(annotated, rank=2, world_size=3, batch_size=2, columns=COLUMNS) as loader:
+        last = list(loader)[-1]
+    assert (last.image.shape, last.boxes, last.segmentation.shape) == ((0, 3, 30, 40), [], (0, 30, 40))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"objects": "list"}, "objects must be one of ragged, padded, found 'list'"),
+        ({"box_format": "YXYX"}, "box_format must be one of XYXY"),
+        ({"min_visible": 1.5}, "min_visible must be a share"),
+        ({"min_size": -1}, "min_size must be pixels"),
+        ({"min_size": float("inf")}, "min_size must be pixels"),
+        ({"columns": ("object_boxes",)}, "there is no 'object_boxes'"),
+    ],
+)
+def test_refusals(annotated: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(annotated, **options)
+
+
+def test_a_dataset_without_objects_has_no_such_columns(thumbnails: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no 'boxes'"):
+        load(thumbnails, columns=("boxes",))
+    with pytest.raises(ConfigError, match="decides by boxes, and the dataset has none"):
+        load(thumbnails, columns=("image",), transforms=[RandomIoUCrop(), Resize((8, 8))])
+
+
+def test_threads_end_with_the_loader(annotated: Path) -> None:
+    others = threading.enumerate()  # of other tests' loaders, which may still be ending
+    loader = load(annotated)
+    next(iter(loader))
+    assert annotating(others)
+    del loader
+    gc.collect()
+    with load(annotated) as loader:
+        next(iter(loader))
+    end = time.monotonic() + 60
+    while annotating(others) and time.monotonic() < end:
+        time.sleep(0.001)
+    assert not annotating(others)
+
+
+def annotating(besides: list[threading.Thread]) -> list[threading.Thread]:
+    threads = [thread for thread in threading.enumerate() if thread not in besides]
+    return [thread for thread in threads if thread.name.startswith("stoker-annotations")]
+
+
+def test_only_what_the_columns_need_is_read(pack_images: Callable[..., Path]) -> None:
+    nobody = [[9] * len(scene.boxes) for scene in scenes()]
+    folder = write_annotated(pack_images, object_polygon_owner=nobody)
+    with ImageLoader(
+        folder, batch_size=N, transforms=SMALL, columns=("image", "boxes", "keypoints")
+    ) as loader:
+        batch = next(iter(loader))
+    assert [len(boxes) for boxes in batch.boxes] == [len(points) for points in batch.keypoints]
+    with (
+        pytest.raises(StaleIndexError, match="object_polygon_owner"),
+        ImageLoader(folder, batch_size=N, transforms=SMALL, columns=("image", "masks")) as loader,
+    ):
+        next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"min_visible": 0.5}, "min_visible was 0.25 and is 0.5"),
+        ({"min_size": 0}, "min_size was 2.0 and is 0.0"),
+        ({"box_format": "XYXY"}, "box_format was 'XYWH' and is 'XYXY'"),
+    ],
+)
+def test_a_state_is_of_the_objects_that_leave(annotated: Path, change: dict[str, Any], message: str) -> None:
+    given = {"min_visible": np.float32(0.25), "min_size": 2, "box_format": "XYWH"}
+    with load(annotated, columns=("image", "boxes"), **given) as saved:
+        state = saved.state_dict()
+        saved.load_state_dict(state)
+    with (
+        load(annotated, columns=("image", "boxes"), **{**given, **change}) as other,
+        pytest.raises(CheckpointError) as caught,
+    ):
+        other.load_state_dict(state)
+    assert caught.value.message == f"the state belongs to another loader: {message}"
+
+
+def test_a_state_without_objects_does_not_speak_of_them(annotated: Path) -> None:
+    with load(annotated, columns=("image",)) as saved, load(annotated, columns=("row",), min_size=9) as other:
+        other.load_state_dict(saved.state_dict())

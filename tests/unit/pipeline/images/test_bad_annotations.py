@@ -1,0 +1,118 @@
+"""Annotations that are damaged: an error of their sample, which is raised, skipped or replaced."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from annotated_scenes import HEIGHT, WIDTH, N, annotations, encode, first, load, scenes, write_annotated
+from PIL import Image
+
+from stoker.errors import CorruptRecordError, DecodeError
+from stoker.formats.dataset.annotation_columns import to_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(scope="module")
+def make(pack_images: Callable[..., Path]) -> Callable[..., Path]:
+    return partial(write_annotated, pack_images)
+
+
+def damaged(make: Callable[..., Path], number: int, mask: bytes) -> Path:
+    masks = [encode(scene.mask()) for scene in scenes()]
+    return make([*masks[:number], mask, *masks[number + 1 :]])
+
+
+@pytest.mark.parametrize(
+    ("mask", "words"),
+    [
+        (b"no image", "cannot be decoded"),
+        (encode(np.zeros((HEIGHT, WIDTH), np.uint8))[:50], "cannot be decoded"),
+        (encode(np.zeros((8, 8), np.uint8)), "8 x 8 pixels, its image 60 x 80"),
+        (encode(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), "mode RGB"),
+        (encode(np.full((HEIGHT, WIDTH), 256, np.uint16)), "the value 256, .* leave as uint8"),
+    ],
+    ids=["no image", "truncated", "another size", "colours", "16 bits"],
+)
+def test_a_bad_mask_is_one_of_its_sample(make: Callable[..., Path], mask: bytes, words: str) -> None:
+    folder = damaged(make, 3, mask)
+    with load(folder) as loader, pytest.raises(DecodeError, match=words) as caught:
+        next(iter(loader))
+    assert (caught.value.key, caught.value.record) == ("k3", 3)
+    good = first(make())
+    with load(folder, on_error="skip") as loader:
+        batch = next(iter(loader))
+        assert (loader.stats().skipped, loader.stats().bad_keys) == (1, ("k3",))
+    kept = [0, 1, 2, 4, 5, 6]
+    assert np.array_equal(batch.segmentation, good.segmentation[kept])
+    assert [ids.tolist() for ids in batch.object_id] == [good.object_id[i].tolist() for i in kept]
+    with load(folder, on_error="replace") as loader:
+        batch = next(iter(loader))
+    kept.insert(3, 4)
+    assert np.array_equal(batch.segmentation, good.segmentation[kept])
+    assert [boxes.tolist() for boxes in batch.boxes] == [good.boxes[i].tolist() for i in kept]
+
+
+def test_sixteen_bits_hold_eight(make: Callable[..., Path]) -> None:
+    masks = [encode(scene.mask().astype(np.uint16)) for scene in scenes()]
+    assert np.array_equal(first(make(masks)).segmentation, first(make()).segmentation)
+
+
+def test_a_wrong_checksum(make: Callable[..., Path]) -> None:
+    crc = np.zeros(N, np.uint32)
+    with load(make(mask_crc=crc)) as loader, pytest.raises(CorruptRecordError, match="mask's checksum"):
+        next(iter(loader))
+
+
+def test_run_lengths_of_another_size(make: Callable[..., Path]) -> None:
+    parts = []
+    for i, scene in enumerate(scenes()):
+        m = len(scene.boxes)
+        runs = [np.array([0, HEIGHT * WIDTH - (i == 4)], np.uint32)] * m
+        parts.append(replace(annotations(i, scene), runs=runs, polygons=[[] for _ in range(m)]))
+    folder = make(**to_columns(parts))
+    with load(folder) as loader, pytest.raises(CorruptRecordError, match="run lengths") as caught:
+        next(iter(loader))
+    assert caught.value.key == "k4"
+    with load(folder, on_error="skip", columns=("row", "masks")) as loader:
+        batch = next(iter(loader))
+    assert batch.row.tolist() == [0, 1, 2, 3, 5, 6]
+    assert all((masks == 1).all() for masks in batch.masks)
+
+
+def test_a_polygon_without_a_place(make: Callable[..., Path]) -> None:
+    parts = [annotations(i, scene) for i, scene in enumerate(scenes())]
+    polygons = parts[2].polygons
+    assert polygons is not None
+    polygons[1][0][2, 1] = np.nan
+    folder = make(**to_columns(parts))
+    with (
+        load(folder) as loader,
+        pytest.raises(CorruptRecordError, match="a vertex that is no place") as caught,
+    ):
+        next(iter(loader))
+    assert caught.value.key == "k2"
+    with load(folder, on_error="skip", columns=("row", "masks")) as loader:
+        assert next(iter(loader)).row.tolist() == [0, 1, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("options", [{"compress_level": 0}, {"optimize": True}])
+def test_other_masks_go_to_pillow(make: Callable[..., Path], options: dict[str, Any]) -> None:
+    """A palette, and one bit a pixel, beside a mask that is decoded in C++."""
+    masks = [Image.fromarray(scene.mask()) for scene in scenes()]
+    masks[1] = Image.fromarray(scenes()[1].mask() > 0)
+    masks[2] = masks[2].convert("P")
+    files = []
+    for mask in masks:
+        stream = io.BytesIO()
+        mask.save(stream, "PNG", **options)
+        files.append(stream.getvalue())
+    assert {file[24:26] for file in files} >= {b"\x08\x00", b"\x01\x00"}
+    assert np.array_equal(first(make(files)).segmentation, first(make()).segmentation)

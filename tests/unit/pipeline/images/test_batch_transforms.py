@@ -1,0 +1,300 @@
+"""Transforms of batches and functions behind the engine: MixUp, CutMix, and what users write."""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import (
+    CutMix,
+    MixUp,
+    Mosaic,
+    Normalize,
+    RandomChoice,
+    RandomHorizontalFlip,
+    Resize,
+    load_recipe,
+    save_recipe,
+)
+from stoker.augment.batch.mix import MixParams
+from stoker.augment.params.image_params import compile_image
+from stoker.errors import CheckpointError, ConfigError
+from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.images.batch_transforms import BatchPlan, function_name, split_transforms
+from stoker.pipeline.images.mixing import mix_copy, mix_images, split
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEYS = np.arange(9, dtype=np.int64)
+
+
+def load(folder: Path, *transforms: Any, **options: Any) -> ImageLoader:
+    given = {"batch_size": 9, "num_threads": 1, "columns": ("image", "label", "row"), **options}
+    return ImageLoader(folder, transforms=[Resize((12, 16)), *transforms], **given)
+
+
+def first(folder: Path, *transforms: Any, **options: Any) -> Any:
+    with load(folder, *transforms, **options) as loader:
+        return next(iter(loader))
+
+
+@pytest.fixture
+def labelled(pack_images: Any, thumbnails: Path) -> Path:
+    """The first twenty thumbnails, of three classes."""
+    dataset = datasets.open(thumbnails)
+    return pack_images([dataset.read(i) for i in range(20)], label=np.arange(20) % 3)
+
+
+class TestMixImages:
+    @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+    @pytest.mark.parametrize("dtype", ["float32", "float16", "uint8", "uint16"])
+    @pytest.mark.parametrize("transform", [MixUp(0.4), CutMix(), Mosaic()], ids=lambda t: type(t).__name__)
+    def test_in_place_is_the_same_to_the_bit(self, transform: Any, dtype: str, layout: Any) -> None:
+        shape = (9, 3, 10, 14) if layout == "NCHW" else (9, 10, 14, 3)
+        images = (np.random.default_rng(0).random(shape) * 200).astype(dtype)
+        params = transform.draw(KEYS, (10, 14), 1, 2)
+        expected = params.images(images, layout)
+        assert np.array_equal(mix_copy(params, images, layout), expected)
+        mixed = mix_images(params, images, layout)
+        assert np.array_equal(mixed, expected)
+        assert (mixed is images) == (dtype == "float32" and not isinstance(transform, Mosaic))
+
+    def test_what_may_not_be_written_is_copied(self) -> None:
+        images = np.ones((9, 3, 4, 4), np.float32)
+        images.flags.writeable = False
+        assert mix_images(MixUp().draw(KEYS, (4, 4), 0, 0), images, "NCHW") is not images
+
+    def test_other_partners_are_mixed_as_they_are(self) -> None:
+        images = np.arange(3 * 3 * 2 * 2, dtype=np.float32).reshape(3, 3, 2, 2)
+        share = np.full(3, 0.25, np.float32)
+        params = MixParams(np.array([1, 2, 0]), share, np.zeros((3, 4), np.int32), share)
+        expected = params.images(images)
+        assert np.array_equal(mix_images(params, images, "NCHW"), expected)
+
+    def test_one_image_and_none(self) -> None:
+        for n in (0, 1):
+            images = np.ones((n, 3, 4, 4), np.float32)
+            assert mix_images(MixUp().draw(KEYS[:n], (4, 4), 0, 0), images, "NCHW").shape == images.shape
+
+    def test_split(self) -> None:
+        parts = split(np.arange(6), np.array([2, 0, 4]))
+        assert [part.tolist() for part in parts] == [[0, 1], [], [2, 3, 4, 5]]
+        assert split(np.arange(0), np.array([], np.int64)) == []
+
+
+class TestLoader:
+    @pytest.mark.parametrize("transform", [MixUp(0.5), CutMix(), Mosaic()], ids=lambda t: type(t).__name__)
+    @pytest.mark.parametrize("normalize", [(), (Normalize(),)])
+    def test_images_and_labels_are_what_the_transform_says(
+        self, labelled: Path, transform: Any, normalize: tuple[Any, ...]
+    ) -> None:
+        plain = first(labelled, *normalize, shuffle=True, seed=5)
+        mixed = first(labelled, *normalize, transform, shuffle=True, seed=5)
+        params = transform.draw(plain.row.astype(np.int64), (12, 16), 5, 0)
+        assert np.array_equal(mixed.image, params.images(plain.image))
+        assert mixed.label.dtype == np.float32
+        assert np.array_equal(mixed.label, params.labels(plain.label, 3))
+        assert np.array_equal(mixed.row, plain.row)
+
+    @pytest.mark.parametrize("transform", [MixUp(), RandomChoice([MixUp(), CutMix()])])
+    def test_a_batch_of_none_has_labels_of_the_same_form(self, labelled: Path, transform: Any) -> None:
+        with load(labelled, transform, batch_size=1, rank=5, world_size=6) as loader:
+            *_, last = loader
+            spec = loader.element_spec()[1]
+        assert last.image.shape == (0, 3, 12, 16)
+        assert (last.label.dtype.name, last.label.shape) == (spec.dtype, (0, *spec.shape))
+
+    def test_they_change_with_the_epoch(self, labelled: Path) -> None:
+        with load(labelled, MixUp()) as loader:
+            one, two = next(iter(loader)), next(iter(loader))
+        assert np.array_equal(one.row, two.row)
+        assert not np.array_equal(one.label, two.label)
+
+    def test_a_choice_is_one_for_the_batch(self, labelled: Path) -> None:
+        choice = RandomChoice([MixUp(), CutMix()], p=(0.25, 0.75))
+        seen = []
+        with load(labelled, choice) as loader:
+            for _ in range(40):
+                seen += [len(batch.row) for batch in loader]
+            spent = loader.stats().producer
+        assert spent["MixUp"] > 0
+        assert spent["CutMix"] > 0
+
+    def test_each_choice_follows_its_weights_its_place_and_the_seed(self) -> None:
+        transforms = [MixUp(), CutMix()]
+        plan = BatchPlan((RandomChoice(transforms, p=(0.25, 0.75)), RandomChoice(transforms, p=(1, 3))))
+        names = {
+            tuple(plan.draw(number, KEYS, (12, 16), seed, epoch)[0] for epoch in range(400))
+            for number in (0, 1)
+            for seed in (0, 1)
+        }
+        assert len(names) == 4
+        assert all(60 < drawn.count("MixUp") < 140 for drawn in names)
+
+    def test_a_short_batch_mixes_with_itself(self, labelled: Path) -> None:
+        with load(labelled, MixUp(), batch_size=19) as loader:
+            *_, last = loader
+        assert last.label.tolist() == [[0, 1, 0]]
+        two = load(labelled, MixUp(), rank=1, world_size=2, batch_size=19)
+        assert [batch.label.shape for batch in two] == [(10, 3)]
+        two.close()
+
+    def test_skipped_samples_are_no_partners(self, pack_images: Any, make_jpeg: Any) -> None:
+        payloads = [make_jpeg(i) if i != 2 else make_jpeg(2)[:200] for i in range(5)]
+        whole = datasets.open(pack_images([make_jpeg(i) for i in range(5)])).index
+        size = {name: whole.column(name) for name in ("codec", "height", "width", "orientation")}
+        folder = pack_images(payloads, **size, label=np.arange(5) % 3)
+        mixed = first(folder, CutMix(), on_error="skip", batch_size=5)
+        assert mixed.row.tolist() == [0, 1, 3, 4]
+        plain = first(folder, on_error="skip", batch_size=5)
+        params = CutMix().draw(plain.row.astype(np.int64), (12, 16), 0, 0)
+        assert np.array_equal(mixed.image, params.images(plain.image))
+
+    def test_labels_need_classes(self, labelled: Path) -> None:
+        path = labelled / MANIFEST_NAME
+        path.write_text(json.dumps({**json.loads(path.read_text()), "classes": []}))
+        with pytest.raises(ConfigError, match="labels as shares of classes"):
+            load(labelled, MixUp())
+        assert first(labelled, MixUp(), columns=("image",)).image.shape == (9, 3, 12, 16)
+
+    def test_the_checkpoint_knows_them(self, labelled: Path) -> None:
+        with load(labelled, MixUp(0.2)) as loader:
+            state = loader.state_dict()
+        for others in ((), (MixUp(0.3),), (MixUp(0.2), double)):
+            with load(labelled, *others) as loader, pytest.raises(CheckpointError, match="batch"):
+                loader.load_state_dict(state)
+        with load(labelled, MixUp(0.2)) as loader:
+            loader.load_state_dict(state)
+
+
+def double(images: Any) -> Any:
+    return images * 2
+
+
+class TestFunctions:
+    def test_they_see_the_batch_as_it_is_handed_out(self, labelled: Path) -> None:
+        kinds = []
+
+        def note(images: Any) -> Any:
+            kinds.append((type(images).__name__, tuple(images.shape)))
+            return images
+
+        whole = {"last_batch": "drop"}  # a short last batch may have been made ahead, or not
+        plain = first(labelled, Normalize())
+        assert np.allclose(first(labelled, Normalize(), note, double, **whole).image, 2 * plain.image)
+        torch = pytest.importorskip("torch")
+        assert isinstance(first(labelled, Normalize(), note, output="torch", **whole).image, torch.Tensor)
+        assert {kind for kind, _ in kinds} == {"ndarray", "Tensor"}
+        assert {shape for _, shape in kinds} == {(9, 3, 12, 16)}
+
+    def test_their_cost_is_named(self, labelled: Path) -> None:
+        with load(labelled, double) as loader:
+            list(loader)
+            stats = loader.stats()
+        assert stats.producer["double"] > 0
+        assert stats.producer["handing over"] > 0
+
+    def test_an_error_in_one_is_raised(self, labelled: Path) -> None:
+        def fail(images: Any) -> Any:
+            raise ZeroDivisionError
+
+        with load(labelled, fail) as loader, pytest.raises(ZeroDivisionError):
+            next(iter(loader))
+
+    @pytest.mark.parametrize("made", [lambda images: images[:3], lambda images: None, len])
+    def test_what_is_no_batch_is_refused(self, labelled: Path, made: Any) -> None:
+        wanted = "must return an array of 9 images"
+        with load(labelled, made) as loader, pytest.raises(ConfigError, match=wanted):
+            next(iter(loader))
+
+
+def halve(images: Any) -> Any:
+    """Every other row and column, in half precision."""
+    return images[:, :, ::2, ::2].astype(np.float16)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_the_form_of_what_functions_make(labelled: Path, dtype: Any) -> None:
+    with load(labelled, Normalize(), MixUp(), halve, dtype=dtype) as loader:
+        spec, batch = loader.element_spec(), next(iter(loader))
+        assert spec == loader.element_spec()
+        for column, values in zip(spec[:2], batch[:2], strict=True):
+            assert (column.dtype, column.shape) == (values.dtype.name, values.shape[1:])
+        assert spec[0] == ColumnSpec("image", "float16", (3, 6, 8))
+        assert loader.columns == tuple(column.name for column in spec)
+
+
+def test_names_of_functions() -> None:
+    assert function_name(double) == "double"
+    assert function_name(functools.partial(double, 3), module=True) == f"{__name__}.double"
+    assert function_name(np.negative) == "negative"
+
+    class Adds:
+        def __call__(self, images: Any) -> Any:
+            return images
+
+    assert function_name(Adds()).endswith("Adds")
+
+
+def test_a_choice_of_batch_transforms_is_a_recipe(tmp_path: Path) -> None:
+    transforms = [Resize((8, 8)), RandomChoice([MixUp(0.1), CutMix()], p=[1, 3])]
+    save_recipe(transforms, tmp_path / "recipe.json")
+    assert load_recipe(tmp_path / "recipe.json") == transforms
+
+
+def test_the_order_of_kinds() -> None:
+    flip = RandomChoice([RandomHorizontalFlip(), Resize(9)])
+    images, plan = split_transforms([Resize(8), flip, MixUp(), CutMix(), double])
+    assert images == (Resize(8), flip)
+    assert plan.transforms == (MixUp(), CutMix())
+    assert plan.functions == (double,)
+    assert plan.columns == {"label"}
+    assert plan.to_json()[-1] == {"function": f"{__name__}.double"}
+    for wrong in ([MixUp(), Resize(8)], [double, Resize(8)], [double, MixUp()]):
+        with pytest.raises(ConfigError, match="stands after"):
+            split_transforms(wrong)
+    with pytest.raises(ConfigError, match="applied by a loader"):
+        compile_image([Resize((8, 8)), RandomChoice([MixUp()])])
+    with pytest.raises(ConfigError, match="transforms must be"):
+        RandomChoice([MixUp(), Resize(8)])
+    with pytest.raises(ConfigError, match="the class Resize"):
+        compile_image(split_transforms([Resize])[0])
+    with pytest.raises(
+        ConfigError, match=r"transforms must be transforms of stoker\.augment; found 'Resize'"
+    ):
+        compile_image(split_transforms(["Resize"])[0])
+
+
+def of_torchvision(name: str) -> Any:
+    """What stands for a transform of torchvision where that is not installed."""
+    return type(name, (), {"__module__": "torchvision.transforms.v2._x", "__call__": lambda *_: None})()
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("RandomErasing", "Write stoker.augment.RandomErasing, which is drawn for each image."),
+        ("ToTensor", "Leave it out: batches are arrays"),
+        ("ElasticTransform", "wrap it in a function"),
+    ],
+)
+@pytest.mark.parametrize("place", [0, 1])
+def test_transforms_of_torchvision_are_not_called_with_batches(name: str, hint: str, place: int) -> None:
+    transforms = [Resize((8, 8)), Normalize()]
+    transforms.insert(2 * place, of_torchvision(name))
+    with pytest.raises(ConfigError, match=f"torchvision's {name}") as error:
+        split_transforms(transforms)
+    assert hint in str(error.value)
+
+
+def test_a_composition_of_torchvision_is_no_list() -> None:
+    with pytest.raises(ConfigError, match="torchvision's Compose\nGive a list"):
+        split_transforms(of_torchvision("Compose"))

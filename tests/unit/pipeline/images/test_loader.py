@@ -1,0 +1,269 @@
+"""ImageLoader: what a batch holds, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import CenterCrop, Normalize, Resize
+from stoker.errors import ConfigError, DatasetError, LoaderClosedError
+from stoker.formats.dataset import dataset as datasets
+from stoker.pipeline.execution.batch import ColumnSpec
+from stoker.pipeline.images import loader as image_loader
+from stoker.pipeline.order.epoch_order import BlockShuffle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def rows(batches: Any) -> list[int]:
+    return [int(row) for batch in batches for row in batch.row]
+
+
+def test_a_batch_holds_the_columns_asked_for(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+    names = ("image", "label", "row", "key", "mask", "height", "crc")
+    loader = load(columns=names, shuffle=True)
+    batch = next(iter(loader))
+    assert batch._fields == names
+    index = datasets.open(thumbnails).index
+    assert batch.image.shape == (16, 3, 8, 8)
+    assert batch.image.dtype == np.uint8
+    assert np.array_equal(batch.label, batch.row)
+    assert batch.key == [f"k{row}" for row in batch.row]
+    assert batch.mask.all()
+    assert np.array_equal(batch.height, index.column("height")[batch.row])
+    assert np.array_equal(batch.crc, index.column("crc")[batch.row])
+    assert loader.element_spec() == (
+        ColumnSpec("image", "uint8", (3, 8, 8)),
+        ColumnSpec("label", "int64", ()),
+        ColumnSpec("row", "int64", ()),
+        ColumnSpec("key", "str", ()),
+        ColumnSpec("mask", "bool", ()),
+        ColumnSpec("height", "int32", ()),
+        ColumnSpec("crc", "uint32", ()),
+    )
+
+
+@pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=5, window=3)])
+def test_an_epoch_holds_every_sample_once_and_the_next_one_follows(
+    load: Callable[..., ImageLoader], shuffle: Any
+) -> None:
+    loader = load(shuffle=shuffle, seed=3)
+    first, second = rows(loader), rows(loader)
+    assert sorted(first) == sorted(second) == list(range(61))
+    assert (first == second) == (shuffle is False)
+    loader.set_epoch(0)
+    assert rows(loader) == first
+    assert rows(loader) == second
+    assert loader.stats().samples == 4 * 61
+    assert loader.stats().seconds > 0
+
+
+def test_a_rank_for_which_no_samples_are_left_at_the_end_goes_on_with_the_next_epoch(
+    load: Callable[..., ImageLoader],
+) -> None:
+    columns = ("image", "row")
+    loader = load(batch_size=1, rank=5, world_size=60, columns=columns)
+    wanted = next(iter(load(columns=columns))).image[5]
+    for _ in range(3):
+        first, last = loader
+        assert (first.row.tolist(), last.row.tolist()) == ([5], [])
+        assert (len(first.image), len(last.image)) == (1, 0)
+    loader.set_epoch(0)
+    assert np.array_equal(next(iter(loader)).image[0], wanted)
+
+
+@pytest.mark.parametrize("bad", [0, 10])
+def test_padding_stays_padding_where_a_good_sample_replaces_it(
+    load: Callable[..., ImageLoader],
+    pack_images: Callable[..., Path],
+    make_jpeg: Callable[..., bytes],
+    bad: int,
+) -> None:
+    payloads = [make_jpeg(i) for i in range(11)]
+    crc = datasets.open(pack_images(payloads)).index.column("crc").copy()
+    crc[bad] ^= 1
+    broken = pack_images(payloads, crc=crc)
+    options = {"dataset": broken, "batch_size": 4, "columns": ("row", "mask"), "last_batch": "pad"}
+    replaced = list(load(on_error="replace", **options))[-1]  # rows 8, 9, 10, and row 0 behind them
+    assert replaced.row.tolist() == ([8, 9, 10, 8] if bad == 0 else [8, 9, 0, 0])
+    assert replaced.mask.tolist() == [True, True, True, False]
+    skipped = list(load(on_error="skip", **options))[-1]
+    assert skipped.row.tolist() == ([8, 9, 10] if bad == 0 else [8, 9, 0])
+    assert skipped.mask.tolist() == [True, True, bad == 0]
+
+
+def test_samples_change_with_the_epoch_and_not_with_their_batch(load: Callable[..., ImageLoader]) -> None:
+    def images(batch_size: int, epoch: int) -> Any:
+        loader = load(columns=("image", "row"), batch_size=batch_size)
+        loader.set_epoch(epoch)
+        return np.concatenate([batch.image for batch in loader])
+
+    assert np.array_equal(images(16, 0), images(7, 0))
+    assert not np.array_equal(images(16, 0), images(16, 1))
+
+
+@pytest.mark.parametrize(
+    ("last_batch", "sizes"), [("partial", [16, 16, 16, 13]), ("drop", [16] * 3), ("pad", [16] * 4)]
+)
+def test_last_batch(load: Callable[..., ImageLoader], last_batch: str, sizes: list[int]) -> None:
+    loader = load(last_batch=last_batch, columns=("image", "row"))
+    batches = list(loader)
+    assert [len(batch.row) for batch in batches] == sizes
+    assert [len(batch.image) for batch in batches] == sizes
+    assert len(loader) == len(sizes)
+    assert hasattr(batches[0], "mask") == (last_batch == "pad")
+    if last_batch == "pad":
+        assert np.concatenate([batch.row[batch.mask] for batch in batches]).tolist() == list(range(61))
+
+
+def test_ranks_share_an_epoch(load: Callable[..., ImageLoader]) -> None:
+    passes = [list(load(rank=rank, world_size=3, batch_size=5, shuffle=True)) for rank in range(3)]
+    assert {len(batches) for batches in passes} == {5}
+    assert sorted(row for batches in passes for row in rows(batches)) == list(range(61))
+
+
+def test_a_rank_without_samples_gets_an_empty_batch(
+    load: Callable[..., ImageLoader], thumbnails: Path
+) -> None:
+    two = datasets.open(thumbnails).select([4, 9])
+    for dtype in ("uint8", "bfloat16"):
+        loader = load(dataset=two, rank=2, world_size=3, columns=("image", "label", "key"), dtype=dtype)
+        images, labels, keys = next(iter(loader))
+        assert images.shape == (0, 3, 8, 8)
+        assert images.dtype.name == dtype
+        assert labels.shape == (0,)
+        assert keys == []
+
+
+def test_a_selection_keeps_its_rows(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+    chosen = datasets.open(thumbnails).select([50, 3, 3, 17])
+    batch = next(iter(load(dataset=chosen, columns=("row", "key", "label"))))
+    assert batch.row.tolist() == batch.label.tolist() == [50, 3, 3, 17]
+    assert batch.key == ["k50", "k3", "k3", "k17"]
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+@pytest.mark.parametrize("engine", ["native", "dali"])
+def test_several_shards_of_every_container(
+    load: Callable[..., ImageLoader], make_dataset: Callable[..., Path], kind: str, engine: str
+) -> None:
+    if engine == "dali":
+        pytest.importorskip("nvidia.dali")
+    loader = load(dataset=make_dataset(kind, shards=3), engine=engine, columns=("image", "key", "label"))
+    (batch,) = loader
+    assert batch.key == [f"k{row}" for row in range(6)]
+    assert batch.label.tolist() == [0, 1, 2, 0, 1, 2]
+    assert len({image.tobytes() for image in batch.image}) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
+        ({"prefetch": 0}, "prefetch must be at least 1, found 0"),
+        ({"num_threads": 0}, "num_threads must be at least 1, found 0"),
+        ({"read_ahead": -1}, "read_ahead must be at least 0, found -1"),
+        ({"max_pixels": 0}, "max_pixels must be at least 1, found 0"),
+        ({"batch_size": 1.5}, "batch_size must be an integer, found 1.5"),
+        ({"batch_size": "8"}, "batch_size must be an integer, found '8'"),
+        ({"on_error": "ignore"}, "on_error must be 'raise', 'skip' or 'replace', found 'ignore'"),
+        ({"last_batch": "keep"}, "last_batch must be"),
+        ({"shuffle": 3}, "shuffle must be True, False or a BlockShuffle, found 3"),
+        ({"columns": ("image", "name")}, "there is no 'name'"),
+        ({"columns": ()}, "at least one column"),
+        ({"columns": ("row", "row")}, "columns="),
+        ({"engine": "fast"}, "engine must be"),
+        ({"output": "pandas"}, "output must be one of numpy, torch, .*, found 'pandas'"),
+        ({"layout": "CHW"}, "layout must be one of NCHW, NHWC, NHWC4, found 'CHW'"),
+        ({"dtype": "float64"}, "dtype"),
+        ({"columns": "image"}, "columns must be a list of names, found 'image'"),
+        ({"transforms": CenterCrop(8)}, "transforms must be a list, found CenterCrop"),
+        ({"transforms": [CenterCrop]}, r"the class CenterCrop\nGive one of it, CenterCrop\(\.\.\.\)"),
+        ({"transforms": []}, "different sizes"),
+        ({"transforms": [Resize(8)]}, "different sizes"),
+        ({"batch_size": 62, "last_batch": "drop"}, "an epoch has no batch"),
+        ({"batch_size": 31, "last_batch": "drop", "rank": 0, "world_size": 2}, "an epoch has no batch"),
+        ({"rank": 1}, "go together"),
+        ({"rank": 2, "world_size": 2}, "found rank 2 of 2"),
+        ({"dtype": "uint8", "transforms": [CenterCrop(8), Normalize()]}, "uint8 output"),
+    ],
+)
+def test_refusals(load: Callable[..., ImageLoader], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**options)
+
+
+@pytest.mark.parametrize("dataset", [["shards/a", "shards/b"], None, range(10)])
+def test_what_is_no_dataset_of_ours(dataset: Any) -> None:
+    with pytest.raises(ConfigError, match=r"dataset must be a path.*\n.*stoker\.mix; "):
+        ImageLoader(dataset, batch_size=4)
+
+
+def test_epochs_count_from_zero(load: Callable[..., ImageLoader]) -> None:
+    with pytest.raises(ConfigError, match="epoch must be at least 0, found -1"):
+        load().set_epoch(-1)
+
+
+def test_a_folder_that_is_no_dataset(load: Callable[..., ImageLoader], tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"dataset\.json"):
+        load(dataset=tmp_path)
+
+
+def test_a_dataset_of_nothing(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+    with pytest.raises(ConfigError, match="no samples"):
+        load(dataset=datasets.open(thumbnails).select([]))
+
+
+def test_columns_of_strings_are_refused_at_once(
+    load: Callable[..., ImageLoader], pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
+    folder = pack_images([make_jpeg(0)], note=["a"], tags=[[1, 2]], weight=np.ones(1, np.float32))
+    for name in ("note", "tags"):
+        with pytest.raises(ConfigError, match=f"there is no '{name}'"):
+            load(dataset=folder, columns=(name,))
+    loader = load(dataset=folder, columns=("weight",))
+    assert next(iter(loader)).weight.tolist() == [1.0]
+    assert loader.element_spec() == (ColumnSpec("weight", "float32", ()),)
+
+
+def test_threads_are_shared_with_the_ranks_of_the_machine(
+    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    monkeypatch.setattr(image_loader, "available_cores", lambda: 12)
+    for name, value in {"RANK": 0, "WORLD_SIZE": 4, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 4}.items():
+        monkeypatch.setenv(name, str(value))  # as torchrun does
+    make = image_loader.make_engine
+
+    def spy(*arguments: Any, num_threads: int, **settings: Any) -> Any:
+        asked.append(num_threads)
+        return make(*arguments, num_threads=1, **settings)
+
+    monkeypatch.setattr(image_loader, "make_engine", spy)
+    load(num_threads=None)
+    assert asked == [3]
+
+
+def test_repr_says_what_it_is(load: Callable[..., ImageLoader]) -> None:
+    loader = load()
+    assert "4 batches of 16" in repr(loader)
+    assert loader.engine in repr(loader)
+    assert (loader.device, len(loader.dataset)) == ("cpu", 61)
+
+
+def test_numpy_batches_come_from_the_cpu_on_a_machine_with_gpus(
+    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image_loader.devices, "gpu_count", lambda: 1)
+    assert load(engine="auto", batch_size=4).device == "cpu"
+
+
+def test_a_loader_is_not_pickled(load: Callable[..., ImageLoader]) -> None:
+    with pytest.raises(LoaderClosedError, match="Make the loader in the process"):
+        pickle.dumps(load())

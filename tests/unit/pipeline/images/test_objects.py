@@ -1,0 +1,82 @@
+"""Objects of a batch: which images have them, how they leave, and what becomes of their areas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stoker.augment import CenterCrop, RandomHorizontalFlip, RandomPerspective, RandomRotation, Resize
+from stoker.augment.params.image_params import compile_image
+from stoker.formats.dataset.annotations import Annotations
+from stoker.pipeline.images.objects import BatchObjects, ObjectRules, pad, transform_objects
+
+
+def objects(counts: list[int]) -> BatchObjects:
+    owner = np.repeat(np.arange(len(counts)), counts)
+    m = len(owner)
+    return BatchObjects(owner, {"boxes": np.arange(4.0 * m).reshape(m, 4), "object_id": np.arange(m)})
+
+
+class TestOfSamples:
+    def test_images_in_another_order_and_repeated(self) -> None:
+        chosen = objects([2, 0, 3, 1]).of_samples(np.array([2, 0, 2, 1]), 4)
+        assert chosen.owner.tolist() == [0, 0, 0, 1, 1, 2, 2, 2]
+        assert chosen.columns["object_id"].tolist() == [2, 3, 4, 0, 1, 2, 3, 4]
+        assert chosen.counts(4).tolist() == [3, 2, 3, 0]
+
+    def test_none(self) -> None:
+        chosen = objects([2, 1]).of_samples(np.array([], np.int64), 2)
+        assert len(chosen) == 0
+        assert chosen.column("boxes", ObjectRules()).shape == (0, 4)
+
+
+@pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0], []])
+def test_padding(counts: list[int]) -> None:
+    values = np.arange(1, 2 * sum(counts) + 1, dtype=np.float32).reshape(-1, 2)
+    padded = pad(values, np.array(counts, np.int64))
+    assert padded.shape == (len(counts), max(counts, default=0), 2)
+    assert padded.dtype == np.float32
+    for part, count, whole in zip(np.split(values, np.cumsum(counts)), counts, padded, strict=False):
+        assert np.array_equal(whole[:count], part)
+        assert not whole[count:].any()
+
+
+def annotations(boxes: Any, area: Any) -> Annotations:
+    m = len(boxes)
+    numbers = np.arange(m, dtype=np.int64)
+    boxes = np.array(boxes, np.float32)
+    return Annotations(numbers * 0, boxes, numbers, numbers > m, np.array(area, np.float32), numbers)
+
+
+def moved(transforms: list[Any], box: list[float], area: float) -> BatchObjects:
+    size = np.array([100])
+    params = compile_image(transforms).draw(size, size, np.zeros(1, np.int64), 0, 0)
+    return transform_objects(annotations([box], [area]), params, size, size, ObjectRules(frozenset({"area"})))
+
+
+@pytest.mark.parametrize(
+    ("transforms", "expected"),
+    [
+        ([Resize((50, 200))], 300.0),
+        ([Resize((50, 50)), RandomHorizontalFlip(1.0)], 75.0),
+        ([CenterCrop(60)], 150.0),  # half of the box lies within
+        ([Resize((50, 50)), RandomRotation((45, 45))], 75.0),
+    ],
+)
+def test_areas_scale_with_the_image_and_the_share_seen(transforms: list[Any], expected: float) -> None:
+    """An object that covers three quarters of its box, 20 x 20."""
+    seen = moved(transforms, [10, 40, 30, 60], 300.0)
+    assert seen.columns["area"] == pytest.approx([expected], rel=1e-6)
+
+
+def test_areas_in_perspective_are_those_at_the_centre() -> None:
+    size = np.array([100])
+    params = compile_image([Resize((100, 100)), RandomPerspective(0.5, p=1)]).draw(
+        size, size, np.zeros(1, np.int64), 0, 0
+    )
+    given = annotations([[49, 49, 51, 51]], [4.0])
+    seen = transform_objects(given, params, size, size, ObjectRules(frozenset({"area"})))
+    left, top, right, bottom = seen.columns["boxes"][0]
+    assert 0.3 * (right - left) * (bottom - top) < seen.columns["area"][0] <= (right - left) * (bottom - top)

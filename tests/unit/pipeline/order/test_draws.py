@@ -1,0 +1,123 @@
+"""Draws by weight and in equal shares: their laws, and what they keep."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from stoker.pipeline.order import draws
+from stoker.pipeline.order.draws import Balanced, WeightedDraws, WeightedShuffle
+
+WEIGHTS = np.array([0, 1, 2, 0, 5, 2.5, 0.5, 0])
+LIVE = np.flatnonzero(WEIGHTS)
+
+
+def chi_squared(counts: np.ndarray, expected: np.ndarray) -> float:
+    return float(((counts - expected) ** 2 / expected).sum())
+
+
+def test_draws_with_replacement_are_in_proportion_to_weights() -> None:
+    n = 50_000
+    rows = WeightedDraws(n, 3, WEIGHTS).rows(2, np.arange(n))
+    counts = np.bincount(rows, minlength=8)
+    assert counts[WEIGHTS == 0].tolist() == [0, 0, 0]
+    # 4 degrees of freedom: the 0.999 quantile is 18.5
+    assert chi_squared(counts[LIVE], n * WEIGHTS[LIVE] / WEIGHTS.sum()) < 18.5
+
+
+def test_draws_with_replacement_do_not_depend_on_each_other() -> None:
+    n = 50_000
+    rows = WeightedDraws(n, 3, np.ones(4)).rows(0, np.arange(n))
+    pairs = np.bincount(4 * rows[:-1] + rows[1:], minlength=16)
+    # 15 degrees of freedom: the 0.999 quantile is 37.7
+    assert chi_squared(pairs, np.full(16, (n - 1) / 16)) < 37.7
+
+
+def test_the_largest_number_still_finds_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(draws, "uniform", lambda _, positions: np.linspace(0, 1, len(positions)))
+    rows = WeightedDraws(3, 0, WEIGHTS).rows(0, np.arange(3))
+    assert rows.tolist() == [1, 4, 6]
+
+
+def test_without_replacement_every_draw_is_in_proportion_to_what_is_left() -> None:
+    order, epochs = WeightedShuffle(5, 1, WEIGHTS), 5000
+    drawn = np.array([order.rows(epoch, np.arange(5)) for epoch in range(epochs)])
+    assert (np.sort(drawn, axis=1) == LIVE).all()
+    shares = WEIGHTS[LIVE] / WEIGHTS.sum()
+    assert chi_squared(np.bincount(drawn[:, 0], minlength=8)[LIVE], epochs * shares) < 18.5
+    second = np.zeros(8)
+    for first, share in zip(LIVE, shares, strict=True):
+        rest = LIVE[first != LIVE]
+        second[rest] += share * WEIGHTS[rest] / WEIGHTS[rest].sum()
+    assert chi_squared(np.bincount(drawn[:, 1], minlength=8)[LIVE], epochs * second[LIVE]) < 18.5
+
+
+def test_numbers_worked_out_in_chunks_are_those_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [WeightedShuffle(40, 1, np.ones(50)).rows(epoch, np.arange(40)) for epoch in range(3)]
+    monkeypatch.setattr(draws, "_CHUNK", 7)
+    again = [WeightedShuffle(40, 1, np.ones(50)).rows(epoch, np.arange(40)) for epoch in range(3)]
+    assert np.array_equal(again, rows)
+
+
+def test_orders_of_two_epochs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    sort = WeightedShuffle._order
+    monkeypatch.setattr(
+        WeightedShuffle, "_order", lambda self, epoch: (made.append(epoch), sort(self, epoch))[1]
+    )
+    order = WeightedShuffle(5, 1, WEIGHTS)
+    for epoch in (0, 0, 1, 0, 1, 2, 1, 2, 0):
+        assert order.rows(epoch, np.arange(5)).tolist() == sort(order, epoch).tolist()
+    assert made == [0, 1, 2, 0]
+
+
+def test_logarithms_are_right_and_made_of_exact_operations() -> None:
+    numbers = np.concatenate([np.random.default_rng(0).random(10_000), 2.0 ** -np.arange(54), [1 - 2**-53]])
+    assert np.allclose(draws._log(numbers), np.log(numbers), rtol=1e-15, atol=0)
+
+
+def test_classes_in_equal_shares() -> None:
+    classes = np.repeat([7, -2, 5], [50, 3, 1])
+    order = Balanced(90, 4, classes)
+    epochs = [order.rows(epoch, np.arange(90)) for epoch in range(5)]
+    for rows in epochs:
+        assert [int((classes[rows] == label).sum()) for label in (7, -2, 5)] == [30, 30, 30]
+    counts = np.bincount(np.concatenate(epochs), minlength=54)
+    assert counts[:50].tolist() == [3] * 50, "150 draws of 50 samples: three rounds"
+    assert counts[50:53].tolist() == [50] * 3
+    assert counts[53] == 150
+    first = [row for row in epochs[0] if row < 50]
+    assert first != sorted(first), "rounds are shuffled"
+    laps = [[row for row in rows if 50 <= row < 53] for rows in epochs]
+    assert len({tuple(lap[i : i + 3]) for lap in laps for i in range(0, 30, 3)}) > 3, "each in another order"
+
+
+def test_shares_that_are_no_whole_number_differ_by_one() -> None:
+    rows = Balanced(53, 0, np.arange(53) % 7).rows(0, np.arange(53))
+    assert sorted(np.bincount(rows % 7).tolist()) == [7, 7, 7, 8, 8, 8, 8]
+
+
+@pytest.mark.parametrize("kind", [WeightedDraws, WeightedShuffle, Balanced])
+def test_names_in_checkpoints_tell_columns_apart(kind: type) -> None:
+    order = kind(5, 3, WEIGHTS)
+    assert repr(order) == repr(kind(5, 3, WEIGHTS.copy()))
+    assert repr(order).startswith(f"{kind.__name__}(n=5, seed=3, digest='")
+    assert repr(order) != repr(kind(5, 3, WEIGHTS[::-1]))
+    assert len(repr(kind(5, 3, np.ones(10**6)))) < 80
+
+
+# Orders are part of what a checkpoint relies on: another version must draw the same.
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        (WeightedDraws, "0b35cfbc587cfcb9"),
+        (WeightedShuffle, "efd991f5a308af2c"),
+        (Balanced, "5a53d673c832e5d8"),
+    ],
+)
+def test_orders_are_those_of_every_version(kind: type, expected: str) -> None:
+    order = kind(400, -(2**70), np.arange(500) % 23 + 1)
+    rows = order.rows(2**65, np.arange(400))
+    assert hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16] == expected

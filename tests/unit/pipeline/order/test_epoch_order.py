@@ -1,0 +1,186 @@
+"""Orders and schedules: known answers, edges, and that shuffles shuffle."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+
+import numpy as np
+import pytest
+
+from stoker.errors import ConfigError
+from stoker.pipeline.order.epoch_order import (
+    BlockShuffle,
+    FullShuffle,
+    Order,
+    Repeat,
+    Schedule,
+    Sequential,
+    Stream,
+)
+from stoker.pipeline.order.permutation import Permutation
+
+
+def digest(order: Order, epoch: int) -> str:
+    rows = order.rows(epoch, np.arange(order.n))
+    return hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16]
+
+
+# Orders are part of what a checkpoint relies on: another version must draw the same.
+GOLDEN = {
+    (FullShuffle(1000, 0), 0): "b9a3ad5f72a8b6a7",
+    (FullShuffle(1000, 0), 1): "941e09bf5ad06558",
+    (FullShuffle(1000, 1), 0): "31bb3342703f81b1",
+    (FullShuffle(1000, -(2**70)), 2**65): "142a92be83246aed",
+    (FullShuffle(1 << 16, 7), 3): "8187e2c610c04b89",
+    (BlockShuffle(1000, 0, block=16, window=4), 0): "52d3b32956099fc7",
+    (BlockShuffle(1000, 5, block=7, window=3), 2): "335a2ff2a8b003e7",
+    (Sequential(1000), 9): "702746827e553786",
+}
+
+
+@pytest.mark.parametrize(("order", "epoch", "expected"), [(*key, value) for key, value in GOLDEN.items()])
+def test_orders_are_those_of_every_version(order: Order, epoch: int, expected: str) -> None:
+    assert digest(order, epoch) == expected
+
+
+def test_every_permutation_of_four_is_drawn_about_equally_often() -> None:
+    drawn = [tuple(FullShuffle(4, seed).rows(0, np.arange(4))) for seed in range(2400)]
+    counts = np.array([drawn.count(p) for p in itertools.permutations(range(4))])
+    # chi-squared with 23 degrees of freedom: the 0.999 quantile is 49.7
+    assert ((counts - 100) ** 2 / 100).sum() < 49.7
+
+
+def test_every_sample_is_as_likely_at_every_position() -> None:
+    n, seeds = 13, 2000
+    counts = np.zeros((n, n), np.int64)
+    for seed in range(seeds):
+        counts[np.arange(n), FullShuffle(n, seed).rows(0, np.arange(n))] += 1
+    expected = seeds / n
+    # 144 degrees of freedom: the 0.999 quantile is 201
+    assert ((counts - expected) ** 2 / expected).sum() < 201
+
+
+def test_neighbours_do_not_stay_together() -> None:
+    rows = FullShuffle(100_000, 3).rows(0, np.arange(100_000))
+    assert abs(np.corrcoef(rows[:-1], rows[1:])[0, 1]) < 0.015
+    assert abs(np.corrcoef(np.arange(100_000), rows)[0, 1]) < 0.015
+    # Two of 100,000 random neighbours are expected to be neighbours; many would betray structure.
+    assert (np.abs(np.diff(rows)) == 1).sum() < 12
+
+
+def test_epochs_and_seeds_differ() -> None:
+    orders = [
+        FullShuffle(500, seed).rows(epoch, np.arange(500)).tobytes()
+        for seed in range(8)
+        for epoch in range(8)
+    ]
+    assert len(set(orders)) == len(orders)
+
+
+def test_a_billion_samples_cost_what_their_positions_cost() -> None:
+    n = 10**9 + 7
+    order = FullShuffle(n, 1)
+    positions = np.array([0, 1, n // 2, n - 1])
+    rows = order.rows(4, positions)
+    assert len(set(rows.tolist())) == 4
+    assert rows.min() >= 0
+    assert rows.max() < n
+    assert np.array_equal(Permutation(n, 1, 4).inverse(rows), positions)
+
+
+@pytest.mark.parametrize("n", [0, -1])
+def test_a_permutation_of_nothing_is_refused(n: int) -> None:
+    with pytest.raises(ConfigError, match=f"n must be at least 1, found {n}"):
+        Permutation(n)
+
+
+@pytest.mark.parametrize("name", ["block", "window"])
+def test_block_shuffle_refuses_empty(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name} must be at least 1, found 0"):
+        BlockShuffle(10, **{name: 0})
+
+
+def test_a_window_holds_whole_blocks_and_no_more() -> None:
+    order = BlockShuffle(1000, 3, block=10, window=5)
+    rows = order.rows(0, np.arange(1000)).reshape(20, 50)
+    for window in rows:
+        blocks, counts = np.unique(window // 10, return_counts=True)
+        assert len(blocks) == 5
+        assert (counts == 10).all()
+    assert not np.array_equal(np.unique(rows[0] // 10), np.arange(5)), "blocks are permuted"
+    assert not np.array_equal(np.sort(rows[0]), rows[0]), "a window is shuffled"
+
+
+def test_a_block_shuffle_with_one_window_over_all_is_a_full_shuffle() -> None:
+    rows = BlockShuffle(997, 1, block=100, window=10).rows(0, np.arange(997))
+    assert sorted(rows) == list(range(997))
+    assert abs(np.corrcoef(np.arange(997), rows)[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("epoch", [0, 5, 2**62, 2**70 + 1])
+def test_each_draw_of_a_stream_has_a_place_of_its_own(epoch: int) -> None:
+    stream = Stream(Sequential(13), 40)
+    places = np.concatenate([stream.place(epoch + i, np.arange(40)) for i in range(3)])
+    assert (np.diff(places) == 1).all()
+    assert places[0] == epoch * 40 % 2**62, "however long its epochs are"
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("order", [FullShuffle(7), Stream(FullShuffle(7), 7)])
+def test_an_epoch_is_distinct_only_where_nothing_is_repeated(order: Order, times: int) -> None:
+    assert Repeat(order, times, 7).distinct is (times == 1 and isinstance(order, FullShuffle))
+
+
+class TestSchedule:
+    def test_ranks_interleave_within_the_global_batch(self) -> None:
+        schedules = [Schedule(20, 2, rank, 3) for rank in range(3)]
+        assert [s.positions(0)[0].tolist() for s in schedules] == [[0, 3], [1, 4], [2, 5]]
+        assert [s.positions(1)[0].tolist() for s in schedules] == [[6, 9], [7, 10], [8, 11]]
+
+    @pytest.mark.parametrize(
+        ("last_batch", "steps", "last"),
+        [
+            ("drop", 3, ([12, 15], [True, True])),
+            ("pad", 4, ([18, 1], [True, False])),
+            ("partial", 4, ([18], [True])),
+        ],
+    )
+    def test_last_batch(self, last_batch: str, steps: int, last: tuple[list[int], list[bool]]) -> None:
+        schedule = Schedule(20, 2, 0, 3, last_batch)
+        assert len(schedule) == steps
+        positions, mask = schedule.positions(steps - 1)
+        assert (positions.tolist(), mask.tolist()) == last
+        assert positions.dtype == np.int64
+        assert mask.dtype == np.bool_
+
+    def test_a_rank_for_which_nothing_is_left_gets_an_empty_batch(self) -> None:
+        schedules = [Schedule(4, 3, rank, 3) for rank in range(3)]
+        assert [len(s) for s in schedules] == [1, 1, 1]
+        assert [s.positions(0)[0].tolist() for s in schedules] == [[0, 3], [1], [2]]
+        assert Schedule(2, 1, 2, 3).positions(0)[0].tolist() == []
+
+    def test_padding_goes_round_more_than_once(self) -> None:
+        positions, mask = Schedule(3, 8, last_batch="pad").positions(0)
+        assert positions.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+        assert mask.tolist() == [True] * 3 + [False] * 5
+
+    def test_consumed_is_where_the_next_one_starts(self) -> None:
+        schedule = Schedule(20, 2, 0, 3, start=1)
+        assert [schedule.consumed(k) for k in range(5)] == [1, 7, 13, 19, 20]
+        assert len(schedule) == 4
+        assert len(Schedule(20, 2, start=20)) == 0
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
+            ({"batch_size": 1, "rank": 2, "world_size": 2}, "found rank 2 of 2"),
+            ({"batch_size": 1, "rank": -1}, "found rank -1 of 1"),
+            ({"batch_size": 1, "last_batch": "keep"}, "found 'keep'"),
+            ({"batch_size": 1, "start": 21}, r"start must be in 0\.\.20, found 21"),
+        ],
+    )
+    def test_refuses(self, arguments: dict[str, object], message: str) -> None:
+        with pytest.raises(ConfigError, match=message):
+            Schedule(20, **arguments)

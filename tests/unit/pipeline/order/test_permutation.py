@@ -1,0 +1,81 @@
+"""Permutations and numbers without arrays: that many at once are permutations, too, and look random."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+
+import numpy as np
+import pytest
+
+from stoker.pipeline.order.permutation import hash_words, permute, uniform
+
+
+def words(n: int, *key: int) -> np.ndarray:
+    return hash_words(key, np.arange(n))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 61, 64, 65, 1000])
+def test_elements_of_one_word_are_permuted_together(size: int) -> None:
+    for word in words(5, size):
+        images = permute(np.arange(size), np.full(size, size), np.full(size, word))
+        assert sorted(images) == list(range(size))
+
+
+def test_elements_of_many_sizes_and_words_do_not_disturb_each_other() -> None:
+    sizes = np.random.default_rng(0).integers(1, 300, 500)
+    places = np.random.default_rng(1).integers(0, sizes)
+    together = permute(places, sizes, words(500, 7))
+    for i in range(0, 500, 7):
+        alone = permute(places[i : i + 1], sizes[i : i + 1], words(500, 7)[i : i + 1])
+        assert together[i] == alone[0]
+    assert together.dtype == np.int64
+
+
+@pytest.mark.parametrize("size", [2**53 - 1, 2**53 + 1, 2**60 - 1, 2**62])
+def test_large_domains(size: int) -> None:
+    places = np.array([0, 1, size // 2, size - 1])
+    images = permute(places, np.full(4, size), np.full(4, 5, np.uint64))
+    assert len(set(images.tolist())) == 4
+    assert images.min() >= 0
+    assert images.max() < size
+
+
+def test_every_permutation_of_four_is_drawn_about_equally_often() -> None:
+    seeds = 2400
+    images = permute(np.tile(np.arange(4), seeds), np.full(4 * seeds, 4), np.repeat(words(seeds), 4))
+    drawn = [tuple(row) for row in images.reshape(seeds, 4).tolist()]
+    counts = np.array([drawn.count(p) for p in itertools.permutations(range(4))])
+    # chi-squared with 23 degrees of freedom: the 0.999 quantile is 49.7
+    assert ((counts - 100) ** 2 / 100).sum() < 49.7
+
+
+def test_hashes_depend_on_every_part() -> None:
+    rows = np.arange(3)
+    hashes = [
+        hash_words((1,), rows),
+        hash_words((2,), rows),
+        hash_words((1, 0), rows),
+        hash_words((1,), rows, rows + 7),
+        hash_words((-1,), rows),
+        hash_words((2**64 + 1,), rows),
+    ]
+    assert len(set(np.concatenate(hashes).tolist())) == 18
+
+
+def test_uniform_numbers() -> None:
+    numbers = uniform((3, 5), np.arange(100_000))
+    assert numbers.min() >= 0
+    assert numbers.max() < 1
+    counts = np.histogram(numbers, 100, (0, 1))[0]
+    # chi-squared with 99 degrees of freedom: the 0.999 quantile is 148
+    assert ((counts - 1000) ** 2 / 1000).sum() < 148
+
+
+# Orders are part of what a checkpoint relies on: another version must draw the same.
+def test_numbers_are_those_of_every_version() -> None:
+    places = np.arange(1000)
+    made = permute(places, places + 1, words(1000, -(2**70), 3))
+    assert hashlib.sha256(made.astype("<i8").tobytes()).hexdigest()[:16] == "25912cae7857c0c2"
+    numbers = uniform((2**70, 3), places)
+    assert hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()[:16] == "34198d554472a8cf"

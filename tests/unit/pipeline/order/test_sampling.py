@@ -1,0 +1,301 @@
+"""Samplers: the order that each asks for, through a loader, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
+from stoker.augment import RandomResizedCrop
+from stoker.errors import CheckpointError, ConfigError, DatasetError
+from stoker.pipeline.order.epoch_order import FullShuffle, Sequential
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def load(thumbnails: Path) -> Iterator[Callable[..., stoker.ImageLoader]]:
+    made = []
+
+    def make(dataset: Any = None, **options: Any) -> stoker.ImageLoader:
+        given = {
+            "batch_size": 8,
+            "seed": 5,
+            "num_threads": 1,
+            "columns": ("image", "row", "label"),
+            **options,
+        }
+        made.append(stoker.ImageLoader(dataset or thumbnails, transforms=[RandomResizedCrop(12)], **given))
+        return made[-1]
+
+    yield make
+    for loader in made:
+        loader.close()
+
+
+def rows(loader: stoker.ImageLoader) -> list[int]:
+    return [int(row) for batch in loader for row in batch.row]
+
+
+def images_by_row(loader: stoker.ImageLoader) -> dict[int, list[bytes]]:
+    found: dict[int, list[bytes]] = {}
+    for batch in loader:
+        for row, image in zip(batch.row.tolist(), batch.image, strict=True):
+            found.setdefault(row, []).append(image.tobytes())
+    return found
+
+
+def test_weights_of_a_column_or_an_array(load: Callable[..., stoker.ImageLoader]) -> None:
+    by_name = rows(load(sampler=Weighted("label")))
+    assert by_name == rows(load(sampler=Weighted(np.arange(61))))
+    assert len(by_name) == 61
+    assert 0 not in by_name, "its weight is 0"
+    assert len(rows(load(sampler=Weighted("label", samples=200)))) == 200
+
+
+def test_without_replacement_no_sample_twice(load: Callable[..., stoker.ImageLoader]) -> None:
+    loader = load(sampler=Weighted("label", replacement=False))
+    first, second = rows(loader), rows(loader)
+    assert sorted(first) == sorted(second) == list(range(1, 61))
+    assert first != second
+    assert rows(load(sampler=Weighted("label", replacement=False, samples=60))) == first
+    few = [rows(load(sampler=Weighted("label", replacement=False, samples=9), seed=s)) for s in range(40)]
+    assert all(len(set(drawn)) == 9 for drawn in few)
+    assert np.mean(few) > 35, "heavy samples come first"
+
+
+def test_classes_of_a_selection(load: Callable[..., stoker.ImageLoader], thumbnails: Path) -> None:
+    dataset = stoker.open(thumbnails)
+    unbalanced = dataset.select([*range(20), 40])
+    drawn = Counter(rows(load(unbalanced, sampler=ClassBalanced(samples=42))))
+    assert drawn == dict.fromkeys([*range(20), 40], 2)
+    assert rows(load(sampler=ClassBalanced())) == rows(load(sampler=ClassBalanced(np.arange(61))))
+    drawn = Counter(rows(load(sampler=ClassBalanced("orientation"))))
+    assert drawn == dict.fromkeys(range(61), 1), "one class"
+
+
+def test_crops_follow_the_seed_and_the_epoch(load: Callable[..., stoker.ImageLoader]) -> None:
+    loader, same, other = load(), load(), load(seed=6)
+    first, second = images_by_row(loader), images_by_row(loader)
+    assert images_by_row(same) == first
+    differing = images_by_row(other), second
+    assert all(first[row] != images[row] for images in differing for row in range(61))
+
+
+def test_each_sample_several_times_with_crops_of_its_own(load: Callable[..., stoker.ImageLoader]) -> None:
+    loader = load(sampler=Repeated(3), shuffle=True)
+    order = rows(loader)
+    assert len(order) == len(loader) * 8 - 1 == 183
+    assert order[::3] == order[1::3] == order[2::3] == rows(load(shuffle=True))
+    loader.set_epoch(0)
+    images = images_by_row(loader)
+    assert all(len(set(found)) == 3 for found in images.values())
+
+
+def test_repeated_augmentation_of_an_epoch_of_the_usual_length(
+    load: Callable[..., stoker.ImageLoader],
+) -> None:
+    """As DeiT's RASampler: indices repeated, interleaved over ranks, and cut to the usual length."""
+    order = FullShuffle(61, 5).rows(0, np.arange(61))
+    usual = np.repeat(order, 3)[:61]
+    for rank in range(4):
+        loader = load(sampler=Repeated(3, samples=61), shuffle=True, rank=rank, world_size=4, batch_size=2)
+        assert rows(loader) == usual[rank::4].tolist()
+
+
+def test_an_order_is_the_same_in_whatever_chunks_it_is_worked_out(
+    load: Callable[..., stoker.ImageLoader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = rows(load(shuffle=True))
+    monkeypatch.setattr("stoker.pipeline.images.plan._ORDER_CHUNK", 4)
+    assert rows(load(shuffle=True)) == whole
+
+
+def test_samplers_combine(load: Callable[..., stoker.ImageLoader]) -> None:
+    base = rows(load(sampler=ClassBalanced()))
+    assert rows(load(sampler=Repeated(2, of=ClassBalanced()))) == np.repeat(base, 2).tolist()
+
+
+def test_a_selection_with_repeats_gives_crops_of_its_own_to_each(
+    load: Callable[..., stoker.ImageLoader], thumbnails: Path
+) -> None:
+    chosen = stoker.open(thumbnails).select([3, 3, 3, 9])
+    images = images_by_row(load(chosen))
+    assert len(set(images[3])) == 3
+    plain = images_by_row(load(stoker.open(thumbnails).select([3, 9])))
+    assert plain[9] == images_by_row(load())[9], "without repeats a sample's crop is its own wherever it is"
+
+
+def test_a_sampler_of_ones_own(load: Callable[..., stoker.ImageLoader]) -> None:
+    class Backwards:
+        def order(self, dataset: Any, shuffled: Any, seed: int) -> Any:
+            assert seed == 5
+            assert shuffled == Sequential(61)
+
+            class Order:
+                n, distinct = len(dataset), True
+
+                def rows(self, epoch: int, positions: Any) -> Any:
+                    return self.n - 1 - positions
+
+                def __repr__(self) -> str:
+                    return "Backwards()"
+
+            return Order()
+
+    assert rows(load(sampler=Backwards())) == list(range(61))[::-1]
+
+
+class TestStream:
+    def test_goes_on_from_pass_to_pass(self, load: Callable[..., stoker.ImageLoader]) -> None:
+        loader = load(steps_per_epoch=3, shuffle=True)
+        assert len(loader) == 3
+        drawn = [row for _ in range(6) for row in rows(loader)]
+        order = FullShuffle(61, 5)
+        assert drawn == [int(row) for e in range(3) for row in order.rows(e, np.arange(61))][:144]
+
+    def test_may_be_longer_than_the_dataset(self, load: Callable[..., stoker.ImageLoader]) -> None:
+        loader = load(steps_per_epoch=20)
+        assert rows(loader) == [i % 61 for i in range(160)]
+        loader.set_epoch(5)
+        assert rows(loader)[:3] == [800 % 61, 801 % 61, 802 % 61]
+
+    def test_draws_other_crops_each_time(self, load: Callable[..., stoker.ImageLoader]) -> None:
+        images = images_by_row(load(steps_per_epoch=23))
+        assert all(len(set(found)) == len(found) >= 3 for found in images.values())
+
+    @pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 7), (4, 7), (7, 3), (16, 50)])
+    def test_goes_on_where_it_was_with_another_length(
+        self, load: Callable[..., stoker.ImageLoader], batch_size: int, steps_per_epoch: int
+    ) -> None:
+        def drawn(loader: stoker.ImageLoader, samples: int) -> list[tuple[int, bytes]]:
+            found: list[tuple[int, bytes]] = []
+            while len(found) < samples:
+                for batch in loader:
+                    images = [image.tobytes() for image in batch.image]
+                    found += zip(batch.row.tolist(), images, strict=True)
+            return found[:samples]
+
+        loader = load(steps_per_epoch=7, shuffle=True)
+        whole = drawn(load(steps_per_epoch=7, shuffle=True), 300)
+        loader.set_epoch(1)
+        running = iter(loader)
+        for _ in range(3):
+            next(running)
+        other = load(steps_per_epoch=steps_per_epoch, shuffle=True, batch_size=batch_size)
+        other.load_state_dict(loader.state_dict())
+        seen = (7 + 3) * 8
+        state = other.state_dict()
+        assert state["epoch"] * steps_per_epoch * batch_size + state["position"] == seen
+        assert drawn(other, 200) == whole[seen : seen + 200]
+
+    def test_is_told_from_epochs(self, load: Callable[..., stoker.ImageLoader]) -> None:
+        stream, plain = load(steps_per_epoch=3), load()
+        with pytest.raises(CheckpointError, match=r"order was 'Stream\(.*' and is 'Sequential"):
+            plain.load_state_dict(stream.state_dict())
+        with pytest.raises(CheckpointError, match=r"order was 'Sequential\(.*' and is 'Stream"):
+            stream.load_state_dict(plain.state_dict())
+        for wrong in (0, -1, "3", 2.0, None):
+            with pytest.raises(CheckpointError, match="samples_per_epoch, epoch and position must be whole"):
+                stream.load_state_dict({**stream.state_dict(), "samples_per_epoch": wrong})
+
+    @pytest.mark.parametrize("steps", [0, -3])
+    def test_has_a_length(self, load: Callable[..., stoker.ImageLoader], steps: int) -> None:
+        with pytest.raises(ConfigError, match="steps_per_epoch must be at least 1"):
+            load(steps_per_epoch=steps)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampler": Weighted("label"), "shuffle": True}, "Weighted draws at random itself"),
+        ({"sampler": ClassBalanced(), "shuffle": BlockShuffle(1)}, "ClassBalanced draws at random itself"),
+        ({"sampler": Weighted(np.ones(3))}, r"weights must be one number a sample, 61, not shape \(3,\)"),
+        ({"sampler": Weighted(np.ones((61, 1)))}, r"weights must be one number a sample, 61, not shape"),
+        ({"sampler": Weighted(np.zeros(61))}, "finite numbers from 0, one of them above"),
+        ({"sampler": Weighted(np.full(61, np.inf))}, "finite numbers from 0"),
+        ({"sampler": Weighted(np.arange(61) - 1)}, "finite numbers from 0"),
+        ({"sampler": Weighted(np.full(61, np.nan))}, "finite numbers from 0"),
+        ({"sampler": Weighted(np.full(61, 1e308))}, r"sum of the weights must be finite.* is 1e\+308"),
+        ({"sampler": Weighted(np.ones(61), samples=0)}, "samples must be at least 1, found 0"),
+        (
+            {"sampler": Weighted("label", replacement=False, samples=61)},
+            "samples must be from 1 to 60, found 61",
+        ),
+        ({"sampler": ClassBalanced(samples=-1)}, "samples must be at least 1, found -1"),
+        ({"sampler": ClassBalanced(np.zeros(7))}, "classes must be one number a sample, 61, not float64"),
+        ({"sampler": ClassBalanced(["cat"] * 61)}, "classes must be one number a sample"),
+        ({"sampler": range(61)}, "sampler must have a method order, found range"),
+        ({"sampler": Repeated(2, samples=123)}, "samples must be from 1 to 122, found 123"),
+    ],
+)
+def test_refuses(load: Callable[..., stoker.ImageLoader], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(**options)
+
+
+def test_refuses_no_times() -> None:
+    with pytest.raises(ConfigError, match="times must be at least 1, found 0"):
+        Repeated(0)
+
+
+def test_refuses_a_column_that_is_not_there(load: Callable[..., stoker.ImageLoader]) -> None:
+    with pytest.raises(DatasetError, match="no column 'weight'"):
+        load(sampler=Weighted("weight"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shuffle": True},
+        {"shuffle": BlockShuffle(block=4, window=2)},
+        {"shuffle": True, "steps_per_epoch": 5},
+        {"sampler": Weighted("label")},
+        {"sampler": Weighted("label", replacement=False)},
+        {"sampler": ClassBalanced("orientation")},
+        {"sampler": Repeated(2), "shuffle": True},
+        {"dataset": "mixture"},
+        {"dataset": "mixture", "shuffle": True},
+    ],
+    ids=str,
+)
+def test_what_is_random_follows_the_seed_and_the_epoch(
+    load: Callable[..., stoker.ImageLoader], thumbnails: Path, options: dict[str, Any]
+) -> None:
+    if "dataset" in options:
+        options = {**options, "dataset": stoker.mix([(thumbnails, 2), (thumbnails, 1)])}
+    made = [load(seed=seed, columns=("row",), **options) for seed in (1, 1, 2)]
+    one, same, other = ([rows(loader) for _ in range(2)] for loader in made)
+    assert one == same
+    assert one[0] != one[1]
+    assert one[0] != other[0]
+
+
+SAMPLERS = [
+    None,
+    Weighted("label"),
+    Weighted("height"),
+    Weighted("label", replacement=False),
+    ClassBalanced(),
+    Repeated(2),
+    Repeated(3),
+    Repeated(2, samples=61),
+    Repeated(2, of=ClassBalanced()),
+]
+
+
+def test_a_state_is_refused_by_another_sampler(load: Callable[..., stoker.ImageLoader]) -> None:
+    loaders = [load(sampler=sampler) for sampler in SAMPLERS]
+    for i, saved in enumerate(loaders):
+        for j, other in enumerate(loaders):
+            if i == j:
+                other.load_state_dict(saved.state_dict())
+                continue
+            with pytest.raises(CheckpointError, match="the state belongs to another loader: order was"):
+                other.load_state_dict(saved.state_dict())

@@ -1,0 +1,332 @@
+"""What a text loader draws from: samplers, mixtures, streams, selections; ranks with equal work."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted, mix
+from stoker.errors import CheckpointError, ConfigError, DatasetError
+from stoker.pipeline.order.epoch_order import Sequential
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from stoker.pipeline.order.mixture import Mixture
+
+COLUMNS = ("input_ids", "attention_mask", "row", "key", "dataset")
+
+
+def write(folder: Path, name: str, number: int, **options: Any) -> Path:
+    """``number`` lines of 1 to 30 letters, all different."""
+    lines = [
+        "".join(chr(33 + (i * i + j + number) % 90) for j in range(1 + i * 7 % 30)) for i in range(number)
+    ]
+    (folder / f"{name}.txt").write_text("\n".join(lines))
+    given = {"tokenizer": "bytes", "shards": 2, **options}
+    stoker.convert_text(folder / f"{name}.txt", folder / name, **given)
+    return folder / name
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("text")
+    write(made, "a", 60)
+    write(made, "b", 24, format="lmdb", seed=4)
+    return made
+
+
+@pytest.fixture
+def mixture(folder: Path) -> Mixture:
+    return mix([(folder / "a", 0.75), (folder / "b", 0.25)], samples=80)
+
+
+def load(dataset: Any, **options: Any) -> stoker.TextLoader:
+    given: dict[str, Any] = {"seed": 7, "rank": 0, "world_size": 1, "columns": ("row",), "buckets": 3}
+    given |= {"batch_size": 4} if "max_tokens" not in options else {}
+    return stoker.TextLoader(dataset, **{**given, **options})
+
+
+def rows(loader: stoker.TextLoader) -> list[int]:
+    return [int(row) for batch in loader for row in batch.row]
+
+
+def same(first: list[Any], second: list[Any]) -> bool:
+    return len(first) == len(second) and all(
+        np.array_equal(x, y) for a, b in zip(first, second, strict=True) for x, y in zip(a, b, strict=True)
+    )
+
+
+def test_weights_with_and_without_replacement(folder: Path) -> None:
+    dataset = stoker.open(folder / "a")
+    loader = load(dataset, sampler=Weighted("tokens_length", samples=3000))
+    share = Counter(rows(loader))
+    longest = np.argsort(dataset.column("tokens_length"))[-10:]
+    assert 1.4 < sum(share[row] for row in longest.tolist()) / (3000 * 10 / 60) < 2.5
+    weights = np.arange(60) % 2
+    once = load(dataset, sampler=Weighted(weights, replacement=False))
+    first, second = rows(once), rows(once)
+    assert sorted(first) == sorted(second) == list(range(1, 60, 2))
+    assert first != second
+
+
+def test_classes_are_drawn_equally_often(folder: Path) -> None:
+    classes = np.r_[np.zeros(50, int), np.ones(10, int)]
+    loader = load(folder / "a", sampler=ClassBalanced(classes, samples=100))
+    for _ in range(3):
+        found = Counter(rows(loader))
+        assert sum(found[row] for row in range(50)) == 50
+        assert {found[row] for row in range(50, 60)} == {5}
+    with pytest.raises(DatasetError, match="no column 'label'"):
+        load(folder / "a", sampler=ClassBalanced())
+
+
+def test_batches_of_a_sampler_are_drawn_anew_without_shuffle(folder: Path) -> None:
+    loader = load(folder / "a", sampler=Weighted(np.ones(60)), columns=("input_ids",))
+    widths = [batch.input_ids.shape[1] for batch in loader]
+    assert len(set(widths)) == 3
+    assert widths != sorted(widths), "not one bucket after the other"
+
+
+def test_a_sampler_of_ones_own_is_asked_for_every_sample_once_or_not(folder: Path) -> None:
+    class Own:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def order(self, dataset: Any, shuffled: Any, seed: int) -> Sequential:
+            return Sequential(self.n)
+
+    assert sorted(rows(load(folder / "a", sampler=Own(13)))) == list(range(13))
+    everything = load(folder / "a", sampler=Own(60))
+    assert sorted(rows(everything)) == list(range(60))
+    assert same(list(load(folder / "a", shuffle=True)), list(load(folder / "a", sampler=Own(60))))
+
+
+def test_a_mixture_has_exact_shares_and_says_where_samples_are_from(folder: Path, mixture: Mixture) -> None:
+    texts = {}
+    for number, name in enumerate("ab"):
+        for batch in load(folder / name, columns=("input_ids", "attention_mask", "row", "key")):
+            for ids, mask, row, key in zip(*batch, strict=True):
+                texts[number, int(row) + 60 * number] = ids[mask].tolist(), key
+    loader = load(mixture, shuffle=True, columns=COLUMNS)
+    drawn: Counter[tuple[int, int]] = Counter()
+    for _ in range(6):
+        epoch = []
+        for batch in loader:
+            for ids, mask, row, key, which in zip(*batch, strict=True):
+                assert (ids[mask].tolist(), key) == texts[int(which), int(row)]
+                epoch.append((int(which), int(row)))
+        assert Counter(which for which, _ in epoch) == {0: 60, 1: 20}
+        drawn.update(epoch)
+    assert {drawn[0, row] for row in range(60)} == {6}
+    assert {drawn[1, row] for row in range(60, 84)} == {5}
+    assert loader.element_spec()[-1].dtype == "int64"
+
+
+@pytest.mark.parametrize("options", [{"max_tokens": 90}, {"pack": 31}, {"pack": 31, "max_tokens": 100}])
+def test_a_mixture_in_other_batches(mixture: Mixture, options: dict[str, Any]) -> None:
+    expected = int(mixture.column("tokens_length")[:60].sum())
+    loader = load(mixture, shuffle=True, columns=("input_ids", "attention_mask"), **options)
+    shorter = sum(int(batch.attention_mask.sum()) for batch in loader) - expected
+    assert 20 <= shorter <= 20 * 30, "20 samples of the second one"
+
+
+def test_datasets_that_do_not_go_together_are_refused(folder: Path, tmp_path: Path) -> None:
+    words = write(tmp_path, "words", 9, tokenizer="whitespace")
+    with pytest.raises(ConfigError, match="another tokenizer") as caught:
+        mix([(folder / "a", 1), (words, 1)])
+    assert caught.value.path == str(words)
+    named = write(tmp_path, "named", 9, fields=("text",))
+    with pytest.raises(ConfigError, match="another list of fields"):
+        mix([(folder / "a", 1), (named, 1)])
+    pytest.importorskip("tokenizers")
+    again = write(tmp_path, "again", 9, tokenizer=words / "tokenizer.json")
+    assert len(mix([(words, 1), (again, 1)])) == 18
+
+
+def test_the_longest_sample_has_a_bucket_also_where_the_first_epoch_draws_none(folder: Path) -> None:
+    dataset = stoker.open(folder / "a")
+    lengths = dataset.column("tokens_length")
+    boundaries = load(dataset, sampler=Weighted(lengths < 5)).boundaries
+    assert boundaries[-1].tolist() == [lengths.max()]
+
+
+def test_draws_are_the_same_in_whatever_chunks_they_are_worked_out(
+    mixture: Mixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = rows(load(mixture))
+    monkeypatch.setattr("stoker.pipeline.text.plan._CHUNK", 7)
+    assert rows(load(mixture)) == whole
+
+
+def test_a_mixture_in_order_is_mixed_all_the_same(mixture: Mixture) -> None:
+    batches = load(mixture, shuffle=False, buckets=1, columns=("dataset",))
+    drawn = np.concatenate([batch.dataset for batch in batches])
+    assert [4 < part.sum() < 16 for part in np.split(drawn, 2)] == [True, True]
+
+
+@pytest.mark.parametrize("last_batch", ["drop", "pad"])
+def test_shapes_are_those_of_all_epochs(folder: Path, last_batch: str) -> None:
+    loader = load(
+        folder / "a",
+        sampler=Weighted(np.ones(60), samples=4),
+        batch_size=2,
+        last_batch=last_batch,
+        columns=("input_ids",),
+    )
+    epochs = [{batch.input_ids.shape for batch in loader} for _ in range(8)]
+    everything = set().union(*epochs)
+    assert min(map(len, epochs)) < len(everything)
+    for epoch in range(8):
+        loader.set_epoch(epoch)
+        assert everything <= set(loader.shapes())
+
+
+def test_a_stream_goes_on_from_pass_to_pass(folder: Path) -> None:
+    part = stoker.open(folder / "a").select(np.arange(10, 40))
+    loader = load(part, shuffle=True, samples_per_epoch=20)
+    passes = [rows(loader) for _ in range(3)]
+    assert [len(one) for one in passes] == [20, 20, 20]
+    assert Counter(itertools.chain(*passes)) == dict.fromkeys(range(10, 40), 2)
+    assert len(set(passes[0])) == 20, "a round is whole before the next begins"
+    longer = load(part, shuffle=True, samples_per_epoch=75)
+    assert sorted(Counter(rows(longer)).values()) == [2] * 15 + [3] * 15
+
+
+def test_a_stream_has_as_many_steps_each_pass_as_its_samples_fill(mixture: Mixture) -> None:
+    loader = load(mixture, samples_per_epoch=4 * 9, last_batch="drop", shuffle=True)
+    assert loader.has_equal_epochs
+    assert [len(list(loader)) for _ in range(5)] == [9] * 5 == [len(loader)] * 5
+    varying = load(mixture, samples_per_epoch=36, shuffle=True, max_tokens=90)
+    assert not varying.has_equal_epochs
+    for _ in range(4):
+        expected = len(varying)
+        assert len(list(varying)) == expected
+
+
+SAMPLED: dict[str, dict[str, Any]] = {
+    "weighted": {"sampler": Weighted(np.arange(84) + 1.0)},
+    "classes balanced": {"sampler": ClassBalanced(np.arange(84) % 5), "pack": 40},
+    "mixed": {"shuffle": True, "balance": "attention"},
+    "mixed, by tokens": {"shuffle": True, "max_tokens": 120},
+    "mixed, packed": {"shuffle": True, "pack": 40, "balance": "attention"},
+    "stream": {"shuffle": True, "samples_per_epoch": 50, "last_batch": "drop"},
+}
+
+
+@pytest.fixture
+def source(folder: Path, mixture: Mixture) -> Callable[[str], Any]:
+    """A mixture for what shuffles; for what draws at random itself, 84 samples of one dataset."""
+
+    def make(name: str) -> Any:
+        if "sampler" not in SAMPLED[name]:
+            return mixture
+        return stoker.open(folder / "a").select(np.r_[np.arange(60), np.arange(24)])
+
+    return make
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_it_goes_on_after_any_batch(name: str, source: Callable[[str], Any]) -> None:
+    options = {"columns": None, **SAMPLED[name]}
+    loader = load(source(name), **options)
+    whole = [list(loader) for _ in range(2)]
+    assert not same(*whole)
+    for stop in range(len(whole[0]) + 1):
+        first, second = load(source(name), **options), load(source(name), prefetch=1, **options)
+        received = list(itertools.islice(first, stop)) if stop else []
+        assert same(received, whole[0][:stop])
+        second.load_state_dict(first.state_dict())
+        rest = [*second, *(second if stop < len(whole[0]) else ())]
+        assert same(rest, [*whole[0][stop:], *whole[1]])
+
+
+@pytest.mark.parametrize("world_size", [2, 3, 4])
+def test_it_goes_on_with_another_number_of_ranks(world_size: int, mixture: Mixture) -> None:
+    options: dict[str, Any] = {"shuffle": True, "samples_per_epoch": 70, "columns": ("row", "mask")}
+    whole = Counter(rows(load(mixture, **options)))
+    first = load(mixture, **options)
+    seen = Counter(int(row) for batch in itertools.islice(first, 5) for row in batch.row)
+    for rank in range(world_size):
+        loader = load(mixture, rank=rank, world_size=world_size, **options)
+        loader.load_state_dict(first.state_dict())
+        seen.update(int(row) for batch in loader for row in batch.row[batch.mask])
+        assert loader.state_dict()["epoch"] == 1
+        assert loader.state_dict()["history"] == []
+    assert seen == whole
+
+
+def test_a_state_of_other_draws_is_refused(folder: Path, mixture: Mixture) -> None:
+    good = load(mixture, shuffle=True).state_dict()
+    for message, options in {
+        "samples_per_epoch was None and is 9": {"samples_per_epoch": 9},
+        "balance was None and is 'tokens'": {"balance": "tokens"},
+        "shuffle was True and is False": {"shuffle": False},
+    }.items():
+        with pytest.raises(CheckpointError, match=message):
+            load(mixture, **{"shuffle": True, **options}).load_state_dict(good)
+    other = mix([(folder / "a", 0.5), (folder / "b", 0.5)], samples=80)
+    with pytest.raises(CheckpointError, match=r"order was 'MixedOrder\(.*quotas=\(60, 20\)"):
+        load(other, shuffle=True).load_state_dict(good)
+    weighted = load(folder / "a", sampler=Weighted(np.arange(60)))
+    with pytest.raises(CheckpointError, match=r'order was "WeightedDraws\(.*" and is "Weighted'):
+        load(folder / "a", sampler=Weighted(np.arange(60) + 1)).load_state_dict(weighted.state_dict())
+    with pytest.raises(CheckpointError, match=r'order was "WeightedDraws\(.* and is None'):
+        load(folder / "a", shuffle=True).load_state_dict(weighted.state_dict())
+
+
+@pytest.mark.parametrize(("balance", "pack"), [("tokens", None), ("attention", None), ("attention", 60)])
+def test_ranks_have_equal_work(folder: Path, balance: Any, pack: int | None) -> None:
+    def uneven(**options: Any) -> float:
+        """How much more the rank with most has than the mean, over all full steps."""
+        columns = ("cu_seqlens", "segment_ids") if pack else ("lengths",)
+        given = {"shuffle": True, "batch_size": 8 if not pack else 2, "pack": pack, "last_batch": "drop"}
+        ranks = [
+            load(folder / "a", rank=r, world_size=2, columns=columns, **given, **options) for r in (0, 1)
+        ]
+        found = []
+        for step in zip(*(loader for loader in ranks), strict=True):
+            works = [work(batch) for batch in step]
+            found.append(max(works) / np.mean(works))
+        return float(np.mean(found))
+
+    def work(batch: Any) -> int:
+        if not pack:
+            lengths = batch.lengths
+        else:  # of each sequence, without padding
+            lengths = np.concatenate([np.bincount(row)[1:] for row in batch.segment_ids])
+        return int((lengths**2 if balance == "attention" else lengths).sum())
+
+    assert uneven(balance=balance) < uneven() - 0.01
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"sampler": Repeated(2)}, "Repeated keeps the draws of a sample in one batch"),
+        ({"sampler": Weighted(np.ones(60)), "shuffle": True}, "draws at random itself"),
+        ({"sampler": Weighted(np.ones(3))}, "one number a sample, 60"),
+        ({"shuffle": BlockShuffle()}, "shuffle must be True or False"),
+        ({"samples_per_epoch": 0}, "samples_per_epoch must be at least 1, found 0"),
+        ({"balance": "time"}, "balance must be one of"),
+        (
+            {"sampler": Weighted(np.ones(60)), "pack": 20},
+            r"row \d+ has \[\d+\] tokens, and the most are \[20\]",
+        ),
+        ({"pack": 40, "columns": ("dataset",)}, "no 'dataset'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(folder: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(folder / "a", **options)
+
+
+def test_a_mixture_of_images_is_refused(make_dataset: Callable[..., Path]) -> None:
+    with pytest.raises(ConfigError, match="TextLoader reads text, and this dataset holds image"):
+        load(mix([(make_dataset(), 1)]))

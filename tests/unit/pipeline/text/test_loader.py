@@ -1,0 +1,273 @@
+"""The text loader: every sample once, one shape on all ranks, the same batches again."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from text_shards import N, make, same
+
+import stoker
+from stoker.bucketing import Dict, Flatten, List, Pad, SortedBucketSampler, TokenBudgetSampler
+from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, LoaderClosedError
+from stoker.formats.dataset.dataset import Dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COLUMNS = ("input_ids", "attention_mask", "row")
+
+
+def test_every_sample_comes_once_with_its_own_tokens(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
+) -> None:
+    loader = make(shards, columns=COLUMNS)
+    seen = []
+    for batch in loader:
+        for ids, mask, row in zip(*batch, strict=True):
+            assert ids[mask].tolist() == sequences[row][0]
+            assert (ids[~mask] == loader.pad_id).all()
+            seen.append(int(row))
+    assert sorted(seen) == list(range(N))
+    assert loader.pad_id == 256, "of bytes, as the dataset says"
+
+
+def test_shapes_are_listed_beforehand_and_few(shards: Path) -> None:
+    for options in (
+        {},
+        {"max_tokens": 200},
+        {"pack": 40},
+        {"pad_multiple": 8, "buckets": 3},
+        {"buckets": [9, 30]},
+    ):
+        loader = make(shards, **options)
+        listed = set(loader.shapes())
+        for _ in range(2):
+            assert {batch[0].shape for batch in loader} <= listed
+        assert len(listed) <= 2 * (1 if "pack" in options else 8)
+
+
+def test_padded_lengths_are_the_boundaries(shards: Path) -> None:
+    loader = make(shards, buckets=4, pad_multiple=8)
+    assert loader.boundaries is not None
+    assert {batch[0].shape[1] for batch in loader} <= set(loader.boundaries[:, 0].tolist())
+    assert all(batch[0].shape[1] % 8 == 0 for batch in loader)
+
+
+def test_without_buckets_a_batch_is_padded_to_its_longest(shards: Path) -> None:
+    loader = make(shards, buckets=None, columns=("input_ids", "lengths"))
+    for ids, lengths in loader:
+        assert ids.shape[1] == lengths.max()
+    assert len(loader.shapes()) > 1
+    multiples = make(shards, buckets=None, pad_multiple=8, columns=("input_ids", "lengths"))
+    assert all(ids.shape[1] == -(-lengths.max() // 8) * 8 for ids, lengths in multiples)
+
+
+def test_a_token_budget_is_kept_and_used(shards: Path) -> None:
+    sizes = [batch[0].size for batch in make(shards, max_tokens=120, last_batch="drop")]
+    assert max(sizes) <= 120
+    assert np.mean(sizes) > 90
+
+
+def test_batches_that_nothing_fills_are_refused(shards: Path) -> None:
+    with pytest.raises(ConfigError, match="an epoch has no batch"):
+        make(shards, batch_size=1000, last_batch="drop")
+
+
+@pytest.mark.parametrize("options", [{}, {"pack": 40}, {"max_tokens": 150}, {"buckets": None}])
+def test_epochs_differ_and_come_again(shards: Path, options: dict[str, Any]) -> None:
+    loader = make(shards, **options)
+    epochs = [list(loader) for _ in range(3)]
+    assert not same(epochs[0], epochs[1])
+    together = [{tuple(sorted(map(bytes, batch[0]))) for batch in epoch} for epoch in epochs[:2]]
+    assert len(together[0] & together[1]) < len(together[0]) / 2, "who shares a batch changes"
+    loader.set_epoch(1)
+    assert same(list(loader), epochs[1])
+    assert same(list(make(shards, prefetch=1, **options)), epochs[0])
+    assert len(loader) == len(epochs[0])
+
+
+def test_without_shuffle_every_epoch_is_the_same_and_in_order_within_a_bucket(shards: Path) -> None:
+    loader = make(shards, shuffle=False, buckets=1, columns=("row",))
+    epochs = [list(loader) for _ in range(2)]
+    assert same(*epochs)
+    assert np.concatenate([batch.row for batch in epochs[0]]).tolist() == list(range(N))
+
+
+@pytest.mark.parametrize("last_batch", ["partial", "pad", "drop"])
+@pytest.mark.parametrize("options", [{}, {"max_tokens": 60}])
+def test_ranks_see_one_shape_at_each_step_and_every_sample_once(
+    shards: Path, options: dict[str, Any], last_batch: str
+) -> None:
+    columns = ("input_ids", "row", "mask")
+    each = [
+        list(
+            make(
+                shards,
+                batch_size=None if options else 5,
+                rank=r,
+                world_size=3,
+                columns=columns,
+                last_batch=last_batch,
+                **options,
+            )
+        )
+        for r in range(3)
+    ]
+    assert len({len(batches) for batches in each}) == 1
+    for step in zip(*each, strict=True):
+        assert len({batch.input_ids.shape for batch in step}) == 1
+    rows = [row for batches in each for batch in batches for row in batch.row[batch.mask].tolist()]
+    assert len(rows) == len(set(rows))
+    assert len(rows) == N if last_batch != "drop" else N - 15 <= len(rows) <= N
+
+
+def test_a_batch_sampler_of_the_users_choice(shards: Path) -> None:
+    def windows(window: int) -> Callable[..., Any]:
+        return partial(SortedBucketSampler, batch_size=8, window=window)
+
+    def load(sampler: Callable[..., Any], **options: Any) -> stoker.TextLoader:
+        return make(shards, batch_size=None, batch_sampler=sampler, columns=("lengths", "row"), **options)
+
+    def padding(loader: stoker.TextLoader) -> int:
+        return sum(int((batch.lengths.max() - batch.lengths).sum()) for batch in loader)
+
+    sorted_ones = load(windows(6))
+    assert padding(sorted_ones) < padding(load(windows(1))) / 2
+    assert sorted(row for batch in sorted_ones for row in batch.row) == list(range(N))
+    assert len(sorted_ones) == 13
+    assert not sorted_ones.has_equal_epochs
+    with pytest.raises(CheckpointError, match="batch_sampler was"):
+        load(windows(2)).load_state_dict(sorted_ones.state_dict())
+    load(windows(6)).load_state_dict(sorted_ones.state_dict())
+    budget = partial(TokenBudgetSampler, max_tokens=200, boundaries=np.array([8, 30]), batch_multiple=4)
+    assert {len(batch.row) for batch in load(budget, last_batch="drop")} == {24, 4}
+    with pytest.raises(ConfigError, match=r"must make a stoker\.bucketing\.Sampler, found 3"):
+        load(lambda lengths, **shared: 3)
+
+
+def test_two_fields_have_two_lengths(shards: Path, sequences: dict[int, tuple[list[int], list[int]]]) -> None:
+    loader = make(
+        shards, fields=None, columns=("q_input_ids", "q_lengths", "a_input_ids", "a_lengths", "row")
+    )
+    for q, q_lengths, a, a_lengths, rows in loader:
+        for i, row in enumerate(rows):
+            assert (q[i, : q_lengths[i]].tolist(), a[i, : a_lengths[i]].tolist()) == sequences[row]
+    assert all(len(shape) == 3 for shape in loader.shapes())
+    assert make(shards, fields=("a",), columns=("input_ids",)).shapes()[-1][1] == 7
+
+
+@pytest.mark.parametrize("fields", [("a", "q"), ("q",), ("a",)])
+def test_fields_are_those_that_were_asked_for_in_their_order(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]], fields: tuple[str, ...]
+) -> None:
+    prefixes = [f"{field}_" if len(fields) > 1 else "" for field in fields]
+    columns = [prefix + name for prefix in prefixes for name in ("input_ids", "lengths")]
+    for *arrays, rows in make(shards, fields=fields, columns=(*columns, "row")):
+        for field, ids, lengths in zip(fields, arrays[::2], arrays[1::2], strict=True):
+            found = [one[:length].tolist() for one, length in zip(ids, lengths, strict=True)]
+            assert found == [sequences[row]["qa".index(field)] for row in rows]
+
+
+def test_batchify_of_the_users_own(shards: Path) -> None:
+    flat = make(shards, batchify=Flatten(outputs=("input_ids", "cu_seqlens"), max_sequences=8))
+    assert next(iter(flat)).cu_seqlens.shape == (10,)
+    pair = make(shards, fields=None, batchify=Dict({"q": Pad(side="left"), "a": Pad(prefix="target_")}))
+    assert next(iter(pair))._fields == (
+        "input_ids",
+        "attention_mask",
+        "target_input_ids",
+        "target_attention_mask",
+    )
+    with pytest.raises(ConfigError, match="dict"):
+        make(shards, batchify=List())
+
+
+def test_the_spec_says_what_batches_look_like(shards: Path) -> None:
+    columns = ("input_ids", "attention_mask", "lengths", "row", "key", "q_length")
+    loader = make(shards, columns=columns, output="numpy", dtype="int64")
+    batch = next(iter(loader))
+    for spec, value in zip(loader.element_spec(), batch, strict=True):
+        if spec.name != "key":
+            assert spec.dtype == value.dtype.name
+            assert len(spec.shape) == value.ndim - 1
+    assert batch.q_length.tolist() == batch.lengths.tolist()
+    assert loader.dataset.keys(batch.row) == batch.key
+    assert make(shards, pack=40).element_spec()[0].shape == (40,)
+
+
+def test_a_selection_is_loaded_by_its_own_positions(shards: Path) -> None:
+    dataset = stoker.open(shards)
+    chosen = np.flatnonzero(dataset.column("q_length") > 20)
+    loader = make(shards)
+    part = stoker.TextLoader(dataset.select(chosen), batch_size=4, fields=("q",), columns=("row", "lengths"))
+    batches = list(part)
+    assert sorted(np.concatenate([batch.row for batch in batches]).tolist()) == chosen.tolist()
+    assert min(batch.lengths.min() for batch in batches) > 20
+    with pytest.raises(CheckpointError, match="dataset was"):
+        part.load_state_dict(loader.state_dict())
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_damaged_payload_is_named(
+    shards: Path, tmp_path: Path, verify: bool, copy: Callable[[Path], Path]
+) -> None:
+    folder = copy(shards)
+    dataset = stoker.open(folder)
+    row = 50
+    file = dataset.data_files[dataset.column("shard")[row]]
+    data = bytearray(file.read_bytes())
+    data[dataset.column("offset")[row]] ^= 1
+    file.write_bytes(data)
+    loader = make(folder, verify=verify)
+    if not verify:
+        assert len(list(loader)) == len(loader)
+        return
+    with pytest.raises(CorruptRecordError, match="checksum") as error:
+        list(loader)
+    assert error.value.shard == dataset.manifest.shards[dataset.column("shard")[row]].name
+    assert error.value.record == dataset.column("record")[row]
+    assert error.value.key == dataset.keys([row])[0]
+
+
+@pytest.mark.parametrize("by", [-1, 1])
+def test_a_payload_of_another_length_than_its_tokens_is_named(
+    shards: Path, monkeypatch: pytest.MonkeyPatch, by: int
+) -> None:
+    values = Dataset.values
+
+    def off(dataset: Dataset, name: str, positions: Any) -> Any:
+        found = values(dataset, name, positions)
+        return found + by * (np.asarray(positions) == 50) if name == "q_length" else found
+
+    monkeypatch.setattr(Dataset, "values", off)
+    with pytest.raises(CorruptRecordError, match="bytes, and its tokens take") as error:
+        list(make(shards))
+    assert error.value.key == stoker.open(shards).keys([50])[0]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Callable[[Path], Path]:
+    def make_copy(folder: Path) -> Path:
+        target = tmp_path / "copy"
+        target.mkdir()
+        for path in folder.iterdir():
+            (target / path.name).write_bytes(path.read_bytes())
+        return target
+
+    return make_copy
+
+
+def test_a_closed_loader_says_so_and_figures_count(shards: Path, copy: Callable[[Path], Path]) -> None:
+    folder, maps = copy(shards), Path("/proc/self/maps")
+    with make(folder) as loader:
+        list(loader)
+        assert str(loader.dataset.data_files[0]) in maps.read_text()
+        assert loader.stats().batches == len(loader)
+        assert loader.stats().samples == N
+    assert str(loader.dataset.data_files[0]) not in maps.read_text()
+    with pytest.raises(LoaderClosedError):
+        iter(loader)
