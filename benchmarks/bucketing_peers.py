@@ -43,7 +43,7 @@ from stoker.bucketing.report.randomness import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stoker.bucketing.samplers.base import Sampler
+    from stoker.bucketing.samplers.base import BatchSampler
 
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]
@@ -72,7 +72,7 @@ def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
     def to_edge(longest: int) -> int:
         return int(edges.boundaries[np.searchsorted(edges.boundaries, longest)])
 
-    samplers: dict[str, tuple[Sampler, Callable[[int], int]]] = {
+    samplers: dict[str, tuple[BatchSampler, Callable[[int], int]]] = {
         "Stoker, random batches": (SortedBucketSampler(lengths, batch_size, window=1), int),
         "Stoker, sorted windows of 50": (SortedBucketSampler(lengths, batch_size, window=50), int),
         "Stoker, optimal buckets": (FixedBucketSampler(lengths, edges, batch_size), to_edge),
@@ -84,7 +84,7 @@ def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
     }
     for name, (sampler, width) in samplers.items():
 
-        def epoch(number: int, sampler: Sampler = sampler) -> Batches:
+        def epoch(number: int, sampler: BatchSampler = sampler) -> Batches:
             plan = sampler.plan(number)
             return [plan.batch(step).rows for step in range(len(plan))]
 

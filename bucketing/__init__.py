@@ -17,13 +17,14 @@ from .packing.packing import PackingPlan, pack
 from .packing.streaming import PackedRow, StreamBatch, StreamingBuckets, StreamingPacker
 from .report.plot import plot_report
 from .report.report import PlanReport, compare, report_plan
-from .samplers.base import Sampler
+from .samplers.base import BatchSampler
 from .samplers.plan import Batch, BatchPlan
 from .samplers.samplers import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
 
 __all__ = [
     "Batch",
     "BatchPlan",
+    "BatchSampler",
     "Batchify",
     "BucketBoundaries",
     "Dict",
@@ -37,7 +38,6 @@ __all__ = [
     "Pad",
     "PlanReport",
     "Ragged",
-    "Sampler",
     "SortedBucketSampler",
     "Stack",
     "StreamBatch",

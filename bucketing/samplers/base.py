@@ -22,7 +22,7 @@ from .random_order import check_seed, random_order
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Balance", "Draw", "Membership", "Sampler"]
+__all__ = ["Balance", "BatchSampler", "Draw", "Membership"]
 
 Membership = Literal["fresh", "frozen", "ordered"]
 """Who shares a batch: drawn anew each epoch, drawn once from the seed, or by row."""
@@ -49,7 +49,7 @@ class Draw(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Sampler(ABC):
+class BatchSampler(ABC):
     """Lengths and rules, from which each epoch's plan follows.
 
     Attributes:

@@ -17,7 +17,7 @@ from stoker.errors import ConfigError
 
 from ..boundaries.bucket_boundaries import BucketBoundaries, assign_buckets
 from ..boundaries.lengths import as_lengths, round_up
-from .base import Draw, Sampler
+from .base import BatchSampler, Draw
 from .groups import Groups, cut_buckets, cut_windows
 
 __all__ = ["Boundaries", "FixedBucketSampler", "SortedBucketSampler", "TokenBudgetSampler", "as_edges"]
@@ -59,7 +59,7 @@ class _Buckets:
     def make(cls, lengths: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> _Buckets:
         return cls(edges.reshape(len(edges), -1), assign_buckets(lengths, edges).astype(np.uint16))
 
-    def cut(self, sampler: Sampler, sizes: npt.NDArray[np.int64], draw: Draw) -> Groups:
+    def cut(self, sampler: BatchSampler, sizes: npt.NDArray[np.int64], draw: Draw) -> Groups:
         """Draw within buckets; ``sizes`` is (K,) int64, samples of a full batch of each bucket."""
         buckets = self.of[draw.rows]
         counts = np.bincount(buckets, minlength=len(self.edges))
@@ -67,7 +67,7 @@ class _Buckets:
 
 
 @dataclass(frozen=True, eq=False)
-class FixedBucketSampler(Sampler):
+class FixedBucketSampler(BatchSampler):
     """Batches from buckets, of a fixed size or larger for shorter sequences (GluonNLP's sampler).
 
     Attributes:
@@ -109,18 +109,18 @@ class FixedBucketSampler(Sampler):
         return sizes
 
     def cut(self, draw: Draw) -> Groups:
-        """See :meth:`Sampler.cut`."""
+        """See :meth:`BatchSampler.cut`."""
         return self._buckets.cut(self, self.batch_sizes, draw)
 
     def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """See :meth:`Sampler.padded`."""
+        """See :meth:`BatchSampler.padded`."""
         if self.pad_to == "bucket":
             return self._buckets.edges[groups.runs]
         return round_up(self.group_maxima(groups), self.multiple_of)
 
 
 @dataclass(frozen=True, eq=False)
-class SortedBucketSampler(Sampler):
+class SortedBucketSampler(BatchSampler):
     """Batches from windows of random samples, sorted by length (GluonNLP's SortedBucketSampler).
 
     Each step is padded to its longest sequence, so shapes are many. A window of one batch is plain
@@ -142,7 +142,7 @@ class SortedBucketSampler(Sampler):
         _at_least_one(batch_size=self.batch_size, multiple_of=self.multiple_of, window=self.window or 1)
 
     def cut(self, draw: Draw) -> Groups:
-        """See :meth:`Sampler.cut`."""
+        """See :meth:`BatchSampler.cut`."""
         keys = self.lengths.reshape(len(self.lengths), -1).sum(axis=1)
         window = self.window * self.batch_size * draw.world_size if self.window else len(self.lengths)
         return cut_windows(
@@ -155,12 +155,12 @@ class SortedBucketSampler(Sampler):
         )
 
     def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """See :meth:`Sampler.padded`."""
+        """See :meth:`BatchSampler.padded`."""
         return round_up(self.group_maxima(groups), self.multiple_of)
 
 
 @dataclass(frozen=True, eq=False)
-class TokenBudgetSampler(Sampler):
+class TokenBudgetSampler(BatchSampler):
     """Batches of at most ``max_tokens`` padded tokens on one rank (fairseq's max_tokens).
 
     With boundaries, a bucket's batches all hold as many samples as fit: few shapes. Without, samples
@@ -219,7 +219,7 @@ class TokenBudgetSampler(Sampler):
         return size if size < self.batch_multiple else size // self.batch_multiple * self.batch_multiple
 
     def cut(self, draw: Draw) -> Groups:
-        """See :meth:`Sampler.cut`."""
+        """See :meth:`BatchSampler.cut`."""
         if self.boundaries is not None:
             return self._buckets.cut(self, self.batch_sizes, draw)
         window = self.window * draw.world_size if self.window else len(self.lengths)
@@ -234,7 +234,7 @@ class TokenBudgetSampler(Sampler):
         )
 
     def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """See :meth:`Sampler.padded`."""
+        """See :meth:`BatchSampler.padded`."""
         if self.boundaries is not None:
             return self._buckets.edges[groups.runs]
         return round_up(self.group_maxima(groups), self.multiple_of)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset
 
     from ..order.mixture import Mixture
-    from .batch_transforms import BatchPlan
+    from .batch_transforms import BatchTransformPlan
 
 __all__ = ["AnnotationRules", "make_annotation_rules", "task_columns"]
 
@@ -90,7 +90,7 @@ def make_annotation_rules(
     columns: tuple[str, ...],
     given: ObjectRules,
     plan: ImagePlan,
-    batch_plan: BatchPlan,
+    batch_transform_plan: BatchTransformPlan,
 ) -> AnnotationRules:
     """Rules for the columns that a loader hands out.
 
@@ -99,7 +99,7 @@ def make_annotation_rules(
         columns: Of the loader.
         given: Its arguments; columns and swap are filled in.
         plan: Transforms of images.
-        batch_plan: Transforms of batches.
+        batch_transform_plan: Transforms of batches.
 
     Raises:
         ConfigError: The dataset lacks what the columns or the transforms need.
@@ -113,28 +113,28 @@ def make_annotation_rules(
     multi_label = "labels" in dataset.tasks
     if plan.uses_boxes and "boxes" not in dataset.tasks:
         raise ConfigError("a transform decides by boxes, and the dataset has none", path=dataset.path)
-    if "label" in columns and (multi_label or batch_plan.transforms) and not dataset.num_classes:
+    if "label" in columns and (multi_label or batch_transform_plan.transforms) and not dataset.num_classes:
         raise ConfigError(
             "labels as shares of classes need the names of the classes, and the dataset has none",
             path=dataset.path,
             hint="Leave the column 'label' out, or convert with classes.",
         )
-    _check_mixing(made | ({"label"} & set(columns)), batch_plan)
+    _check_mixing(made | ({"label"} & set(columns)), batch_transform_plan)
     objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
     return AnnotationRules(objects, masks, multi_label, plan.uses_boxes)
 
 
-def _check_mixing(columns: frozenset[str], batch_plan: BatchPlan) -> None:
+def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformPlan) -> None:
     """ConfigError where a transform of batches cannot carry a column along."""
-    if not batch_plan.transforms:
+    if not batch_transform_plan.transforms:
         return
     kinds = {"label", "keypoints", "masks", "segmentation"}
     for name in sorted(columns):
-        if (name if name in kinds else "boxes") not in batch_plan.columns:
-            names = ", ".join(type(transform).__name__ for transform in batch_plan.transforms)
+        if (name if name in kinds else "boxes") not in batch_transform_plan.columns:
+            names = ", ".join(type(transform).__name__ for transform in batch_transform_plan.transforms)
             raise ConfigError(
                 f"{names} cannot mix the column {name!r}",
-                hint=f"It can mix {', '.join(sorted(batch_plan.columns))}.",
+                hint=f"It can mix {', '.join(sorted(batch_transform_plan.columns))}.",
             )
 
 

@@ -67,7 +67,7 @@ class BatchMaker:
             objects = None if objects is None else objects.of_samples(kept, len(planned))
             masks = None if masks is None else masks[kept]
         images, wrapped = self._chosen(images, kept), not isinstance(images, np.ndarray)
-        batch = self._recipe.batch_plan
+        batch = self._recipe.batch_transform_plan
         for number in range(len(batch.transforms) if len(chosen) else 0):
             name, params = batch.draw(
                 number, planned.keys[chosen], self._recipe.plan.size, self._recipe.seed, self._epoch
@@ -101,7 +101,7 @@ class BatchMaker:
         return images if kept is None else self._adapter.take(images, kept)
 
     def _run_functions(self, images: Any, n: int) -> Any:
-        for function in self._recipe.batch_plan.functions:
+        for function in self._recipe.batch_transform_plan.functions:
             with self._timed(function_name(function)):
                 images = _run(function, images, n)
         return images
@@ -119,7 +119,11 @@ class BatchMaker:
         if not self._recipe.annotations.multi_label:
             labels = dataset.values("label", positions)
             # Shares of classes, also of a batch in which there is nothing to mix.
-            return one_hot(labels, dataset.num_classes) if self._recipe.batch_plan.transforms else labels
+            return (
+                one_hot(labels, dataset.num_classes)
+                if self._recipe.batch_transform_plan.transforms
+                else labels
+            )
         lists = dataset.lists("label", positions)
         return multi_hot(lists.values, lists.counts, dataset.num_classes)
 
@@ -162,7 +166,7 @@ def made_by_functions(recipe: ImageLoaderConfig, adapter: Adapter, n: int) -> Co
     output = recipe.output
     zeros = np.zeros(output.shape(n, recipe.plan.size), output.numpy_dtype)
     images = adapter.images(zeros, output.dtype)
-    for function in recipe.batch_plan.functions:
+    for function in recipe.batch_transform_plan.functions:
         images = _run(function, images, n)
     # PyTorch's dtypes have no name of their own: torch.float32.
     name = getattr(images.dtype, "name", None) or str(images.dtype).rpartition(".")[2]

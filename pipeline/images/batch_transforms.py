@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     # Of images, of batches, or a function; mypy takes a list of the first two for one of their base.
     AnyTransform = Description | Callable[[Any], Any]
 
-__all__ = ["BatchPlan", "function_name", "split_transforms"]
+__all__ = ["BatchTransformPlan", "function_name", "split_transforms"]
 
 _CHOICE = -1_000_000
 """Position that keys the choice of the first RandomChoice of a batch; those of transforms are above it."""
@@ -42,7 +42,7 @@ _INSTEAD = {
 
 
 @dataclass(frozen=True)
-class BatchPlan:
+class BatchTransformPlan:
     """What happens to a batch after the engine, in this order.
 
     Attributes:
@@ -84,7 +84,7 @@ class BatchPlan:
         return [*(transform.to_dict() for transform in self.transforms), *functions]
 
 
-def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], BatchPlan]:
+def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], BatchTransformPlan]:
     """Transforms of images, for ``compile_image`` to check, and what follows them on the batch.
 
     Raises:
@@ -104,7 +104,7 @@ def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], 
                 hint="Transforms of images come first, then those of batches, then functions.",
             )
     first, second = ranks.count(0), ranks.count(1)
-    plan = BatchPlan(tuple(transforms[first : first + second]), tuple(transforms[first + second :]))
+    plan = BatchTransformPlan(tuple(transforms[first : first + second]), tuple(transforms[first + second :]))
     return tuple(transforms[:first]), plan
 
 

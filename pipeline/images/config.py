@@ -19,7 +19,7 @@ from ..execution.batch import NUMBERS, ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, LastBatch, Order, Stream
 from ..order.sampling import make_draws, open_source
 from .annotation_rules import AnnotationRules, make_annotation_rules, task_columns
-from .batch_transforms import BatchPlan, split_transforms
+from .batch_transforms import BatchTransformPlan, split_transforms
 
 if TYPE_CHECKING:
     import os
@@ -55,7 +55,7 @@ class ImageLoaderConfig:
         on_error: What a bad sample does.
         seed: Of order and parameters.
         batch: Makes the batch of its columns' values.
-        batch_plan: What happens to a batch after the engine.
+        batch_transform_plan: What happens to a batch after the engine.
         annotations: What becomes of objects, masks and labels.
     """
 
@@ -67,7 +67,7 @@ class ImageLoaderConfig:
     on_error: OnError
     seed: int
     batch: Callable[..., Any]
-    batch_plan: BatchPlan
+    batch_transform_plan: BatchTransformPlan
     annotations: AnnotationRules
 
     @property
@@ -79,7 +79,7 @@ class ImageLoaderConfig:
             "order": repr(self.order),
             "transforms": self.plan.to_json(),
         }
-        if batch := self.batch_plan.to_json():
+        if batch := self.batch_transform_plan.to_json():
             identity["batch"] = batch
         if (objects := self.annotations.objects).columns:
             identity["box_format"] = objects.box_format
@@ -91,7 +91,7 @@ class ImageLoaderConfig:
         annotated = self.annotations.spec(name, self.dataset, self.plan.size)
         if annotated:
             return annotated
-        if name == "label" and (self.annotations.multi_label or self.batch_plan.transforms):
+        if name == "label" and (self.annotations.multi_label or self.batch_transform_plan.transforms):
             return ColumnSpec(name, "float32", (self.dataset.num_classes,))
         image = self.output.dtype, self.output.shape(0, self.plan.size)[1:]
         known = {"image": image, "key": ("str", ()), "mask": ("bool", ()), "row": ("int64", ())}
@@ -201,7 +201,7 @@ def make_config(
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = open_source(dataset, "image")
-    of_images, batch_plan = split_transforms(transforms)
+    of_images, batch_transform_plan = split_transforms(transforms)
     plan = _plan(of_images, dtype)
     order = make_draws(opened, shuffle, sampler, samples_per_epoch, seed)
     names = _columns(columns, opened, last_batch, objects)
@@ -214,8 +214,8 @@ def make_config(
         on_error,
         seed,
         batch_type(names),
-        batch_plan,
-        make_annotation_rules(opened, names, objects, plan, batch_plan),
+        batch_transform_plan,
+        make_annotation_rules(opened, names, objects, plan, batch_transform_plan),
     )
     if sampler is None:  # which may leave small images out
         _check_sizes(recipe)

@@ -235,7 +235,7 @@ class ImageLoader(Loader):
         """
         return tuple(
             self._made_by_functions
-            if name == "image" and self._recipe.batch_plan.functions
+            if name == "image" and self._recipe.batch_transform_plan.functions
             else self._recipe.spec(name)
             for name in self._recipe.columns
         )

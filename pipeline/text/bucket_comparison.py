@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.bucketing.samplers.base import Sampler
+    from stoker.bucketing.samplers.base import BatchSampler
     from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["Settings", "compare_methods", "text_lengths"]
@@ -81,7 +81,7 @@ def compare_methods(lengths: npt.NDArray[np.int64], settings: Settings) -> dict[
     shared: dict[str, Any] = {"seed": settings.seed, "world_size": settings.world_size}
     several = lengths.ndim > 1
     multiple = settings.pad_multiple
-    samplers: dict[str, Sampler] = {
+    samplers: dict[str, BatchSampler] = {
         name: SortedBucketSampler(lengths, settings.batch_size, window=window, multiple_of=multiple, **shared)
         for name, window in (("random", 1), ("sorted", 100))
     }

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.bucketing import Batch, BatchPlan, PackingPlan, Sampler
+    from stoker.bucketing import Batch, BatchPlan, BatchSampler, PackingPlan
 
     Int64 = npt.NDArray[np.int64]
 
@@ -77,7 +77,7 @@ class TextEpoch:
         packing: Which draws share a packed row; None where none do.
     """
 
-    sampler: Sampler
+    sampler: BatchSampler
     drawn: Int64 | None
     packing: PackingPlan | None
 

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from stoker.bucketing import Batchify, BatchPlan, BucketBoundaries
-    from stoker.bucketing import Sampler as BatchSampler
+    from stoker.bucketing import Batchify, BatchPlan, BatchSampler, BucketBoundaries
     from stoker.bucketing.samplers.base import Balance
     from stoker.formats.dataset.dataset import Dataset
 
@@ -52,9 +51,10 @@ class TextLoader(Loader):
             :func:`stoker.mix`; with ``cache``, the URL of one.
         batch_size: Samples a batch on this rank; packed rows with ``pack``.
         max_tokens: Tokens a batch on this rank, padding included, instead of ``batch_size``.
-        batch_sampler: Instead of both, and of ``buckets``, what makes any :class:`stoker.bucketing.Sampler`,
-            such as ``partial(SortedBucketSampler, batch_size=32, window=50)``. Called with the lengths of an
-            epoch's samples, (n,) or (n, D) int64, and the keyword arguments that all samplers have.
+        batch_sampler: Instead of both, and of ``buckets``, a function that makes any
+            :class:`stoker.bucketing.BatchSampler`, such as ``partial(SortedBucketSampler, batch_size=32,
+            window=50)``. It is called with the lengths of an epoch's samples, (n,) or (n, D) int64, and the
+            keyword arguments that all samplers have.
         buckets: Number of padded lengths, whose boundaries are then the best there are; or the
             boundaries, (K,) or (K, D) integers. None draws random batches and pads each to its longest,
             in any number of shapes. Without a meaning where rows are packed.

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.bucketing import (
+    BatchSampler,
     FixedBucketSampler,
-    Sampler,
     SortedBucketSampler,
     TokenBudgetSampler,
     bucket_boundaries,
@@ -161,7 +161,7 @@ class TextPlanner:
         )
         return costs
 
-    def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> Sampler:
+    def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> BatchSampler:
         """What draws batches, of samples or of packed rows, of (M, D) lengths."""
         rules = self.rules
         shared: dict[str, Any] = {
@@ -174,8 +174,8 @@ class TextPlanner:
         }
         if rules.batch_sampler is not None:
             made = rules.batch_sampler(_flat(lengths), **shared)
-            if not isinstance(made, Sampler):
-                raise ConfigError(f"batch_sampler must make a stoker.bucketing.Sampler, found {made!r}")
+            if not isinstance(made, BatchSampler):
+                raise ConfigError(f"batch_sampler must make a stoker.bucketing.BatchSampler, found {made!r}")
             return made
         if self.boundaries is None:
             assert rules.batch_size is not None, "a budget has buckets"

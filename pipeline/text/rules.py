@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.bucketing import BucketBoundaries, Sampler
+    from stoker.bucketing import BatchSampler, BucketBoundaries
 
 __all__ = ["LastBatch", "TextRules", "TooLong", "as_buckets"]
 
@@ -58,7 +58,7 @@ class TextRules:
 
     batch_size: int | None
     max_tokens: int | None
-    batch_sampler: Callable[..., Sampler] | None
+    batch_sampler: Callable[..., BatchSampler] | None
     buckets: int | BucketBoundaries | npt.NDArray[np.int64] | None
     pad_multiple: int
     pack: int | None

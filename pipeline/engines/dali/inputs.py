@@ -11,14 +11,14 @@ from stoker.augment.geometry.interpolation import Interpolation
 
 from ..base import Status
 from .payloads import BLACK_PIXEL, Payloads
-from .steps import inputs_of, kinds_of
+from .steps import inputs_of, signatures_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
 
-    from .steps import Kind
+    from .steps import StepSignature
 
 __all__ = ["Batch", "Graph", "as_mean"]
 
@@ -59,7 +59,7 @@ class Graph:
     interpolation: bool = False
     scale: tuple[float, ...] | None = None
     shift: tuple[float, ...] | None = None
-    steps: tuple[Kind, ...] = ()
+    steps: tuple[StepSignature, ...] = ()
     mean: bool = False
     warp: bool = False
     perspective: bool = False
@@ -91,7 +91,7 @@ class Graph:
             interpolation=params.interpolation is not None,
             scale=tuple(np.diag(color[:, :3]).tolist()) if common and color is not None else None,
             shift=tuple(color[:, 3].tolist()) if common and color is not None else None,
-            steps=kinds_of(params.steps or ()),
+            steps=signatures_of(params.steps or ()),
             mean=params.mean is not None,
             warp=warp,
             perspective=params.warp is not None and params.warp.perspective,

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     Inputs = dict[str, npt.NDArray[Any]]
     Bool = npt.NDArray[np.bool_]
 
-__all__ = ["STEPS", "Kind", "add_steps", "inputs_of", "kinds_of"]
+__all__ = ["STEPS", "StepSignature", "add_steps", "inputs_of", "signatures_of"]
 
 _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32)
 
 
 @dataclass(frozen=True)
-class Kind:
+class StepSignature:
     """A step as the graph knows it: what two steps share that the same operators execute.
 
     Attributes:
@@ -50,22 +50,22 @@ class Kind:
     uses_mean: bool = False
     fill: tuple[int, ...] = ()
     nearest: bool = False
-    chains: tuple[tuple[Kind, ...], ...] = ()
+    chains: tuple[tuple[StepSignature, ...], ...] = ()
 
 
-def kinds_of(steps: Iterable[Step]) -> tuple[Kind, ...]:
+def signatures_of(steps: Iterable[Step]) -> tuple[StepSignature, ...]:
     """What the graph must know of the steps."""
-    return tuple(map(_kind, steps))
+    return tuple(map(_signature, steps))
 
 
-def _kind(step: Step) -> Kind:
-    return Kind(
+def _signature(step: Step) -> StepSignature:
+    return StepSignature(
         type(step).__name__,
         kernel_size=step.kernel_size if isinstance(step, Blur) else (),
         uses_mean=isinstance(step, Affine) and step.mean is not None,
         fill=step.fill if isinstance(step, Shift) else (),
         nearest=isinstance(step, Shift) and step.nearest,
-        chains=tuple(map(kinds_of, step.chains)) if isinstance(step, Mix) else (),
+        chains=tuple(map(signatures_of, step.chains)) if isinstance(step, Mix) else (),
     )
 
 
@@ -86,11 +86,13 @@ def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
     return feeds
 
 
-def add_steps(kinds: Iterable[Kind], image: Any, source: Source, size: Size, device: str) -> Any:
+def add_steps(
+    signatures: Iterable[StepSignature], image: Any, source: Source, size: Size, device: str
+) -> Any:
     """Add the operators of steps behind ``image``, (H, W, 3) uint8, and return what they leave.
 
     Args:
-        kinds: What the steps are, in order.
+        signatures: What the steps are, in order.
         image: Node of a graph with conditionals.
         source: Makes an external source.
         size: Height and width of the image.
@@ -98,10 +100,10 @@ def add_steps(kinds: Iterable[Kind], image: Any, source: Source, size: Size, dev
     """
     from nvidia.dali import types
 
-    for position, kind in enumerate(kinds):
+    for position, signature in enumerate(signatures):
         own = _within(f"{position}.", source)
         if own("where", types.BOOL, 0):  # DALI makes of this that the rest of the batch passes by
-            image = _ADD[kind.name](kind, image, own, size, device)
+            image = _ADD[signature.name](signature, image, own, size, device)
     return image
 
 
@@ -109,30 +111,30 @@ def _within(prefix: str, source: Source) -> Source:
     return lambda name, dtype, ndim: source(prefix + name, dtype, ndim)
 
 
-def _posterize(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+def _posterize(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
     return image & source("kept", types.UINT8, 0)
 
 
-def _solarize(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+def _solarize(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
     # 255 - x is x with all bits turned over.
     return image ^ ((image >= source("threshold", types.INT16, 0)) * types.Constant(255, types.UINT8))
 
 
-def _affine(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
-    return rounded(mixed(image, source, kind.uses_mean))
+def _affine(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
+    return rounded(mixed(image, source, signature.uses_mean))
 
 
-def _shift(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+def _shift(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
-    return warped(image, source("matrix", types.FLOAT, 2), size, kind.fill, nearest=kind.nearest)
+    return warped(image, source("matrix", types.FLOAT, 2), size, signature.fill, nearest=signature.nearest)
 
 
-def _autocontrast(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+def _autocontrast(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import fn, math, types
 
     low = fn.cast(fn.reductions.min(image, axes=(0, 1), keep_dims=True), dtype=types.INT32)
@@ -140,7 +142,7 @@ def _autocontrast(kind: Kind, image: Any, source: Source, size: Size, device: st
     return fn.cast((image - low) * 255 // math.max(span, 1) + (span == 0) * low, dtype=types.UINT8)
 
 
-def _equalize(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+def _equalize(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     """DALI's level x is ``255 * (c(x) - c(lowest)) / (c(255) - c(lowest))`` with c the cumulated histogram.
 
     Of the inverted image that is 255 less ``255 * c(x - 1) / c(highest - 1)``, from which Pillow's
@@ -157,7 +159,7 @@ def _equalize(kind: Kind, image: Any, source: Source, size: Size, device: str) -
     return image ^ ((image ^ levels) & ((step > 0) * full))
 
 
-def _sharpen(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+def _sharpen(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import fn, math, types
 
     kernel = types.Constant(value=_SMOOTH, dtype=types.FLOAT, device=device)
@@ -174,17 +176,19 @@ def _inside(size: Size) -> npt.NDArray[np.uint8]:
     return mask
 
 
-def _blur(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+def _blur(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import fn, types
 
-    return fn.gaussian_blur(image, sigma=source("sigma", types.FLOAT, 1), window_size=list(kind.kernel_size))
+    return fn.gaussian_blur(
+        image, sigma=source("sigma", types.FLOAT, 1), window_size=list(signature.kernel_size)
+    )
 
 
-def _mix(kind: Kind, image: Any, source: Source, size: Size, device: str) -> Any:
+def _mix(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
     total = image * source("weight", types.FLOAT, 0)
-    for number, chain in enumerate(kind.chains):
+    for number, chain in enumerate(signature.chains):
         own = _within(f"{number}.", source)
         total += add_steps(chain, image, own, size, device) * own("weight", types.FLOAT, 0)
     return rounded(total)
@@ -218,7 +222,7 @@ _FEED: dict[str, Callable[[Any], Inputs]] = {
     "Shift": lambda step: {"matrix": step.matrix.astype(np.float32)},
     "Mix": _feed_mix,
 }
-_ADD: dict[str, Callable[[Kind, Any, Source, Size, str], Any]] = {
+_ADD: dict[str, Callable[[StepSignature, Any, Source, Size, str], Any]] = {
     "Affine": _affine,
     "Posterize": _posterize,
     "Solarize": _solarize,

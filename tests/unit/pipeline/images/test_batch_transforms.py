@@ -27,7 +27,7 @@ from stoker.errors import CheckpointError, ConfigError
 from stoker.formats.dataset import dataset as datasets
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.pipeline.execution.batch import ColumnSpec
-from stoker.pipeline.images.batch_transforms import BatchPlan, function_name, split_transforms
+from stoker.pipeline.images.batch_transforms import BatchTransformPlan, function_name, split_transforms
 from stoker.pipeline.images.mixing import mix_copy, mix_images, split
 
 if TYPE_CHECKING:
@@ -130,7 +130,9 @@ class TestLoader:
 
     def test_each_choice_follows_its_weights_its_place_and_the_seed(self) -> None:
         transforms = [MixUp(), CutMix()]
-        plan = BatchPlan((RandomChoice(transforms, p=(0.25, 0.75)), RandomChoice(transforms, p=(1, 3))))
+        plan = BatchTransformPlan(
+            (RandomChoice(transforms, p=(0.25, 0.75)), RandomChoice(transforms, p=(1, 3)))
+        )
         names = {
             tuple(plan.draw(number, KEYS, (12, 16), seed, epoch)[0] for epoch in range(400))
             for number in (0, 1)

@@ -145,7 +145,7 @@ def test_a_batch_sampler_of_the_users_choice(shards: Path) -> None:
     load(windows(6)).load_state_dict(sorted_ones.state_dict())
     budget = partial(TokenBudgetSampler, max_tokens=200, boundaries=np.array([8, 30]), batch_multiple=4)
     assert {len(batch.row) for batch in load(budget, last_batch="drop")} == {24, 4}
-    with pytest.raises(ConfigError, match=r"must make a stoker\.bucketing\.Sampler, found 3"):
+    with pytest.raises(ConfigError, match=r"must make a stoker\.bucketing\.BatchSampler, found 3"):
         load(lambda lengths, **shared: 3)
 
 
