@@ -106,6 +106,11 @@ class Dataset:
         return f"<Dataset {str(self.path)!r}: {len(self)} samples of {len(self.classes)} classes>"
 
     @property
+    def datasets(self) -> tuple[Dataset, ...]:
+        """The dataset itself; a mixture has several here."""
+        return (self,)
+
+    @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, by label."""
         return self.manifest.classes

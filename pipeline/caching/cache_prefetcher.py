@@ -14,7 +14,6 @@ from stoker.formats.dataset.dataset import open as open_dataset
 from stoker.formats.remote.store import is_url
 
 from ..execution.threads import StopEvent, Worker
-from ..order.mixture import Mixture
 from .block_requests import Requests
 from .cache_read_ahead import CacheReadAhead, Source
 
@@ -26,8 +25,10 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset.dataset import Dataset
 
+    from ..order.sample_source import SampleSource
+
     Int64 = npt.NDArray[np.int64]
-    D = TypeVar("D", bound="Dataset | Mixture | str | os.PathLike[str]")
+    D = TypeVar("D", bound="SampleSource | str | os.PathLike[str]")
 
 __all__ = ["CachePrefetcher", "StagedPass", "make_cache_prefetcher", "resolve"]
 
@@ -58,10 +59,10 @@ def resolve(dataset: D, cache: str | os.PathLike[str] | None, size: str | int | 
     return open_dataset(dataset, cache=cache, cache_size=size)
 
 
-def make_cache_prefetcher(dataset: Dataset | Mixture) -> CachePrefetcher | None:
+def make_cache_prefetcher(dataset: SampleSource) -> CachePrefetcher | None:
     """What fetches a dataset ahead of a loader; None where all of it is here."""
-    datasets = dataset.datasets if isinstance(dataset, Mixture) else (dataset,)
-    return CachePrefetcher(dataset) if any(isinstance(one, CachedDataset) for one in datasets) else None
+    is_remote = any(isinstance(one, CachedDataset) for one in dataset.datasets)
+    return CachePrefetcher(dataset) if is_remote else None
 
 
 class CachePrefetcher:
@@ -73,11 +74,12 @@ class CachePrefetcher:
         ahead: Bytes that may be here, or on their way, before they are needed.
     """
 
-    def __init__(self, dataset: Dataset | Mixture, *, connections: int = 64, ahead: int = 1 << 30) -> None:
-        datasets = dataset.datasets if isinstance(dataset, Mixture) else (dataset,)
+    def __init__(self, dataset: SampleSource, *, connections: int = 64, ahead: int = 1 << 30) -> None:
         # Rows of a mixture are counted through its datasets.
-        self._ends = np.cumsum([len(one.index) for one in datasets])
-        cached = {number: one for number, one in enumerate(datasets) if isinstance(one, CachedDataset)}
+        self._ends = np.cumsum([len(one.index) for one in dataset.datasets])
+        cached = {
+            number: one for number, one in enumerate(dataset.datasets) if isinstance(one, CachedDataset)
+        }
         self._ahead = ahead // len(cached)
         self._sources = {
             number: _source(one, max(1, connections // len(cached))) for number, one in cached.items()

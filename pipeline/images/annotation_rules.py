@@ -14,9 +14,8 @@ from .objects import EXTRA, ObjectRules
 
 if TYPE_CHECKING:
     from stoker.augment.params.image_params import ImagePlan
-    from stoker.formats.dataset.dataset import Dataset
 
-    from ..order.mixture import Mixture
+    from ..order.sample_source import SampleSource
     from .batch_transforms import BatchTransformPlan
 
 __all__ = ["AnnotationRules", "make_annotation_rules", "task_columns"]
@@ -49,14 +48,14 @@ class AnnotationRules:
     multi_label: bool
     needs_boxes: bool
 
-    def annotator(self, dataset: Dataset | Mixture, num_threads: int) -> Annotator | None:
+    def annotator(self, dataset: SampleSource, num_threads: int) -> Annotator | None:
         """What makes them; None where there is nothing to make."""
         objects = self.objects if self.objects.columns else None
         if not (objects or self.masks or self.needs_boxes):
             return None
         return Annotator(dataset, objects, self.masks, needs_boxes=self.needs_boxes, num_threads=num_threads)
 
-    def spec(self, name: str, dataset: Dataset | Mixture, size: tuple[int, int]) -> ColumnSpec | None:
+    def spec(self, name: str, dataset: SampleSource, size: tuple[int, int]) -> ColumnSpec | None:
         """Form of a column of annotations; None for any other column."""
         if name == "segmentation" and self.masks:
             return ColumnSpec(name, self.masks.dtype, size)
@@ -70,7 +69,7 @@ class AnnotationRules:
         return ColumnSpec(name, dtype, (None, *shapes.get(name, ())), ragged=self.objects.form == "ragged")
 
 
-def task_columns(dataset: Dataset | Mixture) -> tuple[str, ...]:
+def task_columns(dataset: SampleSource) -> tuple[str, ...]:
     """Names of the columns that the annotations of a dataset make, besides the label."""
     names: list[str] = []
     if "boxes" in dataset.tasks:
@@ -86,7 +85,7 @@ def task_columns(dataset: Dataset | Mixture) -> tuple[str, ...]:
 
 
 def make_annotation_rules(
-    dataset: Dataset | Mixture,
+    dataset: SampleSource,
     columns: tuple[str, ...],
     given: ObjectRules,
     plan: ImagePlan,

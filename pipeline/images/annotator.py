@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.annotations import Annotations
-    from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.dataset.samples import Samples
 
-    from ..order.mixture import Mixture
+    from ..order.sample_source import SampleSource
 
     Int64 = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.integer[Any]]
@@ -81,7 +80,7 @@ class Annotator:
 
     def __init__(
         self,
-        dataset: Dataset | Mixture,
+        dataset: SampleSource,
         objects: ObjectRules | None,
         masks: MaskRules | None,
         *,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from stoker.augment.transforms import Transform
     from stoker.formats.dataset.samples import Samples
 
-    from ..order.mixture import Mixture
+    from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .batch_transforms import AnyTransform
     from .objects import ObjectRules
@@ -59,7 +59,7 @@ class ImageLoaderConfig:
         annotations: What becomes of objects, masks and labels.
     """
 
-    dataset: Dataset | Mixture
+    dataset: SampleSource
     order: Order
     plan: ImagePlan
     output: Output
@@ -178,7 +178,7 @@ class ImageLoaderConfig:
 
 
 def make_config(
-    dataset: Dataset | Mixture | str | os.PathLike[str],
+    dataset: SampleSource | str | os.PathLike[str],
     transforms: Sequence[AnyTransform],
     *,
     shuffle: bool | BlockShuffle,
@@ -241,7 +241,7 @@ def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
 
 
 def _columns(
-    columns: Sequence[str], dataset: Dataset | Mixture, last_batch: LastBatch, objects: ObjectRules
+    columns: Sequence[str], dataset: SampleSource, last_batch: LastBatch, objects: ObjectRules
 ) -> tuple[str, ...]:
     if isinstance(columns, str):
         raise ConfigError(f"columns must be a list of names, found {columns!r}", hint="Put it into brackets.")

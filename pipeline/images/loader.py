@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stoker.augment.geometry.boxes import BoxFormat
-    from stoker.formats.dataset.dataset import Dataset
 
     from ..engines.base import DType, Layout
     from ..execution.batch import ColumnSpec
-    from ..order.mixture import Mixture
+    from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .batch_transforms import AnyTransform
 
@@ -111,7 +110,7 @@ class ImageLoader(Loader):
 
     def __init__(
         self,
-        dataset: Dataset | Mixture | str | os.PathLike[str],
+        dataset: SampleSource | str | os.PathLike[str],
         *,
         batch_size: int,
         transforms: Sequence[AnyTransform] = (),
@@ -208,7 +207,7 @@ class ImageLoader(Loader):
         )
 
     @property
-    def dataset(self) -> Dataset | Mixture:
+    def dataset(self) -> SampleSource:
         """What is drawn from."""
         return self._recipe.dataset
 

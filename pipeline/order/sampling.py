@@ -22,7 +22,7 @@ from .mixture import Mixture
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.formats.dataset.dataset import Dataset
+    from .sample_source import SampleSource
 
 __all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted", "make_draws", "open_source"]
 
@@ -30,7 +30,7 @@ __all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted", "make_draws", "op
 class Sampler(Protocol):
     """Decides which samples an epoch draws."""
 
-    def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
+    def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
         """The order of the draws.
 
         Args:
@@ -64,7 +64,7 @@ class Weighted:
     replacement: bool = True
     samples: int | None = None
 
-    def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
+    def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
         """See :meth:`Sampler.order`."""
         _refuse_shuffle(self, shuffled)
         given = dataset.column(self.weights) if isinstance(self.weights, str) else self.weights
@@ -90,7 +90,7 @@ class ClassBalanced:
     column: str | npt.ArrayLike = "label"
     samples: int | None = None
 
-    def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
+    def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
         """See :meth:`Sampler.order`."""
         _refuse_shuffle(self, shuffled)
         given = dataset.column(self.column) if isinstance(self.column, str) else np.asarray(self.column)
@@ -124,7 +124,7 @@ class Repeated:
     def __post_init__(self) -> None:
         object.__setattr__(self, "times", whole_number("times", self.times, 1))
 
-    def order(self, dataset: Dataset | Mixture, shuffled: Order, seed: int) -> Order:
+    def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
         """See :meth:`Sampler.order`."""
         base = shuffled if self.of is None else self.of.order(dataset, shuffled, seed)
         most = base.n * self.times
@@ -132,8 +132,8 @@ class Repeated:
 
 
 def open_source(
-    dataset: Dataset | Mixture | str | os.PathLike[str], kind: Literal["image", "text"]
-) -> Dataset | Mixture:
+    dataset: SampleSource | str | os.PathLike[str], kind: Literal["image", "text"]
+) -> SampleSource:
     """Open what a loader is given to draw from.
 
     Raises:
@@ -157,7 +157,7 @@ def open_source(
 
 
 def make_draws(
-    dataset: Dataset | Mixture,
+    dataset: SampleSource,
     shuffle: bool | BlockShuffle,
     sampler: Sampler | None,
     samples_per_epoch: int | None,

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stoker.bucketing import Batchify
-    from stoker.formats.dataset.dataset import Dataset
 
-    from ..order.mixture import Mixture
+    from ..order.sample_source import SampleSource
     from .plan import TextPlanner
     from .rules import TextRules
     from .tokens import TokenReader
@@ -76,7 +75,7 @@ def probe(
 def column_names(
     columns: Sequence[str] | None,
     made: Mapping[str, Any],
-    dataset: Dataset | Mixture,
+    dataset: SampleSource,
     rules: TextRules,
     fields: Sequence[str],
 ) -> tuple[str, ...]:

@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 
     from stoker.bucketing import Batchify, BatchPlan, BatchSampler, BucketBoundaries
     from stoker.bucketing.samplers.base import Balance
-    from stoker.formats.dataset.dataset import Dataset
 
-    from ..order.mixture import Mixture
+    from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
 
 __all__ = ["TextLoader"]
@@ -109,7 +108,7 @@ class TextLoader(Loader):
 
     def __init__(
         self,
-        dataset: Dataset | Mixture | str | os.PathLike[str],
+        dataset: SampleSource | str | os.PathLike[str],
         *,
         batch_size: int | None = None,
         max_tokens: int | None = None,
@@ -204,7 +203,7 @@ class TextLoader(Loader):
         return self._recipe.planner.has_equal_epochs
 
     @property
-    def dataset(self) -> Dataset | Mixture:
+    def dataset(self) -> SampleSource:
         """What is drawn from."""
         return self._recipe.dataset
 

@@ -22,12 +22,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import Batch, Batchify, Ragged
-    from stoker.formats.dataset.dataset import Dataset
 
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachePrefetcher
     from ..execution.stats import Clock
-    from ..order.mixture import Mixture
+    from ..order.sample_source import SampleSource
     from .epoch import Pieces, TextEpoch, TextSchedule
     from .plan import TextPlanner
     from .tokens import Places, TokenReader
@@ -48,7 +47,7 @@ class TextLoaderConfig:
         batch: Makes the batch of its columns' values.
     """
 
-    dataset: Dataset | Mixture
+    dataset: SampleSource
     reader: TokenReader
     planner: TextPlanner
     batchify: Batchify

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.dataset.dataset import Dataset
-
-    from ..order.mixture import Mixture
+    from ..order.sample_source import SampleSource
     from .epoch import Pieces
 
 __all__ = ["Places", "TokenReader"]
@@ -65,7 +63,7 @@ class TokenReader:
     """
 
     def __init__(
-        self, dataset: Dataset | Mixture, fields: Sequence[str] | None, dtype: str, *, verify: bool
+        self, dataset: SampleSource, fields: Sequence[str] | None, dtype: str, *, verify: bool
     ) -> None:
         options = dataset.manifest.options
         stored = str(options.get("fields", "")).split(",")

@@ -1,0 +1,116 @@
+"""The interface between a loader and the samples that it draws from.
+
+A :class:`~stoker.formats.dataset.dataset.Dataset` and a :class:`~.mixture.Mixture` satisfy it. Loaders,
+samplers and the cache prefetcher use these members only.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from stoker.errors import CorruptRecordError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.errors import SampleError
+    from stoker.formats.dataset.annotations import Annotations
+    from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.dataset.manifest import Manifest
+    from stoker.formats.dataset.ragged import Ragged
+    from stoker.formats.dataset.samples import Samples
+
+__all__ = ["SampleSource"]
+
+
+class SampleSource(Protocol):
+    """N samples with an index. A sample's number, from 0 to N - 1, is called its position in the source.
+
+    Methods that take ``positions`` accept (M,) integers in any order, repeats allowed, and return M entries
+    in that order. They raise IndexError for a position outside the source.
+    """
+
+    def __len__(self) -> int:
+        """N, the number of samples."""
+
+    @property
+    def path(self) -> Path:
+        """Folder that errors name."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """Manifest that says the kind of the samples, the tokenizer and what annotations mean."""
+
+    @property
+    def datasets(self) -> tuple[Dataset, ...]:
+        """Datasets that hold the samples, in the order in which positions, rows and shards count them."""
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes, by label."""
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes; 0 where there are none."""
+
+    @property
+    def types(self) -> dict[str, str]:
+        """Arrow's type of each index column, by the column's name."""
+
+    @property
+    def tasks(self) -> frozenset[str]:
+        """Tasks that every sample has annotations for, see :attr:`Dataset.tasks`."""
+
+    @property
+    def data_files(self) -> list[Path]:
+        """Absolute path of each shard's data file, by shard number."""
+
+    @property
+    def data_sizes(self) -> list[int]:
+        """Size of each data file in bytes, by shard number."""
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that identify these samples in this order; checkpoints record them."""
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64: the index row of every sample, counted through all datasets."""
+
+    @property
+    def is_distinct(self) -> bool:
+        """Whether no two positions have the same row."""
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """(N,) values of a numeric index column, in the column's dtype."""
+
+    def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
+        """(M,) values of a numeric index column, in the column's dtype."""
+
+    def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
+        """M lists of an index column that holds lists of numbers."""
+
+    def samples(self, positions: npt.ArrayLike) -> Samples:
+        """Where M payloads lie; rows and shards are counted through all datasets."""
+
+    def keys(self, positions: npt.ArrayLike) -> list[str]:
+        """M names that the samples have in the data they were converted from."""
+
+    def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
+        """Objects of M samples; see :meth:`Dataset.annotations` for ``parts``."""
+
+    def mask(self, position: int) -> bytes:
+        """PNG with the segmentation mask of one sample; its checksum has been verified."""
+
+    def error(
+        self,
+        position: int,
+        message: str,
+        kind: type[SampleError] = CorruptRecordError,
+        hint: str | None = None,
+    ) -> SampleError:
+        """An exception of type ``kind`` that names the shard, record and key of one sample."""
