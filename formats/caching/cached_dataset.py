@@ -14,10 +14,10 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, LockedError, StokerError, WriteError
 
-from ..conversion.options import parse_size
 from ..dataset.consistency import open_index
 from ..dataset.dataset import Dataset
 from ..dataset.manifest import INDEX_NAME
+from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
 from .block_files import BlockFiles
@@ -221,7 +221,7 @@ def open_cached(
         StorageError: It cannot be read, or its index arrives damaged.
         WriteError: The disk is full or refuses a write.
     """
-    limit = None if size is None else parse_size("cache_size", size)
+    limit = None if size is None else parse_byte_size("cache_size", size)
     stop = threading.Event()
     remote = open_remote(url, stop)
     folder = Path(cache) / remote.manifest.fingerprint

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from stoker.errors import ConfigError, DatasetError, StorageError, WriteError
 
 from ..concurrency.task_group import TaskGroup
-from ..conversion.options import parse_size
 from ..dataset.manifest import MANIFEST_NAME, Manifest
+from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, move_durably, os_errors, remove, sync, sync_folder, write_durably
 from ..files.reading import check_named, file_digest
 from .block_files import BlockFiles
@@ -118,7 +118,7 @@ def no_progress(done: int, total: int) -> None:
 
 
 def _check_limit(remote: RemoteDataset, limit: str | int | None) -> None:
-    if limit is None or remote.size <= (most := parse_size("limit", limit)):
+    if limit is None or remote.size <= (most := parse_byte_size("limit", limit)):
         return
     left, fit = most - remote.index.size, 0
     for shard in remote.shards:

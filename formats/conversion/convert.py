@@ -9,19 +9,22 @@ from typing import TYPE_CHECKING, Literal
 from stoker.errors import ConfigError, SourceError
 
 from ..codecs.header import MAX_PIXELS
+from ..files.byte_size import parse_byte_size
+from ..files.paths import is_inside
 from ..files.reading import check_named
 from ..remote.store import is_url
 from ..sources.class_numbers import check_classes, number_classes
 from ..sources.detect import find_format, list_source
 from ..sources.folder import may_be_image
-from ..sources.listing import Listing, inside
 from .execution import Engine, Progress, Summary, check_workers, execute, no_progress
-from .options import ConvertOptions, Encoding, SourceFormat, parse_resize, parse_share, parse_size
+from .options import ConvertOptions, Encoding, SourceFormat, parse_resize, parse_share
 from .plan import plan_conversion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
+
+    from ..sources.listing import Listing
 
 __all__ = ["convert", "shard_bytes"]
 
@@ -161,7 +164,7 @@ def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards:
     """Bytes of a shard as asked for, by default 256 MB; 0 where shards are made by another rule."""
     if shard_size is None:
         return 0 if shard_records is not None or shards is not None else 256_000_000
-    return parse_size("shard_size", shard_size)
+    return parse_byte_size("shard_size", shard_size)
 
 
 def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions) -> None:
@@ -171,7 +174,7 @@ def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], opti
     source = os.path.realpath(src)
     for split in () if is_url(dst) else options.splits:
         target = os.path.realpath(Path(dst) / split)
-        if target == source or inside(target, source):
+        if target == source or is_inside(target, source):
             raise ConfigError(
                 "the target lies in the source, whose images would mix with shards",
                 path=Path(dst) / split,

@@ -28,7 +28,6 @@ __all__ = [
     "SourceFormat",
     "parse_resize",
     "parse_share",
-    "parse_size",
 ]
 
 Encoding = Literal["keep", "jpeg", "png", "raw"]
@@ -39,8 +38,6 @@ QUALITY = 90
 SUBSAMPLING = "420"
 
 _SUBSAMPLINGS = ("444", "422", "420")
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
 # What a record has beside its payload, about: framing, the names of the features, the key.
 _RECORD_OVERHEAD = 300
@@ -174,18 +171,6 @@ class ConvertOptions(ShardOptions):
                 pixels *= {"shorter": _ASPECT, "longer": 1 / _ASPECT}.get(self.mode, 1)
             sizes = (pixels * _BYTES_A_PIXEL[self.encoding]).astype(np.int64)
         return super().record_bytes(sizes)
-
-
-def parse_size(name: str, value: str | int) -> int:
-    """Read a number of bytes: 256MB, 1.5 GiB, 2TB, 1000000. M is 10^6 and Mi is 2^20.
-
-    Raises:
-        ConfigError: It is none, or less than 1.
-    """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
-    if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
-        raise ConfigError(f"{name} must be a number of bytes such as 256MB or 1GiB, not {value!r}")
-    return size
 
 
 def parse_share(name: str, value: str | float | Fraction) -> Fraction:

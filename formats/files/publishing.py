@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, LockedError, StokerError, WriteError
 
-from ..sources.listing import printable
+from .paths import printable_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +115,7 @@ def check_target(folder: Path) -> None:
     except UnicodeEncodeError:
         raise ConfigError(
             "the path of the folder is not UTF-8, in which an index can be written",
-            path=printable(os.fspath(folder)),
+            path=printable_name(os.fspath(folder)),
             hint="name another folder",
         ) from None
 

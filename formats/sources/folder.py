@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 
+from ..files.paths import is_inside, is_regular, printable_name
 from .file_table import FileTable
-from .listing import Listing, Skip, inside, is_regular, printable
+from .listing import Listing, Skip
 from .no_images import no_images
 from .source_reader import looks_like_image
 from .suffixes import has_image_suffix, why_no_image
@@ -143,7 +144,7 @@ def _walk(root: str) -> Iterator[_File | Skip]:
                 for entry in entries:
                     key = f"{prefix}/{entry.name}" if prefix else entry.name
                     if not _is_utf8(entry.name):
-                        yield Skip(printable(key), "name is not UTF-8")
+                        yield Skip(printable_name(key), "name is not UTF-8")
                     elif entry.name.startswith("."):
                         yield Skip(key, "hidden")
                     elif entry.is_dir(follow_symlinks=False):
@@ -158,7 +159,7 @@ def _walk(root: str) -> Iterator[_File | Skip]:
 
 def _look_at(entry: os.DirEntry[str], key: str, root: str) -> _File | Skip:
     try:
-        if entry.is_symlink() and not inside(os.path.realpath(entry.path), root):
+        if entry.is_symlink() and not is_inside(os.path.realpath(entry.path), root):
             return Skip(key, "link that leaves the source")
         status = entry.stat()
     except OSError as error:

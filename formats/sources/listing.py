@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import stat
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,22 +12,13 @@ from ..dataset.annotations import AnnotationInfo
 from ..dataset.strings import each, take_strings
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     import numpy as np
     import numpy.typing as npt
 
-__all__ = [
-    "ListedFiles",
-    "ListedObjects",
-    "Listing",
-    "Skip",
-    "inside",
-    "is_regular",
-    "printable",
-]
+__all__ = ["ListedFiles", "ListedObjects", "Listing", "Skip"]
 
 
 class Skip(NamedTuple):
@@ -177,21 +167,3 @@ class Listing(ListedFiles):
 
 def _buffers(array: pa.Array) -> list[Any]:
     return [str(array.type).encode(), *(buffer for buffer in array.buffers() if buffer is not None)]
-
-
-def is_regular(status: os.stat_result) -> bool:
-    """Whether a file is a plain one: no folder, link, FIFO, socket or device."""
-    return stat.S_ISREG(status.st_mode)
-
-
-def inside(path: str, folder: str) -> bool:
-    """Whether a resolved path lies in a resolved folder."""
-    return path.startswith(folder.rstrip("/") + "/")
-
-
-def printable(name: str) -> str:
-    """A file name as text, with escapes for bytes that are not UTF-8."""
-    try:
-        return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can spell, and which stands for no byte
-        return name.encode("utf-8", "backslashreplace").decode()

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 
+from ..files.paths import printable_name
 from ..remote.store import Store
 from .file_table import FileTable
-from .listing import Listing, Skip, printable
+from .listing import Listing, Skip
 from .suffixes import has_image_suffix, why_no_image
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ def find_stored_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFil
     skipped = []
     for file in files:
         if any(part.startswith(".") for part in file.name.split("/")):
-            skipped.append(Skip(printable(file.name), "hidden"))
+            skipped.append(Skip(printable_name(file.name), "hidden"))
         elif not has_image_suffix(file.name):
-            skipped.append(Skip(printable(file.name), why_no_image(file.name)))
+            skipped.append(Skip(printable_name(file.name), why_no_image(file.name)))
         else:
             table.add(*file)
     return table.sorted(url)[0], sorted(skipped)

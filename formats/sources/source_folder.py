@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from stoker.errors import SourceError
 
 from ..concurrency.bounded_map import bounded_map
+from ..files.paths import is_inside
 from ..files.reading import open_regular, read_at
 from ..remote.store import Store, is_url
 from .folder import find_images
-from .listing import inside
 from .remote_listing import find_stored_images
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class _LocalFolder(SourceFolder):
 
     def _read(self, name: str) -> bytes:
         path = os.path.realpath(os.path.join(self.root, name))  # noqa: PTH118 - a path object a file costs more
-        if not inside(path, self.root):
+        if not is_inside(path, self.root):
             raise ValueError("path that leaves the source")
         with open_regular(path) as (descriptor, size):
             _check_size(size)

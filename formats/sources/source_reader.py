@@ -14,8 +14,8 @@ from stoker.errors import DecodeError, ImageTooLargeError
 
 from ..codecs.header import Header, read_header
 from ..dataset.samples import Codec
+from ..files.paths import is_inside, is_regular
 from ..remote.store import Store, is_url
-from .listing import inside, is_regular
 
 __all__ = ["SkippedError", "check_image", "looks_like_image", "read_source"]
 
@@ -59,7 +59,7 @@ def _open(root: str, key: str) -> int:
         if error.errno != errno.ELOOP:
             raise
     target = os.path.realpath(path)
-    if not inside(target, root):
+    if not is_inside(target, root):
         raise SkippedError("link that leaves the source", "")
     return os.open(target, _FLAGS)
 

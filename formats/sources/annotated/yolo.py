@@ -18,7 +18,8 @@ import numpy as np
 from stoker.errors import SourceError
 
 from ...dataset.annotations import AnnotationInfo
-from ..listing import ListedObjects, Listing, Skip, printable
+from ...files.paths import printable_name
+from ..listing import ListedObjects, Listing, Skip
 from ..no_images import no_images
 from ..source_folder import open_folder, parts_around
 from .object_issues import BadObjectError, checked_box, numbers
@@ -157,7 +158,7 @@ class _Reader:
     def find_strays(self, there: Iterable[str], named: Collection[str]) -> None:
         """Note the files of labels that no image has."""
         strays = (name for name in there if name not in named)
-        self.skipped += [Skip(printable(name), "labels without an image") for name in strays]
+        self.skipped += [Skip(printable_name(name), "labels without an image") for name in strays]
 
     def listing(self, files: ListedFiles) -> Listing:
         """All that was read."""

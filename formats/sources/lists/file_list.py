@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
+from ...files.paths import is_inside, is_regular, printable_name
 from ...remote.store import Store, is_url
 from ..file_table import FileTable
-from ..listing import ListedFiles, Listing, Skip, inside, is_regular, printable
+from ..listing import ListedFiles, Listing, Skip
 from ..no_images import no_images
 from .list_columns import ListColumns
 from .list_entries import fail, has_cells, read_entries
@@ -113,20 +114,20 @@ def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
 def _look_at(root: str, path: str) -> tuple[str, int, int] | Skip:
     """Key, bytes and time of a file, or why it is not taken."""
     if is_url(path):
-        return Skip(printable(path), "URL in a list on a disk")
+        return Skip(printable_name(path), "URL in a list on a disk")
     key = os.path.normpath(path)
     try:
         key.encode()
         target = os.path.realpath(os.path.join(root, key))  # noqa: PTH118 - a path object a file costs more
-        if not key.startswith("/") and not inside(target, root):
-            return Skip(printable(key), "path that leaves the source")
+        if not key.startswith("/") and not is_inside(target, root):
+            return Skip(printable_name(key), "path that leaves the source")
         status = os.stat(target)  # noqa: PTH116 - likewise
     except UnicodeEncodeError:
-        return Skip(printable(key), "name is not UTF-8")
+        return Skip(printable_name(key), "name is not UTF-8")
     except (OSError, ValueError) as error:
-        return Skip(printable(key), "unreadable", getattr(error, "strerror", None) or str(error))
+        return Skip(printable_name(key), "unreadable", getattr(error, "strerror", None) or str(error))
     if not is_regular(status):
-        return Skip(printable(key), "not a regular file")
+        return Skip(printable_name(key), "not a regular file")
     return key, status.st_size, status.st_mtime_ns
 
 
@@ -144,10 +145,10 @@ def _in_store(store: Store, paths: Sequence[str]) -> Callable[[str], tuple[str, 
     def look_at(path: str) -> tuple[str, int, int] | Skip:
         key = key_of(path)
         if not key:
-            return Skip(printable(path), "path that leaves the source")
+            return Skip(printable_name(path), "path that leaves the source")
         file = there.get(key)
         if file is None:
-            return Skip(printable(key), "unreadable", "No such file or directory")
+            return Skip(printable_name(key), "unreadable", "No such file or directory")
         return key, file.size, file.modified
 
     return look_at

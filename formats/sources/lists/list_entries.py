@@ -13,8 +13,8 @@ from stoker.errors import SourceError
 
 from ...dataset.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from ...dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
+from ...files.paths import printable_name
 from ...files.reading import open_regular
-from ..listing import printable
 from .json_stream import stream_array
 
 if TYPE_CHECKING:
@@ -147,5 +147,5 @@ def _check(file: Path, number: int, entry: Any) -> None:
             fail(file, f"{where} has an empty label; what may have none is a list of labels")
     if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
         fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
-    if wrong := [name for name in entry if not name.isascii() and printable(name) != name]:
-        fail(file, f"{where} has a column whose name is no Unicode: {printable(wrong[0])}")
+    if wrong := [name for name in entry if not name.isascii() and printable_name(name) != name]:
+        fail(file, f"{where} has a column whose name is no Unicode: {printable_name(wrong[0])}")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.formats.conversion.options import ConvertOptions, parse_resize, parse_share, parse_size
+from stoker.formats.conversion.options import ConvertOptions, parse_resize, parse_share
 from stoker.formats.conversion.plan import plan_conversion, shard_rows, shuffled
 from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.sources.listing import ListedFiles, ListedObjects, Listing, Skip
@@ -247,28 +247,6 @@ class TestFingerprint:
         before = listing.fingerprint()
         listing.modified[2] += 1
         assert listing.fingerprint() != before
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("256MB", 256_000_000),
-        ("1.5 GiB", 3 << 29),
-        (1000, 1000),
-        ("7", 7),
-        ("2k", 2000),
-        ("1mib", 1 << 20),
-        ("2TB", 2 * 10**12),
-    ],
-)
-def test_sizes(text: str | int, expected: int) -> None:
-    assert parse_size("shard_size", text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "MB", "-1MB", "0", "1PB", "1e9", "256 M B"])
-def test_bad_sizes(text: str) -> None:
-    with pytest.raises(ConfigError, match="shard_size"):
-        parse_size("shard_size", text)
 
 
 @pytest.mark.parametrize(

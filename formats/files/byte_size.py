@@ -1,0 +1,29 @@
+"""Numbers of bytes as users write them: 256MB, 1.5 GiB."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from stoker.errors import ConfigError
+
+__all__ = ["parse_byte_size"]
+
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
+
+
+def parse_byte_size(option: str, value: str | int) -> int:
+    """Read a number of bytes: 256MB, 1.5 GiB, 2TB, 1000000. M is 10^6 and Mi is 2^20.
+
+    Args:
+        option: Name of the option that has the value, for the error.
+        value: Text or number.
+
+    Raises:
+        ConfigError: The value is no number of bytes, or is less than 1.
+    """
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]I?|)B?\s*", str(value).upper())
+    if match is None or (size := int(Fraction(match[1]) * _UNITS[match[2]])) < 1:
+        raise ConfigError(f"{option} must be a number of bytes such as 256MB or 1GiB, not {value!r}")
+    return size
