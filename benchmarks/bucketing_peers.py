@@ -43,7 +43,7 @@ from stoker.bucketing.report.randomness import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stoker.bucketing.samplers.base import BatchSampler
+    from stoker.bucketing.samplers.batch_sampler import BatchSampler
 
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]

@@ -1,6 +1,4 @@
-"""Batches by length: where buckets end, who shares a batch, and how it becomes arrays.
-
-Pure NumPy, on lengths and token arrays; nothing here reads a shard.
+"""Batches of sequences by length, from NumPy arrays of lengths and tokens; no module here reads a shard.
 
     boundaries = bucket_boundaries(lengths, 8)
     sampler = FixedBucketSampler(lengths, boundaries, 32, world_size=8, seed=1)
@@ -8,18 +6,27 @@ Pure NumPy, on lengths and token arrays; nothing here reads a shard.
     for step in range(len(plan)):
         rows, (_, length) = plan.batch(step, rank)
         batch = Pad()([tokens[row] for row in rows], length)
+
+The folders, each of which imports only those before it:
+
+    boundaries  the padded length of each bucket
+    samplers    which samples share a batch, at which step and on which rank
+    packing     which sequences share a packed row, and packing and bucketing of streams
+    batchify    functions that turn the samples of a batch into arrays
+    report      padding, shapes, randomness and balance of a plan
 """
 
-from .batchify.batchify import Batchify, Dict, Flatten, List, Pack, Pad, Stack, Tuple
+from .batchify.fields import Batchify, Dict, List, Stack, Tuple
 from .batchify.ragged import Packed, Ragged
+from .batchify.sequences import Flatten, Pack, Pad
 from .boundaries.bucket_boundaries import BucketBoundaries, assign_buckets, bucket_boundaries
-from .packing.packing import PackingPlan, pack
+from .packing.plan import PackingPlan, pack
 from .packing.streaming import PackedRow, StreamBatch, StreamingBuckets, StreamingPacker
+from .report.plan_report import PlanReport, compare, report_plan
 from .report.plot import plot_report
-from .report.report import PlanReport, compare, report_plan
-from .samplers.base import BatchSampler
+from .samplers.batch_sampler import BatchSampler
+from .samplers.by_length import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
 from .samplers.plan import Batch, BatchPlan
-from .samplers.samplers import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
 
 __all__ = [
     "Batch",

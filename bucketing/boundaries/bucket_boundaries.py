@@ -14,7 +14,7 @@ from .lengths import Cost, Histogram, as_lengths, cost_function, histogram, roun
 from .optimal import optimal_boundaries, optimal_shapes
 from .widths import EQUAL_WIDTHS, equal_mass
 
-__all__ = ["BucketBoundaries", "Method", "assign_buckets", "bucket_boundaries"]
+__all__ = ["Boundaries", "BucketBoundaries", "Method", "as_edges", "assign_buckets", "bucket_boundaries"]
 
 Method = Literal["optimal", "constant", "linear", "exponential", "quantile", "tokens"]
 
@@ -48,6 +48,21 @@ class BucketBoundaries:
 
     def __len__(self) -> int:
         return len(self.boundaries)
+
+
+Boundaries = BucketBoundaries | npt.NDArray[np.int64]
+
+
+def as_edges(boundaries: Boundaries) -> npt.NDArray[np.int64]:
+    """Check boundaries and return them as (K,) or (K, D) int64.
+
+    Raises:
+        ConfigError: They descend, one is below 1, or there are more than 65,536.
+    """
+    edges = as_lengths(boundaries.boundaries if isinstance(boundaries, BucketBoundaries) else boundaries)
+    if (np.diff(edges, axis=0) < 0).any() or edges.min() < 1 or len(edges) > 1 << 16:
+        raise ConfigError("boundaries must be at least 1, ascending, and no more than 65,536")
+    return edges
 
 
 def assign_buckets(lengths: npt.ArrayLike, boundaries: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

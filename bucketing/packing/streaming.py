@@ -13,8 +13,8 @@ import numpy as np
 
 from stoker.errors import CheckpointError, ConfigError
 
-from ..samplers.samplers import Boundaries, as_edges
-from .packing import TooLong, pack
+from ..boundaries.bucket_boundaries import Boundaries, as_edges
+from .plan import TooLong, pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -48,7 +48,7 @@ class StreamingPacker:
         capacity: Tokens of a packed row.
         buffer_size: Pieces held at most.
         max_sequences: At most so many pieces a packed row, or None.
-        too_long: As for :func:`stoker.bucketing.packing.packing.pack`.
+        too_long: As for :func:`stoker.bucketing.packing.plan.pack`.
 
     Raises:
         ConfigError: An argument is out of range.

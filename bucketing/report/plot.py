@@ -14,7 +14,7 @@ from ..boundaries.lengths import as_lengths
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .report import PlanReport
+    from .plan_report import PlanReport
 
 __all__ = ["plot_report"]
 
@@ -30,7 +30,7 @@ def plot_report(
     """Write a PNG: on top the histogram of lengths with the boundaries, below the padding of each bucket.
 
     Args:
-        report: What :func:`stoker.bucketing.report.report.report_plan` gives.
+        report: What :func:`stoker.bucketing.report.plan_report.report_plan` gives.
         lengths: (N,) or (N, 2) integers, tokens.
         path: File to write.
         title: Above the picture.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.bucketing.samplers.base import BatchSampler
+    from stoker.bucketing.samplers.batch_sampler import BatchSampler
     from stoker.formats.dataset.dataset import Dataset
 
 __all__ = ["Settings", "compare_methods", "text_lengths"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 import numpy as np
 
 from stoker.bucketing import Dict, Pack, Pad, Ragged
-from stoker.bucketing.batchify.batchify import Output
+from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError
 
 from ..execution.batch import NUMBERS

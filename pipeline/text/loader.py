@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import Batchify, BatchPlan, BatchSampler, BucketBoundaries
-    from stoker.bucketing.samplers.base import Balance
+    from stoker.bucketing.samplers.batch_sampler import Balance
 
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler

@@ -15,8 +15,8 @@ from stoker.bucketing import (
     bucket_boundaries,
     pack,
 )
+from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.boundaries.lengths import cost_function
-from stoker.bucketing.samplers.samplers import as_edges
 from stoker.errors import ConfigError
 
 from ..execution.epoch_cache import EpochCache
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import BatchPlan, PackingPlan
-    from stoker.bucketing.samplers.base import Balance
+    from stoker.bucketing.samplers.batch_sampler import Balance
 
     from ..order.epoch_order import Order
     from .epoch import History

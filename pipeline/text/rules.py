@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
-from stoker.bucketing.packing.packing import TooLong
-from stoker.bucketing.samplers.base import Balance
+from stoker.bucketing.packing.plan import TooLong
+from stoker.bucketing.samplers.batch_sampler import Balance
 from stoker.bucketing.samplers.groups import LastBatch
 from stoker.errors import ConfigError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stoker.bucketing import Dict, Flatten, List, Pack, Packed, Pad, Ragged, Stack, Tuple
-from stoker.bucketing.batchify.batchify import Output
+from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError
 
 ALL = get_args(Output)

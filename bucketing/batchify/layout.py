@@ -11,7 +11,7 @@ import numpy.typing as npt
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ..batchify.ragged import Packed
+    from .ragged import Packed
 
 __all__ = ["Layout", "Side"]
 

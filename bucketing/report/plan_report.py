@@ -14,7 +14,7 @@ from stoker.errors import ConfigError
 
 from ..boundaries.bucket_boundaries import bucket_boundaries
 from ..boundaries.lengths import as_lengths
-from ..packing.packing import PackingPlan
+from ..packing.plan import PackingPlan
 from .randomness import effective_partners, intraclass_correlation, lag1_autocorrelation, rank_efficiency
 
 if TYPE_CHECKING:

@@ -15,32 +15,18 @@ import numpy.typing as npt
 
 from stoker.errors import ConfigError
 
-from ..boundaries.bucket_boundaries import BucketBoundaries, assign_buckets
-from ..boundaries.lengths import as_lengths, round_up
-from .base import BatchSampler, Draw
+from ..boundaries.bucket_boundaries import Boundaries, as_edges, assign_buckets
+from ..boundaries.lengths import round_up
+from .batch_sampler import BatchSampler, Draw
 from .groups import Groups, cut_buckets, cut_windows
 
-__all__ = ["Boundaries", "FixedBucketSampler", "SortedBucketSampler", "TokenBudgetSampler", "as_edges"]
-
-Boundaries = BucketBoundaries | npt.NDArray[np.int64]
+__all__ = ["FixedBucketSampler", "SortedBucketSampler", "TokenBudgetSampler"]
 
 
 def _at_least_one(**options: float) -> None:
     for name, value in options.items():
         if value < 1:
             raise ConfigError(f"{name} must be at least 1, not {value}")
-
-
-def as_edges(boundaries: Boundaries) -> npt.NDArray[np.int64]:
-    """Check boundaries and return them as (K,) or (K, D) int64.
-
-    Raises:
-        ConfigError: They descend, one is below 1, or there are more than 65,536.
-    """
-    edges = as_lengths(boundaries.boundaries if isinstance(boundaries, BucketBoundaries) else boundaries)
-    if (np.diff(edges, axis=0) < 0).any() or edges.min() < 1 or len(edges) > 1 << 16:
-        raise ConfigError("boundaries must be at least 1, ascending, and no more than 65,536")
-    return edges
 
 
 @dataclass(frozen=True)
