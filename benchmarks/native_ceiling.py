@@ -26,7 +26,7 @@ import numpy as np
 from stoker import _native
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, compile_image
 from stoker.benchmarks.machine import available_cores, describe
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

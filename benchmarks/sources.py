@@ -9,7 +9,7 @@ import numpy as np
 import stoker
 from stoker.benchmarks.peers.base import Source
 from stoker.errors import ConfigError
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 
 if TYPE_CHECKING:
     import os

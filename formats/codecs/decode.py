@@ -10,7 +10,7 @@ from PIL import ImageOps
 from stoker import _native
 from stoker.errors import DecodeError
 
-from ..dataset.samples import Codec
+from .codec import Codec
 from .header import MAX_PIXELS, open_image
 
 if TYPE_CHECKING:

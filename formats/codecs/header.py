@@ -13,7 +13,7 @@ from PIL.TiffImagePlugin import TiffImageFile
 from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
 
-from ..dataset.samples import Codec
+from .codec import Codec
 
 __all__ = ["MAX_PIXELS", "Header", "open_image", "read_header"]
 

@@ -16,7 +16,7 @@ import numpy as np
 import stoker
 from stoker.errors import ConfigError
 
-from ..dataset.ragged import Ragged
+from ..dataset.list_column import ListColumn
 from .images.image_encoder import ImageEncoder
 from .options import ConvertOptions
 
@@ -134,7 +134,7 @@ def _stratum(listing: Listing) -> Rows:
     if listing.labels is None:
         return np.zeros(len(listing), np.int64)
     if listing.multi_label:
-        lists = Ragged.from_arrow(listing.labels)
+        lists = ListColumn.from_arrow(listing.labels)
         some = lists.counts > 0
         none = lists.values.max(initial=-1) + 1
         numbers = np.full(len(listing), none, np.int64)

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from .annotations import Annotations
-from .ragged import Ragged
+from .list_column import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -102,7 +102,7 @@ def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -
     return [name for name in names if name in wanted or ("extra" in parts and name not in OBJECT_COLUMNS)]
 
 
-def from_columns(columns: Mapping[str, Ragged], samples: int, keypoints: int) -> Annotations:
+def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int) -> Annotations:
     """Make :class:`Annotations` of index columns.
 
     Args:
@@ -142,7 +142,7 @@ def _none() -> Annotations:
     return Annotations(numbers, floats.reshape(0, 4), numbers, numbers.astype(bool), floats, numbers)
 
 
-def _default(name: str, boxes: Array, owner: Array, labels: Ragged) -> Array:
+def _default(name: str, boxes: Array, owner: Array, labels: ListColumn) -> Array:
     if name == "crowd":
         return np.zeros(len(boxes), bool)
     if name == "area":
@@ -150,7 +150,7 @@ def _default(name: str, boxes: Array, owner: Array, labels: Ragged) -> Array:
     return np.asarray(np.arange(len(boxes)) - labels.starts[owner])
 
 
-def _of_each(columns: Mapping[str, Ragged], name: str, owners: Ragged, each: int = 1) -> Array:
+def _of_each(columns: Mapping[str, ListColumn], name: str, owners: ListColumn, each: int = 1) -> Array:
     """Values of a column that has ``each`` for every one of ``owners``."""
     starts = columns[name].starts
     alike = each == 1 and starts is owners.starts  # as take_lists has it
@@ -159,10 +159,10 @@ def _of_each(columns: Mapping[str, Ragged], name: str, owners: Ragged, each: int
     return columns[name].values
 
 
-def _polygons(columns: Mapping[str, Ragged], labels: Ragged) -> list[list[npt.NDArray[np.float32]]]:
+def _polygons(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[list[npt.NDArray[np.float32]]]:
     points, sizes = columns["object_polygons"], columns["object_polygon_sizes"]
     owner = _of_each(columns, "object_polygon_owner", sizes).astype(np.int64)
-    vertices = Ragged(sizes.starts, np.concatenate(([0], np.cumsum(sizes.values, dtype=np.int64))))
+    vertices = ListColumn(sizes.starts, np.concatenate(([0], np.cumsum(sizes.values, dtype=np.int64))))
     objects = np.repeat(labels.counts, sizes.counts)
     if sizes.values.min(initial=0) < 0 or not np.array_equal(
         2 * vertices.values[sizes.starts], points.starts
@@ -179,7 +179,7 @@ def _polygons(columns: Mapping[str, Ragged], labels: Ragged) -> list[list[npt.ND
     return found
 
 
-def _runs(columns: Mapping[str, Ragged], labels: Ragged) -> list[npt.NDArray[np.uint32]]:
+def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[npt.NDArray[np.uint32]]:
     runs = columns["object_runs"]
     counts = _of_each(columns, "object_run_counts", labels)
     ends = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
@@ -217,11 +217,13 @@ def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
     return arrays
 
 
-def _joined(parts: Sequence[Array | None], counts: npt.NDArray[np.int64]) -> Ragged:
-    return Ragged.of_counts(counts, np.concatenate([np.ravel(part) for part in parts if part is not None]))
+def _joined(parts: Sequence[Array | None], counts: npt.NDArray[np.int64]) -> ListColumn:
+    return ListColumn.of_counts(
+        counts, np.concatenate([np.ravel(part) for part in parts if part is not None])
+    )
 
 
-def _polygon_columns(samples: list[list[list[npt.NDArray[np.float32]]]]) -> dict[str, Ragged]:
+def _polygon_columns(samples: list[list[list[npt.NDArray[np.float32]]]]) -> dict[str, ListColumn]:
     points, sizes, owners, polygons, numbers = [np.zeros(0, np.float32)], [], [], [], []
     for objects in samples:
         flat = [(owner, polygon) for owner, some in enumerate(objects) for polygon in some]
@@ -231,19 +233,19 @@ def _polygon_columns(samples: list[list[list[npt.NDArray[np.float32]]]]) -> dict
         polygons.append(len(flat))
         numbers.append(2 * sum(len(polygon) for _, polygon in flat))
     return {
-        "object_polygons": Ragged.of_counts(numbers, np.concatenate(points)),
-        "object_polygon_sizes": Ragged.of_counts(polygons, np.array(sizes, np.int32)),
-        "object_polygon_owner": Ragged.of_counts(polygons, np.array(owners, np.int32)),
+        "object_polygons": ListColumn.of_counts(numbers, np.concatenate(points)),
+        "object_polygon_sizes": ListColumn.of_counts(polygons, np.array(sizes, np.int32)),
+        "object_polygon_owner": ListColumn.of_counts(polygons, np.array(owners, np.int32)),
     }
 
 
-def _run_columns(samples: list[list[npt.NDArray[np.uint32]]]) -> dict[str, Ragged]:
+def _run_columns(samples: list[list[npt.NDArray[np.uint32]]]) -> dict[str, ListColumn]:
     flat = [runs for objects in samples for runs in objects]
     return {
-        "object_runs": Ragged.of_counts(
+        "object_runs": ListColumn.of_counts(
             [sum(map(len, objects)) for objects in samples], np.concatenate([np.zeros(0, np.uint32), *flat])
         ),
-        "object_run_counts": Ragged.of_counts(
+        "object_run_counts": ListColumn.of_counts(
             [len(objects) for objects in samples], np.array([len(runs) for runs in flat], np.int32)
         ),
     }

@@ -23,7 +23,7 @@ import pyarrow as pa
 from stoker.errors import DatasetError, StaleIndexError
 
 from .annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
-from .ragged import Ragged
+from .list_column import ListColumn
 from .samples import Samples
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class Index:
         self._batch = batch
         self.path = path
         self._numbers: dict[str, npt.NDArray[Any]] = {}
-        self._lists: dict[str, Ragged] = {}
+        self._lists: dict[str, ListColumn] = {}
         self.schema: pa.Schema = batch.schema
 
     @classmethod
@@ -255,14 +255,14 @@ class Index:
             self._numbers[name] = np.asarray(values.to_numpy(zero_copy_only=True))
         return self._numbers[name]
 
-    def lists(self, name: str) -> Ragged:
+    def lists(self, name: str) -> ListColumn:
         """A column of lists of numbers, without a copy.
 
         Raises:
             DatasetError: There is no such column.
         """
         if name not in self._lists:
-            self._lists[name] = Ragged.from_arrow(self.arrow(name))
+            self._lists[name] = ListColumn.from_arrow(self.arrow(name))
         return self._lists[name]
 
     def samples(self, rows: npt.ArrayLike) -> Samples:

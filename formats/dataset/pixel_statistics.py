@@ -15,10 +15,10 @@ from PIL import Image
 from stoker import _native
 from stoker.errors import ConfigError, DatasetError, DecodeError
 
+from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
 from ..concurrency.bounded_map import bounded_map
 from ..concurrency.cores import check_threads
-from .samples import Codec
 
 if TYPE_CHECKING:
     import os

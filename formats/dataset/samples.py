@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Codec", "Samples"]
-
-
-class Codec(IntEnum):
-    """How a payload is encoded; the numbers are those of the index column ``codec``."""
-
-    RAW = 0
-    """``height * width * 3`` bytes, RGB, rows from the top, no padding."""
-    JPEG = 1
-    PNG = 2
-    WEBP = 3
-    BMP = 4
-    GIF = 5
-    TIFF = 6
-    PLANES = 7
-    """(channels, height, width) uint8, as in Caffe's Datum: one plane, grey, or blue, green and red."""
-    OTHER = 255
+__all__ = ["Samples"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +23,7 @@ class Samples:
         offset: (N,) int64, first byte of the payload in the shard's data file.
         length: (N,) int64, bytes of the payload.
         crc: (N,) uint32, CRC32C (Castagnoli, RFC 3720, not masked) of the payload.
-        codec: (N,) uint8, see :class:`Codec`.
+        codec: (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`.
         height: (N,) int32, pixels, after the EXIF orientation has been applied.
         width: (N,) int32, likewise.
         orientation: (N,) uint8, EXIF orientation 1 to 8 of the stored image (1 where it has none).

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import CorruptRecordError, SourceError
 
+from ..codecs.codec import Codec
 from ..codecs.header import Header, read_header
 from ..containers.example import parse_datum, parse_example
 from ..containers.wire import Span
-from ..dataset.samples import Codec
 
 if TYPE_CHECKING:
     from ..containers.base import Record

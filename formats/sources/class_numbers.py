@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ..dataset.ragged import Ragged
+from ..dataset.list_column import ListColumn
 
 if TYPE_CHECKING:
     import os
@@ -112,5 +112,5 @@ def _values(labels: pa.Array) -> Labels:
 def _renumber(labels: pa.Array, label_of: Labels) -> pa.Array:
     if not pa.types.is_large_list(labels.type):
         return pa.array(label_of[_values(labels)])
-    lists = Ragged.from_arrow(labels)
-    return Ragged(lists.starts, label_of[lists.values]).to_arrow()
+    lists = ListColumn.from_arrow(labels)
+    return ListColumn(lists.starts, label_of[lists.values]).to_arrow()

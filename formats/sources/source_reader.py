@@ -12,8 +12,8 @@ from functools import lru_cache
 
 from stoker.errors import DecodeError, ImageTooLargeError
 
+from ..codecs.codec import Codec
 from ..codecs.header import Header, read_header
-from ..dataset.samples import Codec
 from ..files.paths import is_inside, is_regular
 from ..remote.store import Store, is_url
 

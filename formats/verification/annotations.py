@@ -10,7 +10,7 @@ from stoker.errors import DatasetError
 
 from ..codecs.header import open_image
 from ..dataset.annotation_columns import from_columns, is_object_column
-from ..dataset.ragged import Ragged
+from ..dataset.list_column import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,13 +26,13 @@ def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[t
     names = [name for name, kind in index.types.items() if is_object_column(name, kind)]
     if not names:
         return
-    columns = {name: Ragged.from_arrow(index.arrow(name)) for name in names}
+    columns = {name: ListColumn.from_arrow(index.arrow(name)) for name in names}
     for i, row in enumerate(rows):
         if message := _problem(index, columns, row, manifest):
             yield i, message
 
 
-def _problem(index: Index, columns: dict[str, Ragged], row: int, manifest: Manifest) -> str | None:
+def _problem(index: Index, columns: dict[str, ListColumn], row: int, manifest: Manifest) -> str | None:
     try:
         taken = {name: column.take([row]) for name, column in columns.items()}
         objects = from_columns(taken, 1, len(manifest.annotations.keypoints))

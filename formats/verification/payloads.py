@@ -10,10 +10,10 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import DecodeError
 
+from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
 from ..codecs.header import read_header
 from ..dataset.annotation_columns import MASK_COLUMNS
-from ..dataset.samples import Codec
 from ..files.reading import open_regular, read_at
 from .annotations import mask_problem
 

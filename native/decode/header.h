@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-// The numbers of stoker.formats.samples.Codec.
+// The numbers of stoker.formats.codecs.codec.Codec.
 enum class Codec : std::uint8_t { raw = 0, jpeg = 1, png = 2, other = 255 };
 
 struct Header {

@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 from stoker.formats.caching.cached_dataset import CachedDataset
-from stoker.formats.dataset.dataset import open as open_dataset
+from stoker.formats.open import open as open_dataset
 from stoker.formats.remote.store import is_url
 
 from ..execution.threads import StopEvent, Worker

@@ -130,7 +130,7 @@ def info(
 
     With --pixels, also what Normalize wants.
     """
-    from stoker.formats.dataset.dataset import open as open_dataset
+    from stoker.formats.open import open as open_dataset
 
     from .describe import class_table, facts
     from .describe_json import dataset_json

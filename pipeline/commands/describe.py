@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 
 from .console import human_bytes, plain, table
 from .describe_objects import annotation_facts, class_labels

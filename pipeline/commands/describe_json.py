@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 
 from .describe_objects import class_labels
 

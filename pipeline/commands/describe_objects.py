@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.formats.dataset.ragged import Ragged
+from stoker.formats.dataset.list_column import ListColumn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,5 +66,5 @@ def class_labels(dataset: Dataset) -> tuple[npt.NDArray[np.int64], str]:
     return _lists(dataset, name).values, "samples" if name == "label" else "objects"
 
 
-def _lists(dataset: Dataset, name: str) -> Ragged:
-    return Ragged.from_arrow(dataset.index.arrow(name)).take(dataset.rows)
+def _lists(dataset: Dataset, name: str) -> ListColumn:
+    return ListColumn.from_arrow(dataset.index.arrow(name)).take(dataset.rows)

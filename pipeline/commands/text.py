@@ -132,7 +132,7 @@ def buckets(  # noqa: PLR0917 - likewise
 
     stoker buckets shards/gsm8k --fields answer --pack 256 --ranks 8 --png answer.png
     """
-    from stoker.formats.dataset.dataset import open as open_dataset
+    from stoker.formats.open import open as open_dataset
 
     from ..text.bucket_comparison import Settings, compare_methods, text_lengths
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from PIL import Image
 
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import from_planes, to_rgb
 from stoker.formats.codecs.header import open_image
-from stoker.formats.dataset.samples import Codec
 
 from .base import Status
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.augment.reference import reference
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_rgb
-from stoker.formats.dataset.samples import Codec
 
 from .base import Output, Result, Status, Work
 from .pillow_decode import PillowDecodeError, check_pixels, decode

@@ -10,7 +10,7 @@ import numpy as np
 from stoker.augment.geometry.boxes import BoxFormat, box_areas, convert_boxes
 from stoker.augment.geometry.transform import area_scale
 from stoker.errors import ConfigError
-from stoker.formats.dataset.ragged import places_of
+from stoker.formats.dataset.list_column import expand_ranges
 
 from .mask_drawing import draw_segments
 from .object_placing import place_boxes, place_keypoints
@@ -93,7 +93,7 @@ class BatchObjects:
         """The objects of the images at ``chosen``, (K,) positions among ``n``, repeats allowed."""
         ends = np.concatenate(([0], np.cumsum(self.counts(n))))
         start, stop = ends[chosen], ends[chosen + 1]
-        at = places_of(start, stop)
+        at = expand_ranges(start, stop)
         owner = np.repeat(np.arange(len(chosen)), stop - start)
         return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
 

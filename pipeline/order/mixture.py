@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import ConfigError, CorruptRecordError, SampleError
-from stoker.formats.dataset import dataset as datasets
 from stoker.formats.dataset.annotations import Annotations
-from stoker.formats.dataset.ragged import Ragged
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.dataset.list_column import ListColumn
 from stoker.formats.dataset.samples import Samples
+from stoker.formats.open import open as open_dataset
 
 from ..execution.arguments import whole_number
 from .class_merging import MergedClasses, check_together, merge_classes
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.formats.dataset.dataset import Dataset
     from stoker.formats.dataset.manifest import Manifest
 
     Int64 = npt.NDArray[np.int64]
@@ -66,7 +66,7 @@ def mix(
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise ConfigError(f"a mixture is made of pairs of a dataset and its weight, found {pair!r}")
     opened = [
-        dataset if isinstance(dataset, datasets.Dataset) else datasets.open(dataset)
+        dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
         for dataset, _ in datasets_and_weights
     ]
     check_together(opened)
@@ -182,13 +182,13 @@ class Mixture:
         found = _gathered(which, [self._relabelled(d, name, values) for d, values in parts])
         return found + self._first_shards[which].astype(found.dtype) if name == "shard" else found
 
-    def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
         """The lists of M samples in an index column of lists of numbers."""
         which, local = self._locate(positions)
         parts = list(_parts(which))
         found = [self.datasets[d].lists(name, local[here]) for d, here in parts]
         values = [self._relabelled(d, name, one.values) for (d, _), one in zip(parts, found, strict=True)]
-        joined = Ragged.of_counts(np.concatenate([one.counts for one in found]), np.concatenate(values))
+        joined = ListColumn.of_counts(np.concatenate([one.counts for one in found]), np.concatenate(values))
         return joined.take(np.argsort(np.concatenate([here for _, here in parts]), kind="stable"))
 
     def samples(self, positions: npt.ArrayLike) -> Samples:

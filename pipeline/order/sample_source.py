@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from stoker.errors import SampleError
     from stoker.formats.dataset.annotations import Annotations
     from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.dataset.list_column import ListColumn
     from stoker.formats.dataset.manifest import Manifest
-    from stoker.formats.dataset.ragged import Ragged
     from stoker.formats.dataset.samples import Samples
 
 __all__ = ["SampleSource"]
@@ -91,7 +91,7 @@ class SampleSource(Protocol):
     def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
         """(M,) values of a numeric index column, in the column's dtype."""
 
-    def lists(self, name: str, positions: npt.ArrayLike) -> Ragged:
+    def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
         """M lists of an index column that holds lists of numbers."""
 
     def samples(self, positions: npt.ArrayLike) -> Samples:

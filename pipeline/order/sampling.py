@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 
 from stoker.errors import ConfigError
-from stoker.formats.dataset import dataset as datasets
+from stoker.formats.dataset.dataset import Dataset
+from stoker.formats.open import open as open_dataset
 
 from ..execution.arguments import whole_number
 from .draws import Balanced, WeightedDraws, WeightedShuffle
@@ -140,12 +141,12 @@ def open_source(
         ConfigError: It is no dataset or path, has no samples, or samples of another kind.
         DatasetError: The path is no dataset that can be read.
     """
-    if not isinstance(dataset, (datasets.Dataset, Mixture, str, os.PathLike)):
+    if not isinstance(dataset, (Dataset, Mixture, str, os.PathLike)):
         raise ConfigError(
             f"dataset must be a path, or what stoker.open or stoker.mix returns, found {dataset!r}",
             hint="Several are mixed by stoker.mix; some samples of one are stoker.open(path).select(...).",
         )
-    opened = dataset if isinstance(dataset, (datasets.Dataset, Mixture)) else datasets.open(dataset)
+    opened = dataset if isinstance(dataset, (Dataset, Mixture)) else open_dataset(dataset)
     if not len(opened):
         raise ConfigError("the dataset has no samples", path=opened.path)
     found = opened.manifest.kind

@@ -10,7 +10,7 @@ import numpy as np
 
 from stoker.augment.recipe import load_recipe
 from stoker.errors import ConfigError
-from stoker.formats.dataset import dataset as datasets
+from stoker.formats.open import open as open_dataset
 
 from .marks import Legend
 from .page import render_page
@@ -67,7 +67,7 @@ def preview(
     if not target.parent.is_dir():
         raise ConfigError("the folder of out does not exist", path=target.parent)
     transforms = None if recipe is None else load_recipe(recipe)
-    opened = datasets.open(dataset)
+    opened = open_dataset(dataset)
     chosen = _positions(opened, samples, positions)
     sheet = make_sheet(opened, transforms, chosen, draws=draws, seed=seed, cell=cell, recipe=str(recipe))
     if target.suffix == ".png":

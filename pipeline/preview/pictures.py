@@ -15,8 +15,8 @@ from stoker.augment.geometry.transform import transform_mask
 from stoker.augment.params.image_params import compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError, DecodeError
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.header import MAX_PIXELS
-from stoker.formats.dataset.samples import Codec
 
 from ..engines.pillow_decode import PillowDecodeError, decode
 from ..images.batch_transforms import split_transforms

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
     from stoker.formats.conversion.convert import convert
-    from stoker.formats.dataset.dataset import Dataset, open  # noqa: A004 - stoker.open, as gzip.open
+    from stoker.formats.dataset.dataset import Dataset
+    from stoker.formats.open import open  # noqa: A004 - stoker.open, as gzip.open
     from stoker.formats.text.convert import convert_text
     from stoker.formats.verification.verify import verify
     from stoker.pipeline.images.loader import ImageLoader
@@ -65,7 +66,7 @@ _HOME = {
     "convert": "stoker.formats.conversion.convert",
     "convert_text": "stoker.formats.text.convert",
     "mix": "stoker.pipeline.order.mixture",
-    "open": "stoker.formats.dataset.dataset",
+    "open": "stoker.formats.open",
     "verify": "stoker.formats.verification.verify",
 }
 

@@ -16,13 +16,13 @@ def probe(data: Any) -> tuple[int, int, int, int, int]:
     """(codec, stored width, stored height, EXIF orientation, channels) from the header of an image.
 
     Knows JPEG and PNG; (255, 0, 0, 1, 0) for what it does not know. Raises ValueError with the
-    reason for a damaged header. Codec numbers are those of ``stoker.formats.dataset.samples.Codec``.
+    reason for a damaged header. Codec numbers are those of ``stoker.formats.codecs.codec.Codec``.
     """
 
 def take_lists(
     columns: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]], rows: npt.NDArray[np.int64]
 ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
-    """The lists at ``rows`` of columns, each (starts, values) as ``Ragged`` has them.
+    """The lists at ``rows`` of columns, each (starts, values) as ``ListColumn`` has them.
 
     Where lists lie alike in two columns, both results have the same ``starts``. Raises IndexError for a row
     that is not there, ValueError for starts that are no places in the values.

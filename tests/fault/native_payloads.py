@@ -9,7 +9,8 @@ from PIL import Image
 
 from stoker import _native
 from stoker.augment import ImageParams
-from stoker.formats.dataset.samples import Codec, Samples
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.samples import Samples
 from stoker.pipeline.engines.base import Output, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 

@@ -17,8 +17,8 @@ from PIL import Image
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
-from stoker.formats.dataset import dataset as datasets
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.open import open as open_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def payloads(thumbnails: Path) -> list[bytes]:
-    dataset = datasets.open(thumbnails)
+    dataset = open_dataset(thumbnails)
     return [dataset.read(i) for i in range(15)]
 
 
@@ -140,17 +140,17 @@ def fault(request: pytest.FixtureRequest) -> Fault:
 @pytest.fixture(scope="module")
 def damaged(pack_images: Callable[..., Path], thumbnails: Path, payloads: list[bytes], fault: Fault) -> Path:
     """15 samples of which those at BAD have the fault."""
-    index = datasets.open(thumbnails).index
+    index = open_dataset(thumbnails).index
     columns = {name: index.column(name)[:15].copy() for name in ("codec", "height", "width", "orientation")}
     packed = [fault.payload(p) if i in BAD else p for i, p in enumerate(payloads)]
     if set(fault.columns) - set(columns):
-        plain = datasets.open(pack_images(packed, **columns)).index
+        plain = open_dataset(pack_images(packed, **columns)).index
         columns |= {name: plain.column(name).copy() for name in ("crc", "offset", "length", "shard")}
     for name, value in fault.columns.items():
         columns[name][BAD] = value
     folder = pack_images(packed, **columns)
     if fault.on_disk is not None:
-        dataset = datasets.open(folder)
+        dataset = open_dataset(folder)
         data = bytearray(dataset.data_files[0].read_bytes())
         for row in BAD:
             data[dataset.index.column("offset")[row] + fault.on_disk] ^= 0x10
@@ -203,7 +203,7 @@ def test_replace_takes_the_next_good_sample(
 def test_a_shard_cut_short_under_a_loader_that_maps_none(
     pack_images: Callable[..., Path], payloads: list[bytes], engine: str
 ) -> None:
-    dataset = datasets.open(pack_images(payloads))
+    dataset = open_dataset(pack_images(payloads))
     with (
         load(dataset.path, engine, mapped=False) as loader,
         load(dataset.path, engine, mapped=False, on_error="skip") as skipping,
@@ -218,7 +218,7 @@ def test_a_shard_cut_short_under_a_loader_that_maps_none(
 class TestNothingGoodInABatch:
     @pytest.fixture
     def folder(self, pack_images: Callable[..., Path], payloads: list[bytes]) -> Path:
-        crc = datasets.open(pack_images(payloads[:10])).index.column("crc").copy()
+        crc = open_dataset(pack_images(payloads[:10])).index.column("crc").copy()
         crc[:5] ^= 1
         return pack_images(payloads[:10], crc=crc)
 
@@ -263,7 +263,7 @@ def test_a_bomb_is_not_decoded(pack_images: Callable[..., Path], payloads: list[
 
 
 def test_max_pixels_is_the_limit(thumbnails: Path, engine: str) -> None:
-    index = datasets.open(thumbnails).index
+    index = open_dataset(thumbnails).index
     pixels = index.column("height").astype(int) * index.column("width")
     limit = int(np.median(pixels))
     with load(thumbnails, engine, on_error="skip", max_pixels=limit) as loader:

@@ -14,7 +14,7 @@ from native_payloads import GOOD, OUT, SIZE, Dataset, encode, picture
 
 from stoker.augment.reference import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.base import Output, Status, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 

@@ -9,9 +9,9 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import CutMix, MixUp, RandomHorizontalFlip, RandomResizedCrop
-from stoker.formats.dataset import dataset as datasets
 from stoker.formats.dataset.annotation_columns import to_columns
 from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline import adapters
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ COLUMNS = ("image", "boxes", "box_labels", "crowd", "masks", "row", "key")
 @pytest.fixture(scope="module")
 def annotated(pack_images: Callable[..., Path], thumbnails: Path) -> Path:
     """Twelve thumbnails with none to three objects each."""
-    dataset = datasets.open(thumbnails)
+    dataset = open_dataset(thumbnails)
     parts = []
     for i in range(12):
         m = i % 4

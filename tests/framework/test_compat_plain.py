@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.base import CONTAINERS
 from stoker.formats.dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.dataset.manifest import IndexFile, Manifest, Shard
-from stoker.formats.dataset.samples import Codec
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "format.md"
 

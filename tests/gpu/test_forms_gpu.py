@@ -18,7 +18,7 @@ from stoker.augment import (
     RandomResizedCrop,
     Resize,
 )
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

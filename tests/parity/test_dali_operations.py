@@ -31,7 +31,7 @@ from stoker.augment import (
 )
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
-from stoker.formats.dataset import dataset as datasets
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import Output, Status, Work
 
 pytest.importorskip("nvidia.dali")
@@ -51,7 +51,7 @@ BYTES = Output("uint8", "NHWC")
 
 @pytest.fixture
 def dataset(squares: Path) -> Dataset:
-    return datasets.open(squares)
+    return open_dataset(squares)
 
 
 def draw(dataset: Dataset, *transforms: Any, seed: int = 3) -> ImageParams:

@@ -31,8 +31,8 @@ from stoker.augment import (
 )
 from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
-from stoker.formats.dataset import dataset as datasets
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import Output, Result, Status, Work
 
 pytest.importorskip("nvidia.dali")
@@ -148,7 +148,7 @@ def encoded(pixels: np.ndarray[Any, Any] | Image.Image, kind: str, **options: An
 
 @pytest.fixture(scope="module")
 def opened(dataset: Path) -> Dataset:
-    return datasets.open(dataset)
+    return open_dataset(dataset)
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def test_orientation(pack_images: Callable[..., Path], pictures: list[Image.Imag
     exif = Image.Exif()
     exif[0x0112] = orientation
     payloads = [encoded(picture, "JPEG", quality=95, exif=exif) for picture in pictures]
-    dataset = datasets.open(pack_images(payloads))
+    dataset = open_dataset(pack_images(payloads))
     assert (dataset.column("orientation") == orientation).all()
     check(dataset, (RandomResizedCrop(64, scale=(0.3, 0.9)),))
 
@@ -224,7 +224,7 @@ def test_jpeg_that_is_not_rgb(
     pack_images: Callable[..., Path], pictures: list[Image.Image], mode: str
 ) -> None:
     payloads = [encoded(picture.convert(mode), "JPEG", quality=95) for picture in pictures]
-    check(datasets.open(pack_images(payloads)), CROP)
+    check(open_dataset(pack_images(payloads)), CROP)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "1", "I;16"])
@@ -233,12 +233,12 @@ def test_png(pack_images: Callable[..., Path], pictures: list[Image.Image], mode
         converted = [Image.fromarray(np.asarray(p.convert("L")).astype(np.uint16) * 257) for p in pictures]
     else:
         converted = [picture.convert(mode) for picture in pictures]
-    check(datasets.open(pack_images([encoded(picture, "PNG") for picture in converted])), CROP)
+    check(open_dataset(pack_images([encoded(picture, "PNG") for picture in converted])), CROP)
 
 
 @pytest.mark.parametrize("kind", ["BMP", "GIF", "TIFF", "WEBP"])
 def test_other_codecs(pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str) -> None:
-    check(datasets.open(pack_images([encoded(picture, kind) for picture in pictures])), CROP)
+    check(open_dataset(pack_images([encoded(picture, kind) for picture in pictures])), CROP)
 
 
 def test_raw_pixels_beside_jpeg_and_png(
@@ -246,7 +246,7 @@ def test_raw_pixels_beside_jpeg_and_png(
 ) -> None:
     pixels = [np.asarray(picture) for picture in pictures]
     payloads = [pixels[0].tobytes(), encoded(pixels[1], "JPEG"), encoded(pixels[2], "PNG")]
-    dataset = datasets.open(
+    dataset = open_dataset(
         pack_images(
             payloads,
             codec=np.array([Codec.RAW, Codec.JPEG, Codec.PNG], np.uint8),
@@ -279,7 +279,7 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
     last = [encoded(pixels[0], "PNG"), encoded(pixels[0], "JPEG")]
     shown = []
     for codec, payload in zip((Codec.PNG, Codec.JPEG), last, strict=True):
-        dataset = datasets.open(
+        dataset = open_dataset(
             pack_images(
                 [*(one.tobytes() for one in pixels), payload],
                 codec=np.array([Codec.RAW] * len(pixels) + [codec], np.uint8),
@@ -295,7 +295,7 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
 
 def test_an_image_of_one_pixel(pack_images: Callable[..., Path]) -> None:
     payload = encoded(np.full((1, 1, 3), 77, np.uint8), "PNG")
-    _, result = execute(datasets.open(pack_images([payload])), (Resize((8, 8)),), Output("uint8", "NHWC"))
+    _, result = execute(open_dataset(pack_images([payload])), (Resize((8, 8)),), Output("uint8", "NHWC"))
     assert (result.images == 77).all()
 
 
@@ -303,7 +303,7 @@ def test_an_image_of_one_pixel(pack_images: Callable[..., Path]) -> None:
 def test_what_is_bad_is_zero_in_every_form(
     pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str
 ) -> None:
-    opened = datasets.open(pack_images([encoded(picture, kind) for picture in pictures[:3]]))
+    opened = open_dataset(pack_images([encoded(picture, kind) for picture in pictures[:3]]))
     samples = opened.samples(np.arange(3))
     samples.crc[1] ^= 1
     plan = compile_image((Resize(50), CenterCrop((70, 60)), Normalize()))

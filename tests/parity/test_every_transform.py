@@ -18,7 +18,7 @@ from stoker import augment
 from stoker.augment import compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
-from stoker.formats.dataset import dataset as datasets
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines import devices
 from stoker.pipeline.engines.base import Output, Status, Work
 from stoker.pipeline.engines.selection import executes, make_engine
@@ -170,11 +170,11 @@ def test_a_transform(squares: Path, case: Case, engine: str) -> None:
     assert executes(engine, compile_image(transforms).needs) == (allowed is not None)
     if allowed is None:
         return
-    true = images(datasets.open(squares), transforms, "truth")
-    difference = np.abs(images(datasets.open(squares), transforms, engine) - true)
+    true = images(open_dataset(squares), transforms, "truth")
+    difference = np.abs(images(open_dataset(squares), transforms, engine) - true)
     assert difference.max() <= allowed[0]
     assert difference.mean() <= allowed[1]
-    assert not np.array_equal(true, images(datasets.open(squares), [WHOLE], "truth"))
+    assert not np.array_equal(true, images(open_dataset(squares), [WHOLE], "truth"))
 
 
 def draw_chain(seed: int, engine: str) -> list[Transform]:
@@ -199,8 +199,8 @@ def test_a_chain(squares: Path, seed: int, engine: str) -> None:
         pytest.skip("DALI is not installed")
     chain = draw_chain(seed, engine)
     difference = np.abs(
-        images(datasets.open(squares), chain, engine, seed)
-        - images(datasets.open(squares), chain, "truth", seed)
+        images(open_dataset(squares), chain, engine, seed)
+        - images(open_dataset(squares), chain, "truth", seed)
     )
     assert difference.mean() <= (0.6 if engine == "native" else 2)
     assert np.quantile(difference, 0.9) <= (1 if engine == "native" else 4)
@@ -213,8 +213,8 @@ def test_warps_that_pick_and_others_in_one_batch(squares: Path, engine: str) -> 
     turn = augment.RandomRotation((20, 20), "nearest", fill=90)
     either = augment.RandomChoice([turn, augment.RandomRotation((40, 40)), augment.RandomInvert(0)])
     chain = [augment.Resize((70, 60), "bicubic"), either]
-    true = images(datasets.open(squares), chain, "truth")
-    difference = np.abs(images(datasets.open(squares), chain, engine) - true)
+    true = images(open_dataset(squares), chain, "truth")
+    difference = np.abs(images(open_dataset(squares), chain, engine) - true)
     assert difference.mean() <= (0.05 if engine == "native" else 0.5)
     assert np.quantile(difference, 0.99) <= (1 if engine == "native" else 3)
 
@@ -225,8 +225,8 @@ def test_a_border_in_a_chain(squares: Path, interpolation: str) -> None:
     chain = [augment.RandomResizedCrop(40, interpolation="bicubic"), augment.RandomHorizontalFlip(), crop]
     chain += [augment.RandomVerticalFlip(), augment.ColorJitter(0.4, 0.4)]
     chain += [augment.RandomApply([augment.RandomPerspective(0.4, 1, interpolation)]), augment.CenterCrop(40)]
-    true = images(datasets.open(squares), chain, "truth")
-    difference = np.abs(images(datasets.open(squares), chain, "native") - true)
+    true = images(open_dataset(squares), chain, "truth")
+    difference = np.abs(images(open_dataset(squares), chain, "native") - true)
     assert difference.max() <= (2 if interpolation == "nearest" else 3)
     assert difference.mean() <= 0.05
 

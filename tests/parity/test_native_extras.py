@@ -28,7 +28,8 @@ from stoker.augment import steps as kinds
 from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.params.optional_params import Erase, Noise, Warp
 from stoker.augment.reference import reference
-from stoker.formats.dataset.samples import Codec, Samples
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.samples import Samples
 from stoker.pipeline.engines.base import Output, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 

@@ -14,7 +14,8 @@ import pytest
 
 from stoker import _native
 from stoker.augment import ImageParams
-from stoker.formats.dataset.samples import Codec, Samples
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.samples import Samples
 from stoker.pipeline.engines.base import DType, Layout, Output, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 

@@ -26,7 +26,7 @@ from stoker.augment import (
 )
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.transform import transform_boxes, transform_keypoints
-from stoker.formats.dataset.ragged import Ragged, take_lists
+from stoker.formats.dataset.list_column import ListColumn, take_lists
 from stoker.pipeline.images.object_placing import place_boxes, place_keypoints
 
 N = 12
@@ -155,7 +155,7 @@ def test_lists(data: st.DataObject) -> None:
     for name, each, dtype in (("a", 1, "int64"), ("b", 1, "uint8"), ("c", 4, "float32"), ("d", 3, "float16")):
         values = np.arange(each * sum(counts)).astype(dtype)
         values.flags.writeable = False  # as those of an index
-        columns[name] = Ragged.of_counts(each * np.array(counts), values)
+        columns[name] = ListColumn.of_counts(each * np.array(counts), values)
     taken = take_lists(columns, np.array(rows, np.int64))
     for name, column in columns.items():
         lists = [column.values[column.starts[row] : column.starts[row + 1]] for row in rows]
@@ -171,13 +171,13 @@ def test_lists(data: st.DataObject) -> None:
 )
 def test_lists_that_reach_out_of_their_column(starts: list[int]) -> None:
     with pytest.raises(ValueError, match="reach out of their column"):
-        Ragged(np.array(starts), np.arange(5)).take([0, 1])
+        ListColumn(np.array(starts), np.arange(5)).take([0, 1])
 
 
 @pytest.mark.parametrize("row", [2, -1, -(2**63), 2**63 - 1])
 def test_rows_that_a_column_does_not_have(row: int) -> None:
-    column = Ragged(np.array([0, 2, 5]), np.arange(5))
+    column = ListColumn(np.array([0, 2, 5]), np.arange(5))
     with pytest.raises(IndexError, match="row"):
         column.take([row])
     with pytest.raises(IndexError, match="row"):
-        Ragged(np.zeros(0, np.int64), np.arange(5)).take([0])
+        ListColumn(np.zeros(0, np.int64), np.arange(5)).take([0])

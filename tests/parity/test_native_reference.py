@@ -16,7 +16,8 @@ from stoker import _native
 from stoker.augment import ImageParams
 from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
-from stoker.formats.dataset.samples import Codec, Samples
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.samples import Samples
 from stoker.pipeline.engines.base import DType, Layout, Output, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 

@@ -38,7 +38,8 @@ from stoker.augment import (
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import encode_runs, transform_segments
 from stoker.augment.geometry.transform import mirrored, transform_boxes, transform_keypoints, transform_mask
-from stoker.formats.dataset.samples import Codec, Samples
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.samples import Samples
 from stoker.pipeline.engines.base import Output, Work
 from stoker.pipeline.engines.selection import executes, make_engine
 

@@ -12,10 +12,10 @@ from PIL import Image
 from stoker import ImageLoader
 from stoker._native import crc32c
 from stoker.augment import Resize
-from stoker.formats.dataset import dataset as datasets
 from stoker.formats.dataset.annotation_columns import to_columns
 from stoker.formats.dataset.annotations import AnnotationInfo, Annotations
 from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.open import open as open_dataset
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,10 +86,10 @@ def write_annotated(
     made = scenes()
     images = [encode(scene.pixels()) for scene in made]
     masks = masks or [encode(scene.mask()) for scene in made]
-    plain = datasets.open(pack_images(images)).index
+    plain = open_dataset(pack_images(images)).index
     headers = {name: plain.column(name) for name in ("codec", "height", "width", "orientation")}
     payloads = [image + mask for image, mask in zip(images, masks, strict=True)]
-    both = datasets.open(pack_images(payloads, **headers)).index
+    both = open_dataset(pack_images(payloads, **headers)).index
     lengths = np.array([len(mask) for mask in masks])
     given = {name: plain.column(name) for name in ("length", "crc")}
     given |= {"offset": both.column("offset"), "mask_offset": both.column("offset") + given["length"]}
@@ -97,7 +97,7 @@ def write_annotated(
     given |= headers | to_columns([annotations(i, scene) for i, scene in enumerate(made)])
     given |= {"label": [[i % 3, (i + 1) % 3] if i else [] for i in range(N)]}
     folder = pack_images(payloads, **(given | columns))
-    manifest = datasets.open(folder).manifest
+    manifest = open_dataset(folder).manifest
     info = AnnotationInfo(keypoints=("start", "end"), swap=(1, 0), ignore=255)
     (folder / MANIFEST_NAME).write_text(replace(manifest, annotations=info).to_json())
     return folder

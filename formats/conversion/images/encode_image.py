@@ -9,9 +9,9 @@ from PIL import Image
 
 from stoker import _native
 
+from ...codecs.codec import Codec
 from ...codecs.decode import decode_other
 from ...containers.example import Feature, encode_datum, encode_example, encode_image_example
-from ...dataset.samples import Codec
 from ...sources.source_reader import SkippedError, check_image
 from ..options import QUALITY, SUBSAMPLING
 from .object_features import object_features

@@ -15,7 +15,7 @@ from stoker._native import crc32c
 from stoker.errors import DecodeError
 
 from ...dataset.annotation_columns import MASK_COLUMNS, from_columns, to_columns
-from ...dataset.ragged import Ragged
+from ...dataset.list_column import ListColumn
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError, read_source
 from ..encoder import EncodedRecord
@@ -206,9 +206,9 @@ class ImageEncoder:
         return from_columns(taken, len(rows), len(self.listing.info.keypoints)).split(len(rows))
 
     @cached_property
-    def _columns(self) -> dict[str, Ragged]:
+    def _columns(self) -> dict[str, ListColumn]:
         assert self.listing.objects is not None, "asked for objects only where there are any"
-        return {name: Ragged.from_arrow(array) for name, array in self.listing.objects.columns.items()}
+        return {name: ListColumn.from_arrow(array) for name, array in self.listing.objects.columns.items()}
 
 
 def _skip(key: str, listed: ListedObjects, objects: Annotations, dropped: Dropped) -> Skip:

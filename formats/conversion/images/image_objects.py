@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from ...codecs.codec import Codec
 from ...codecs.header import open_image
-from ...dataset.samples import Codec
 from ...sources.source_reader import SkippedError, check_image
 from .resize_geometry import Placement, clip_objects, place_mask, place_objects
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...dataset.annotation_columns import OBJECT_COLUMNS
-from ...dataset.ragged import Ragged
+from ...dataset.list_column import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,32 +127,32 @@ class ObjectTable:
             "object_id": self.id,
             **{f"object_{name}": values for name, values in self.extra.items()},
         }
-        made = {name: Ragged.of_counts(counts, _view(values)[order]) for name, values in single.items()}
+        made = {name: ListColumn.of_counts(counts, _view(values)[order]) for name, values in single.items()}
         made["object_boxes"] = self._equal(self.box, 4, order, counts)
         if self.keypoints:
             made["object_keypoints"] = self._equal(self.keypoint_values, 3 * self.keypoints, order, counts)
         if self.polygon_sizes:
             made |= self._polygons(order, counts)
         if self.run_values:
-            of_objects = Ragged.of_counts(_view(self.run_counts), _view(self.run_values)).take(order)
+            of_objects = ListColumn.of_counts(_view(self.run_counts), _view(self.run_values)).take(order)
             made["object_runs"] = of_objects.grouped(counts)
-            made["object_run_counts"] = Ragged.of_counts(counts, of_objects.counts)
+            made["object_run_counts"] = ListColumn.of_counts(counts, of_objects.counts)
         kinds = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in made}
         return {name: made[name].to_arrow().cast(kind) for name, kind in sorted(kinds.items())}
 
     def _equal(
         self, values: array[float], width: int, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
-    ) -> Ragged:
+    ) -> ListColumn:
         """Values of which each object has ``width``."""
-        return Ragged.of_counts(width * counts, _view(values).reshape(-1, width)[order].reshape(-1))
+        return ListColumn.of_counts(width * counts, _view(values).reshape(-1, width)[order].reshape(-1))
 
-    def _polygons(self, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> dict[str, Ragged]:
-        of_objects = Ragged.of_counts(_view(self.polygon_counts), _view(self.polygon_sizes))
+    def _polygons(self, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> dict[str, ListColumn]:
+        of_objects = ListColumn.of_counts(_view(self.polygon_counts), _view(self.polygon_sizes))
         sizes = of_objects.take(order)
-        vertices = Ragged.of_counts(2 * _view(self.polygon_sizes), _view(self.polygon_values))
+        vertices = ListColumn.of_counts(2 * _view(self.polygon_sizes), _view(self.polygon_values))
         points = vertices.grouped(_view(self.polygon_counts)).take(order)
         number = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-        owner = Ragged(sizes.starts, np.repeat(number, sizes.counts))
+        owner = ListColumn(sizes.starts, np.repeat(number, sizes.counts))
         return {
             "object_polygons": points.grouped(counts),
             "object_polygon_sizes": sizes.grouped(counts),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ...dataset.ragged import Ragged
+from ...dataset.list_column import ListColumn
 from ...dataset.strings import Strings, each, take_strings
 
 if TYPE_CHECKING:
@@ -76,12 +76,12 @@ class ListColumns:
         if not self._several and float in kinds and str not in kinds:
             raise ValueError("the labels are numbers, but no integers")
         counts = np.frombuffer(self._label_counts, np.int64)
-        taken = Ragged.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
+        taken = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
         classes: tuple[str, ...] = ()
         numbers = self._labels.integers(taken.values)
         if numbers is None:
             numbers, classes = _classes(self._labels.text(taken.values))
-        return Ragged(taken.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
+        return ListColumn(taken.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
 
     def others(self, rows: Rows) -> dict[str, pa.Array]:
         """The further columns of the entries at ``rows``: int64, float64 or large_string, (M,) each."""

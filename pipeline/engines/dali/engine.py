@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 
 from ..base import Output, Result, Status, Work
 from ..bfloat16 import to_bfloat16

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker import _native
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 
 from ..base import Status
 from ..pillow_decode import PillowDecodeError, decode

@@ -12,7 +12,7 @@ import numpy as np
 
 from stoker import _native
 from stoker.errors import EngineError
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
 
 from ..base import Layout, Output, Result, Status, Work
 from ..pillow_decode import PillowDecodeError, decode

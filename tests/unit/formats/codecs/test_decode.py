@@ -13,8 +13,8 @@ import stoker
 from stoker.augment import CenterCrop
 from stoker.augment.reference.reference import decode as reference_decode
 from stoker.errors import DecodeError
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_other, decode_rgb
-from stoker.formats.dataset.samples import Codec
 
 GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
 

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from stoker.errors import DecodeError, ImageTooLargeError
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.header import Header, read_header
-from stoker.formats.dataset.samples import Codec
 
 
 def encode(form: str, orientation: int = 1, mode: str = "RGB") -> bytes:

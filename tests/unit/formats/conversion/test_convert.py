@@ -12,11 +12,11 @@ import pytest
 from PIL import Image
 
 import stoker
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers.example import parse_example
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.conversion.shards import write_shard
-from stoker.formats.dataset.samples import Codec
 from stoker.formats.sources.folder import list_folder
 
 Encode = Callable[..., bytes]

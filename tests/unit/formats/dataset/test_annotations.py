@@ -14,7 +14,7 @@ from stoker.formats.dataset.annotation_columns import (
     to_columns,
 )
 from stoker.formats.dataset.annotations import Annotations
-from stoker.formats.dataset.ragged import Ragged, take_lists
+from stoker.formats.dataset.list_column import ListColumn, take_lists
 
 
 def objects(rng: np.random.Generator, m: int) -> Annotations:
@@ -55,8 +55,8 @@ def samples() -> list[Annotations]:
     return [objects(rng, m) for m in (2, 0, 3, 0, 1)]
 
 
-def columns(samples: list[Annotations]) -> dict[str, Ragged]:
-    return {name: Ragged.from_arrow(array) for name, array in to_columns(samples).items()}
+def columns(samples: list[Annotations]) -> dict[str, ListColumn]:
+    return {name: ListColumn.from_arrow(array) for name, array in to_columns(samples).items()}
 
 
 def test_columns_hold_all_there_is(samples: list[Annotations]) -> None:
@@ -95,7 +95,7 @@ def test_a_short_column_is_refused_also_beside_a_whole_one(
     samples: list[Annotations],
 ) -> None:
     made = columns(samples)
-    made["object_area"] = Ragged(made["object_area"].starts, made["object_area"].values[:-1])
+    made["object_area"] = ListColumn(made["object_area"].starts, made["object_area"].values[:-1])
     with pytest.raises(ValueError, match="reach out"):
         take_lists(made, [0, 4])
 
@@ -127,8 +127,10 @@ def test_no_rows_are_no_objects(samples: list[Annotations]) -> None:
 
 def test_area_and_id_have_defaults() -> None:
     made = {
-        "object_boxes": Ragged.of_counts([4, 8], np.array([0, 0, 2, 3, 1, 1, 2, 2, 0, 0, 5, 5], np.float32)),
-        "object_labels": Ragged.of_counts([1, 2], np.array([7, 8, 9])),
+        "object_boxes": ListColumn.of_counts(
+            [4, 8], np.array([0, 0, 2, 3, 1, 1, 2, 2, 0, 0, 5, 5], np.float32)
+        ),
+        "object_labels": ListColumn.of_counts([1, 2], np.array([7, 8, 9])),
     }
     read = from_columns(made, 2, keypoints=0)
     assert read.area.tolist() == [6, 1, 25]
@@ -145,15 +147,15 @@ def test_objects_are_taken_by_mask_and_by_number(samples: list[Annotations]) -> 
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("object_boxes", lambda column: Ragged(column.starts + 4, column.values)),
-        ("object_area", lambda column: Ragged.of_counts([6, 0, 0, 0, 0], column.values)),
-        ("object_keypoints", lambda column: Ragged(column.starts // 3, column.values)),
-        ("object_polygon_sizes", lambda column: Ragged(column.starts, column.values + 1)),
-        ("object_polygon_sizes", lambda column: Ragged(column.starts, -column.values)),
-        ("object_polygon_owner", lambda column: Ragged(column.starts, column.values + 3)),
-        ("object_polygon_owner", lambda column: Ragged(column.starts, column.values - 3)),
-        ("object_run_counts", lambda column: Ragged(column.starts, column.values[::-1] - 1)),
-        ("object_runs", lambda column: Ragged(column.starts, column.values[:1])),
+        ("object_boxes", lambda column: ListColumn(column.starts + 4, column.values)),
+        ("object_area", lambda column: ListColumn.of_counts([6, 0, 0, 0, 0], column.values)),
+        ("object_keypoints", lambda column: ListColumn(column.starts // 3, column.values)),
+        ("object_polygon_sizes", lambda column: ListColumn(column.starts, column.values + 1)),
+        ("object_polygon_sizes", lambda column: ListColumn(column.starts, -column.values)),
+        ("object_polygon_owner", lambda column: ListColumn(column.starts, column.values + 3)),
+        ("object_polygon_owner", lambda column: ListColumn(column.starts, column.values - 3)),
+        ("object_run_counts", lambda column: ListColumn(column.starts, column.values[::-1] - 1)),
+        ("object_runs", lambda column: ListColumn(column.starts, column.values[:1])),
     ],
 )
 def test_columns_that_contradict_each_other_are_refused(

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from stoker.errors import DatasetError, StaleIndexError
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.index import Index, concat_indexes, write_index
-from stoker.formats.dataset.samples import Codec, Samples
+from stoker.formats.dataset.samples import Samples
 
 
 def columns(n: int, start: int = 0, **more: Any) -> dict[str, Any]:

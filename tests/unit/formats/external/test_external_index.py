@@ -16,10 +16,10 @@ from PIL import Image
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedError, SourceError
+from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.example import Feature, encode_datum, encode_example
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.dataset.samples import Codec
 from stoker.formats.external import external_index as foreign
 from stoker.formats.files.publishing import folder_lock
 

@@ -14,7 +14,7 @@ import pytest
 from stoker import ImageLoader
 from stoker.augment import ImagePlan, RandomGrayscale, RandomResizedCrop
 from stoker.errors import CheckpointError, LoaderClosedError
-from stoker.formats.dataset import dataset as datasets
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.execution import loader as loaders
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
@@ -238,7 +238,7 @@ class TestState:
             load(**change).load_state_dict(load().state_dict())
 
     def test_a_selection_is_another_dataset(self, load: Callable[..., ImageLoader], thumbnails: Path) -> None:
-        selection = datasets.open(thumbnails).select(np.arange(60))
+        selection = open_dataset(thumbnails).select(np.arange(60))
         with pytest.raises(CheckpointError, match="dataset was"):
             load(dataset=selection).load_state_dict(load().state_dict())
 

@@ -24,8 +24,8 @@ from stoker.augment import (
 from stoker.augment.batch.mix import MixParams
 from stoker.augment.params.image_params import compile_image
 from stoker.errors import CheckpointError, ConfigError
-from stoker.formats.dataset import dataset as datasets
 from stoker.formats.dataset.manifest import MANIFEST_NAME
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images.batch_transforms import BatchTransformPlan, function_name, split_transforms
 from stoker.pipeline.images.mixing import mix_copy, mix_images, split
@@ -49,7 +49,7 @@ def first(folder: Path, *transforms: Any, **options: Any) -> Any:
 @pytest.fixture
 def labelled(pack_images: Any, thumbnails: Path) -> Path:
     """The first twenty thumbnails, of three classes."""
-    dataset = datasets.open(thumbnails)
+    dataset = open_dataset(thumbnails)
     return pack_images([dataset.read(i) for i in range(20)], label=np.arange(20) % 3)
 
 
@@ -151,7 +151,7 @@ class TestLoader:
 
     def test_skipped_samples_are_no_partners(self, pack_images: Any, make_jpeg: Any) -> None:
         payloads = [make_jpeg(i) if i != 2 else make_jpeg(2)[:200] for i in range(5)]
-        whole = datasets.open(pack_images([make_jpeg(i) for i in range(5)])).index
+        whole = open_dataset(pack_images([make_jpeg(i) for i in range(5)])).index
         size = {name: whole.column(name) for name in ("codec", "height", "width", "orientation")}
         folder = pack_images(payloads, **size, label=np.arange(5) % 3)
         mixed = first(folder, CutMix(), on_error="skip", batch_size=5)

@@ -11,7 +11,7 @@ import pytest
 from stoker import ImageLoader
 from stoker.augment import CenterCrop, Normalize, Resize
 from stoker.errors import ConfigError, DatasetError, LoaderClosedError
-from stoker.formats.dataset import dataset as datasets
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images import loader as image_loader
 from stoker.pipeline.order.epoch_order import BlockShuffle
@@ -30,7 +30,7 @@ def test_a_batch_holds_the_columns_asked_for(load: Callable[..., ImageLoader], t
     loader = load(columns=names, shuffle=True)
     batch = next(iter(loader))
     assert batch._fields == names
-    index = datasets.open(thumbnails).index
+    index = open_dataset(thumbnails).index
     assert batch.image.shape == (16, 3, 8, 8)
     assert batch.image.dtype == np.uint8
     assert np.array_equal(batch.label, batch.row)
@@ -86,7 +86,7 @@ def test_padding_stays_padding_where_a_good_sample_replaces_it(
     bad: int,
 ) -> None:
     payloads = [make_jpeg(i) for i in range(11)]
-    crc = datasets.open(pack_images(payloads)).index.column("crc").copy()
+    crc = open_dataset(pack_images(payloads)).index.column("crc").copy()
     crc[bad] ^= 1
     broken = pack_images(payloads, crc=crc)
     options = {"dataset": broken, "batch_size": 4, "columns": ("row", "mask"), "last_batch": "pad"}
@@ -131,7 +131,7 @@ def test_ranks_share_an_epoch(load: Callable[..., ImageLoader]) -> None:
 def test_a_rank_without_samples_gets_an_empty_batch(
     load: Callable[..., ImageLoader], thumbnails: Path
 ) -> None:
-    two = datasets.open(thumbnails).select([4, 9])
+    two = open_dataset(thumbnails).select([4, 9])
     for dtype in ("uint8", "bfloat16"):
         loader = load(dataset=two, rank=2, world_size=3, columns=("image", "label", "key"), dtype=dtype)
         images, labels, keys = next(iter(loader))
@@ -142,7 +142,7 @@ def test_a_rank_without_samples_gets_an_empty_batch(
 
 
 def test_a_selection_keeps_its_rows(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
-    chosen = datasets.open(thumbnails).select([50, 3, 3, 17])
+    chosen = open_dataset(thumbnails).select([50, 3, 3, 17])
     batch = next(iter(load(dataset=chosen, columns=("row", "key", "label"))))
     assert batch.row.tolist() == batch.label.tolist() == [50, 3, 3, 17]
     assert batch.key == ["k50", "k3", "k3", "k17"]
@@ -217,7 +217,7 @@ def test_a_folder_that_is_no_dataset(load: Callable[..., ImageLoader], tmp_path:
 
 def test_a_dataset_of_nothing(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
     with pytest.raises(ConfigError, match="no samples"):
-        load(dataset=datasets.open(thumbnails).select([]))
+        load(dataset=open_dataset(thumbnails).select([]))
 
 
 def test_columns_of_strings_are_refused_at_once(

@@ -11,7 +11,7 @@ from PIL import Image
 import stoker
 from stoker.augment import RandomApply, RandomCrop, Resize
 from stoker.errors import ConfigError
-from stoker.formats.dataset import dataset as datasets
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.order.sampling import Weighted
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ def test_what_fits_all_images_is_not(
 
 
 def test_a_selection_counts_as_it_is(shards: Path, load: Callable[..., ImageLoader]) -> None:
-    dataset = datasets.open(shards)
+    dataset = open_dataset(shards)
     large = dataset.select((dataset.column("height") >= 32) & (dataset.column("width") >= 32))
     loader = load(dataset=large, transforms=[RandomCrop(32)])
     assert sum(len(batch.row) for batch in loader) == len(SIZES) - 2
 
 
 def test_a_sampler_may_leave_small_images_out(shards: Path, load: Callable[..., ImageLoader]) -> None:
-    dataset = datasets.open(shards)
+    dataset = open_dataset(shards)
     large = (dataset.column("height") >= 32) & (dataset.column("width") >= 32)
     sampler = Weighted(large.astype(float))
     loader = load(dataset=dataset, transforms=[RandomCrop(32)], sampler=sampler)

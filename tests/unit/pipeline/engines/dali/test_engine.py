@@ -16,8 +16,8 @@ from stoker import augment
 from stoker.augment import CenterCrop, Pad, RandomVerticalFlip, Resize, compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError, EngineError
-from stoker.formats.dataset import dataset as datasets
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import Output, Status, Work
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali import DaliEngine
@@ -40,7 +40,7 @@ SHORT_MIX = augment.AugMix(mixture_width=1, chain_depth=1)
 
 @pytest.fixture
 def opened(thumbnails: Path) -> Dataset:
-    return datasets.open(thumbnails)
+    return open_dataset(thumbnails)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_batch_may_be_black_throughout(
     folder: str, transforms: list[Any], request: pytest.FixtureRequest, make: Callable[..., DaliEngine]
 ) -> None:
     """With as many samples as a GPU's pipeline begins with."""
-    dataset = datasets.open(request.getfixturevalue(folder))
+    dataset = open_dataset(request.getfixturevalue(folder))
     one = work(dataset, 0, transforms)
     reader = PayloadReader(
         list(map(str, dataset.data_files)), dataset.data_sizes, max_pixels=10**6, verify=True
@@ -161,7 +161,7 @@ class TestABatchThatFailsAsAWhole:
     @pytest.fixture(params=["thumbnails", "squares"])
     def opened(self, request: pytest.FixtureRequest) -> Dataset:
         """JPEGs, and what reaches DALI as pixels."""
-        return datasets.open(request.getfixturevalue(request.param))
+        return open_dataset(request.getfixturevalue(request.param))
 
     @pytest.fixture
     def fails(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -226,7 +226,7 @@ def test_what_is_fed_of_a_batch_that_could_not_start_is_not_of_the_next(
     squares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Payloads without parameters would be taken for those of the next; here they have all one size."""
-    opened = datasets.open(squares)
+    opened = open_dataset(squares)
     engine = DaliEngine(
         [str(file) for file in opened.data_files],
         opened.data_sizes,

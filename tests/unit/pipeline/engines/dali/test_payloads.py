@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from stoker.errors import StaleIndexError
-from stoker.formats.dataset import dataset as datasets
-from stoker.formats.dataset.samples import Codec
+from stoker.formats.codecs.codec import Codec
+from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines.base import Status
 from stoker.pipeline.engines.dali.payloads import BLACK_PIXEL, PayloadReader, Payloads
 
@@ -36,7 +36,7 @@ class Found:
 def read(pack_images: Callable[..., Path]) -> Callable[..., Found]:
     def one(payload: bytes, verify: bool = True, **columns: Any) -> Found:
         columns = {name: np.array([value]) for name, value in columns.items()}
-        dataset = datasets.open(pack_images([payload], **columns))
+        dataset = open_dataset(pack_images([payload], **columns))
         files = [str(file) for file in dataset.data_files]
         reader = PayloadReader(files, dataset.data_sizes, max_pixels=MAX_PIXELS, verify=verify)
         found = reader.read(dataset.samples([0]))

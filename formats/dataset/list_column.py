@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
     Ints = npt.NDArray[np.int64]
 
-__all__ = ["Ragged", "places_of", "take_lists"]
+__all__ = ["ListColumn", "expand_ranges", "take_lists"]
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged:
+class ListColumn:
     """N lists of numbers.
 
     Attributes:
@@ -36,12 +36,12 @@ class Ragged:
         return len(self.starts) - 1
 
     @classmethod
-    def of_counts(cls, counts: npt.ArrayLike, values: npt.NDArray[Any]) -> Ragged:
+    def of_counts(cls, counts: npt.ArrayLike, values: npt.NDArray[Any]) -> ListColumn:
         """Lists of ``counts``, (N,) integers, values each, one after the other in ``values``."""
         return cls(np.concatenate(([0], np.cumsum(counts, dtype=np.int64))), values)
 
     @classmethod
-    def from_arrow(cls, array: pa.Array) -> Ragged:
+    def from_arrow(cls, array: pa.Array) -> ListColumn:
         """View a large_list of numbers that starts at 0, as those of an index do; nothing is copied."""
         starts = (
             np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
@@ -59,7 +59,7 @@ class Ragged:
         """(N,) int64, values in each list."""
         return np.diff(self.starts)
 
-    def take(self, rows: npt.ArrayLike) -> Ragged:
+    def take(self, rows: npt.ArrayLike) -> ListColumn:
         """The lists at ``rows``, (M,) integers, repeats allowed.
 
         Raises:
@@ -67,27 +67,27 @@ class Ragged:
         """
         return take_lists({"": self}, rows)[""]
 
-    def grouped(self, counts: npt.ArrayLike) -> Ragged:
+    def grouped(self, counts: npt.ArrayLike) -> ListColumn:
         """Lists joined to longer ones.
 
         Args:
             counts: (M,) integers, how many of the lists each of the longer ones is made of; N in all.
         """
-        return Ragged(self.starts[np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))], self.values)
+        return ListColumn(self.starts[np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))], self.values)
 
 
-def take_lists(columns: Mapping[str, Ragged], rows: npt.ArrayLike) -> dict[str, Ragged]:
-    """The lists at ``rows`` of several columns, each as :meth:`Ragged.take` gives them.
+def take_lists(columns: Mapping[str, ListColumn], rows: npt.ArrayLike) -> dict[str, ListColumn]:
+    """The lists at ``rows`` of several columns, each as :meth:`ListColumn.take` gives them.
 
     Where lists lie alike in two columns, both results have the same ``starts``. In C++: this is the work of a
     batch, and NumPy's calls are what it would cost.
     """
     given = [(column.starts, column.values) for column in columns.values()]
     taken = _native.take_lists(given, np.ascontiguousarray(rows, np.int64))
-    return {name: Ragged(*lists) for name, lists in zip(columns, taken, strict=True)}
+    return {name: ListColumn(*lists) for name, lists in zip(columns, taken, strict=True)}
 
 
-def places_of(start: Ints, stop: Ints) -> Ints:
+def expand_ranges(start: Ints, stop: Ints) -> Ints:
     """Every integer of the ranges from ``start`` to below ``stop``, (M,) each, one range after the other."""
     counts = stop - start
     ends = np.cumsum(counts)

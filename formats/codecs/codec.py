@@ -1,0 +1,23 @@
+"""Numbers of image codecs, as the index column ``codec`` has them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["Codec"]
+
+
+class Codec(IntEnum):
+    """How a payload is encoded."""
+
+    RAW = 0
+    """``height * width * 3`` bytes, RGB, rows from the top, no padding."""
+    JPEG = 1
+    PNG = 2
+    WEBP = 3
+    BMP = 4
+    GIF = 5
+    TIFF = 6
+    PLANES = 7
+    """(channels, height, width) uint8, as in Caffe's Datum: one plane, grey, or blue, green and red."""
+    OTHER = 255

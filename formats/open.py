@@ -1,0 +1,58 @@
+"""Opening a dataset, which ``stoker.open`` does: in a folder, or at a URL with a cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+
+from .dataset.consistency import check_data_files, local_folder, open_index
+from .dataset.dataset import Dataset
+from .dataset.manifest import Manifest
+
+if TYPE_CHECKING:
+    import os
+
+__all__ = ["open"]
+
+
+def open(  # noqa: A001 - stoker.open, as gzip.open
+    path: str | os.PathLike[str],
+    *,
+    cache: str | os.PathLike[str] | None = None,
+    cache_size: str | int | None = None,
+) -> Dataset:
+    """Open the dataset in a folder, or at a URL.
+
+    Reads the manifest and the index's header (all of an index of up to 64 MiB, for its digest), and
+    asks the size of every data file: a dataset of a hundred million samples opens at once. Checksums
+    are verified when samples are read, and all of them by :func:`stoker.verify`.
+
+    With ``cache`` the index is brought here whole, and of the shards what is read. A loader of the dataset,
+    of a selection from it, or of a mixture with it, fetches ahead what it will read next.
+
+    Args:
+        path: The dataset's folder; with ``cache`` the URL of one (s3, gs, http, ... as fsspec knows them),
+            or a path on a network file system.
+        cache: Folder on a local disk for what is fetched; processes of one machine share it.
+        cache_size: Bytes that the shards may have there about, such as ``"200GB"``; what lies behind is
+            evicted. None for any number.
+
+    Raises:
+        ConfigError: ``cache_size`` without ``cache``, or the cache's file system cannot free parts of a file.
+        DatasetError: The folder is no dataset, or a data file is missing or not as it was written.
+        StaleIndexError: The index does not belong to the manifest.
+        StorageError: The URL cannot be read, or its index arrives damaged.
+    """
+    if cache is not None:
+        from .caching.cached_dataset import open_cached
+
+        return open_cached(path, cache, cache_size)
+    if cache_size is not None:
+        raise ConfigError("cache_size needs cache, the folder that is meant")
+    folder = local_folder(path)
+    manifest = Manifest.load(folder)
+    data_files = manifest.data_files(folder)
+    check_data_files(manifest, data_files)
+    index = open_index(folder, manifest)
+    return Dataset(folder, manifest, index, data_files, None)
