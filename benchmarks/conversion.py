@@ -79,10 +79,10 @@ def measure(source: Path, copies: int, rounds: int = 5, num_workers: int | None 
         replicate(source, files, copies)
         ways: list[Callable[[], object]] = [
             lambda: stoker.convert(
-                files, target, resize=f"shorter={_SHORTER}", quality=_QUALITY, num_workers=workers
+                files, target, resize=f"shorter={_SHORTER}", quality=_QUALITY, num_threads=workers
             ),
             lambda: resize_with_pillow(files, target, workers),
-            lambda: stoker.convert(files, target, num_workers=workers),
+            lambda: stoker.convert(files, target, num_threads=workers),
             lambda: subprocess.run(["cp", "-r", str(files), str(target)], check=True),
         ]
         seconds: list[list[float]] = [[] for _ in ways]

@@ -24,7 +24,7 @@ def available_cores() -> int:
     return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
 
 
-def check_threads(name: str, given: SupportsIndex | None, default: int | None = None) -> int:
+def check_threads(given: SupportsIndex | None, default: int | None = None) -> int:
     """Number of threads: as given, from 1 to 4096, or the default, which is the cores allowed.
 
     Raises:
@@ -34,5 +34,5 @@ def check_threads(name: str, given: SupportsIndex | None, default: int | None = 
         return available_cores() if default is None else default
     number = index(given) if isinstance(given, SupportsIndex) and not isinstance(given, bool) else 0
     if not 1 <= number <= _MOST:
-        raise ConfigError(f"{name} must be an integer from 1 to {_MOST}, not {given!r}")
+        raise ConfigError(f"num_threads must be an integer from 1 to {_MOST}, not {given!r}")
     return number

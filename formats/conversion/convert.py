@@ -16,9 +16,10 @@ from ..remote.store import is_url
 from ..sources.class_numbers import check_classes, number_classes
 from ..sources.detect import find_format, list_source
 from ..sources.folder import may_be_image
-from .execution import Engine, Progress, Summary, check_workers, execute, no_progress
+from .execution import Engine, Progress, Summary, check_num_threads, execute, no_progress
 from .options import ConvertOptions, Encoding, SourceFormat, parse_resize, parse_share
 from .plan import plan_conversion
+from .renamed_option import renamed_option
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["convert", "shard_bytes"]
 
 
+@renamed_option("num_workers", "num_threads")
 def convert(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str],
@@ -45,7 +47,7 @@ def convert(
     val: str | float | Fraction = 0,
     test: str | float | Fraction = 0,
     strict: bool = False,
-    num_workers: int | None = None,
+    num_threads: int | None = None,
     class_depth: int | None = None,
     classes: Sequence[str] | None = None,
     max_pixels: int = MAX_PIXELS,
@@ -59,7 +61,7 @@ def convert(
 ) -> Summary:
     """Convert images, with their labels, objects and masks, into a dataset of shards.
 
-    The same source and options give the same bytes, whatever ``num_workers``. If the conversion is
+    The same source and options give the same bytes, whatever ``num_threads``. If the conversion is
     killed or the disk fills up, the same call goes on where it stopped and ends with the same bytes
     too; once it has ended, the same call sees that and does nothing, as
     :mod:`stoker.formats.conversion.finished` says.
@@ -91,8 +93,9 @@ def convert(
         test: Likewise.
         strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and those that
             are no image by their names and their content, are skipped all the same.
-        num_workers: Threads; by default the cores that this process may use, and 32 where the source is
-            a URL. With ``engine="ray"``, CPUs of a Ray cluster that is started on this machine.
+        num_threads: By default the number of cores that this process may use, and at least 32 where the
+            source is a URL. With ``engine="ray"``, the number of CPUs of a Ray cluster that is started on
+            this machine.
         class_depth: Number of leading folders that name the class; None for all of them.
         classes: Names of the classes, that of label 0 first, such as those of another dataset,
             ``stoker.open("shards/train").classes``; by default those of the source, in its order.
@@ -142,7 +145,7 @@ def convert(
     )
     report = progress or no_progress
     report(0, 0, 0, "listing")
-    workers = check_workers(num_workers, remote=any(map(is_url, (src, images, masks))))
+    threads = check_num_threads(num_threads, remote=any(map(is_url, (src, images, masks))))
     _check_target(src, dst, options)
     listing = list_source(
         src,
@@ -157,7 +160,7 @@ def convert(
     if names is not None:
         listing = number_classes(listing, names, src)
     plan = plan_conversion(listing, options)
-    return execute(plan, dst, workers, overwrite=overwrite, report=report, engine=engine)
+    return execute(plan, dst, threads, overwrite=overwrite, report=report, engine=engine)
 
 
 def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:

@@ -35,7 +35,7 @@ __all__ = [
     "Runner",
     "Summary",
     "Tracker",
-    "check_workers",
+    "check_num_threads",
     "execute",
     "no_progress",
 ]
@@ -46,7 +46,7 @@ Progress = Callable[[int, int, int, str], None]
 """Called from the converting thread with samples done, samples in all, source bytes done, and the stage:
 listing, converting, publishing."""
 
-_LEAST_WORKERS_FROM_AFAR = 32  # most of them wait for the network
+_LEAST_THREADS_FOR_URLS = 32  # most of them wait for the network
 
 
 @dataclass(frozen=True)
@@ -151,20 +151,20 @@ def no_progress(done: int, total: int, size: int, stage: str) -> None:
     """Nobody wants to know."""
 
 
-def check_workers(num_workers: int | None, *, remote: bool = False) -> int:
+def check_num_threads(num_threads: int | None, *, remote: bool = False) -> int:
     """Number of threads: as given, or the cores that this process may use; more of a remote source.
 
     Raises:
         ConfigError: It is no number of threads.
     """
-    default = max(available_cores(), _LEAST_WORKERS_FROM_AFAR) if remote else None
-    return check_threads("num_workers", num_workers, default)
+    default = max(available_cores(), _LEAST_THREADS_FOR_URLS) if remote else None
+    return check_threads(num_threads, default)
 
 
 def execute(
     plan: ConversionPlan,
     dst: str | os.PathLike[str],
-    workers: int,
+    num_threads: int,
     *,
     overwrite: bool,
     report: Progress,
@@ -175,7 +175,7 @@ def execute(
     Raises: As :func:`stoker.convert`.
     """
     started = time.monotonic()
-    run = Run(plan, _runner(engine, workers), report)
+    run = Run(plan, _runner(engine, num_threads), report)
     if is_url(dst):
         from .remote_target import convert_to_url
 
@@ -245,14 +245,14 @@ def _convert_to_folder(
     return results, state.publish(results)
 
 
-def _runner(engine: Engine, workers: int) -> Runner:
+def _runner(engine: Engine, num_threads: int) -> Runner:
     if engine not in get_args(Engine):
         raise ConfigError(f"engine must be one of {', '.join(get_args(Engine))}, not {engine!r}")
     if engine == "ray":
         from .ray import RayRunner
 
-        return RayRunner(workers)
-    return _LocalRunner(workers)
+        return RayRunner(num_threads)
+    return _LocalRunner(num_threads)
 
 
 @dataclass(frozen=True)
@@ -262,17 +262,19 @@ class _LocalRunner:
     A shard that is being synced, which waits for the disk, then leaves the threads to the next one.
     """
 
-    workers: int
+    num_threads: int
 
     def __call__(self, plan: ConversionPlan, maker: Maker, missing: Sequence[int], tracker: Tracker) -> None:
         stop = threading.Event()
         with (
-            ThreadPoolExecutor(self.workers, thread_name_prefix="stoker-encode") as encoders,
-            ThreadPoolExecutor(_shards_at_once(self.workers), thread_name_prefix="stoker-shard") as writers,
+            ThreadPoolExecutor(self.num_threads, thread_name_prefix="stoker-encode") as encoders,
+            ThreadPoolExecutor(
+                _shards_at_once(self.num_threads), thread_name_prefix="stoker-shard"
+            ) as writers,
         ):
             how: dict[str, Any] = {
                 "pool": encoders,
-                "ahead": self.workers + 2,
+                "ahead": self.num_threads + 2,
                 "tally": tracker.add,
                 "stop": stop,
             }
@@ -286,5 +288,5 @@ class _LocalRunner:
                 stop.set()
 
 
-def _shards_at_once(workers: int) -> int:
-    return 2 + workers // 8
+def _shards_at_once(num_threads: int) -> int:
+    return 2 + num_threads // 8

@@ -31,10 +31,10 @@ class RayRunner:
     """Makes each shard in a task of its own; see :data:`stoker.formats.conversion.execution.Runner`.
 
     Attributes:
-        workers: CPUs of the cluster that is started on this machine where there is none to connect to.
+        num_threads: CPUs of the cluster that is started on this machine where there is none to connect to.
     """
 
-    workers: int
+    num_threads: int
 
     def __call__(self, plan: ConversionPlan, maker: Maker, missing: Sequence[int], tracker: Tracker) -> None:
         """Make these shards.
@@ -44,7 +44,7 @@ class RayRunner:
             EngineError: Ray gave up on a shard whose workers died again and again.
             StokerError: What a shard raised.
         """
-        with _cluster(self.workers) as ray:
+        with _cluster(self.num_threads) as ray:
             # Once for all tasks: Ray keeps it in the shared memory of each machine.
             shared = ray.put((plan, maker))
             task = ray.remote(num_cpus=1, max_retries=_TRIES_AGAIN)(_make)
@@ -89,7 +89,7 @@ def _result(ray: Any, reference: Any) -> None:
 
 
 @contextmanager
-def _cluster(workers: int) -> Iterator[Any]:
+def _cluster(num_cpus: int) -> Iterator[Any]:
     """Ray, connected as it is already, or to ``RAY_ADDRESS``, or to a cluster that is started here."""
     try:
         import ray
@@ -98,7 +98,7 @@ def _cluster(workers: int) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    here: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": workers}
+    here: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": num_cpus}
     ray.init(**here, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         yield ray

@@ -78,7 +78,7 @@ def pixel_statistics(
     """
     if dataset.manifest.kind != "image" or not len(dataset):
         raise DatasetError("the dataset holds no images", path=dataset.path)
-    threads = check_threads("num_threads", num_threads)
+    threads = check_threads(num_threads)
     if min(mean_image_size) < 1:
         raise ConfigError("both sides of mean_image_size must be at least 1")
     total = _Sums(0, [0] * 3, [0] * 3, np.zeros((*mean_image_size, 3), np.int64))

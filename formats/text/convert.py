@@ -17,9 +17,10 @@ from stoker.errors import ConfigError
 
 from ..concurrency.bounded_map import bounded_map
 from ..conversion.convert import shard_bytes
-from ..conversion.execution import Progress, Summary, check_workers, execute, no_progress
+from ..conversion.execution import Progress, Summary, check_num_threads, execute, no_progress
 from ..conversion.options import ShardOptions, parse_share
 from ..conversion.plan import plan_conversion
+from ..conversion.renamed_option import renamed_option
 from ..files.publishing import os_errors
 from ..files.reading import check_named
 from ..remote.copies import local_copies
@@ -71,6 +72,7 @@ class TextOptions(ShardOptions):
         return sizes * (3 if self.tokenizer == "bytes" else 1) + _RECORD_OVERHEAD
 
 
+@renamed_option("num_workers", "num_threads")
 def convert_text(
     src: Paths | Sequence[Paths],
     dst: Paths,
@@ -85,13 +87,13 @@ def convert_text(
     val: str | float | Fraction = 0,
     test: str | float | Fraction = 0,
     strict: bool = False,
-    num_workers: int | None = None,
+    num_threads: int | None = None,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Summary:
     """Convert text into a dataset of token ids.
 
-    The same source and options give the same bytes, whatever ``num_workers``, and a conversion that was
+    The same source and options give the same bytes, whatever ``num_threads``, and a conversion that was
     killed goes on where it stopped, as :func:`stoker.convert` does. A record is a tf.train.Example with
     an int64_list of token ids for each field; the index has the tokens of each field in a column
     ``<field>_length`` (int32), so that lengths are never read from the shards. A sample of which a field
@@ -114,7 +116,7 @@ def convert_text(
             depends on their keys alone.
         test: Likewise.
         strict: Stop at the first line that would be skipped.
-        num_workers: Threads; by default the cores that this process may use.
+        num_threads: Threads; by default the cores that this process may use.
         overwrite: Replace a dataset, or what is left of another conversion, in ``dst``.
         progress: Called about ten times a second.
 
@@ -130,7 +132,7 @@ def convert_text(
     sources = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     for source in sources:
         check_named(source=source, target=dst)
-    workers = check_workers(num_workers)
+    threads = check_num_threads(num_threads)
     report = progress or no_progress
     report(0, 0, 0, "listing")
     scratch = Path(tempfile.gettempdir()) if is_url(dst) else _existing(Path(dst))
@@ -139,7 +141,7 @@ def convert_text(
         local_copies(sources) as paths,
         open_text(paths, fields, scratch) as listing,
     ):
-        chosen = _tokenizer(tokenizer, listing, workers)
+        chosen = _tokenizer(tokenizer, listing, threads)
         options = TextOptions(
             container=format,
             seed=seed,
@@ -158,7 +160,7 @@ def convert_text(
         )
         _check_names(listing.fields)
         plan = plan_conversion(listing, options, TextEncoder(listing, chosen, options.dtype))
-        return execute(plan, dst, workers, overwrite=overwrite, report=report)
+        return execute(plan, dst, threads, overwrite=overwrite, report=report)
 
 
 def _check_names(fields: tuple[str, ...]) -> None:
@@ -171,15 +173,15 @@ def _existing(folder: Path) -> Path:
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
 
 
-def _tokenizer(name: str | os.PathLike[str], listing: TextListing, workers: int) -> Tokenizer:
+def _tokenizer(name: str | os.PathLike[str], listing: TextListing, threads: int) -> Tokenizer:
     if name == "bytes":
         return Bytes()
     if name != "whitespace":
         return File(name)
     starts = range(0, len(listing), _COUNTED_AT_ONCE)
     tasks = ((start, partial(_count, listing, start)) for start in starts)
-    with ThreadPoolExecutor(workers, thread_name_prefix="stoker-count") as pool:
-        return Whitespace.build(counts for _, counts in bounded_map(pool, tasks, 2 * workers))
+    with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
+        return Whitespace.build(counts for _, counts in bounded_map(pool, tasks, 2 * threads))
 
 
 def _count(listing: TextListing, start: int) -> Counter[str]:

@@ -111,7 +111,7 @@ def verify(
         ConfigError: ``num_threads`` is no number of threads.
         DatasetError: The folder has no manifest that can be read. All else is in the report.
     """
-    threads = check_threads("num_threads", num_threads)
+    threads = check_threads(num_threads)
     folder = local_folder(path)
     manifest = Manifest.load(folder)
     files = manifest.data_files(folder)

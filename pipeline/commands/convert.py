@@ -91,6 +91,10 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
     engine: Annotated[
         str, typer.Option(help="local, or ray: the shards are tasks of a Ray cluster.")
     ] = "local",
+    max_pixels: Annotated[
+        int | None,
+        typer.Option(help="Skip images of more pixels; by default 178,956,970, which is the most."),
+    ] = None,
     threads: Annotated[
         int | None, typer.Option(min=1, help="Threads; by default the cores allowed, 32 or more from a URL.")
     ] = None,
@@ -124,6 +128,8 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
         "shard_records": shard_records,
         "shards": shards,
     }
+    if max_pixels is not None:
+        options["max_pixels"] = max_pixels
     with progress("converting", "images", resumes=True) as show:
         summary = run(
             source,
@@ -141,7 +147,7 @@ def convert(  # noqa: PLR0917 - Typer makes an option of each argument
             ignore_index=ignore_index,
             strict=strict,
             overwrite=overwrite,
-            num_workers=threads,
+            num_threads=threads,
             progress=lambda done, total, _bytes, _stage: show(done, total),
             **options,
         )

@@ -100,7 +100,7 @@ def convert_text(  # noqa: PLR0917 - Typer makes an option of each argument
             test=test,
             strict=strict,
             overwrite=overwrite,
-            num_workers=threads,
+            num_threads=threads,
             progress=lambda done, total, _bytes, _stage: show(done, total),
             **options,
         )

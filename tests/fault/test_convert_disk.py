@@ -18,7 +18,7 @@ from stoker.errors import DatasetError, LockedError, WriteError
 from stoker.formats.containers import lmdb, tfrecord
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
-OPTIONS: dict[str, Any] = {"seed": 3, "shards": 3, "val": "25%", "num_workers": 2}
+OPTIONS: dict[str, Any] = {"seed": 3, "shards": 3, "val": "25%", "num_threads": 2}
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -219,8 +219,8 @@ class TestUnfinished:
         stoker.convert(photos, tmp_path / "fresh", shards=1)
         assert content(unfinished) == content(tmp_path / "fresh")
 
-    def test_num_workers_is_no_other_option(self, photos: Path, unfinished: Path) -> None:
-        stoker.convert(photos, unfinished, **{**OPTIONS, "num_workers": 7})
+    def test_num_threads_is_no_other_option(self, photos: Path, unfinished: Path) -> None:
+        stoker.convert(photos, unfinished, **{**OPTIONS, "num_threads": 7})
 
     def test_shards_that_are_finished_are_not_made_again(
         self, photos: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch

@@ -21,7 +21,7 @@ from stoker.formats.dataset.manifest import MANIFEST_NAME
 # A killed process loses nothing that it has written, unlike a machine without power: no need to wait.
 os.fsync = lambda descriptor: None
 source, work, kind, kills = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])
-options = dict(format=kind, seed=3, shards=4, val="20%", num_workers=2, resize="shorter=8")
+options = dict(format=kind, seed=3, shards=4, val="20%", num_threads=2, resize="shorter=8")
 dice = random.Random(kind)
 
 def content(folder):

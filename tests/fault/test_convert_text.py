@@ -24,7 +24,7 @@ def stops(path, content):
         threading.Event().wait()
     real(path, content)
 shards.write_durably = stops
-stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_workers=2)
+stoker.convert_text(sys.argv[1], sys.argv[2], seed=5, shards=6, num_threads=2)
 """
 
 

@@ -57,7 +57,7 @@ ray.init = init
 source, target, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 shown = []
 summary = stoker.convert(
-    source, target, engine="ray", num_workers=2, progress=lambda *state: shown.append(state), **options
+    source, target, engine="ray", num_threads=2, progress=lambda *state: shown.append(state), **options
 )
 ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)  # from here on, one that runs already
 stoker.convert(source, f"file://{target}-url", engine="ray", **options)

@@ -11,7 +11,6 @@ import pytest
 from stoker.errors import ConfigError
 from stoker.formats.concurrency import cores
 from stoker.formats.concurrency.cores import available_cores, check_threads
-from stoker.formats.conversion.execution import check_workers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +26,7 @@ def test_cores_within_the_quota(
     (tmp_path / "cpu.max").write_text(limit)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)))
     monkeypatch.setattr(cores, "open", lambda _: (tmp_path / "cpu.max").open(), raising=False)
-    assert available_cores() == check_workers(None) == expected
+    assert available_cores() == check_threads(None) == expected
 
 
 def test_cores_without_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,10 +41,8 @@ def test_cores_without_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("given", ["2", 2.0, 0, -1, 10**6, True], ids=repr)
 def test_what_is_no_number_of_threads(given: Any) -> None:
     with pytest.raises(ConfigError, match="num_threads must be an integer from 1 to 4096"):
-        check_threads("num_threads", given)
-    with pytest.raises(ConfigError, match="num_workers must be an integer"):
-        check_workers(given)
+        check_threads(given)
 
 
 def test_numbers_of_threads() -> None:
-    assert (check_threads("num_threads", np.int64(3)), check_threads("num_threads", None, 5)) == (3, 5)
+    assert (check_threads(np.int64(3)), check_threads(None, 5)) == (3, 5)

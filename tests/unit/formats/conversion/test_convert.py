@@ -87,8 +87,8 @@ def test_the_same_command_gives_the_same_bytes(
     }
     copy = tmp_path / "elsewhere/photos"
     shutil.copytree(photos, copy, copy_function=shutil.copyfile)  # with other times
-    stoker.convert(photos, tmp_path / "one", num_workers=1, **options)
-    stoker.convert(copy, tmp_path / "two", num_workers=5, **options)
+    stoker.convert(photos, tmp_path / "one", num_threads=1, **options)
+    stoker.convert(copy, tmp_path / "two", num_threads=5, **options)
     assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
 
 

@@ -98,7 +98,7 @@ def test_nor_may_a_split(photos: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"num_workers": 0},
+        {"num_threads": 0},
         {"shard_size": "1MB", "shards": 2},
         {"val": 1.5},
         {"resize": "big"},
@@ -110,6 +110,13 @@ def test_options_that_cannot_be_meant(photos: Path, tmp_path: Path, options: dic
     with pytest.raises(ConfigError):
         stoker.convert(photos, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_an_option_under_its_former_name(photos: Path, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="no option 'num_workers': it is now called 'num_threads'"):
+        stoker.convert(photos, tmp_path / "out", num_workers=2)  # type: ignore[call-arg]  # the former name
+    with pytest.raises(TypeError, match="it is now called 'num_threads'"):
+        stoker.convert_text(photos / "x.txt", tmp_path / "out", num_workers=2)  # type: ignore[call-arg]  # likewise
 
 
 def test_class_depth_is_for_folders(photos: Path, tmp_path: Path) -> None:

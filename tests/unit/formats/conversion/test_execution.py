@@ -129,7 +129,7 @@ def test_what_was_made_before_counts_as_done(
 
     with monkeypatch.context() as patch:
         patch.setattr(execution, "write_shard", fail)
-        patch.setattr(execution, "_shards_at_once", lambda workers: 1)
+        patch.setattr(execution, "_shards_at_once", lambda num_threads: 1)
         with pytest.raises(stoker.errors.WriteError):
             stoker.convert(photos, tmp_path / "out", shards=10)
     seen: list[tuple[int, int, int, str]] = []

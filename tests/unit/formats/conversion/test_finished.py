@@ -25,7 +25,7 @@ def test_nothing_is_left_to_do(photos: Path, tmp_path: Path, container: Any, rea
     options = {"format": container, "val": "20%", "seed": 3, "shards": 2}
     made = stoker.convert(photos, tmp_path / "out", **options)
     before = read_files(tmp_path / "out")
-    found = stoker.convert(photos, tmp_path / "out", **options, num_workers=3)
+    found = stoker.convert(photos, tmp_path / "out", **options, num_threads=3)
     assert (made.already, found.already) == (False, True)
     for name in ("written", "skipped", "bytes", "shards", "datasets"):
         assert getattr(found, name) == getattr(made, name)

@@ -86,7 +86,7 @@ def test_an_upload_that_fails_is_resumed(
     photos: Path, tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
     """The n-th write and every one after it fail; then the storage works again."""
-    stoker.convert(photos, tmp_path / "out", shards=4, num_workers=1)
+    stoker.convert(photos, tmp_path / "out", shards=4, num_threads=1)
     calls = 0
 
     def failing(method: str) -> None:
@@ -105,7 +105,7 @@ def test_an_upload_that_fails_is_resumed(
         for method in ("put_file", "pipe_file", "mv"):
             failing(method)
         try:
-            stoker.convert(photos, "memory://bucket/out", shards=4, num_workers=1)
+            stoker.convert(photos, "memory://bucket/out", shards=4, num_threads=1)
         except StorageError as error:
             assert str(error.path).startswith("memory://bucket/out")  # noqa: PT017 - the last of them succeed
             assert not memory.exists("/bucket/out/dataset.json")
@@ -113,7 +113,7 @@ def test_an_upload_that_fails_is_resumed(
         result = "/bucket/out/.stoker-convert/00000.json"
         if memory.exists(result):  # as a storage leaves it that shows what has come so far
             memory.pipe_file(result, memory.cat_file(result)[:9])
-        stoker.convert(photos, "memory://bucket/out", shards=4, num_workers=1)
+        stoker.convert(photos, "memory://bucket/out", shards=4, num_threads=1)
     assert stored(memory, "/bucket/out") == content(tmp_path / "out")
 
 

@@ -54,7 +54,7 @@ def test_an_interrupt_while_words_are_counted_waits_for_few(
     monkeypatch.setattr(convert, "_count", lambda listing, start: counted.append(start))
     monkeypatch.setattr(convert, "Whitespace", SimpleNamespace(build=build))
     with pytest.raises(KeyboardInterrupt):
-        stoker.convert_text(source, tmp_path / "d", num_workers=1)
+        stoker.convert_text(source, tmp_path / "d", num_threads=1)
     assert len(counted) < 5 < len(LINES)
     assert sorted(tmp_path.iterdir()) == [source]
 
@@ -87,7 +87,7 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, kind
 
 def test_the_same_command_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:
     for name, workers in (("a", 1), ("b", 4)):
-        stoker.convert_text(source, tmp_path / name, seed=3, shard_records=7, val="20%", num_workers=workers)
+        stoker.convert_text(source, tmp_path / name, seed=3, shard_records=7, val="20%", num_threads=workers)
     assert digests(tmp_path / "a") == digests(tmp_path / "b")
 
 
@@ -152,7 +152,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, source: Path) -> None:
     for options, message in [
         ({"tokenizer": "wordpiece"}, "whitespace, bytes, or a tokenizers JSON"),
         ({"format": "zip"}, "format"),
-        ({"num_workers": 0}, "num_workers"),
+        ({"num_threads": 0}, "num_threads"),
         ({"val": 2}, "val"),
         ({"fields": ("stoker/ids",)}, "use themselves"),
         ({"shards": 2, "shard_records": 5}, "one of shard_size"),

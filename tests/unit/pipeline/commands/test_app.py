@@ -76,6 +76,11 @@ def test_convert_with_the_classes_of_another(run: Run, photos: Path, tmp_path: P
     )
 
 
+def test_convert_skips_images_of_more_pixels(run: Run, photos: Path, tmp_path: Path) -> None:
+    said = run("convert", photos, tmp_path / "shards", "--max-pixels", 5, status=1)
+    assert "too many pixels" in said
+
+
 def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path) -> None:
     for year in ("", "2017"):
         source = tmp_path / f"all{year}"

@@ -199,7 +199,7 @@ def test_a_conversion_that_was_stopped_ends_the_same(
     (tmp_path / "x.json").write_text(json.dumps(document))
 
     def convert(name: str) -> dict[str, bytes]:
-        options: dict[str, Any] = {"format": container, "shard_records": 2, "num_workers": 1, "seed": 1}
+        options: dict[str, Any] = {"format": container, "shard_records": 2, "num_threads": 1, "seed": 1}
         stoker.convert(tmp_path / "x.json", tmp_path / name, masks=tmp_path / "masks", **options)
         files = (tmp_path / name).rglob("*")
         return {str(p.relative_to(tmp_path / name)): p.read_bytes() for p in files if p.is_file()}

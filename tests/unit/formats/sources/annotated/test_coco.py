@@ -322,8 +322,8 @@ def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
 
 
 def test_the_same_command_gives_the_same_bytes_and_splits(folder: Path) -> None:
-    one = convert(folder, document(), seed=3, shards=2, num_workers=1)
-    other = convert(folder, document(), "other", seed=3, shards=2, num_workers=4)
+    one = convert(folder, document(), seed=3, shards=2, num_threads=1)
+    other = convert(folder, document(), "other", seed=3, shards=2, num_threads=4)
     assert one.fingerprint == other.fingerprint
     stoker.convert(write(folder, document()), folder / "split", images=folder / "images", val="50%", shards=1)
     train, val = (stoker.open(folder / "split" / name) for name in ("train", "val"))
