@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     D = TypeVar("D", bound="SampleSource | str | os.PathLike[str]")
 
-__all__ = ["CachePrefetcher", "StagedPass", "make_cache_prefetcher", "resolve"]
+__all__ = ["CachePrefetcher", "CachedEpoch", "make_cache_prefetcher", "resolve"]
 
 _PATIENCE = 5.0  # seconds that ending a pass waits for its threads
 
@@ -87,16 +87,16 @@ class CachePrefetcher:
         self._process = os.getpid()
         # A loader that is dropped without being closed leaves no threads and no descriptors.
         self._dropped = weakref.finalize(self, _release, self._process, list(self._sources.values()))
-        self._passes: weakref.WeakSet[StagedPass] = weakref.WeakSet()
+        self._passes: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
 
-    def begin(self, batches: Callable[[], Iterable[Int64]]) -> StagedPass:
+    def begin(self, batches: Callable[[], Iterable[Int64]]) -> CachedEpoch:
         """Begin to fetch the batches of a pass.
 
         Args:
             batches: Makes the rows, (N,) int64, that each batch reads: of the index, or of the indices of a
                 mixture one after the other. Called once for each dataset, and used by a thread.
         """
-        begun = StagedPass(
+        begun = CachedEpoch(
             [
                 CacheReadAhead(source, _rows_of(batches(), number, self._ends), ahead=self._ahead)
                 for number, source in self._sources.items()
@@ -136,7 +136,7 @@ def _release(process: int, sources: Sequence[Source]) -> None:
         source.files.blocks.close()
 
 
-class StagedPass:
+class CachedEpoch:
     """The batches of one pass, in order: each is waited for, read, and released. Dropping it ends it."""
 
     def __init__(self, walks: Sequence[CacheReadAhead]) -> None:

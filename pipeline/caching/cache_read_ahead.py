@@ -180,7 +180,7 @@ class CacheReadAhead:
             raise StoppedError
 
     def wait(self) -> None:
-        """See :meth:`stoker.pipeline.caching.cache_prefetcher.StagedPass.wait`."""
+        """See :meth:`stoker.pipeline.caching.cache_prefetcher.CachedEpoch.wait`."""
         batch = self._take()
         while True:
             pending: set[Future[int]] = set(batch.requests)
@@ -214,7 +214,7 @@ class CacheReadAhead:
             raise LoaderClosedError("the pass was ended while it waited for the network")
 
     def release(self) -> None:
-        """See :meth:`stoker.pipeline.caching.cache_prefetcher.StagedPass.release`."""
+        """See :meth:`stoker.pipeline.caching.cache_prefetcher.CachedEpoch.release`."""
         with self._lock:
             if self._taken:
                 batch = self._taken.popleft()

@@ -12,7 +12,7 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NUMBERS", "ColumnSpec", "Finished", "batch_type"]
+__all__ = ["NUMBERS", "ColumnSpec", "FinishedBatch", "batch_type"]
 
 # As Arrow names them; these are what a column of a batch can hold.
 NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
@@ -39,7 +39,7 @@ class ColumnSpec:
     ragged: bool = False
 
 
-class Finished(NamedTuple):
+class FinishedBatch(NamedTuple):
     """A batch as a stage hands it over; its bad samples count when the consumer receives it.
 
     Attributes:

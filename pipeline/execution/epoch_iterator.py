@@ -13,11 +13,11 @@ from .state import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from .batch import Finished
+    from .batch import FinishedBatch
     from .prefetch import Prefetcher
-    from .stats import Clock
+    from .stats import StatsTotals
 
-__all__ = ["Pass", "Progress", "Steps"]
+__all__ = ["EpochIterator", "Progress", "Steps"]
 
 
 class Steps(Protocol):
@@ -50,7 +50,7 @@ class Progress:
         return State(self.epoch, self.schedule.consumed(self.received), identity)
 
 
-class Pass:
+class EpochIterator:
     """One pass over a loader; counts what the consumer has received. Threads may share it.
 
     Args:
@@ -58,26 +58,26 @@ class Pass:
             loader, which stays alive for as long as the pass does.
         batches: Makes the batches.
         progress: Where to count.
-        clock: Likewise.
+        totals: Likewise.
     """
 
     def __init__(
         self,
-        keep: Callable[[Prefetcher[Finished]], None],
-        batches: Prefetcher[Finished],
+        keep: Callable[[Prefetcher[FinishedBatch]], None],
+        batches: Prefetcher[FinishedBatch],
         progress: Progress,
-        clock: Clock,
+        totals: StatsTotals,
     ) -> None:
         self._keep = keep
         self._batches = batches
         self._progress = progress
-        self._clock = clock
+        self._totals = totals
         self._first = batches.handed_out
         self._complete = False
         self._ended = False
         self._turn = threading.Lock()
 
-    def __iter__(self) -> Pass:
+    def __iter__(self) -> EpochIterator:
         return self
 
     def __next__(self) -> Any:
@@ -101,7 +101,7 @@ class Pass:
             self._keep(self._batches)
             raise
         self._count()
-        self._clock.receive(finished)
+        self._totals.receive(finished)
         if finished.ready:
             finished.ready()
         return finished.batch

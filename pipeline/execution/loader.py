@@ -12,18 +12,18 @@ from stoker.errors import ConfigError, LoaderClosedError
 
 from .. import adapters
 from .arguments import whole_number
-from .epoch_iterator import Pass, Progress
+from .epoch_iterator import EpochIterator, Progress
 from .prefetch import Prefetcher
 from .ranks import check_ranks
 from .state import State
-from .stats import Clock, Stats
+from .stats import Stats, StatsTotals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from types import TracebackType
 
-    from .batch import ColumnSpec, Finished
-    from .prefetch import Stage
+    from .batch import ColumnSpec, FinishedBatch
+    from .prefetch import BatchProducer
     from .ranks import Ranks
     from .threads import Worker
 
@@ -58,10 +58,10 @@ class Loader(ABC):
         self._prefetch = whole_number("prefetch", prefetch, 1)
         self._next = State(0, 0, identity)
         self._progress: Progress | None = None
-        self._pass: weakref.ref[Pass] | None = None
-        self._ahead: Prefetcher[Finished] | None = None  # has begun the pass that self._next names
+        self._pass: weakref.ref[EpochIterator] | None = None
+        self._ahead: Prefetcher[FinishedBatch] | None = None  # has begun the pass that self._next names
         self._producer: Worker | None = None  # the last one; two at once would mix their batches
-        self._clock = Clock()
+        self._totals = StatsTotals()
         self._closed = False
         self._process = os.getpid()
         adapters.become_data(self, output)
@@ -85,7 +85,7 @@ class Loader(ABC):
         """The :class:`Steps` of ``epoch``, taken up at position ``start``."""
 
     @abstractmethod
-    def _stage(self, schedule: Any, epoch: int) -> Stage[Finished]:
+    def _make_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]:
         """What makes the batches of those steps."""
 
     @abstractmethod
@@ -107,16 +107,16 @@ class Loader(ABC):
             self._next = self._progress.state(self._identity)  # somebody tried if it can be iterated
         state = self._next
         progress = Progress(state.epoch, self._schedule(state.epoch, state.position))
-        self._clock.begin()
+        self._totals.begin()
         batches, self._ahead = self._ahead, None
         if batches is None:
             self._end_producer()
-            first = self._stage(progress.schedule, state.epoch)
+            first = self._make_producer(progress.schedule, state.epoch)
             stages = chain([first], _following(weakref.ref(self), state.epoch))
-            batches = Prefetcher(stages, self._prefetch, self._clock)
+            batches = Prefetcher(stages, self._prefetch, self._totals)
             self._producer = batches.worker  # before it starts: Ctrl-C may come meanwhile
             self._producer.start()
-        running = Pass(self._keep, batches, progress, self._clock)
+        running = EpochIterator(self._keep, batches, progress, self._totals)
         self._pass = weakref.ref(running)
         # Last: after an error, or Ctrl-C, the next pass is still this one.
         self._next, self._progress = State(state.epoch + 1, 0, self._identity), progress
@@ -178,7 +178,7 @@ class Loader(ABC):
 
     def stats(self) -> Stats:
         """What has been loaded since the first pass began, and where the time went."""
-        return self._clock.stats()
+        return self._totals.stats()
 
     def close(self) -> None:
         """End the running pass and free threads and memory; safe to call twice."""
@@ -204,7 +204,7 @@ class Loader(ABC):
             self._producer.end()
             self._producer = None
 
-    def _keep(self, batches: Prefetcher[Finished]) -> None:
+    def _keep(self, batches: Prefetcher[FinishedBatch]) -> None:
         """Take back a prefetcher whose pass is complete: the next one goes on with it, if it is next."""
         complete = self._progress
         follows = complete and self._next == State(complete.epoch + 1, 0, self._identity)
@@ -219,10 +219,10 @@ class Loader(ABC):
             self._ahead = None
 
 
-def _following(reference: weakref.ref[Loader], epoch: int) -> Iterator[Stage[Finished]]:
+def _following(reference: weakref.ref[Loader], epoch: int) -> Iterator[BatchProducer[FinishedBatch]]:
     """Stages of the epochs after ``epoch``, for as long as there is the loader, which is not kept alive."""
     while (loader := reference()) is not None:
         epoch += 1
-        stage = loader._stage(loader._schedule(epoch, start=0), epoch)
+        stage = loader._make_producer(loader._schedule(epoch, start=0), epoch)
         del loader
         yield stage

@@ -22,9 +22,9 @@ from .threads import Worker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .stats import Clock
+    from .stats import StatsTotals
 
-__all__ = ["Prefetcher", "Stage"]
+__all__ = ["BatchProducer", "Prefetcher"]
 
 # The shortest sleep: it hands the interpreter to the consumer that has been waiting for the batch, and
 # would else get it 5 ms later (sys.getswitchinterval), after the next batch has been planned.
@@ -36,7 +36,7 @@ T_co = TypeVar("T_co", covariant=True)
 T = TypeVar("T")
 
 
-class Stage(Protocol[T_co]):
+class BatchProducer(Protocol[T_co]):
     """What a prefetcher runs: the batches of one pass."""
 
     max_in_flight: int
@@ -93,22 +93,22 @@ class Prefetcher(Generic[T]):
         stages: One a pass; asked for by the thread, when all batches of the one before are started. A stage
             is used by the thread alone until the prefetcher is closed.
         depth: Batches that may be under way or ready at once; the end of a pass counts as one.
-        clock: Adds up where the time goes.
+        totals: Adds up where the time goes.
 
     Attributes:
         worker: The thread, to be started. Ending it is enough, also where the prefetcher is gone.
         handed_out: Batches and ends of passes that were handed out.
     """
 
-    def __init__(self, stages: Iterable[Stage[T]], depth: int, clock: Clock) -> None:
+    def __init__(self, stages: Iterable[BatchProducer[T]], depth: int, totals: StatsTotals) -> None:
         self._line: _Line[T] = _Line(depth)
-        self._clock = clock
+        self._totals = totals
         self._process = os.getpid()
         self._closed = False
         self.handed_out = 0
         self._taken: deque[T | _EndOfPass | _Stopped] = deque()  # what is being handed out, one at most
         line = self._line
-        self.worker = Worker(lambda: _run(iter(stages), line, clock), line.stop, "prefetch")
+        self.worker = Worker(lambda: _run(iter(stages), line, totals), line.stop, "prefetch")
         # Before the start: an interrupt may come in between.
         self._dropped = weakref.finalize(self, self.worker.end, _PATIENCE)
 
@@ -136,7 +136,7 @@ class Prefetcher(Generic[T]):
             began = perf_counter()
             # Waiting and taking are one step, so that Ctrl-C comes before both or after both.
             self._taken.extend(map(self._line.ready.get, [True]))
-            self._clock.waited += perf_counter() - began
+            self._totals.waited += perf_counter() - began
         item = self._taken[0]
         if isinstance(item, _Stopped):
             self.close()
@@ -162,11 +162,11 @@ class Prefetcher(Generic[T]):
         self._dropped.detach()
 
 
-def _run(stages: Iterator[Stage[T]], line: _Line[T], clock: Clock) -> None:
-    under_way: deque[Stage[T] | _EndOfPass | _Stopped] = deque()
+def _run(stages: Iterator[BatchProducer[T]], line: _Line[T], totals: StatsTotals) -> None:
+    under_way: deque[BatchProducer[T] | _EndOfPass | _Stopped] = deque()
     ending = _Stopped()
     try:
-        _produce(_started(stages), under_way, line, clock)
+        _produce(_started(stages), under_way, line, totals)
     except BaseException as error:  # whatever it is, the consumer must hear of it
         ending = _Stopped(error)
     _drain(under_way)
@@ -175,14 +175,14 @@ def _run(stages: Iterator[Stage[T]], line: _Line[T], clock: Clock) -> None:
 
 
 def _produce(
-    started: Iterator[Stage[T] | _EndOfPass | _Stopped],
-    under_way: deque[Stage[T] | _EndOfPass | _Stopped],
+    started: Iterator[BatchProducer[T] | _EndOfPass | _Stopped],
+    under_way: deque[BatchProducer[T] | _EndOfPass | _Stopped],
     line: _Line[T],
-    clock: Clock,
+    totals: StatsTotals,
 ) -> None:
     more, batches, limit = True, 0, 1
     while (more or under_way) and not line.is_stopped():
-        if more and batches < limit and _take_slot(line, clock, wait=not under_way):
+        if more and batches < limit and _take_slot(line, totals, wait=not under_way):
             if line.is_stopped():
                 return
             newest = next(started)
@@ -201,7 +201,7 @@ def _produce(
                 sleep(_YIELD)
 
 
-def _started(stages: Iterator[Stage[T]]) -> Iterator[Stage[T] | _EndOfPass | _Stopped]:
+def _started(stages: Iterator[BatchProducer[T]]) -> Iterator[BatchProducer[T] | _EndOfPass | _Stopped]:
     """Starts a batch each time it is asked for one, and gives the stage that will finish it.
 
     What goes wrong takes its place behind the batches that were started before, which are still good.
@@ -218,18 +218,18 @@ def _started(stages: Iterator[Stage[T]]) -> Iterator[Stage[T] | _EndOfPass | _St
     yield _Stopped()
 
 
-def _take_slot(line: _Line[T], clock: Clock, *, wait: bool) -> bool:
+def _take_slot(line: _Line[T], totals: StatsTotals, *, wait: bool) -> bool:
     began = perf_counter()
     try:
         line.slots.get(block=wait)
     except Empty:
         return False
     finally:
-        clock.idle += perf_counter() - began
+        totals.idle += perf_counter() - began
     return True
 
 
-def _drain(under_way: Iterable[Stage[Any] | _EndOfPass | _Stopped]) -> None:
+def _drain(under_way: Iterable[BatchProducer[Any] | _EndOfPass | _Stopped]) -> None:
     """Leave the engine empty for the next pass."""
     for stage in under_way:
         if not isinstance(stage, (_EndOfPass, _Stopped)):

@@ -7,15 +7,15 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .batch import Finished
+    from .batch import FinishedBatch
 
-__all__ = ["Clock", "Stats"]
+__all__ = ["Stats", "StatsTotals"]
 
 _KEYS_KEPT = 1000
 
 
 @dataclass
-class Clock:
+class StatsTotals:
     """Running totals of one loader: seconds, samples, and what went wrong.
 
     The producing thread and the consuming one each write fields of their own.
@@ -36,11 +36,11 @@ class Clock:
     bad_keys: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Start the clock, at the first call."""
+        """Start to measure time, at the first call."""
         if self.began is None:
             self.began = perf_counter()
 
-    def receive(self, finished: Finished) -> None:
+    def receive(self, finished: FinishedBatch) -> None:
         """Count a batch that the consumer receives; the list of keys is bounded, the counts are not."""
         self.batches += 1
         self.samples += finished.samples

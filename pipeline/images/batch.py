@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..adapters import Adapter
-    from ..execution.stats import Clock
+    from ..execution.stats import StatsTotals
     from .annotator import Annotated
     from .config import ImageLoaderConfig
     from .objects import BatchObjects
@@ -40,14 +40,14 @@ class BatchMaker:
     Args:
         recipe: What a batch is.
         adapter: Makes arrays of the framework.
-        clock: Adds up where the time goes.
+        totals: Adds up where the time goes.
         epoch: Keys the random numbers of transforms of batches.
     """
 
-    def __init__(self, recipe: ImageLoaderConfig, adapter: Adapter, clock: Clock, epoch: int) -> None:
+    def __init__(self, recipe: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
         self._recipe = recipe
         self._adapter = adapter
-        self._clock = clock
+        self._totals = totals
         self._epoch = epoch
 
     def make(self, planned: Planned, images: Any, annotated: Annotated, kept: Int64 | None) -> Any:
@@ -59,7 +59,7 @@ class BatchMaker:
             annotated: Of the annotator, all N.
             kept: (K,) positions in the batch of the samples to hand out; None for all as they are.
         """
-        began, before = perf_counter(), sum(self._clock.on_batches.values())
+        began, before = perf_counter(), sum(self._totals.on_batches.values())
         chosen = np.arange(len(planned)) if kept is None else kept
         labels = self._labels(planned, chosen)
         objects, masks = annotated.objects, annotated.masks
@@ -89,8 +89,8 @@ class BatchMaker:
             columns["image"] if name == "image" else self._column(name, columns, objects, planned, chosen)
             for name in self._recipe.columns
         ]
-        elsewhere = sum(self._clock.on_batches.values()) - before
-        self._clock.handing_over += perf_counter() - began - elsewhere
+        elsewhere = sum(self._totals.on_batches.values()) - before
+        self._totals.handing_over += perf_counter() - began - elsewhere
         return self._recipe.batch(*values)
 
     def _chosen(self, images: Any, kept: Int64 | None) -> Any:
@@ -110,7 +110,7 @@ class BatchMaker:
     def _timed(self, name: str) -> Iterator[None]:
         began = perf_counter()
         yield
-        self._clock.on_batches[name] = self._clock.on_batches.get(name, 0.0) + perf_counter() - began
+        self._totals.on_batches[name] = self._totals.on_batches.get(name, 0.0) + perf_counter() - began
 
     def _labels(self, planned: Planned, chosen: Int64) -> Array | None:
         if "label" not in self._recipe.columns:

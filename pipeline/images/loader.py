@@ -169,7 +169,7 @@ class ImageLoader(Loader):
         )
         super().__init__(self._ranks, self._recipe.identity, self._recipe.order.n, prefetch, output)
         opened = self._recipe.dataset
-        self._staging = make_cache_prefetcher(opened)
+        self._cache_prefetcher = make_cache_prefetcher(opened)
         framework = adapters.framework(output)
         device = devices.as_text(device)
         if device is None and not adapters.sees_gpu(framework) and devices.gpu_count():
@@ -269,7 +269,7 @@ class ImageLoader(Loader):
         samples = self._recipe.order.n
         return Schedule(samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start)
 
-    def _stage(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
+    def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
         return ImageBatchProducer(
             self._recipe,
             schedule,
@@ -277,14 +277,14 @@ class ImageLoader(Loader):
             engine=self._engine,
             annotator=self._annotator,
             adapter=self._adapter,
-            clock=self._clock,
+            totals=self._totals,
             read_ahead=self._read_ahead,
-            staging=self._staging,
+            cache_prefetcher=self._cache_prefetcher,
         )
 
     def _release(self) -> None:
-        if self._staging:
-            self._staging.close()
+        if self._cache_prefetcher:
+            self._cache_prefetcher.close()
         self._engine.close()
         if self._annotator:
             self._annotator.close()

@@ -13,7 +13,7 @@ from stoker.augment.geometry.boxes import Objects
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
 
 from ..engines.base import Result, Status, Work
-from ..execution.batch import Finished
+from ..execution.batch import FinishedBatch
 from .annotator import Annotated
 from .batch import BatchMaker
 from .plan import planned_batches
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..adapters import Adapter
-    from ..caching.cache_prefetcher import CachePrefetcher, StagedPass
+    from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
     from ..engines.base import Engine
-    from ..execution.stats import Clock
+    from ..execution.stats import StatsTotals
     from ..order.epoch_order import Schedule
     from .annotator import Annotator
     from .config import ImageLoaderConfig
@@ -50,7 +50,7 @@ _MEANING = {
 
 
 class ImageBatchProducer:
-    """Starts and finishes the batches of one pass (see :class:`stoker.pipeline.execution.prefetch.Stage`)."""
+    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches."""
 
     def __init__(
         self,
@@ -61,22 +61,22 @@ class ImageBatchProducer:
         engine: Engine,
         annotator: Annotator | None,
         adapter: Adapter,
-        clock: Clock,
+        totals: StatsTotals,
         read_ahead: int,
-        staging: CachePrefetcher | None = None,
+        cache_prefetcher: CachePrefetcher | None = None,
     ) -> None:
         self.max_in_flight = engine.max_in_flight
         self._recipe = recipe
         self._epoch = recipe.random_epoch(epoch)
         self._engine = engine
         self._annotator = annotator
-        self._maker = BatchMaker(recipe, adapter, clock, self._epoch)
+        self._maker = BatchMaker(recipe, adapter, totals, self._epoch)
         self._side = adapter.side
-        self._clock = clock
+        self._totals = totals
         self._batches = _ahead(planned_batches(recipe, schedule, epoch), engine, read_ahead)
-        self._staged: StagedPass | None = None
-        if staging:  # which goes through the order at a pace of its own, far ahead of the engine
-            self._staged = staging.begin(
+        self._cached_epoch: CachedEpoch | None = None
+        if cache_prefetcher:  # which goes through the order at a pace of its own, far ahead of the engine
+            self._cached_epoch = cache_prefetcher.begin(
                 lambda: (p.samples.row for p in planned_batches(recipe, schedule, epoch))
             )
         self._under_way: deque[tuple[Planned, Callable[[], Annotated]]] = deque()
@@ -89,16 +89,16 @@ class ImageBatchProducer:
             return False
         fetching = self._wait_for_bytes()
         self._under_way.append((planned, self._submit(planned)))
-        self._clock.fetching += fetching
-        self._clock.planning += perf_counter() - began - fetching
+        self._totals.fetching += fetching
+        self._totals.planning += perf_counter() - began - fetching
         return True
 
     def _wait_for_bytes(self) -> float:
         """Seconds until what the next batch reads is here."""
         began = perf_counter()
-        if self._staged:
-            self._staged.wait()
-        return perf_counter() - began if self._staged else 0.0
+        if self._cached_epoch:
+            self._cached_epoch.wait()
+        return perf_counter() - began if self._cached_epoch else 0.0
 
     def _submit(self, planned: Planned) -> Callable[[], Annotated]:
         """Decide a batch, have its images made, and what is annotated beside them."""
@@ -116,15 +116,15 @@ class ImageBatchProducer:
             self._engine.submit(Work(samples, params))
         return annotated
 
-    def finish(self) -> Finished:
+    def finish(self) -> FinishedBatch:
         """Wait for the oldest batch and hand it over."""
         planned, annotated_later = self._under_way.popleft()
         began = perf_counter()
         result = self._engine.collect() if len(planned) else self._nothing()
         annotated = annotated_later()
-        if self._staged:
-            self._staged.release()
-        self._clock.executing += perf_counter() - began
+        if self._cached_epoch:
+            self._cached_epoch.release()
+        self._totals.executing += perf_counter() - began
         is_bad = result.status != Status.OK
         is_bad[list(annotated.errors)] = True
         kept = self._settle(planned, result, annotated, is_bad) if is_bad.any() else None
@@ -133,10 +133,10 @@ class ImageBatchProducer:
             batch = self._maker.make(planned, result.images, annotated, kept)
         ready = side.ready(batch) if side else None
         if kept is None:
-            return Finished(batch, len(planned), ready=ready)
+            return FinishedBatch(batch, len(planned), ready=ready)
         counted = "skipped" if self._recipe.on_error == "skip" else "replaced"
         keys = tuple(self._recipe.dataset.keys(planned.positions[is_bad]))
-        return Finished(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
+        return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
 
     def _nothing(self) -> Result:
         """A batch of no samples: the last one, on a rank for which none were left."""

@@ -170,7 +170,7 @@ class TextLoader(Loader):
         self._history: tuple[int, History] = (0, ())
         self._steps = len(planner.plan(0))
         super().__init__(self._ranks, self._recipe.identity, planner.most_steps, prefetch, output)
-        self._staging = make_cache_prefetcher(opened)
+        self._cache_prefetcher = make_cache_prefetcher(opened)
         device = devices.as_text(device)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
         place = device and devices.place(device, self._ranks.local_rank)
@@ -294,19 +294,19 @@ class TextLoader(Loader):
             )
         return TextSchedule(plan, self._ranks.rank, start)
 
-    def _stage(self, schedule: TextSchedule, epoch: int) -> TextBatchProducer:
+    def _make_producer(self, schedule: TextSchedule, epoch: int) -> TextBatchProducer:
         return TextBatchProducer(
             self._recipe,
             schedule,
             self._recipe.planner.epoch(epoch),
             adapter=self._adapter,
-            clock=self._clock,
-            staging=self._staging,
+            totals=self._totals,
+            cache_prefetcher=self._cache_prefetcher,
         )
 
     def _release(self) -> None:
-        if self._staging:
-            self._staging.close()
+        if self._cache_prefetcher:
+            self._cache_prefetcher.close()
         self._recipe.reader.close()
 
 

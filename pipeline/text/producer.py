@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from stoker.bucketing import Flatten, Packed
 from stoker.errors import ConfigError
 
-from ..execution.batch import Finished
+from ..execution.batch import FinishedBatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachePrefetcher
-    from ..execution.stats import Clock
+    from ..execution.stats import StatsTotals
     from ..order.sample_source import SampleSource
     from .epoch import Pieces, TextEpoch, TextSchedule
     from .plan import TextPlanner
@@ -121,7 +121,7 @@ class _Planned(NamedTuple):
 
 
 class TextBatchProducer:
-    """Starts and finishes the batches of one pass (see :class:`stoker.pipeline.execution.prefetch.Stage`)."""
+    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches."""
 
     max_in_flight = 2  # while one is made, the kernel reads the next
 
@@ -132,17 +132,19 @@ class TextBatchProducer:
         epoch: TextEpoch,
         *,
         adapter: Adapter,
-        clock: Clock,
-        staging: CachePrefetcher | None = None,
+        totals: StatsTotals,
+        cache_prefetcher: CachePrefetcher | None = None,
     ) -> None:
         self._recipe = recipe
         self._schedule = schedule
         self._epoch = epoch
         self._adapter = adapter
-        self._clock = clock
+        self._totals = totals
         self._next = 0
         self._under_way: deque[_Planned] = deque()
-        self._staged = staging.begin(lambda: _rows(recipe, schedule, epoch)) if staging else None
+        self._cached_epoch = (
+            cache_prefetcher.begin(lambda: _rows(recipe, schedule, epoch)) if cache_prefetcher else None
+        )
 
     def start(self) -> bool:
         """Decide the next batch and have its bytes read ahead."""
@@ -152,38 +154,38 @@ class TextBatchProducer:
         batch, mask = self._schedule.batch(self._next)
         pieces = self._epoch.pieces(batch.rows)
         fetching = 0.0
-        if self._staged:
+        if self._cached_epoch:
             asked = perf_counter()
-            self._staged.wait()
+            self._cached_epoch.wait()
             fetching = perf_counter() - asked
         places = self._recipe.reader.locate(pieces.positions)
         self._recipe.reader.will_need(places)
         self._under_way.append(_Planned(batch, mask, pieces, places))
         self._next += 1
-        self._clock.fetching += fetching
-        self._clock.planning += perf_counter() - began - fetching
+        self._totals.fetching += fetching
+        self._totals.planning += perf_counter() - began - fetching
         return True
 
-    def finish(self) -> Finished:
+    def finish(self) -> FinishedBatch:
         """Make the oldest batch and hand it over."""
         planned = self._under_way.popleft()
         began = perf_counter()
         reader = self._recipe.reader
         sequences = reader.read(planned.pieces, planned.places)
-        if self._staged:
-            self._staged.release()
+        if self._cached_epoch:
+            self._cached_epoch.release()
         shape = planned.batch.shape
         arrays = assemble(self._recipe.batchify, reader.fields, sequences, planned.pieces, shape)
         made = perf_counter()
-        self._clock.executing += made - began
+        self._totals.executing += made - began
         side = self._adapter.side
         with side or contextlib.nullcontext():
             batch = self._recipe.batch(
                 *(self._hand_over(arrays, planned, name) for name in self._recipe.columns)
             )
         ready = side.ready(batch) if side else None
-        self._clock.handing_over += perf_counter() - made
-        return Finished(batch, len(planned.batch.rows), ready=ready)
+        self._totals.handing_over += perf_counter() - made
+        return FinishedBatch(batch, len(planned.batch.rows), ready=ready)
 
     def _hand_over(self, arrays: Mapping[str, Any], planned: _Planned, name: str) -> Any:
         if name in arrays:

@@ -55,9 +55,9 @@ def run(code: str, folder: Path) -> None:
 def test_it_does_not_wait_for_who_draws_the_next_epoch(tmp_path: Path) -> None:
     run(
         """
-from stoker.pipeline.execution.epoch_cache import Recent
+from stoker.pipeline.execution.epoch_cache import EpochCache
 
-recent, begun, allowed = Recent(), threading.Event(), threading.Event()
+recent, begun, allowed = EpochCache(), threading.Event(), threading.Event()
 
 def make(key):
     begun.set()
@@ -103,9 +103,9 @@ import fcntl
 from types import SimpleNamespace
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_staging_ends import block_files, walk_over
-from stoker.pipeline.caching.cache_prefetcher import StagedPass
+from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 
-begun = StagedPass([walk_over(block_files(FOLDER), SimpleNamespace(request=lambda blocks: {{}}))])
+begun = CachedEpoch([walk_over(block_files(FOLDER), SimpleNamespace(request=lambda blocks: {{}}))])
 begun.start()
 begun.wait()
 other = block_files(FOLDER)

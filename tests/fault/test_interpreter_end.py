@@ -64,10 +64,10 @@ import os, sys, threading, time
 from pathlib import Path
 import numpy as np
 from stoker.formats.caching.block_files import BlockFiles
-from stoker.pipeline import requests
+from stoker.pipeline.caching import block_requests
 from stoker.pipeline.caching.block_requests import Requests
 
-requests._PATIENCE = 60  # for a machine that is busy with other things
+block_requests._PATIENCE = 60  # for a machine that is busy with other things
 values = np.random.default_rng(0).integers(0, 1 << 40, 50_000)
 def read(file, start, stop):
     np.unique(values)  # a storage's package may be in C++ or Rust, too

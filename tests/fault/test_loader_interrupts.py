@@ -10,10 +10,10 @@ from interrupts import ends, interrupted_everywhere
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import LoaderClosedError
-from stoker.pipeline.execution.batch import Finished
-from stoker.pipeline.execution.epoch_iterator import Pass, Progress
+from stoker.pipeline.execution.batch import FinishedBatch
+from stoker.pipeline.execution.epoch_iterator import EpochIterator, Progress
 from stoker.pipeline.execution.prefetch import Prefetcher
-from stoker.pipeline.execution.stats import Clock
+from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.order.epoch_order import Schedule
 
 if TYPE_CHECKING:
@@ -39,19 +39,19 @@ class Numbers:
         self._started += 1
         return self._started <= self._end
 
-    def finish(self) -> Finished:
+    def finish(self) -> FinishedBatch:
         self._finished += 1
-        return Finished(self._finished - 1, 1)
+        return FinishedBatch(self._finished - 1, 1)
 
 
-def passes(depth: int) -> tuple[Prefetcher[Finished], Callable[[], tuple[Pass, Progress]]]:
+def passes(depth: int) -> tuple[Prefetcher[FinishedBatch], Callable[[], tuple[EpochIterator, Progress]]]:
     """A prefetcher of two passes, and what begins the next one."""
-    batches: Prefetcher[Finished] = Prefetcher([Numbers(0), Numbers(STEPS)], depth, Clock())
+    batches: Prefetcher[FinishedBatch] = Prefetcher([Numbers(0), Numbers(STEPS)], depth, StatsTotals())
     batches.worker.start()
 
-    def begin() -> tuple[Pass, Progress]:
+    def begin() -> tuple[EpochIterator, Progress]:
         progress = Progress(0, Schedule(STEPS, 1))
-        return Pass(lambda batches: None, batches, progress, Clock()), progress
+        return EpochIterator(lambda batches: None, batches, progress, StatsTotals()), progress
 
     return batches, begin
 

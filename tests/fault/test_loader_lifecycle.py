@@ -172,8 +172,8 @@ def test_ctrl_c_ends_it_at_once(engine: str, thumbnails: Path, where: str) -> No
     code = {
         # A step that asks for more than there ever is.
         "waiting": """
-from stoker.pipeline.images import stage as image_stage
-finish = image_stage.ImageStage.finish
+from stoker.pipeline.images.producer import ImageBatchProducer
+finish = ImageBatchProducer.finish
 def slow(self):
     if slow.calls == 3:
         print("ready", flush=True)
@@ -181,7 +181,7 @@ def slow(self):
     slow.calls += 1
     return finish(self)
 slow.calls, slow.event = 0, threading.Event()
-image_stage.ImageStage.finish = slow
+ImageBatchProducer.finish = slow
 for batch in make(): pass
 time.sleep(600)
 """,

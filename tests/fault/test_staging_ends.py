@@ -16,7 +16,7 @@ from stoker.errors import StorageError
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching import cache_prefetcher as staging
 from stoker.pipeline.caching.block_requests import Requests
-from stoker.pipeline.caching.cache_prefetcher import StagedPass
+from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 from stoker.pipeline.execution.threads import StopEvent, Worker
 
@@ -109,7 +109,7 @@ def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
 ) -> None:
     files = block_files(tmp_path)
     walk = walk_over(files, SimpleNamespace(request=lambda blocks: {}))
-    begun = StagedPass([walk])
+    begun = CachedEpoch([walk])
     begun.start()
     end = Worker.end
 

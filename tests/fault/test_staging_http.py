@@ -20,7 +20,7 @@ from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, StorageError, WriteError
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.remote import file_system
-from stoker.pipeline.caching.cache_prefetcher import CachePrefetcher, StagedPass
+from stoker.pipeline.caching.cache_prefetcher import CachedEpoch, CachePrefetcher
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 if TYPE_CHECKING:
@@ -162,7 +162,9 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
         assert str(caught.value.path).startswith(f"{server.url}/shard-")
         # A request that has failed and is not forgotten yet fails whoever asks for the same.
         wait_until(lambda: not _threads("stoker-stage"))
-        wait_until(lambda: not any(one.requests.coming_bytes for one in remote._staging._sources.values()))
+        wait_until(
+            lambda: not any(one.requests.coming_bytes for one in remote._cache_prefetcher._sources.values())
+        )
         server.closed.clear()
         remote.set_epoch(0)
         with loader(source) as local:
@@ -340,13 +342,13 @@ def test_a_cache_that_cannot_be_written(
 def test_the_figures_say_what_was_waited_for(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server, waits, wait = serve(source), threading.Event(), StagedPass.wait
+    server, waits, wait = serve(source), threading.Event(), CachedEpoch.wait
 
-    def waited_for(staged: StagedPass) -> None:
+    def waited_for(staged: CachedEpoch) -> None:
         waits.set()
         wait(staged)
 
-    monkeypatch.setattr(StagedPass, "wait", waited_for)
+    monkeypatch.setattr(CachedEpoch, "wait", waited_for)
     with loader(server.url, cache=tmp_path) as remote:
         server.held.clear()
         batches = iter(remote)

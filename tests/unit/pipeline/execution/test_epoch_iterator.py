@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stoker.errors import LoaderClosedError
-from stoker.pipeline.execution.batch import Finished
-from stoker.pipeline.execution.epoch_iterator import Pass, Progress
-from stoker.pipeline.execution.stats import Clock
+from stoker.pipeline.execution.batch import FinishedBatch
+from stoker.pipeline.execution.epoch_iterator import EpochIterator, Progress
+from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.order.epoch_order import Schedule
 
 
@@ -29,7 +29,7 @@ class Batches:
     def __next__(self) -> Any:
         size = next(self._sizes)
         self.handed_out += 1
-        return Finished((np.zeros(size),), size)
+        return FinishedBatch((np.zeros(size),), size)
 
     def close(self) -> None:
         self.closed += 1
@@ -41,8 +41,8 @@ class Batches:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def totals() -> StatsTotals:
+    return StatsTotals()
 
 
 @pytest.fixture
@@ -50,27 +50,27 @@ def schedule() -> Schedule:
     return Schedule(10, 2, 0, 2, start=1)
 
 
-def begin(schedule: Schedule, clock: Clock) -> tuple[Pass, Progress, Batches]:
+def begin(schedule: Schedule, totals: StatsTotals) -> tuple[EpochIterator, Progress, Batches]:
     progress = Progress(3, schedule)
     batches = Batches(schedule)
-    return Pass(batches.keep, batches, progress, clock), progress, batches
+    return EpochIterator(batches.keep, batches, progress, totals), progress, batches
 
 
-def test_it_counts_what_was_received(schedule: Schedule, clock: Clock) -> None:
-    running, progress, _ = begin(schedule, clock)
+def test_it_counts_what_was_received(schedule: Schedule, totals: StatsTotals) -> None:
+    running, progress, _ = begin(schedule, totals)
     for received, position in enumerate((1, 5, 9)):
         state = progress.state({"k": 1})
         assert (state.epoch, state.position, state.identity) == (3, position, {"k": 1})
-        assert (clock.batches, clock.samples) == (received, 2 * received)
+        assert (totals.batches, totals.samples) == (received, 2 * received)
         next(running)
-    assert clock.samples == 5
+    assert totals.samples == 5
     assert (progress.state({}).epoch, progress.state({}).position) == (4, 0)
     with pytest.raises(StopIteration):
         next(running)
 
 
-def test_a_pass_that_was_ended_says_so(schedule: Schedule, clock: Clock) -> None:
-    running, progress, batches = begin(schedule, clock)
+def test_a_pass_that_was_ended_says_so(schedule: Schedule, totals: StatsTotals) -> None:
+    running, progress, batches = begin(schedule, totals)
     next(running)
     running.end()
     running.end()
@@ -81,9 +81,9 @@ def test_a_pass_that_was_ended_says_so(schedule: Schedule, clock: Clock) -> None
 
 
 def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more(
-    schedule: Schedule, clock: Clock
+    schedule: Schedule, totals: StatsTotals
 ) -> None:
-    running, _, batches = begin(schedule, clock)
+    running, _, batches = begin(schedule, totals)
     assert len(list(running)) == 3
     running.end()
     batches._sizes = iter([5])  # the next pass's
@@ -91,8 +91,8 @@ def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more(
     assert (batches.kept, batches.closed) == (1, 0)
 
 
-def test_a_pass_whose_end_was_not_asked_for_works_no_further(schedule: Schedule, clock: Clock) -> None:
-    running, _, batches = begin(schedule, clock)
+def test_a_pass_whose_end_was_not_asked_for_works_no_further(schedule: Schedule, totals: StatsTotals) -> None:
+    running, _, batches = begin(schedule, totals)
     for _ in range(3):
         next(running)
     running.end()
@@ -100,7 +100,7 @@ def test_a_pass_whose_end_was_not_asked_for_works_no_further(schedule: Schedule,
     assert batches.closed == 1
 
 
-def test_an_empty_pass_is_a_whole_epoch(clock: Clock) -> None:
-    running, progress, _ = begin(Schedule(10, 20, last_batch="drop"), clock)
+def test_an_empty_pass_is_a_whole_epoch(totals: StatsTotals) -> None:
+    running, progress, _ = begin(Schedule(10, 20, last_batch="drop"), totals)
     assert list(running) == []
     assert progress.state({}).epoch == 4

@@ -187,7 +187,7 @@ class TestTheNextPass:
     def test_its_errors_are_told_in_it(
         self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        stage = ImageLoader._stage
+        stage = ImageLoader._make_producer
         failed: list[int] = []
 
         def fail(loader: ImageLoader, schedule: Any, epoch: int) -> Any:
@@ -196,7 +196,7 @@ class TestTheNextPass:
                 raise ZeroDivisionError
             return stage(loader, schedule, epoch)
 
-        monkeypatch.setattr(ImageLoader, "_stage", fail)
+        monkeypatch.setattr(ImageLoader, "_make_producer", fail)
         loader = load()
         assert rows(loader) == list(range(61))
         running = iter(loader)

@@ -12,7 +12,7 @@ import pytest
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import prefetch
 from stoker.pipeline.execution.prefetch import Prefetcher
-from stoker.pipeline.execution.stats import Clock
+from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.execution.threads import _end_all
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Numbers:
         return number
 
 
-def started(stages: Iterable[Any], depth: int, clock: Clock) -> Prefetcher[Any]:
-    batches: Prefetcher[Any] = Prefetcher(stages, depth, clock)
+def started(stages: Iterable[Any], depth: int, totals: StatsTotals) -> Prefetcher[Any]:
+    batches: Prefetcher[Any] = Prefetcher(stages, depth, totals)
     batches.worker.start()
     return batches
 
@@ -78,7 +78,7 @@ def no_thread_stays() -> object:
 @pytest.mark.parametrize("limit", [1, 3])
 def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> None:
     stage = Numbers(n, limit)
-    batches = started([stage], depth, Clock())
+    batches = started([stage], depth, StatsTotals())
     assert list(batches) == list(range(n))
     assert list(batches) == [], "an ended pass stays ended"
     assert stage.most_under_way == min(n, depth, limit)
@@ -87,7 +87,7 @@ def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> No
 @pytest.mark.parametrize(("depth", "limit"), [(1, 1), (3, 2), (3, 9)])
 def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> None:
     stage = Numbers(100, limit)
-    batches = started([stage], depth, Clock())
+    batches = started([stage], depth, StatsTotals())
     for received in range(5):
         wait_until(lambda expected=depth + received: stage.finished == expected)
         time.sleep(0.005)
@@ -98,7 +98,7 @@ def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> 
 
 def test_leaving_early_finishes_what_was_started() -> None:
     stage = Numbers(100, limit=4)
-    batches = started([stage], 8, Clock())
+    batches = started([stage], 8, StatsTotals())
     next(batches)
     batches.close()
     assert stage.finished == stage.started, "the engine is left empty"
@@ -109,7 +109,7 @@ def test_leaving_early_finishes_what_was_started() -> None:
 
 
 def test_dropping_it_stops_the_thread() -> None:
-    batches = started([Numbers(100)], 3, Clock())
+    batches = started([Numbers(100)], 3, StatsTotals())
     next(batches)
     assert len(threads()) == 1
     del batches
@@ -126,7 +126,7 @@ def test_a_thread_that_the_producer_waits_for_may_be_the_one_that_drops_it() -> 
             dropped.wait()
             return super().finish()
 
-    held = [started([Waits(100)], 3, Clock())]
+    held = [started([Waits(100)], 3, StatsTotals())]
 
     def drop() -> None:
         asked.wait()
@@ -149,7 +149,7 @@ def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
     where: str, at: int, depth: int
 ) -> None:
     stage = Numbers(10, **{where: at})
-    batches = started([stage], depth, Clock())
+    batches = started([stage], depth, StatsTotals())
     received = []
     with pytest.raises(ZeroDivisionError, match=where.removeprefix("bad_")):
         received.extend(batches)
@@ -160,7 +160,7 @@ def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
 
 
 def test_batches_before_an_exception_are_handed_out() -> None:
-    batches = started([Numbers(10, bad_finish=4)], 2, Clock())
+    batches = started([Numbers(10, bad_finish=4)], 2, StatsTotals())
     assert [next(batches) for _ in range(4)] == [0, 1, 2, 3]
     with pytest.raises(ZeroDivisionError):
         next(batches)
@@ -172,7 +172,7 @@ def test_even_an_exit_of_the_producer_is_told() -> None:
             raise SystemExit(3)
 
     with pytest.raises(SystemExit):
-        next(started([Exits(3)], 2, Clock()))
+        next(started([Exits(3)], 2, StatsTotals()))
 
 
 def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,7 +184,7 @@ def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(threading.Thread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        started([Numbers(100)], 3, Clock())
+        started([Numbers(100)], 3, StatsTotals())
     gc.collect()
     wait_until(lambda: not threads())
 
@@ -206,7 +206,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
         release.set()
         join(thread, timeout)
 
-    batches = started([Waits(100)], 3, Clock())
+    batches = started([Waits(100)], 3, StatsTotals())
     assert begun.wait(60)  # one that has begun nothing ends before anybody waits for it
     monkeypatch.setattr(threading.Thread, "join", interrupted)
     with pytest.raises(KeyboardInterrupt):
@@ -218,7 +218,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
 
 
 def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    batches = started([Numbers(10)], 2, Clock())
+    batches = started([Numbers(10)], 2, StatsTotals())
     monkeypatch.setattr(prefetch.os, "getpid", lambda: -1)
     with pytest.raises(LoaderClosedError, match="another process"):
         next(batches)
@@ -226,7 +226,7 @@ def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch
     batches.close()
 
 
-class TestClock:
+class TestTimes:
     """Time goes by only where a test says so: when one of the two is known to wait for the other."""
 
     @pytest.fixture
@@ -252,26 +252,26 @@ class TestClock:
                 test.now += 10.0
                 return super().finish()
 
-        clock = Clock()
-        assert list(started([Slow(3)], 1, clock)) == [0, 1, 2]
-        assert (clock.waited, clock.idle) == (30.0, 0.0)
+        totals = StatsTotals()
+        assert list(started([Slow(3)], 1, totals)) == [0, 1, 2]
+        assert (totals.waited, totals.idle) == (30.0, 0.0)
 
     def test_the_producer_waits(self, looks: dict[str, int]) -> None:
-        clock = Clock()
-        batches = started([Numbers(3, limit=1)], 1, clock)
+        totals = StatsTotals()
+        batches = started([Numbers(3, limit=1)], 1, totals)
         for number in range(3):
             wait_until(lambda expected=2 * number + 3: looks["producer"] == expected)
             self.now += 10.0
             assert next(batches) == number
         wait_until(lambda: looks["producer"] == 11)  # with the end of the pass ready, and no slot for another
-        assert (clock.waited, clock.idle) == (0.0, 30.0)
+        assert (totals.waited, totals.idle) == (0.0, 30.0)
         batches.close()
 
 
 class TestPasses:
     def test_the_next_one_is_begun_while_the_last_batches_wait(self) -> None:
         stages = [Numbers(3), Numbers(5), Numbers(2)]
-        batches = started(stages, 4, Clock())
+        batches = started(stages, 4, StatsTotals())
         assert next(batches) == 0
         wait_until(lambda: stages[1].finished == 1)  # two batches, an end, and this one: four
         time.sleep(0.005)
@@ -287,7 +287,7 @@ class TestPasses:
                 asked.append(1)
                 yield Numbers(0)
 
-        batches = started(stages(), 3, Clock())
+        batches = started(stages(), 3, StatsTotals())
         wait_until(lambda: len(asked) >= 3)
         time.sleep(0.005)
         assert len(asked) <= 4
@@ -296,7 +296,7 @@ class TestPasses:
 
     @pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
     def test_an_error_of_the_next_one_is_told_in_the_next_one(self, where: str) -> None:
-        batches = started([Numbers(6), Numbers(6, **{where: 1})], 4, Clock())
+        batches = started([Numbers(6), Numbers(6, **{where: 1})], 4, StatsTotals())
         assert list(batches) == list(range(6))
         assert next(batches) == 0
         with pytest.raises(ZeroDivisionError):
@@ -308,7 +308,7 @@ class TestPasses:
             yield Numbers(3)
             raise ZeroDivisionError
 
-        batches = started(stages(), 4, Clock())
+        batches = started(stages(), 4, StatsTotals())
         assert list(batches) == [0, 1, 2]
         with pytest.raises(ZeroDivisionError):
             next(batches)
