@@ -1,0 +1,98 @@
+"""Datasets that exist: of shards of others, damaged, and parts of them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+
+import stoker
+from stoker.__main__ import main
+
+from .conversions import content, files, prefixed
+from .results import Local
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .sources import Sandbox
+
+
+def run(*arguments: Any) -> str:
+    """Runs the command line and returns what it prints."""
+    printed = io.StringIO()
+    with (
+        mock.patch.object(sys, "argv", ["stoker", *map(str, arguments)]),
+        contextlib.redirect_stdout(printed),
+        contextlib.suppress(SystemExit),
+    ):
+        main()
+    return printed.getvalue()
+
+
+def indexed(sandbox: Sandbox) -> dict[str, Any]:
+    """Shards of others, which are those of a conversion without their index."""
+    for kind in ("tfrecord", "lmdb"):
+        folder = sandbox.remade(f"foreign/{kind}")
+        stoker.convert(sandbox.mixed_source, folder, format=kind, shards=2, seed=8)
+        for name in ("index.arrow", "dataset.json", "skipped.jsonl"):
+            (folder / name).unlink()
+    shards = sorted(sandbox.root.glob("foreign/tfrecord/*.tfrecord"))
+    found: dict[str, Any] = {}
+    for name, arguments in (
+        ("from-tfrecord", shards),
+        ("from-tfrecord-named", [*shards, "--classes", "a,b,c,d,e,f,g,h,i", "--text", "none"]),
+        ("from-lmdb", [*sorted(sandbox.root.glob("foreign/lmdb/*.lmdb")), "--classes", "a,b,c,d,e,f,g,h,i"]),
+    ):
+        folder = sandbox.remade(f"indexed/{name}")
+        run("index", *arguments, "--into", folder)
+        found |= {**files(sandbox, folder), **prefixed(name, content(folder))}
+    return found
+
+
+def verified(sandbox: Sandbox) -> dict[str, Any]:
+    """Reports of an intact and of damaged datasets, and what ``info`` says in JSON."""
+    found: dict[str, Any] = {}
+    for name, damages in (("intact", ()), ("damaged", (2, 5))):
+        for kind in ("tfrecord", "lmdb"):
+            folder = sandbox.remade(f"verified/{name}-{kind}")
+            stoker.convert(sandbox.mixed_source, folder, format=kind, shards=2)
+            damage(folder, damages)
+            report = stoker.verify(folder, decode=True, num_threads=1)
+            problems = [(problem.shard, problem.record, problem.key) for problem in report.problems]
+            found[f"{name}/{kind}"] = [report.samples, report.bytes, report.found, problems]
+            info = json.loads(run("info", "--json", folder).replace(str(sandbox.root), "<root>"))
+            found[f"{name}/{kind}/info"] = Local(info)
+    return found
+
+
+def damage(folder: Path, rows: Any) -> None:
+    """Turns a byte of the payloads of some rows."""
+    dataset = stoker.open(folder)
+    shards = json.loads((folder / "dataset.json").read_text())["shards"]
+    for row in rows:
+        path = folder / shards[dataset.column("shard")[row]]["name"]
+        with (path / "data.mdb" if path.is_dir() else path).open("r+b") as file:
+            file.seek(int(dataset.column("offset")[row] + dataset.column("length")[row] // 2))
+            byte = file.read(1)
+            file.seek(-1, 1)
+            file.write(bytes([byte[0] ^ 255]))
+
+
+def selections(sandbox: Sandbox) -> dict[str, Any]:
+    """Selections from a dataset, and random splits of it."""
+    dataset = stoker.open(sandbox.small)
+    conditions = ("label == 2", "width >= 8 and label in (0, 2)", 'key.startswith("bee") or label < 1')
+    found: dict[str, Any] = {condition: dataset.select(condition).rows for condition in conditions}
+    found["mask"] = dataset.select(dataset.labels == 1).select([3, 1, 1]).rows
+    for seed in (0, 9):
+        found[f"split/{seed}"] = [part.rows for part in dataset.split(0.3, seed=seed)]
+    chosen = dataset.select([5, 3, 3, 40])
+    found["fingerprint"] = Local([dataset.fingerprint, chosen.fingerprint])
+    return {**found, "chosen": [chosen.keys([0, 1, 3]), chosen.labels]}
+
+
+CONFIGURATIONS = (indexed, verified, selections)

@@ -1,0 +1,83 @@
+"""Pixels of both engines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import stoker
+import stoker.augment as aug
+
+from .params import COLORS, GEOMETRY, POLICIES, WARPS
+from .results import Pixels
+
+if TYPE_CHECKING:
+    from .sources import Sandbox
+
+ENGINES = ("native", "reference")
+CROP = [aug.RandomResizedCrop((32, 40)), aug.RandomHorizontalFlip()]
+
+
+def images(dataset: Any, transforms: list[Any], engine: str, scale: float = 1, **options: Any) -> Pixels:
+    """Returns the images of the first batch of epoch 2; ``scale`` makes levels of them."""
+    given = {"num_threads": 1, "rank": 0, "world_size": 1, "columns": ("image",), "batch_size": 6, **options}
+    with stoker.ImageLoader(
+        dataset, transforms=transforms, engine=engine, seed=3, shuffle=True, **given
+    ) as made:
+        made.set_epoch(2)
+        found = next(iter(made)).image
+    return Pixels(found, scale) if scale > 0 else Pixels(found, 58, 120)
+
+
+def forms(sandbox: Sandbox) -> dict[str, Any]:
+    """Every layout and element type."""
+    found: dict[str, Any] = {}
+    for engine in ENGINES:
+        for layout in ("NCHW", "NHWC", "NHWC4"):
+            for dtype in ("uint8", "float32", "float16", "bfloat16"):
+                given = {"dtype": dtype, "layout": layout}
+                scale = 1 if dtype == "uint8" else 255
+                found[f"{engine}/{layout}/{dtype}"] = images(sandbox.squares, CROP, engine, scale, **given)
+        found[f"{engine}/normalised"] = images(sandbox.squares, [*CROP, aug.Normalize()], engine, -1)
+    return found
+
+
+def photographs(sandbox: Sandbox) -> dict[str, Any]:
+    """JPEGs, also at a reduced size, and stored pixels."""
+    raw = sandbox.remade("sets/raw")
+    stoker.convert(sandbox.square_source, raw, encoding="raw")
+    found: dict[str, Any] = {}
+    for engine in ENGINES:
+        for name in ("bilinear", "bicubic", "lanczos", "nearest"):
+            crop = [aug.RandomResizedCrop(48, interpolation=name)]
+            found[f"{engine}/{name}"] = images(sandbox.photos, crop, engine)
+            found[f"{engine}/{name}/raw"] = images(raw, crop, engine)
+        found[f"{engine}/whole"] = images(sandbox.photos, [aug.Resize((64, 64))], engine)
+        found[f"{engine}/large"] = images(sandbox.photos, [aug.RandomCrop(160)], engine)
+    return found
+
+
+def transformed(sandbox: Sandbox, lists: dict[str, list[Any]]) -> dict[str, Any]:
+    """Returns what both engines make of each list of transforms."""
+    found: dict[str, Any] = {}
+    for name, transforms in lists.items():
+        dtype = aug.compile_image(transforms).dtype
+        scale = 1 if dtype == "uint8" else -1
+        for engine in ENGINES:
+            found[f"{engine}/{name}"] = images(sandbox.squares, transforms, engine, scale)
+    return found
+
+
+def geometry_pixels(sandbox: Sandbox) -> dict[str, Any]:
+    """Crops, resizes, flips, borders and warps."""
+    crops = {name: transforms for name, transforms in GEOMETRY.items() if not name.startswith("iou")}
+    return transformed(sandbox, crops | WARPS)
+
+
+def color_pixels(sandbox: Sandbox) -> dict[str, Any]:
+    """Colours, levels, filters, erasing with noise, and policies."""
+    lists = {name: [*CROP, *transforms] for name, transforms in (COLORS | POLICIES).items()}
+    del lists["dtype"]
+    return transformed(sandbox, lists)
+
+
+CONFIGURATIONS = (forms, photographs, geometry_pixels, color_pixels)

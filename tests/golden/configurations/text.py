@@ -1,0 +1,163 @@
+"""Text: shards of token ids, and batches of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import stoker
+from stoker.bucketing import Pack, Pad, SortedBucketSampler, TokenBudgetSampler
+
+from .conversions import content, files, prefixed
+from .order import state
+
+if TYPE_CHECKING:
+    from .sources import Sandbox
+
+OPTIONS: dict[str, Any] = {"shuffle": True, "seed": 7, "rank": 0, "world_size": 1, "fields": ("answer",)}
+
+
+def loader(dataset: Any, **options: Any) -> stoker.TextLoader:
+    """Returns a loader, of eight samples a batch by default."""
+    sized = options.keys() & {"max_tokens", "batch_sampler"}
+    given = {**OPTIONS, **({} if sized else {"batch_size": 8}), **options}
+    return stoker.TextLoader(dataset, **given)
+
+
+def batches(dataset: Any, epochs: int = 2, **options: Any) -> list[Any]:
+    """Returns the shapes, the columns and the batches of some epochs."""
+    with loader(dataset, **options) as made:
+        return [
+            made.shapes(),
+            made.columns,
+            made.pad_id,
+            [[list(batch) for batch in made] for _ in range(epochs)],
+        ]
+
+
+def text_shards(sandbox: Sandbox) -> dict[str, Any]:
+    """Conversions of JSON Lines and of parallel files."""
+    for name, period in (("en", 30), ("de", 7)):
+        lines = ["".join(chr(33 + (i * i + j) % 900) for j in range(1 + i % period)) for i in range(97)]
+        sandbox.write(f"text/t.{name}", "\n".join(lines))
+    parallel = [sandbox.root / "text/t.en", sandbox.root / "text/t.de"]
+    found: dict[str, Any] = {}
+    for name, source, options in (
+        ("words", sandbox.questions, {"fields": ["question", "answer"], "seed": 3, "shards": 3}),
+        ("words-lmdb", sandbox.questions, {"fields": ["answer"], "format": "lmdb"}),
+        ("bytes", parallel, {"tokenizer": "bytes", "seed": 1, "shard_records": 40}),
+        ("bytes-named", parallel, {"tokenizer": "bytes", "fields": ["a", "b"]}),
+    ):
+        folder = sandbox.remade(f"texts/{name}")
+        summary = stoker.convert_text(source, folder, **options)
+        found |= {**files(sandbox, folder), **prefixed(name, content(folder))}
+        found[f"{name}/summary"] = [summary.written, summary.skipped, summary.shards]
+    folder = sandbox.remade("texts/splits")
+    stoker.convert_text(parallel[0], folder, val="20%", test="10%", seed=4)
+    return {**found, **files(sandbox, folder)}
+
+
+def text_batches(sandbox: Sandbox) -> dict[str, Any]:
+    """Buckets of a fixed size and of a budget of tokens, ranks and last batches."""
+    columns = ("input_ids", "attention_mask", "labels", "lengths", "position_ids", "row", "key")
+    found: dict[str, Any] = {
+        "buckets": batches(sandbox.text, columns=columns),
+        "in order": batches(sandbox.text, shuffle=False, buckets=4, dtype="int64"),
+        "budget": batches(sandbox.text, max_tokens=1500, buckets=5, pad_multiple=8),
+        "boundaries": batches(sandbox.text, buckets=(40, 90, 300), max_length=300, too_long="truncate"),
+        "no buckets": batches(sandbox.text, buckets=None, batch_size=16),
+        "two fields": batches(sandbox.text, fields=("question", "answer"), buckets=6),
+        "batchify": batches(
+            sandbox.text, batchify=Pad(outputs=("input_ids", "loss_weights"), side="left", value=3)
+        ),
+    }
+    for balance in ("tokens", "attention"):
+        shares = [batches(sandbox.text, balance=balance, world_size=2, rank=rank) for rank in range(2)]
+        found[f"balance/{balance}"] = shares
+    for last_batch in ("drop", "pad", "partial"):
+        columns = ("input_ids", "row", "mask")
+        given = {"last_batch": last_batch, "columns": columns, "world_size": 3, "buckets": 3}
+        shares = [batches(sandbox.text, rank=rank, **given) for rank in range(3)]
+        found[f"last/{last_batch}"] = shares
+    return found
+
+
+def text_packing(sandbox: Sandbox) -> dict[str, Any]:
+    """Packed rows."""
+    columns = (
+        "input_ids",
+        "segment_ids",
+        "position_ids",
+        "labels",
+        "cu_seqlens",
+        "max_seqlen",
+        "loss_weights",
+    )
+    given = {"pack": 256, "batch_size": 2}
+    return {
+        "packed": batches(sandbox.text, **given, too_long="truncate"),
+        "split": batches(sandbox.text, pack=100, batch_size=3, too_long="split"),
+        "columns": batches(sandbox.text, **given, too_long="split", max_sequences=4, columns=columns),
+        "batchify": batches(
+            sandbox.text, **given, too_long="split", batchify=Pack(outputs=("input_ids", "lengths"))
+        ),
+        "ranks": [
+            batches(sandbox.text, **given, too_long="split", balance="attention", world_size=2, rank=rank)
+            for rank in range(2)
+        ],
+        "in order": batches(sandbox.text, **given, too_long="split", shuffle=False),
+    }
+
+
+def text_sources(sandbox: Sandbox) -> dict[str, Any]:
+    """Samplers, streams, mixtures, selections and samplers of batches."""
+    dataset = stoker.open(sandbox.text)
+    short = dataset.select("answer_length <= 80")
+    weights = np.arange(len(dataset)) % 7
+    mixture = stoker.mix([(dataset, 0.3), (short, 0.7)], samples=150)
+    columns = ("input_ids", "row")
+    windows = partial(SortedBucketSampler, batch_size=10, window=4, multiple_of=8)
+    budget = partial(TokenBudgetSampler, max_tokens=2000, window=60)
+    return {
+        "weighted": batches(dataset, sampler=stoker.Weighted(weights), shuffle=False, columns=columns),
+        "balanced": batches(
+            dataset, sampler=stoker.ClassBalanced(weights, samples=90), shuffle=False, columns=columns
+        ),
+        "stream": batches(dataset, samples_per_epoch=100, columns=columns, last_batch="drop"),
+        "mixture": batches(mixture, columns=("input_ids", "dataset", "row"), buckets=3),
+        "mixture/stream": batches(mixture, samples_per_epoch=64, columns=columns, world_size=2, rank=1),
+        "selection": batches(short, columns=columns),
+        "windows": batches(dataset, batch_sampler=windows, columns=columns),
+        "budget": batches(dataset, batch_sampler=budget, columns=columns),
+    }
+
+
+def text_states(sandbox: Sandbox) -> dict[str, Any]:
+    """States at several places, and what restored loaders go on with."""
+    found: dict[str, Any] = {}
+    for name, options in (
+        ("buckets", {"buckets": 4, "columns": ("row",)}),
+        ("budget", {"max_tokens": 1500, "last_batch": "pad", "columns": ("row", "mask")}),
+        ("packed", {"pack": 256, "batch_size": 2, "too_long": "split"}),
+        ("stream", {"samples_per_epoch": 70, "columns": ("row",)}),
+    ):
+        for world_size, steps in ((1, 0), (1, 4), (2, 3)):
+            with loader(sandbox.text, **options, world_size=world_size) as made:
+                list(islice(made, steps))
+                saved = made.state_dict()
+                found[f"{name}/{world_size}-{steps}/identity"], found[f"{name}/{world_size}-{steps}"] = state(
+                    made
+                )
+            for other in (1, 3):
+                with loader(sandbox.text, **options, world_size=other, rank=other - 1) as restored:
+                    restored.load_state_dict(saved)
+                    where = f"{name}/{world_size}-{steps}/on {other}"
+                    found[where] = [[list(batch) for batch in restored] for _ in range(2)]
+                    found[f"{where}/after"] = state(restored)[1]
+    return found
+
+
+CONFIGURATIONS = (text_shards, text_batches, text_packing, text_sources, text_states)
