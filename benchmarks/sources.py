@@ -31,7 +31,7 @@ def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> Source:
         DatasetError: The path is no dataset.
     """
     dataset = stoker.open(dataset_path)
-    if dataset.manifest.kind != "image" or "label" not in dataset.tasks:
+    if dataset.manifest.sample_type != "image" or "label" not in dataset.tasks:
         raise ConfigError("a comparison needs images that have one label each", path=dataset.path)
     samples = dataset.samples(np.arange(len(dataset)))
     codecs = {Codec(int(value)) for value in np.unique(samples.codec)}

@@ -64,7 +64,7 @@ def make_dataset(folder: Path, rows: int, sample_bytes: int, shard_bytes: int) -
         shards.append(Shard(name, records * sample_bytes, records, "crc32c:00000000"))
     manifest = Manifest(
         container="tfrecord",
-        kind="image",
+        sample_type="image",
         columns=Index.open(path).types,
         shards=tuple(shards),
         index=IndexFile(rows, path.stat().st_size, file_digest(path)),

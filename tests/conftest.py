@@ -76,7 +76,7 @@ def publish(folder: Path, kind: str, shards: Sequence[Shard]) -> None:
     index = Index.open(path)
     manifest = Manifest(
         container=kind,
-        kind="image",
+        sample_type="image",
         columns=index.types,
         shards=tuple(shards),
         index=IndexFile(len(index), path.stat().st_size, file_digest(path)),

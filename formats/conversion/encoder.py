@@ -43,7 +43,7 @@ class Encoder(Protocol):
     """Reads samples of a source and encodes them; used by several threads at once."""
 
     @property
-    def kind(self) -> str:
+    def sample_type(self) -> str:
         """What a sample is, as manifests say it: image or text."""
 
     @property

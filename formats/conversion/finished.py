@@ -55,8 +55,8 @@ def find_finished(target: Path, plan: ConversionPlan, datasets: Mapping[str, Pat
 
 def _is_same(plan: ConversionPlan, split: str, folder: Path, manifest: Manifest) -> bool:
     listing = plan.listing
-    stated = (plan.encoder.kind, plan.options.to_manifest(), listing.classes, listing.info)
-    if stated != (manifest.kind, manifest.options, manifest.classes, manifest.annotations):
+    stated = (plan.encoder.sample_type, plan.options.to_manifest(), listing.classes, listing.info)
+    if stated != (manifest.sample_type, manifest.options, manifest.classes, manifest.annotations):
         return False
     files = [listing] if listing.masks is None else [listing, listing.masks]
     if max(int(one.modified.max()) for one in files) > (folder / MANIFEST_NAME).stat().st_mtime_ns:

@@ -147,7 +147,7 @@ class ConversionState:
             reasons = ", ".join(f"{count:,} x {reason}" for reason, count in skipped.most_common())
             self.discard()
             raise SourceError(
-                f"no {self.plan.encoder.kind} could be converted; left out: {reasons}",
+                f"no {self.plan.encoder.sample_type} could be converted; left out: {reasons}",
                 path=self.plan.listing.root,
             )
         datasets = self.datasets()
@@ -198,7 +198,7 @@ class ConversionState:
         opened = Index.open(index)
         manifest = Manifest(
             container=self._kind,
-            kind=self.plan.encoder.kind,
+            sample_type=self.plan.encoder.sample_type,
             columns=opened.types,
             shards=tuple(
                 Shard(place.name, place.result.bytes, place.result.records, place.result.digest)

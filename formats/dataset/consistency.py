@@ -100,7 +100,7 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
             "the index is not the one that the manifest means: its digest differs", path=path, hint=hint
         )
     index = Index.open(path)
-    needed = IMAGE_COLUMNS if manifest.kind == "image" else {}
+    needed = IMAGE_COLUMNS if manifest.sample_type == "image" else {}
     if missing := ", ".join(sorted(needed.keys() - manifest.columns.keys())):
         raise StaleIndexError(
             f"the index of a dataset of images lacks the columns {missing}", path=path, hint=hint

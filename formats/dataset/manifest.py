@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -47,7 +47,9 @@ VERSION = 1
 Option = str | int | float | bool | None
 
 _DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
-_KINDS = ("image", "text")
+_SAMPLE_TYPES = ("image", "text")
+# Fields that the file has under another name.
+_JSON_KEYS = {"sample_type": "kind"}
 # A million shards take about 150 MB; more than that is no manifest.
 _MOST_BYTES = 1 << 28
 _T = TypeVar("_T")
@@ -100,7 +102,7 @@ class Manifest:
 
     Attributes:
         container: tfrecord or lmdb.
-        kind: What a sample is: image or text.
+        sample_type: What a sample is: image or text; ``kind`` in the file.
         columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
         shards: In the order that the index column ``shard`` counts.
         index: The index.
@@ -112,7 +114,7 @@ class Manifest:
     """
 
     container: str
-    kind: str
+    sample_type: str
     columns: Mapping[str, str]
     shards: tuple[Shard, ...]
     index: IndexFile
@@ -130,8 +132,8 @@ class Manifest:
             )
         if self.container not in CONTAINERS:
             raise DatasetError(f"container must be one of {', '.join(CONTAINERS)}, not {self.container!r}")
-        if self.kind not in _KINDS:
-            raise DatasetError(f"kind must be one of {', '.join(_KINDS)}, not {self.kind!r}")
+        if self.sample_type not in _SAMPLE_TYPES:
+            raise DatasetError(f"kind must be one of {', '.join(_SAMPLE_TYPES)}, not {self.sample_type!r}")
         names = [shard.name for shard in self.shards]
         if len(set(names)) != len(names):
             raise DatasetError("two shards have the same name")
@@ -146,7 +148,7 @@ class Manifest:
 
         It covers digests, not paths: a dataset that was moved or copied keeps it.
         """
-        identity = [self.version, self.container, self.kind, asdict(self.index), list(self.classes)]
+        identity = [self.version, self.container, self.sample_type, asdict(self.index), list(self.classes)]
         identity += [asdict(self.annotations)] if self.annotations != AnnotationInfo() else []
         identity += [[shard.name, shard.bytes, shard.records, shard.digest] for shard in self.shards]
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
@@ -172,7 +174,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """Write as JSON, the same text for the same manifest."""
-        document = asdict(self)
+        document = {_JSON_KEYS.get(name, name): value for name, value in asdict(self).items()}
         if self.annotations == AnnotationInfo():
             del document["annotations"]
         for shard in document["shards"]:
@@ -247,25 +249,28 @@ def _hint(folder: Path) -> str:
 
 
 @cache
-def _hints(cls: type) -> dict[str, Any]:
-    """Types of the fields of a dataclass: looked up once, for a manifest may have 100,000 shards."""
-    return get_type_hints(cls)
+def _fields(cls: type) -> dict[str, tuple[str, Any]]:
+    """Name and type of each field of a dataclass by its JSON key, cached because shards may be 100,000."""
+    return {_JSON_KEYS.get(name, name): (name, hint) for name, hint in get_type_hints(cls).items()}
 
 
 def _build(cls: type[_T], document: Any, where: str) -> _T:
     """Make a dataclass of a JSON object whose keys and types must be the dataclass's."""
     if not isinstance(document, dict):
         raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
-    hints = _hints(cls)  # type: ignore[arg-type]  # a class can be hashed
-    unknown = sorted(document.keys() - hints.keys())
+    known = _fields(cls)  # type: ignore[arg-type]  # a class can be hashed
+    unknown = sorted(document.keys() - known.keys())
     if unknown:
         raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
     # Absent means inside the dataset's folder, and nothing to say of annotations.
     optional = {"path", "annotations"}
-    missing = sorted({item.name for item in fields(cls)} - document.keys() - optional)  # type: ignore[arg-type]  # a dataclass
+    missing = sorted(known.keys() - document.keys() - optional)
     if missing:
         raise DatasetError(f"{where} lacks {', '.join(missing)}")
-    values = {name: _convert(hints[name], value, f"{where}: {name}") for name, value in document.items()}
+    values = {}
+    for key, value in document.items():
+        name, hint = known[key]
+        values[name] = _convert(hint, value, f"{where}: {key}")
     try:
         return cls(**values)
     except DatasetError:

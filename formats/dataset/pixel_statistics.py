@@ -76,7 +76,7 @@ def pixel_statistics(
         DatasetError: The dataset holds no images.
         ConfigError: ``num_threads`` is no number of threads, or a side of the mean image is less than 1.
     """
-    if dataset.manifest.kind != "image" or not len(dataset):
+    if dataset.manifest.sample_type != "image" or not len(dataset):
         raise DatasetError("the dataset holds no images", path=dataset.path)
     threads = check_threads(num_threads)
     if min(mean_image_size) < 1:

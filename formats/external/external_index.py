@@ -250,7 +250,7 @@ class _Indexer:
         index = Index.open(path)
         return Manifest(
             container=self._kind,
-            kind="image",
+            sample_type="image",
             columns=index.types,
             shards=tuple(shards),
             index=IndexFile(len(index), path.stat().st_size, file_digest(path)),

@@ -57,7 +57,7 @@ class TextEncoder:
     dtype: str
 
     @property
-    def kind(self) -> str:
+    def sample_type(self) -> str:
         """See :class:`Encoder`."""
         return "text"
 

@@ -216,7 +216,7 @@ def _verify_rows(
     manifest: Manifest, files: list[Path], index: Index, rows: range, decode: bool
 ) -> list[Problem]:
     """Payloads, masks and objects of some rows."""
-    problems = list(payload_problems(index, files, rows, decode=decode and manifest.kind == "image"))
+    problems = list(payload_problems(index, files, rows, decode=decode and manifest.sample_type == "image"))
     problems += object_problems(index, rows, manifest)
     shards = dict(enumerate(shard.name for shard in manifest.shards))
     shard, record = index.column("shard"), index.column("record")

@@ -28,14 +28,14 @@ def facts(dataset: Dataset) -> list[tuple[str, str]]:
     total = sum(dataset.data_sizes)
     rows = [
         ("path", str(dataset.path)),
-        ("kind", f"{manifest.kind} in {manifest.container}, format {manifest.version}"),
+        ("kind", f"{manifest.sample_type} in {manifest.container}, format {manifest.version}"),
         ("samples", f"{len(dataset):,}"),
         ("shards", f"{len(manifest.shards):,}, {human_bytes(total)}"),
         ("classes", f"{dataset.num_classes:,}"),
         ("columns", ", ".join(f"{name} {kind}" for name, kind in manifest.columns.items())),
         ("fingerprint", dataset.fingerprint),
     ]
-    if manifest.kind == "image" and len(dataset):
+    if manifest.sample_type == "image" and len(dataset):
         rows[5:5] = _image_facts(dataset) + annotation_facts(dataset)
     chosen = [f"{name}={value}" for name, value in manifest.options.items() if value or name == "seed"]
     rows += [("options", ", ".join(chosen))] if chosen else []

@@ -25,7 +25,7 @@ def dataset_json(dataset: Dataset) -> dict[str, Any]:
     manifest = dataset.manifest
     described: dict[str, Any] = {
         "path": str(dataset.path),
-        "kind": manifest.kind,
+        "kind": manifest.sample_type,
         "container": manifest.container,
         "version": manifest.version,
         "fingerprint": dataset.fingerprint,
@@ -38,7 +38,7 @@ def dataset_json(dataset: Dataset) -> dict[str, Any]:
         "options": dict(manifest.options),
         "skipped": dict(manifest.skipped),
     }
-    if manifest.kind == "image" and len(dataset):
+    if manifest.sample_type == "image" and len(dataset):
         codecs, counts = np.unique(dataset.column("codec"), return_counts=True)
         described["encodings"] = {
             Codec(code).name: count for code, count in zip(codecs.tolist(), counts.tolist(), strict=True)

@@ -68,9 +68,10 @@ def check_together(opened: Sequence[Dataset]) -> None:
     first = opened[0].manifest
     for dataset in opened:
         manifest = dataset.manifest
-        if manifest.kind != first.kind:
+        if manifest.sample_type != first.sample_type:
             raise ConfigError(
-                f"a mixture is of one kind, not {first.kind} and {manifest.kind}", path=dataset.path
+                f"a mixture is of one kind, not {first.sample_type} and {manifest.sample_type}",
+                path=dataset.path,
             )
         other = [
             item.name
@@ -84,7 +85,7 @@ def check_together(opened: Sequence[Dataset]) -> None:
                 hint=f"Convert both alike; the first is {opened[0].path}.",
             )
         differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
-        if manifest.kind == "text" and differing:
+        if manifest.sample_type == "text" and differing:
             raise ConfigError(
                 f"the datasets of a mixture have another {' and '.join(differing)}, so that a token id would "
                 "mean two things",

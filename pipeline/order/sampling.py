@@ -149,7 +149,7 @@ def open_source(
     opened = dataset if isinstance(dataset, (Dataset, Mixture)) else open_dataset(dataset)
     if not len(opened):
         raise ConfigError("the dataset has no samples", path=opened.path)
-    found = opened.manifest.kind
+    found = opened.manifest.sample_type
     if found != kind:
         raise ConfigError(
             f"{kind.title()}Loader reads {kind}, and this dataset holds {found}", path=opened.path

@@ -117,9 +117,9 @@ def make_sheet(
 
 def _positions(dataset: Dataset, samples: int, positions: Sequence[int] | None) -> npt.NDArray[np.int64]:
     """Positions of the samples to show."""
-    if dataset.manifest.kind != "image":
+    if dataset.manifest.sample_type != "image":
         raise ConfigError(
-            f"preview shows images, and this dataset holds {dataset.manifest.kind}", path=dataset.path
+            f"preview shows images, and this dataset holds {dataset.manifest.sample_type}", path=dataset.path
         )
     n = len(dataset)
     if positions is None:

@@ -58,9 +58,9 @@ def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.N
         ConfigError: There is no such field.
         DatasetError: It is no dataset of text.
     """
-    if dataset.manifest.kind != "text":
+    if dataset.manifest.sample_type != "text":
         raise DatasetError(
-            f"the dataset holds {dataset.manifest.kind}s, which have no lengths", path=dataset.path
+            f"the dataset holds {dataset.manifest.sample_type}s, which have no lengths", path=dataset.path
         )
     stored = str(dataset.manifest.options.get("fields", "")).split(",")
     chosen = stored if fields is None else list(fields)

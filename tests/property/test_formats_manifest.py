@@ -32,7 +32,7 @@ def test_manifests_come_back(shards: list[Shard], options: dict, classes: list[s
     rows = sum(shard.records for shard in shards) % 2**63
     manifest = Manifest(
         container="lmdb",
-        kind="text",
+        sample_type="text",
         columns={"key": "large_string"},
         shards=tuple(shards),
         index=IndexFile(min(rows, sum(shard.records for shard in shards)), 5, digest),
@@ -53,7 +53,7 @@ def test_any_json_is_refused(text: str) -> None:
 
 GOOD = Manifest(
     container="tfrecord",
-    kind="image",
+    sample_type="image",
     columns={"key": "large_string"},
     shards=(Shard("a", 1, 1, "crc32c:00000000"),),
     index=IndexFile(1, 5, "crc32c:00000000"),

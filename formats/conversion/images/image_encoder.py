@@ -69,7 +69,7 @@ class ImageEncoder:
     options: ConvertOptions
 
     @property
-    def kind(self) -> str:
+    def sample_type(self) -> str:
         """See :class:`Encoder`."""
         return "image"
 

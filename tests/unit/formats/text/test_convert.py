@@ -69,7 +69,7 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, kind
     )
     assert (summary.written, summary.shards, summary.skipped) == (50, 3, {})
     dataset = stoker.open(tmp_path / "d")
-    assert dataset.manifest.kind == "text"
+    assert dataset.manifest.sample_type == "text"
     assert dataset.column("q_length").tolist() == [len(line) for line in LINES]
     row = 0
     for file in dataset.data_files:
