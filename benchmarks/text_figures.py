@@ -36,8 +36,8 @@ from stoker.bucketing import (
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion
-from stoker.pipeline.text.plan import TextPlanner
-from stoker.pipeline.text.rules import TextRules
+from stoker.pipeline.text.batching_config import BatchingConfig
+from stoker.pipeline.text.planner import TextPlanner
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     Lengths = npt.NDArray[np.int64]
 
 GSM8K = Path(__file__).resolve().parents[1] / "tests" / "data" / "gsm8k-lengths.npz"
-DRAWN = TextRules(
+DRAWN = BatchingConfig(
     batch_size=64,
     max_tokens=None,
     batch_sampler=None,

@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from ..engines.base import Layout
     from ..execution.loader import Loader
 
-__all__ = ["Adapter", "SideStream", "become_data", "framework", "load", "sees_gpu"]
+__all__ = ["Adapter", "CopyStream", "framework", "load", "sees_gpu", "specialize_loader"]
 
 _FRAMEWORKS = ("numpy", "torch", "tensorflow", "jax", "cupy", "mxnet")
 _OUTPUTS = (*_FRAMEWORKS, "keras")
 _PACKAGES = {"cupy": "cupy-cuda12x"}
 
 
-class SideStream(Protocol):
+class CopyStream(Protocol):
     """A stream of a GPU on which batches are copied there, beside the consumer's."""
 
     def __enter__(self) -> object:
@@ -43,9 +43,9 @@ class SideStream(Protocol):
 class Adapter(Protocol):
     """The verbs of every adapter module's ``Adapter`` class, made with the device's name or None."""
 
-    side: SideStream | None
+    copy_stream: CopyStream | None
     """Where batches are put together; None for the thread's own stream."""
-    empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None
+    allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None
     """Makes the memory that an engine on the CPU writes into, of a shape and dtype; None for its own."""
 
     def images(self, array: Any, dtype: str) -> Any:
@@ -72,14 +72,14 @@ def framework(output: str) -> str:
     return str(_module(output).backend()) if output == "keras" else output
 
 
-def become_data(loader: Loader, output: str) -> None:
+def specialize_loader(loader: Loader, output: str) -> None:
     """Have a loader of this output be what the framework's own training takes: Keras' ``model.fit``.
 
     Raises:
         ConfigError: Its columns are none that the framework takes.
     """
     if output == "keras":
-        _module(output).become_data(loader)
+        _module(output).specialize_loader(loader)
 
 
 def load(name: str, device: str | None, *, pin_memory: bool = False) -> Adapter:

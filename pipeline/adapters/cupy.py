@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from ..engines.bfloat16 import to_bfloat16
-from ..images.mixing import mix_copy, split
+from .host_arrays import mix_copy, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch.base import BatchParams
@@ -21,7 +21,7 @@ __all__ = ["Adapter", "sees_gpu"]
 class Adapter:
     """Hands out CuPy arrays on ``device``, "cuda:N"; without one, on CuPy's current GPU."""
 
-    side = empty = None
+    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         _, _, number = (device or "").partition(":")

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..images.mixing import mix_copy, split
+from .host_arrays import mix_copy, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch.base import BatchParams
@@ -23,7 +23,7 @@ Batch = TypeVar("Batch", bound=tuple[Any, ...])
 class Adapter:
     """Hands out ``jax.Array``, on ``device`` ("cuda:0" is the first CUDA device) where one is named."""
 
-    side = empty = None
+    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         self._device = None

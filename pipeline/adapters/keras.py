@@ -12,12 +12,12 @@ from keras.src.trainers.data_adapters.data_adapter import DataAdapter
 from stoker.errors import ConfigError
 
 from ..execution.loader import Loader
-from .view import Look, View
+from .loader_view import LoaderView, PeekState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["KerasLoader", "backend", "become_data"]
+__all__ = ["KerasLoader", "backend", "specialize_loader"]
 
 
 class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is optional
@@ -70,12 +70,12 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
         """Not told."""
 
     @cached_property
-    def _look(self) -> Look:
-        return Look()
+    def _peek(self) -> PeekState:
+        return PeekState()
 
-    def _view(self) -> View:
+    def _view(self) -> LoaderView:
         # Made anew each time: a loader that held it would hold itself.
-        return View(self, self._look)
+        return LoaderView(self, self._peek)
 
 
 def backend() -> str:
@@ -84,7 +84,7 @@ def backend() -> str:
     return name if name in ("tensorflow", "jax", "torch") else "numpy"
 
 
-def become_data(loader: Loader) -> None:
+def specialize_loader(loader: Loader) -> None:
     """Have ``loader`` be a :class:`KerasLoader` from now on.
 
     Raises:

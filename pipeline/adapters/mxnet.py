@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..images.mixing import mix_copy, split
+from .host_arrays import mix_copy, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch.base import BatchParams
@@ -22,7 +22,7 @@ __all__ = ["Adapter", "sees_gpu"]
 class Adapter:
     """Hands out ``mxnet.nd.NDArray``, on ``device`` ("cuda:0" is MXNet's ``gpu(0)``) where one is named."""
 
-    side = empty = None
+    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         kind, _, number = (device or "cpu").partition(":")

@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..images.mixing import mix_images, split
+from .host_arrays import mix_in_place, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch.base import BatchParams
@@ -21,7 +21,7 @@ __all__ = ["Adapter", "sees_gpu"]
 class Adapter:
     """Hands out NumPy arrays; bfloat16 as that of ``ml_dtypes`` where installed, else as uint16 bits."""
 
-    side = empty = None
+    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         if device not in (None, "cpu"):
@@ -48,8 +48,8 @@ class Adapter:
         return split(values, counts)
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """See :func:`stoker.pipeline.images.mixing.mix_images`."""
-        return mix_images(params, images, layout)
+        """See :func:`stoker.pipeline.adapters.host_arrays.mix_in_place`."""
+        return mix_in_place(params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
         """A copy of the chosen images."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tensorflow as tf
 
-from ..images.mixing import mix_copy
-from .view import View
+from .host_arrays import mix_copy
+from .loader_view import LoaderView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ _ALIGNMENT = 64
 class Adapter:
     """Hands out eager tensors, on ``device`` ("cuda:0" is TensorFlow's "GPU:0") where one is named."""
 
-    side = empty = None
+    copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         self._device = None if device in (None, "cpu") else device.replace("cuda", "GPU")
@@ -84,14 +84,14 @@ def tf_dataset(loader: Loader) -> Any:
     where epochs differ in length (``loader.has_equal_epochs``).
     The loader's ``output`` should be "tensorflow"; arrays of others are copied.
     """
-    dataset = dataset_of(View(loader))
+    dataset = dataset_of(LoaderView(loader))
     state = loader.state_dict()
     if state["position"] or state.get("history") or not loader.has_equal_epochs:
         return dataset
     return dataset.apply(tf.data.experimental.assert_cardinality(len(loader)))
 
 
-def dataset_of(view: View) -> Any:
+def dataset_of(view: LoaderView) -> Any:
     """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, read only when asked for one."""
     specs = []
     for spec in view.loader.element_spec():

@@ -10,8 +10,8 @@ import torch
 from stoker.augment.batch.mix import MixParams
 from stoker.errors import ConfigError
 
-from ..images.mixing import box_of
-from .view import View
+from .host_arrays import partner_box
+from .loader_view import LoaderView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from ..engines.base import Layout
     from ..execution.loader import Loader
 
-__all__ = ["Adapter", "SideStream", "data_loader", "iterable_dataset", "sees_gpu"]
+__all__ = ["Adapter", "CopyStream", "data_loader", "iterable_dataset", "sees_gpu"]
 
 
-class SideStream:
+class CopyStream:
     """Copies to a GPU run on a stream of their own, while the consumer's computes.
 
     Args:
@@ -66,7 +66,7 @@ def _tensors(batch: Any) -> Iterator[torch.Tensor]:
 
 
 def _pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
-    """Page-locked memory; PyTorch uses it again when it is freed and no copy out of it is under way."""
+    """Page-locked memory; PyTorch uses it again when it is freed and no copy out of it is in flight."""
     return np.asarray(torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True).numpy())
 
 
@@ -90,8 +90,8 @@ class Adapter:
                 hint="Leave it out: batches on the CPU need no page-locked memory.",
             )
         self._pin = pin_memory
-        self.empty = _pinned if pin_memory else None
-        self.side = SideStream(self._device) if self._device else None
+        self.allocate = _pinned if pin_memory else None
+        self.copy_stream = CopyStream(self._device) if self._device else None
 
     def images(self, array: Any, dtype: str) -> torch.Tensor:
         """A tensor over the same memory on the CPU; a copy of what DALI left on a GPU."""
@@ -131,7 +131,7 @@ class Adapter:
             mixed = (mixed + 0.5).floor()
         mixed = mixed.to(images.dtype)
         for i in np.flatnonzero(params.box[:, 2:].all(axis=1)).tolist():
-            box = box_of(params, i, layout)
+            box = partner_box(params, i, layout)
             mixed[i][box] = other[i][box]
         return mixed
 
@@ -148,7 +148,7 @@ class Adapter:
 
 
 class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[misc]  # torch is optional
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: LoaderView) -> None:
         self._view = view
 
     def __iter__(self) -> Iterator[Any]:
@@ -164,10 +164,10 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
 
 def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
     """A view of ``loader`` for code that insists on the type: ``DataLoader(view, batch_size=None)``."""
-    return _IterableDataset(View(loader))
+    return _IterableDataset(LoaderView(loader))
 
 
-def data_loader(view: View) -> torch.utils.data.DataLoader[Any]:
+def data_loader(view: LoaderView) -> torch.utils.data.DataLoader[Any]:
     """A ``DataLoader`` that hands on the batches of ``view`` as tuples."""
     return torch.utils.data.DataLoader(_IterableDataset(view), batch_size=None, collate_fn=tuple)
 

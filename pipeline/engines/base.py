@@ -108,7 +108,7 @@ class Engine(Protocol):
         """Ask the kernel for payloads that will be needed; returns at once."""
 
     def submit(self, work: Work) -> None:
-        """Start a batch; returns at once unless too many are under way."""
+        """Start a batch; returns at once unless too many are in flight."""
 
     def collect(self) -> Result:
         """Wait for the oldest batch submitted and return it."""

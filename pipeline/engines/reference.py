@@ -41,7 +41,7 @@ class ReferenceEngine:
         sizes: Bytes of each.
         output: Form of the images.
         num_threads: Threads.
-        depth: Batches under way at once.
+        depth: Batches in flight at once.
         max_pixels: An image with more is refused by its header.
         verify: Compare each payload with its checksum.
         mapped: Map the files; otherwise read each payload.
@@ -73,7 +73,7 @@ class ReferenceEngine:
         self._max_pixels = max_pixels
         self._verify = verify
         self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
-        self._under_way: deque[tuple[npt.NDArray[Any], list[Future[tuple[Status, str]]]]] = deque()
+        self._in_flight: deque[tuple[npt.NDArray[Any], list[Future[tuple[Status, str]]]]] = deque()
 
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel for the payloads of ``samples``."""
@@ -84,11 +84,11 @@ class ReferenceEngine:
         shape = self._output.shape(len(work.samples), work.params.size)
         images = np.zeros(shape, self._output.numpy_dtype)
         started = [self._pool.submit(self._one, work, i, images) for i in range(len(images))]
-        self._under_way.append((images, started))
+        self._in_flight.append((images, started))
 
     def collect(self) -> Result:
         """Wait for the oldest batch."""
-        images, started = self._under_way.popleft()
+        images, started = self._in_flight.popleft()
         outcomes = [future.result() for future in started]
         reason = {i: said for i, (status, said) in enumerate(outcomes) if status != Status.OK}
         return Result(images, np.array([status for status, _ in outcomes], dtype=np.uint8), reason)
@@ -96,7 +96,7 @@ class ReferenceEngine:
     def close(self) -> None:
         """Stop the threads and close the files."""
         self._pool.shutdown(cancel_futures=True)
-        self._under_way.clear()
+        self._in_flight.clear()
         self._shards.close()
 
     def _one(self, work: Work, i: int, images: npt.NDArray[Any]) -> tuple[Status, str]:

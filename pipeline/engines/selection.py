@@ -61,7 +61,7 @@ def make_engine(
 
 
 def depth(engine: str, threads: int, batch_size: int) -> int:
-    """Batches under way that keep an engine's threads busy."""
+    """Batches in flight that keep an engine's threads busy."""
     if engine == "dali":
         return 4  # two left them idle for a twelfth of the time: each operator waits for its last sample
     return max(2, -(-2 * threads // batch_size))

@@ -64,7 +64,7 @@ class Loader(ABC):
         self._totals = StatsTotals()
         self._closed = False
         self._process = os.getpid()
-        adapters.become_data(self, output)
+        adapters.specialize_loader(self, output)
         if not len(self):
             raise ConfigError(
                 "an epoch has no batch: last_batch='drop' leaves out what does not fill one on every rank",

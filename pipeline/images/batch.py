@@ -11,9 +11,9 @@ import numpy as np
 from stoker.augment.batch.base import one_hot
 from stoker.errors import ConfigError, DatasetError
 
+from ..adapters.host_arrays import mix_in_place
 from ..execution.batch import ColumnSpec
 from .batch_transforms import function_name
-from .mixing import mix_images
 from .objects import pad
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from ..adapters import Adapter
     from ..execution.stats import StatsTotals
-    from .annotator import Annotated
+    from .annotation_processor import BatchAnnotations
     from .config import ImageLoaderConfig
     from .objects import BatchObjects
-    from .plan import Planned
+    from .planned_batches import PlannedBatch
 
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
@@ -38,19 +38,21 @@ class BatchMaker:
     """Puts batches together; see the module.
 
     Args:
-        recipe: What a batch is.
+        config: What a batch is.
         adapter: Makes arrays of the framework.
         totals: Adds up where the time goes.
         epoch: Keys the random numbers of transforms of batches.
     """
 
-    def __init__(self, recipe: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
-        self._recipe = recipe
+    def __init__(self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
+        self._config = config
         self._adapter = adapter
         self._totals = totals
         self._epoch = epoch
 
-    def make(self, planned: Planned, images: Any, annotated: Annotated, kept: Int64 | None) -> Any:
+    def make(
+        self, planned: PlannedBatch, images: Any, annotated: BatchAnnotations, kept: Int64 | None
+    ) -> Any:
         """The batch.
 
         Args:
@@ -67,41 +69,41 @@ class BatchMaker:
             objects = None if objects is None else objects.of_samples(kept, len(planned))
             masks = None if masks is None else masks[kept]
         images, wrapped = self._chosen(images, kept), not isinstance(images, np.ndarray)
-        batch = self._recipe.batch_transform_plan
+        batch = self._config.batch_transform_plan
         for number in range(len(batch.transforms) if len(chosen) else 0):
             name, params = batch.draw(
-                number, planned.keys[chosen], self._recipe.plan.size, self._recipe.seed, self._epoch
+                number, planned.draw_keys[chosen], self._config.plan.size, self._config.seed, self._epoch
             )
             with self._timed(name):
-                layout = self._recipe.output.layout
-                mixed = self._adapter.mix if wrapped else mix_images
+                layout = self._config.output.layout
+                mixed = self._adapter.mix if wrapped else mix_in_place
                 images = mixed(params, images, layout)
                 if labels is not None:
-                    labels = params.labels(labels, self._recipe.dataset.num_classes)
+                    labels = params.labels(labels, self._config.dataset.num_classes)
                 if objects is not None:
-                    objects = objects.mixed(params, self._recipe.annotations.objects)
+                    objects = objects.mixed(params, self._config.annotations.objects)
                 if masks is not None:
                     masks = params.segmentation(masks)
         if not wrapped:
-            images = self._adapter.images(images, self._recipe.output.dtype)
+            images = self._adapter.images(images, self._config.output.dtype)
         columns = {"image": self._run_functions(images, len(chosen)), "label": labels, "segmentation": masks}
         values = [
             columns["image"] if name == "image" else self._column(name, columns, objects, planned, chosen)
-            for name in self._recipe.columns
+            for name in self._config.columns
         ]
         elsewhere = sum(self._totals.on_batches.values()) - before
         self._totals.handing_over += perf_counter() - began - elsewhere
-        return self._recipe.batch(*values)
+        return self._config.batch(*values)
 
     def _chosen(self, images: Any, kept: Int64 | None) -> Any:
         """The images to hand out: in NumPy memory as they are, else those of the framework."""
         if isinstance(images, np.ndarray):
             return images if kept is None else images[kept]
-        images = self._adapter.images(images, self._recipe.output.dtype)
+        images = self._adapter.images(images, self._config.output.dtype)
         return images if kept is None else self._adapter.take(images, kept)
 
     def _run_functions(self, images: Any, n: int) -> Any:
-        for function in self._recipe.batch_transform_plan.functions:
+        for function in self._config.batch_transform_plan.functions:
             with self._timed(function_name(function)):
                 images = _run(function, images, n)
         return images
@@ -112,16 +114,16 @@ class BatchMaker:
         yield
         self._totals.on_batches[name] = self._totals.on_batches.get(name, 0.0) + perf_counter() - began
 
-    def _labels(self, planned: Planned, chosen: Int64) -> Array | None:
-        if "label" not in self._recipe.columns:
+    def _labels(self, planned: PlannedBatch, chosen: Int64) -> Array | None:
+        if "label" not in self._config.columns:
             return None
-        dataset, positions = self._recipe.dataset, planned.positions[chosen]
-        if not self._recipe.annotations.multi_label:
+        dataset, positions = self._config.dataset, planned.positions[chosen]
+        if not self._config.annotations.multi_label:
             labels = dataset.values("label", positions)
             # Shares of classes, also of a batch in which there is nothing to mix.
             return (
                 one_hot(labels, dataset.num_classes)
-                if self._recipe.batch_transform_plan.transforms
+                if self._config.batch_transform_plan.transforms
                 else labels
             )
         lists = dataset.lists("label", positions)
@@ -132,41 +134,41 @@ class BatchMaker:
         name: str,
         columns: dict[str, Array | None],
         objects: BatchObjects | None,
-        planned: Planned,
+        planned: PlannedBatch,
         chosen: Int64,
     ) -> Any:
         given = columns.get(name)
         if given is not None:
             return self._adapter.column(given)
-        if objects is not None and (name == "count" or name in self._recipe.annotations.objects.columns):
+        if objects is not None and (name == "count" or name in self._config.annotations.objects.columns):
             return self._object_column(name, objects, len(chosen))
         if name == "key":
-            return self._adapter.column(self._recipe.dataset.keys(planned.positions[chosen]))
+            return self._adapter.column(self._config.dataset.keys(planned.positions[chosen]))
         values: Array
         if name == "mask":  # of the place in the batch: padding stays padding, whatever replaces it
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
         elif name == "row":
             values = planned.samples.row[chosen]
         else:
-            values = self._recipe.dataset.values(name, planned.positions[chosen])
+            values = self._config.dataset.values(name, planned.positions[chosen])
         return self._adapter.column(values)
 
     def _object_column(self, name: str, objects: BatchObjects, n: int) -> Any:
         counts = objects.counts(n)
         if name == "count":
             return self._adapter.column(counts)
-        values = objects.column(name, self._recipe.annotations.objects)
-        if self._recipe.annotations.objects.form == "padded":
+        values = objects.column(name, self._config.annotations.objects)
+        if self._config.annotations.objects.form == "padded":
             return self._adapter.column(pad(values, counts))
         return self._adapter.ragged(values, counts)
 
 
-def made_by_functions(recipe: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
+def made_by_functions(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
     """Form of the images that functions make of ``n``, found by having them run on zeros."""
-    output = recipe.output
-    zeros = np.zeros(output.shape(n, recipe.plan.size), output.numpy_dtype)
+    output = config.output
+    zeros = np.zeros(output.shape(n, config.plan.size), output.numpy_dtype)
     images = adapter.images(zeros, output.dtype)
-    for function in recipe.batch_transform_plan.functions:
+    for function in config.batch_transform_plan.functions:
         images = _run(function, images, n)
     # PyTorch's dtypes have no name of their own: torch.float32.
     name = getattr(images.dtype, "name", None) or str(images.dtype).rpartition(".")[2]

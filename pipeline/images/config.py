@@ -18,7 +18,7 @@ from ..engines.base import DType, Layout, Output
 from ..execution.batch import NUMBERS, ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, LastBatch, Order, Stream
 from ..order.sampling import make_draws, open_source
-from .annotation_rules import AnnotationRules, make_annotation_rules, task_columns
+from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
 from .batch_transforms import BatchTransformPlan, split_transforms
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .batch_transforms import AnyTransform
-    from .objects import ObjectRules
+    from .objects import ObjectConfig
 
 __all__ = ["ImageLoaderConfig", "OnError", "make_config"]
 
@@ -68,7 +68,7 @@ class ImageLoaderConfig:
     seed: int
     batch: Callable[..., Any]
     batch_transform_plan: BatchTransformPlan
-    annotations: AnnotationRules
+    annotations: AnnotationConfig
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -97,11 +97,11 @@ class ImageLoaderConfig:
         known = {"image": image, "key": ("str", ()), "mask": ("bool", ()), "row": ("int64", ())}
         return ColumnSpec(name, *(known.get(name) or (self.dataset.values(name, ()).dtype.name, ())))
 
-    def random_epoch(self, epoch: int) -> int:
+    def draw_epoch(self, epoch: int) -> int:
         """The epoch that random parameters are drawn for: one for all of a stream, whose keys go on."""
         return 0 if isinstance(self.order, Stream) else epoch
 
-    def random_keys(
+    def draw_keys(
         self, epoch: int, positions: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """What keys the random parameters of draws, (N,) int64.
@@ -190,7 +190,7 @@ def make_config(
     dtype: DType | None,
     layout: Layout,
     on_error: OnError,
-    objects: ObjectRules,
+    objects: ObjectConfig,
 ) -> ImageLoaderConfig:
     """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
 
@@ -205,7 +205,7 @@ def make_config(
     plan = _plan(of_images, dtype)
     order = make_draws(opened, shuffle, sampler, samples_per_epoch, seed)
     names = _columns(columns, opened, last_batch, objects)
-    recipe = ImageLoaderConfig(
+    config = ImageLoaderConfig(
         opened,
         order,
         plan,
@@ -215,23 +215,23 @@ def make_config(
         seed,
         batch_type(names),
         batch_transform_plan,
-        make_annotation_rules(opened, names, objects, plan, batch_transform_plan),
+        make_annotation_config(opened, names, objects, plan, batch_transform_plan),
     )
     if sampler is None:  # which may leave small images out
-        _check_sizes(recipe)
-    return recipe
+        _check_sizes(config)
+    return config
 
 
-def _check_sizes(recipe: ImageLoaderConfig) -> None:
+def _check_sizes(config: ImageLoaderConfig) -> None:
     """Refuse crops that are larger than the lowest or the narrowest image, which an epoch would come to."""
-    dataset = recipe.dataset
-    crops = (one for one in recipe.plan.transforms if isinstance(one, RandomCrop))
+    dataset = config.dataset
+    crops = (one for one in config.plan.transforms if isinstance(one, RandomCrop))
     # A mixture may draw nothing of a dataset; what else is refused is told when it is met.
     if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
         smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
         positions = np.array(smallest, np.int64)
         samples = dataset.samples(positions)
-        recipe.draw(positions, samples, samples.row, 0)
+        config.draw(positions, samples, samples.row, 0)
 
 
 def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
@@ -241,7 +241,7 @@ def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
 
 
 def _columns(
-    columns: Sequence[str], dataset: SampleSource, last_batch: LastBatch, objects: ObjectRules
+    columns: Sequence[str], dataset: SampleSource, last_batch: LastBatch, objects: ObjectConfig
 ) -> tuple[str, ...]:
     if isinstance(columns, str):
         raise ConfigError(f"columns must be a list of names, found {columns!r}", hint="Put it into brackets.")

@@ -19,7 +19,7 @@ from ..execution.state import in_epochs_of
 from ..order.epoch_order import BlockShuffle, LastBatch, Schedule
 from .batch import made_by_functions
 from .config import OnError, make_config
-from .objects import ObjectForm, ObjectRules
+from .objects import ObjectConfig, ObjectForm
 from .producer import ImageBatchProducer
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ImageLoader(Loader):
         layout: "NCHW", "NHWC", or "NHWC4", which pads the channels to four.
         num_threads: Engine threads; by default the cores this process may use, shared with the other
             ranks of this machine.
-        prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
+        prefetch: Batches that may be ready or in flight ahead of the consumer, from 1.
         read_ahead: Batches whose bytes the kernel is asked for before they are started; 0 for none. The
             default covers half a second of work at a thousand images a second.
         on_error: What a bad sample does: "raise" an error that names it, "skip" leaves it out of its batch,
@@ -151,7 +151,7 @@ class ImageLoader(Loader):
         self._read_ahead = whole_number("read_ahead", read_ahead, 0)
         self._last_batch: LastBatch = last_batch
         self._is_stream = steps_per_epoch is not None
-        self._recipe = make_config(
+        self._config = make_config(
             resolve(dataset, cache, cache_size),
             transforms,
             shuffle=shuffle,
@@ -163,12 +163,12 @@ class ImageLoader(Loader):
             dtype=dtype,
             layout=layout,
             on_error=on_error,
-            objects=ObjectRules(
+            objects=ObjectConfig(
                 form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
             ),
         )
-        super().__init__(self._ranks, self._recipe.identity, self._recipe.order.n, prefetch, output)
-        opened = self._recipe.dataset
+        super().__init__(self._ranks, self._config.identity, self._config.order.n, prefetch, output)
+        opened = self._config.dataset
         self._cache_prefetcher = make_cache_prefetcher(opened)
         framework = adapters.framework(output)
         device = devices.as_text(device)
@@ -176,19 +176,19 @@ class ImageLoader(Loader):
             device = "cpu"
         threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
         local_rank = self._ranks.local_rank
-        engine_name, engine_device = choose_engine(engine, device, local_rank, self._recipe.plan.needs)
+        engine_name, engine_device = choose_engine(engine, device, local_rank, self._config.plan.needs)
         wanted = device or (None if engine_device == "cpu" else engine_device)
         place = wanted and devices.place(wanted, local_rank)
         copied = framework == "torch" and engine_device == "cpu" and place not in (None, "cpu")
         self._adapter = adapters.load(framework, place, pin_memory=pin_memory or copied)
         # What other engines make is copied into page-locked memory.
-        own_memory = {"empty": self._adapter.empty} if engine_name == "native" else {}
+        own_memory = {"empty": self._adapter.allocate} if engine_name == "native" else {}
         self._engine = make_engine(
             engine_name,
             engine_device,
             [str(path) for path in opened.data_files],
             opened.data_sizes,
-            self._recipe.output,
+            self._config.output,
             num_threads=threads,
             depth=min(self._prefetch, depth(engine_name, threads, batch_size)),
             batch_size=batch_size,
@@ -197,11 +197,11 @@ class ImageLoader(Loader):
             mapped=mapped,
             **own_memory,
         )
-        self._annotator = self._recipe.annotations.annotator(opened, threads)
+        self._annotator = self._config.annotations.annotator(opened, threads)
 
     def __repr__(self) -> str:
         return (
-            f"<ImageLoader of {self._recipe.dataset!r}: {len(self)} batches of {self._batch_size}, "
+            f"<ImageLoader of {self._config.dataset!r}: {len(self)} batches of {self._batch_size}, "
             f"engine {self._engine.name} on {self._engine.device}, "
             f"rank {self._ranks.rank} of {self._ranks.world_size}>"
         )
@@ -209,12 +209,12 @@ class ImageLoader(Loader):
     @property
     def dataset(self) -> SampleSource:
         """What is drawn from."""
-        return self._recipe.dataset
+        return self._config.dataset
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of a batch."""
-        return self._recipe.columns
+        return self._config.columns
 
     @property
     def engine(self) -> str:
@@ -234,14 +234,14 @@ class ImageLoader(Loader):
         """
         return tuple(
             self._made_by_functions
-            if name == "image" and self._recipe.batch_transform_plan.functions
-            else self._recipe.spec(name)
-            for name in self._recipe.columns
+            if name == "image" and self._config.batch_transform_plan.functions
+            else self._config.spec(name)
+            for name in self._config.columns
         )
 
     @cached_property
     def _made_by_functions(self) -> ColumnSpec:
-        return made_by_functions(self._recipe, self._adapter, self._batch_size)
+        return made_by_functions(self._config, self._adapter, self._batch_size)
 
     def state_dict(self) -> dict[str, Any]:
         """Where the loader is, as a small JSON-able dict.
@@ -266,12 +266,12 @@ class ImageLoader(Loader):
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
         ranks = self._ranks
-        samples = self._recipe.order.n
+        samples = self._config.order.n
         return Schedule(samples, self._batch_size, ranks.rank, ranks.world_size, self._last_batch, start)
 
     def _make_producer(self, schedule: Schedule, epoch: int) -> ImageBatchProducer:
         return ImageBatchProducer(
-            self._recipe,
+            self._config,
             schedule,
             epoch,
             engine=self._engine,

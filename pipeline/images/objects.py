@@ -13,7 +13,7 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.list_column import expand_ranges
 
 from .mask_drawing import draw_segments
-from .object_placing import place_boxes, place_keypoints
+from .object_geometry import place_boxes, place_keypoints
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["EXTRA", "BatchObjects", "ObjectForm", "ObjectRules", "pad", "transform_objects"]
+__all__ = ["EXTRA", "BatchObjects", "ObjectConfig", "ObjectForm", "pad", "transform_objects"]
 
 ObjectForm = Literal["ragged", "padded"]
 
@@ -38,7 +38,7 @@ EXTRA = "object_"
 
 
 @dataclass(frozen=True)
-class ObjectRules:
+class ObjectConfig:
     """Which columns of objects a loader hands out, and how: see :class:`stoker.ImageLoader`.
 
     Attributes:
@@ -97,10 +97,10 @@ class BatchObjects:
         owner = np.repeat(np.arange(len(chosen)), stop - start)
         return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
 
-    def mixed(self, params: BatchParams, rules: ObjectRules) -> BatchObjects:
+    def mixed(self, params: BatchParams, config: ObjectConfig) -> BatchObjects:
         """The objects that the images of a mixed batch show: some are dropped, some shown again."""
         moved = params.boxes(
-            self.columns["boxes"], self.owner, min_visible=rules.min_visible, min_size=rules.min_size
+            self.columns["boxes"], self.owner, min_visible=config.min_visible, min_size=config.min_size
         )
         columns: dict[str, Array] = {}
         for name, values in self.columns.items():
@@ -116,11 +116,11 @@ class BatchObjects:
                 columns[name] = values[moved.origin]
         return BatchObjects(moved.owner, columns)
 
-    def column(self, name: str, rules: ObjectRules) -> Array:
+    def column(self, name: str, config: ObjectConfig) -> Array:
         """One column as it is handed out, (M, ...); what is measured in pixels is float32."""
         values = self.columns[name]
         if name == "boxes":
-            values = convert_boxes(values, "XYXY", rules.box_format)
+            values = convert_boxes(values, "XYXY", config.box_format)
         return values.astype(np.float32) if values.dtype == np.float64 else values
 
 
@@ -129,7 +129,7 @@ def transform_objects(
     params: ImageParams,
     height: npt.NDArray[np.integer[Any]],
     width: npt.NDArray[np.integer[Any]],
-    rules: ObjectRules,
+    config: ObjectConfig,
     *,
     memory: MaskMemory | None = None,
 ) -> BatchObjects:
@@ -140,11 +140,11 @@ def transform_objects(
         params: Of the batch.
         height: (N,) integers, of the sources, pixels.
         width: (N,) likewise.
-        rules: Which columns are wanted; an object that is dropped is in none of them.
+        config: Which columns are wanted; an object that is dropped is in none of them.
         memory: Where masks come to lie.
     """
     boxes, keep = place_boxes(
-        params, annotations.boxes, annotations.owner, min_visible=rules.min_visible, min_size=rules.min_size
+        params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
     )
     kept = annotations
     if not keep.all():
@@ -156,15 +156,15 @@ def transform_objects(
         "object_id": kept.id,
         **{EXTRA + name: values for name, values in kept.extra.items()},
     }
-    if "area" in rules.columns:
+    if "area" in config.columns:
         columns["area"] = kept.area * _area_scale(kept, params, boxes)
-    if kept.keypoints is not None and "keypoints" in rules.columns:
-        columns["keypoints"] = place_keypoints(params, kept.keypoints, kept.owner, rules.swap)
-    if "masks" in rules.columns:
+    if kept.keypoints is not None and "keypoints" in config.columns:
+        columns["keypoints"] = place_keypoints(params, kept.keypoints, kept.owner, config.swap)
+    if "masks" in config.columns:
         columns["masks"] = draw_segments(
             params, kept.owner, height, width, polygons=kept.polygons, runs=kept.runs, memory=memory
         )
-    wanted = rules.columns | {"boxes"}
+    wanted = config.columns | {"boxes"}
     return BatchObjects(kept.owner, {name: columns[name] for name in columns.keys() & wanted})
 
 

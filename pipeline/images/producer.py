@@ -14,9 +14,9 @@ from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, S
 
 from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
-from .annotator import Annotated
+from .annotation_processor import BatchAnnotations
 from .batch import BatchMaker
-from .plan import planned_batches
+from .planned_batches import planned_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from ..engines.base import Engine
     from ..execution.stats import StatsTotals
     from ..order.epoch_order import Schedule
-    from .annotator import Annotator
+    from .annotation_processor import AnnotationProcessor
     from .config import ImageLoaderConfig
-    from .plan import Planned
+    from .planned_batches import PlannedBatch
 
 __all__ = ["ImageBatchProducer"]
 
@@ -54,32 +54,32 @@ class ImageBatchProducer:
 
     def __init__(
         self,
-        recipe: ImageLoaderConfig,
+        config: ImageLoaderConfig,
         schedule: Schedule,
         epoch: int,
         *,
         engine: Engine,
-        annotator: Annotator | None,
+        annotator: AnnotationProcessor | None,
         adapter: Adapter,
         totals: StatsTotals,
         read_ahead: int,
         cache_prefetcher: CachePrefetcher | None = None,
     ) -> None:
         self.max_in_flight = engine.max_in_flight
-        self._recipe = recipe
-        self._epoch = recipe.random_epoch(epoch)
+        self._config = config
+        self._epoch = config.draw_epoch(epoch)
         self._engine = engine
         self._annotator = annotator
-        self._maker = BatchMaker(recipe, adapter, totals, self._epoch)
-        self._side = adapter.side
+        self._maker = BatchMaker(config, adapter, totals, self._epoch)
+        self._copy_stream = adapter.copy_stream
         self._totals = totals
-        self._batches = _ahead(planned_batches(recipe, schedule, epoch), engine, read_ahead)
+        self._batches = _ahead(planned_batches(config, schedule, epoch), engine, read_ahead)
         self._cached_epoch: CachedEpoch | None = None
         if cache_prefetcher:  # which goes through the order at a pace of its own, far ahead of the engine
             self._cached_epoch = cache_prefetcher.begin(
-                lambda: (p.samples.row for p in planned_batches(recipe, schedule, epoch))
+                lambda: (p.samples.row for p in planned_batches(config, schedule, epoch))
             )
-        self._under_way: deque[tuple[Planned, Callable[[], Annotated]]] = deque()
+        self._in_flight: deque[tuple[PlannedBatch, Callable[[], BatchAnnotations]]] = deque()
 
     def start(self) -> bool:
         """Decide the next batch and submit it."""
@@ -88,7 +88,7 @@ class ImageBatchProducer:
         if planned is None:
             return False
         fetching = self._wait_for_bytes()
-        self._under_way.append((planned, self._submit(planned)))
+        self._in_flight.append((planned, self._submit(planned)))
         self._totals.fetching += fetching
         self._totals.planning += perf_counter() - began - fetching
         return True
@@ -100,15 +100,15 @@ class ImageBatchProducer:
             self._cached_epoch.wait()
         return perf_counter() - began if self._cached_epoch else 0.0
 
-    def _submit(self, planned: Planned) -> Callable[[], Annotated]:
+    def _submit(self, planned: PlannedBatch) -> Callable[[], BatchAnnotations]:
         """Decide a batch, have its images made, and what is annotated beside them."""
         samples, annotator = planned.samples, self._annotator
         annotations = annotator.read(planned.positions) if annotator else None
         objects = None
-        if annotations and self._recipe.annotations.needs_boxes:
+        if annotations and self._config.annotations.needs_boxes:
             objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
-        params = self._recipe.draw(planned.positions, samples, planned.keys, self._epoch, objects)
-        annotated: Callable[[], Annotated] = Annotated
+        params = self._config.draw(planned.positions, samples, planned.draw_keys, self._epoch, objects)
+        annotated: Callable[[], BatchAnnotations] = BatchAnnotations
         if annotator:
             annotated = annotator.start(planned.positions, samples, params, annotations)
         # Last: after an error the engine must not hold a batch that nobody collects.
@@ -118,7 +118,7 @@ class ImageBatchProducer:
 
     def finish(self) -> FinishedBatch:
         """Wait for the oldest batch and hand it over."""
-        planned, annotated_later = self._under_way.popleft()
+        planned, annotated_later = self._in_flight.popleft()
         began = perf_counter()
         result = self._engine.collect() if len(planned) else self._nothing()
         annotated = annotated_later()
@@ -128,30 +128,34 @@ class ImageBatchProducer:
         is_bad = result.status != Status.OK
         is_bad[list(annotated.errors)] = True
         kept = self._settle(planned, result, annotated, is_bad) if is_bad.any() else None
-        side = self._side
-        with side or contextlib.nullcontext():
+        stream = self._copy_stream
+        with stream or contextlib.nullcontext():
             batch = self._maker.make(planned, result.images, annotated, kept)
-        ready = side.ready(batch) if side else None
+        ready = stream.ready(batch) if stream else None
         if kept is None:
             return FinishedBatch(batch, len(planned), ready=ready)
-        counted = "skipped" if self._recipe.on_error == "skip" else "replaced"
-        keys = tuple(self._recipe.dataset.keys(planned.positions[is_bad]))
+        counted = "skipped" if self._config.on_error == "skip" else "replaced"
+        keys = tuple(self._config.dataset.keys(planned.positions[is_bad]))
         return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
 
     def _nothing(self) -> Result:
         """A batch of no samples: the last one, on a rank for which none were left."""
-        output = self._recipe.output
-        images = np.empty(output.shape(0, self._recipe.plan.size), output.numpy_dtype)
+        output = self._config.output
+        images = np.empty(output.shape(0, self._config.plan.size), output.numpy_dtype)
         return Result(images, np.empty(0, np.uint8))
 
     def _settle(
-        self, planned: Planned, result: Result, annotated: Annotated, is_bad: npt.NDArray[np.bool_]
+        self,
+        planned: PlannedBatch,
+        result: Result,
+        annotated: BatchAnnotations,
+        is_bad: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.int64]:
         """Which samples to hand out, (M,) int64 into the batch, some of which are bad, (N,)."""
         good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
-        if self._recipe.on_error == "skip":
+        if self._config.on_error == "skip":
             return good
-        if self._recipe.on_error == "raise" or not good.size:
+        if self._config.on_error == "raise" or not good.size:
             first = int(bad[0])
             if result.status[first] == Status.OK:
                 raise annotated.errors.pop(first)  # which must not hold itself by its traceback
@@ -161,10 +165,10 @@ class ImageBatchProducer:
         chosen[bad] = good[np.searchsorted(good, bad) % good.size]
         return chosen
 
-    def _error(self, planned: Planned, result: Result, i: int) -> SampleError:
+    def _error(self, planned: PlannedBatch, result: Result, i: int) -> SampleError:
         kind, meaning, hint = _MEANING[Status(int(result.status[i]))]
         said = result.reason.get(i, "")
-        return self._recipe.dataset.error(
+        return self._config.dataset.error(
             int(planned.positions[i]),
             f"{meaning}: {said}" if said else meaning,
             kind,
@@ -172,12 +176,12 @@ class ImageBatchProducer:
         )
 
 
-def _ahead(batches: Iterator[Planned], engine: Engine, distance: int) -> Iterator[Planned]:
+def _ahead(batches: Iterator[PlannedBatch], engine: Engine, distance: int) -> Iterator[PlannedBatch]:
     """The same batches, their bytes asked for up to ``distance`` batches before.
 
     The first batch is not kept waiting: the distance grows by two with each batch that is started.
     """
-    waiting: deque[Planned] = deque()
+    waiting: deque[PlannedBatch] = deque()
     reach = 0
     for planned in batches:
         if distance and len(planned):

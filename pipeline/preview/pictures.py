@@ -20,7 +20,7 @@ from stoker.formats.codecs.header import MAX_PIXELS
 
 from ..engines.pillow_decode import PillowDecodeError, decode
 from ..images.batch_transforms import split_transforms
-from ..images.objects import BatchObjects, ObjectRules, transform_objects
+from ..images.objects import BatchObjects, ObjectConfig, transform_objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,11 +127,11 @@ class _Batch:
             self.objects.columns.keys() & {"boxes", "keypoints", "masks"} if len(self.objects) else set()
         )
 
-    def mixed(self, params: BatchParams, rules: ObjectRules) -> _Batch:
+    def mixed(self, params: BatchParams, config: ObjectConfig) -> _Batch:
         """After a transform of batches."""
         return _Batch(
             params.images(self.images, "NHWC"),
-            self.objects.mixed(params, rules) if len(self.objects) else self.objects,
+            self.objects.mixed(params, config) if len(self.objects) else self.objects,
             None if self.labels is None else params.labels(self.labels, self.labels.shape[1]),
             None if self.segmentation is None else params.segmentation(self.segmentation),
         )
@@ -182,15 +182,15 @@ def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, e
     rows = scene.dataset.rows[scene.positions]
     objects = Objects(scene.annotations.boxes.astype(np.float64), scene.annotations.owner)
     params = plan.draw(*scene.sizes, rows, seed, epoch, objects=objects)
-    rules = _rules(scene)
-    batch = _execute(scene, plan, params, rules)
+    config = _object_config(scene)
+    batch = _execute(scene, plan, params, config)
     for number, transform in enumerate(together.transforms):
         lost = batch.columns - together.columns
         if lost:
             names = " and ".join(sorted(lost))
             raise ConfigError(f"{type(transform).__name__} cannot mix {names}, which the samples have")
         _, decided = together.draw(number, rows, plan.size, seed, epoch)
-        batch = batch.mixed(decided, rules)
+        batch = batch.mixed(decided, config)
     return [_picture(scene, batch, i, mixed=bool(together.transforms)) for i in range(len(rows))]
 
 
@@ -232,20 +232,20 @@ def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.
     return masks
 
 
-def _rules(scene: Scene) -> ObjectRules:
+def _object_config(scene: Scene) -> ObjectConfig:
     """Which columns of objects are to be drawn."""
     found = scene.annotations
     columns = {"box_labels", "crowd"} | ({"keypoints"} if found.keypoints is not None else set())
     columns |= {"masks"} if found.polygons is not None or found.runs is not None else set()
-    return ObjectRules(frozenset(columns), swap=scene.dataset.manifest.annotations.swap)
+    return ObjectConfig(frozenset(columns), swap=scene.dataset.manifest.annotations.swap)
 
 
-def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, rules: ObjectRules) -> _Batch:
+def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectConfig) -> _Batch:
     """Images and annotations under the parameters of their samples."""
     n = len(params)
     values = np.stack([reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)])
     scale, shift = plan.form.matrix[:, :3].diagonal(), plan.form.matrix[:, 3]
-    objects = transform_objects(scene.annotations, params, *scene.sizes, rules)
+    objects = transform_objects(scene.annotations, params, *scene.sizes, config)
     segmentation = None
     if scene.segmentation is not None:
         ignore = scene.dataset.manifest.annotations.ignore

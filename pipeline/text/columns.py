@@ -12,7 +12,7 @@ from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError
 
 from ..execution.batch import NUMBERS
-from .epoch import Pieces
+from .epoch import TokenSlices
 from .producer import assemble
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from stoker.bucketing import Batchify
 
     from ..order.sample_source import SampleSource
-    from .plan import TextPlanner
-    from .rules import TextRules
-    from .tokens import TokenReader
+    from .batching_config import BatchingConfig
+    from .planner import TextPlanner
+    from .token_reader import TokenReader
 
 __all__ = ["column_names", "default_batchify", "probe"]
 
@@ -34,7 +34,7 @@ _PACKED: tuple[Output, ...] = ("input_ids", "segment_ids", "position_ids")
 
 def default_batchify(planner: TextPlanner, reader: TokenReader, columns: Sequence[str] | None) -> Batchify:
     """What makes the arrays that ``columns`` names."""
-    if planner.rules.pack is not None:
+    if planner.batching.pack is not None:
         outputs = [name for name in _OUTPUTS if columns is None or name in columns]
         chosen = _PACKED if columns is None else outputs
         return Pack(outputs=chosen, value=reader.pad_id, max_sequences=planner.max_sequences)
@@ -59,10 +59,10 @@ def probe(
     widths = [1] * count if edges is None else edges[0].tolist()
     fixed = edges is not None and len(edges) == 1
     one = np.ones((1, count), np.int64)
-    groups = None if planner.rules.pack is None else np.array([0, 1])
-    pieces = Pieces(one[:, 0], one[:, 0], one, groups)
+    groups = None if planner.batching.pack is None else np.array([0, 1])
+    slices = TokenSlices(one[:, 0], one[:, 0], one, groups)
     sequences = [Ragged(np.zeros(1, reader.dtype), np.array([0, 1]))] * count
-    made = assemble(batchify, reader.fields, sequences, pieces, (1, *widths))
+    made = assemble(batchify, reader.fields, sequences, slices, (1, *widths))
     return {
         name: (
             np.asarray(value).dtype.name,
@@ -76,7 +76,7 @@ def column_names(
     columns: Sequence[str] | None,
     made: Mapping[str, Any],
     dataset: SampleSource,
-    rules: TextRules,
+    batching: BatchingConfig,
     fields: Sequence[str],
 ) -> tuple[str, ...]:
     """What a batch holds: the names asked for, or all that is made.
@@ -85,17 +85,17 @@ def column_names(
         columns: The names asked for; None for all that is made.
         made: By the batchify function.
         dataset: Whose columns of numbers may be named, too.
-        rules: Of the loader.
+        batching: The config of the loader.
         fields: Those that it reads.
 
     Raises:
         ConfigError: There is no such column.
     """
     names = tuple(made) if columns is None else tuple(columns)
-    if rules.last_batch == "pad" and "mask" not in names:
+    if batching.last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
     known = {*made, "mask"}
-    if rules.pack is None:
+    if batching.pack is None:
         known |= {"row", "key", *(name for name, kind in dataset.types.items() if kind in NUMBERS)}
     for name in names:
         if name not in known:

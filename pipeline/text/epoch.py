@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["History", "Pieces", "TextEpoch", "TextSchedule", "checked_history"]
+__all__ = ["History", "TextEpoch", "TextSchedule", "TokenSlices", "checked_history"]
 
 History = tuple[tuple[int, int], ...]
 """(world size, steps done) of each part of an epoch that went on with another number of ranks."""
 
 
-class Pieces(NamedTuple):
+class TokenSlices(NamedTuple):
     """The sequences of one batch.
 
     Attributes:
@@ -81,17 +81,17 @@ class TextEpoch:
     drawn: Int64 | None
     packing: PackingPlan | None
 
-    def pieces(self, rows: Int64) -> Pieces:
+    def token_slices(self, rows: Int64) -> TokenSlices:
         """The sequences of one batch: of draws, or packed rows where there is a packing, (n,) int64."""
         packing = self.packing
         if packing is None:
             lengths = self.sampler.lengths[rows].reshape(len(rows), -1)
-            return Pieces(self._samples(rows), np.zeros_like(rows), lengths, None)
+            return TokenSlices(self._samples(rows), np.zeros_like(rows), lengths, None)
         counts = packing.offsets[rows + 1] - packing.offsets[rows]
         groups = np.concatenate(([0], np.cumsum(counts)))
         which = np.repeat(packing.offsets[rows] - groups[:-1], counts) + np.arange(groups[-1])
         samples = self._samples(packing.rows[which])
-        return Pieces(samples, packing.begins[which], packing.lengths[which, None], groups)
+        return TokenSlices(samples, packing.begins[which], packing.lengths[which, None], groups)
 
     def _samples(self, draws: Int64) -> Int64:
         return draws if self.drawn is None else self.drawn[draws]

@@ -15,12 +15,12 @@ from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import State
 from ..order.sampling import Repeated, make_draws, open_source
+from .batching_config import BatchingConfig, LastBatch, TooLong, as_buckets
 from .columns import column_names, default_batchify, probe
 from .epoch import History, TextSchedule, checked_history
-from .plan import TextPlanner
+from .planner import TextPlanner
 from .producer import TextBatchProducer, TextLoaderConfig
-from .rules import LastBatch, TextRules, TooLong, as_buckets
-from .tokens import TokenReader
+from .token_reader import TokenReader
 
 if TYPE_CHECKING:
     import os
@@ -89,7 +89,7 @@ class TextLoader(Loader):
             ``<field>_``.
         dtype: Of token ids: "int32" or "int64"; by default int64 for torch, as its losses want, and
             int32 for others.
-        prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
+        prefetch: Batches that may be ready or in flight ahead of the consumer, from 1.
         batchify: What makes arrays of sequences, see :mod:`stoker.bucketing`, for other arrays than
             ``columns`` can name: called with a ``Ragged`` (``Packed`` for packed rows; a dict of
             ``Ragged`` by field for several fields) and the padded length, it returns a dict of arrays.
@@ -141,7 +141,7 @@ class TextLoader(Loader):
     ) -> None:
         self._ranks = find_ranks(rank, world_size)
         opened = open_source(resolve(dataset, cache, cache_size), "text")
-        rules = TextRules(
+        batching = BatchingConfig(
             batch_size=batch_size,
             max_tokens=max_tokens,
             batch_sampler=batch_sampler,
@@ -158,18 +158,18 @@ class TextLoader(Loader):
             balance=balance,
         )
         _refuse_copies(sampler)
-        order = make_draws(opened, shuffle, sampler, rules.samples_per_epoch, rules.seed)
+        order = make_draws(opened, shuffle, sampler, batching.samples_per_epoch, batching.seed)
         framework = adapters.framework(output)
         reader = TokenReader(opened, fields, _dtype(dtype, framework), verify=verify)
-        planner = TextPlanner(rules, reader.lengths, order, self._ranks.world_size)
+        planner = TextPlanner(batching, reader.lengths, order, self._ranks.world_size)
         made_by = batchify or default_batchify(planner, reader, columns)
         spec = probe(made_by, planner, reader)
-        names = column_names(columns, spec, opened, rules, reader.fields)
+        names = column_names(columns, spec, opened, batching, reader.fields)
         self._spec = spec
-        self._recipe = TextLoaderConfig(opened, reader, planner, made_by, names, batch_type(names))
+        self._config = TextLoaderConfig(opened, reader, planner, made_by, names, batch_type(names))
         self._history: tuple[int, History] = (0, ())
         self._steps = len(planner.plan(0))
-        super().__init__(self._ranks, self._recipe.identity, planner.most_steps, prefetch, output)
+        super().__init__(self._ranks, self._config.identity, planner.most_steps, prefetch, output)
         self._cache_prefetcher = make_cache_prefetcher(opened)
         device = devices.as_text(device)
         devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
@@ -190,7 +190,7 @@ class TextLoader(Loader):
         Where epochs draw other samples they may have a few more or fewer; then it is of the epoch that is
         running, or comes next.
         """
-        planner = self._recipe.planner
+        planner = self._config.planner
         return self._steps if planner.has_equal_epochs else len(planner.plan(self._state().epoch))
 
     @property
@@ -200,27 +200,27 @@ class TextLoader(Loader):
         So it is but where a sampler, a mixture or a stream draws other samples each epoch; there it is with
         ``batch_size``, without ``pack``, and with a ``last_batch`` of "drop" or "pad".
         """
-        return self._recipe.planner.has_equal_epochs
+        return self._config.planner.has_equal_epochs
 
     @property
     def dataset(self) -> SampleSource:
         """What is drawn from."""
-        return self._recipe.dataset
+        return self._config.dataset
 
     @property
     def columns(self) -> tuple[str, ...]:
         """Names of the columns of a batch."""
-        return self._recipe.columns
+        return self._config.columns
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64] | None:
         """(K, D) int64, the padded lengths of each field; None where each batch has its own."""
-        return self._recipe.planner.boundaries
+        return self._config.planner.boundaries
 
     @property
     def pad_id(self) -> int:
         """Token id that padding is filled with. It may stand in texts as well: only masks tell padding."""
-        return self._recipe.reader.pad_id
+        return self._config.reader.pad_id
 
     def shapes(self) -> list[tuple[int, ...]]:
         """The distinct shapes of batches, ascending: (samples, padded length), a length for each field.
@@ -231,14 +231,14 @@ class TextLoader(Loader):
         and "pad" leave none.
         """
         shapes = set(self._plan(self._next.epoch).shapes())
-        return sorted(shapes.union(self._recipe.planner.lasting_shapes()))
+        return sorted(shapes.union(self._config.planner.lasting_shapes()))
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Form of the columns of a batch, without the batch axis; None where lengths differ."""
         known = {"mask": ("bool", ()), "row": ("int64", ()), "key": ("str", ())}
         return tuple(
             ColumnSpec(name, *(self._spec.get(name) or known.get(name) or self._of_index(name)))
-            for name in self._recipe.columns
+            for name in self._config.columns
         )
 
     def set_epoch(self, epoch: int) -> None:
@@ -284,7 +284,7 @@ class TextLoader(Loader):
 
     def _plan(self, epoch: int) -> BatchPlan:
         """What is left of an epoch."""
-        return self._recipe.planner.plan(epoch, self._history_of(epoch))
+        return self._config.planner.plan(epoch, self._history_of(epoch))
 
     def _schedule(self, epoch: int, start: int) -> TextSchedule:
         plan = self._plan(epoch)
@@ -296,9 +296,9 @@ class TextLoader(Loader):
 
     def _make_producer(self, schedule: TextSchedule, epoch: int) -> TextBatchProducer:
         return TextBatchProducer(
-            self._recipe,
+            self._config,
             schedule,
-            self._recipe.planner.epoch(epoch),
+            self._config.planner.epoch(epoch),
             adapter=self._adapter,
             totals=self._totals,
             cache_prefetcher=self._cache_prefetcher,
@@ -307,7 +307,7 @@ class TextLoader(Loader):
     def _release(self) -> None:
         if self._cache_prefetcher:
             self._cache_prefetcher.close()
-        self._recipe.reader.close()
+        self._config.reader.close()
 
 
 def _refuse_copies(sampler: Sampler | None) -> None:

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ..caching.cache_prefetcher import CachePrefetcher
     from ..execution.stats import StatsTotals
     from ..order.sample_source import SampleSource
-    from .epoch import Pieces, TextEpoch, TextSchedule
-    from .plan import TextPlanner
-    from .tokens import Places, TokenReader
+    from .epoch import TextEpoch, TextSchedule, TokenSlices
+    from .planner import TextPlanner
+    from .token_reader import PayloadLocations, TokenReader
 
 __all__ = ["TextBatchProducer", "TextLoaderConfig", "assemble"]
 
@@ -69,8 +69,8 @@ class TextLoaderConfig:
             "fields": self.reader.fields,
             "order": None if planner.takes_all else repr(planner.order),
             "boundaries": None if edges is None else edges.tolist(),
-            **{name: value for name, value in vars(planner.rules).items() if name != "buckets"},
-            "batch_sampler": planner.rules.batch_sampler and planner.epoch(0).sampler.fingerprint,
+            **{name: value for name, value in vars(planner.batching).items() if name != "buckets"},
+            "batch_sampler": planner.batching.batch_sampler and planner.epoch(0).sampler.fingerprint,
         }
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
@@ -79,7 +79,7 @@ def assemble(
     batchify: Batchify,
     fields: tuple[str, ...],
     sequences: list[Ragged],
-    pieces: Pieces,
+    slices: TokenSlices,
     shape: tuple[int, ...],
 ) -> Mapping[str, Any]:
     """Sequences into arrays by name.
@@ -88,7 +88,7 @@ def assemble(
         batchify: Takes the sequences of one field, packed rows, or a dict with the sequences of each.
         fields: Names of the fields.
         sequences: Of each field.
-        pieces: What they are.
+        slices: What they are.
         shape: (n, length), or (n, length, length, ...) for several fields.
 
     Raises:
@@ -98,8 +98,8 @@ def assemble(
     length: Any = dict(zip(fields, shape[1:], strict=True))
     if len(fields) == 1:
         samples, length = sequences[0], shape[1]
-        if pieces.groups is not None:
-            samples = Packed(samples, pieces.groups)
+        if slices.groups is not None:
+            samples = Packed(samples, slices.groups)
         elif isinstance(batchify, Flatten):
             length = shape[0] * length  # as many tokens as the padded batch has: one shape for each of its
     made = batchify(samples, length)
@@ -111,13 +111,13 @@ def assemble(
     return made
 
 
-class _Planned(NamedTuple):
-    """A batch that is under way."""
+class _BatchInFlight(NamedTuple):
+    """A batch that is in flight."""
 
     batch: Batch
     mask: npt.NDArray[np.bool_]
-    pieces: Pieces
-    places: Places
+    slices: TokenSlices
+    locations: PayloadLocations
 
 
 class TextBatchProducer:
@@ -127,7 +127,7 @@ class TextBatchProducer:
 
     def __init__(
         self,
-        recipe: TextLoaderConfig,
+        config: TextLoaderConfig,
         schedule: TextSchedule,
         epoch: TextEpoch,
         *,
@@ -135,15 +135,15 @@ class TextBatchProducer:
         totals: StatsTotals,
         cache_prefetcher: CachePrefetcher | None = None,
     ) -> None:
-        self._recipe = recipe
+        self._config = config
         self._schedule = schedule
         self._epoch = epoch
         self._adapter = adapter
         self._totals = totals
         self._next = 0
-        self._under_way: deque[_Planned] = deque()
+        self._in_flight: deque[_BatchInFlight] = deque()
         self._cached_epoch = (
-            cache_prefetcher.begin(lambda: _rows(recipe, schedule, epoch)) if cache_prefetcher else None
+            cache_prefetcher.begin(lambda: _rows(config, schedule, epoch)) if cache_prefetcher else None
         )
 
     def start(self) -> bool:
@@ -152,15 +152,15 @@ class TextBatchProducer:
             return False
         began = perf_counter()
         batch, mask = self._schedule.batch(self._next)
-        pieces = self._epoch.pieces(batch.rows)
+        slices = self._epoch.token_slices(batch.rows)
         fetching = 0.0
         if self._cached_epoch:
             asked = perf_counter()
             self._cached_epoch.wait()
             fetching = perf_counter() - asked
-        places = self._recipe.reader.locate(pieces.positions)
-        self._recipe.reader.will_need(places)
-        self._under_way.append(_Planned(batch, mask, pieces, places))
+        locations = self._config.reader.locate(slices.positions)
+        self._config.reader.will_need(locations)
+        self._in_flight.append(_BatchInFlight(batch, mask, slices, locations))
         self._next += 1
         self._totals.fetching += fetching
         self._totals.planning += perf_counter() - began - fetching
@@ -168,43 +168,43 @@ class TextBatchProducer:
 
     def finish(self) -> FinishedBatch:
         """Make the oldest batch and hand it over."""
-        planned = self._under_way.popleft()
+        planned = self._in_flight.popleft()
         began = perf_counter()
-        reader = self._recipe.reader
-        sequences = reader.read(planned.pieces, planned.places)
+        reader = self._config.reader
+        sequences = reader.read(planned.slices, planned.locations)
         if self._cached_epoch:
             self._cached_epoch.release()
         shape = planned.batch.shape
-        arrays = assemble(self._recipe.batchify, reader.fields, sequences, planned.pieces, shape)
+        arrays = assemble(self._config.batchify, reader.fields, sequences, planned.slices, shape)
         made = perf_counter()
         self._totals.executing += made - began
-        side = self._adapter.side
-        with side or contextlib.nullcontext():
-            batch = self._recipe.batch(
-                *(self._hand_over(arrays, planned, name) for name in self._recipe.columns)
+        stream = self._adapter.copy_stream
+        with stream or contextlib.nullcontext():
+            batch = self._config.batch(
+                *(self._hand_over(arrays, planned, name) for name in self._config.columns)
             )
-        ready = side.ready(batch) if side else None
+        ready = stream.ready(batch) if stream else None
         self._totals.handing_over += perf_counter() - made
         return FinishedBatch(batch, len(planned.batch.rows), ready=ready)
 
-    def _hand_over(self, arrays: Mapping[str, Any], planned: _Planned, name: str) -> Any:
+    def _hand_over(self, arrays: Mapping[str, Any], planned: _BatchInFlight, name: str) -> Any:
         if name in arrays:
             value = arrays[name]
         elif name == "mask":
             value = planned.mask
         elif name == "row":
-            value = self._recipe.rows[planned.pieces.positions]
+            value = self._config.rows[planned.slices.positions]
         elif name == "key":
-            value = self._recipe.dataset.keys(planned.pieces.positions)
+            value = self._config.dataset.keys(planned.slices.positions)
         else:
-            value = self._recipe.dataset.values(name, planned.pieces.positions)
+            value = self._config.dataset.values(name, planned.slices.positions)
         # A length such as max_seqlen is an argument of a kernel, not an array.
         return value if isinstance(value, int) else self._adapter.column(value)
 
 
 def _rows(
-    recipe: TextLoaderConfig, schedule: TextSchedule, epoch: TextEpoch
+    config: TextLoaderConfig, schedule: TextSchedule, epoch: TextEpoch
 ) -> Iterator[npt.NDArray[np.int64]]:
     """What each batch reads, as rows of the index."""
     for step in range(len(schedule)):
-        yield recipe.rows[epoch.pieces(schedule.batch(step)[0].rows).positions]
+        yield config.rows[epoch.token_slices(schedule.batch(step)[0].rows).positions]

@@ -130,9 +130,9 @@ def _on_meta(init: Any) -> Any:
 
 def test_ragged_columns_are_kept_for_the_consumer_too(cuda: Cuda) -> None:
     made = load("torch", "meta", pin_memory=True)
-    assert made.side is not None
+    assert made.copy_stream is not None
     values = made.ragged(np.zeros((3, 4), np.float32), np.array([1, 2]))
-    made.side.ready((values, ["a", "b"], made.column(np.zeros(2))))()
+    made.copy_stream.ready((values, ["a", "b"], made.column(np.zeros(2))))()
     assert cuda.log == ["event recorded", "waited", "kept", "kept", "kept"]
 
 

@@ -27,7 +27,7 @@ from stoker.augment import (
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.transform import transform_boxes, transform_keypoints
 from stoker.formats.dataset.list_column import ListColumn, take_lists
-from stoker.pipeline.images.object_placing import place_boxes, place_keypoints
+from stoker.pipeline.images.object_geometry import place_boxes, place_keypoints
 
 N = 12
 SWAP = (0, 2, 1, 4, 3)

@@ -14,8 +14,8 @@ from stoker.bucketing import SortedBucketSampler
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Order, Sequential, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion
-from stoker.pipeline.text.plan import TextPlanner
-from stoker.pipeline.text.rules import TextRules
+from stoker.pipeline.text.batching_config import BatchingConfig
+from stoker.pipeline.text.planner import TextPlanner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,7 +68,7 @@ def planner(order: Order, world_size: int, **options: Any) -> TextPlanner:
         "last_batch": "partial",
         "balance": None,
     }
-    return TextPlanner(TextRules(**{**given, **options}), LENGTHS, order, world_size)
+    return TextPlanner(BatchingConfig(**{**given, **options}), LENGTHS, order, world_size)
 
 
 def drawn(made: TextPlanner, epoch: int, plan: BatchPlan, first: int, last: int) -> list[int]:
@@ -78,7 +78,7 @@ def drawn(made: TextPlanner, epoch: int, plan: BatchPlan, first: int, last: int)
 
 def tokens(made: TextPlanner, epoch: int, rows: list[int]) -> Counter[tuple[int, int]]:
     """How often each token of each sample is in draws or packed rows."""
-    pieces = made.epoch(epoch).pieces(np.array(rows, np.int64))
+    pieces = made.epoch(epoch).token_slices(np.array(rows, np.int64))
     each = zip(pieces.positions.tolist(), pieces.begins.tolist(), pieces.lengths[:, 0].tolist(), strict=True)
     return Counter((row, begin + place) for row, begin, length in each for place in range(length))
 
@@ -194,7 +194,7 @@ def test_no_row_has_more_sequences_than_arrays_have_room_for() -> None:
 
 def test_sequential_draws_stay_in_order_within_a_bucket() -> None:
     made = planner(Stream(Sequential(N), 20), 1, batch_size=4, buckets=1, shuffle=False)
-    samples = [made.epoch(e).pieces(made.plan(e).rows).positions.tolist() for e in range(3)]
+    samples = [made.epoch(e).token_slices(made.plan(e).rows).positions.tolist() for e in range(3)]
     assert samples == [list(range(20)), list(range(20, 40)), [*range(40, 53), *range(7)]]
 
 

@@ -45,7 +45,7 @@ class DaliEngine:
         output: Form of the images. bfloat16, which DALI lacks, leaves the GPU engine as float32.
         device: "cpu", or "cuda:0" and so on; on a GPU JPEGs are decoded there and results stay there.
         num_threads: DALI's CPU threads.
-        depth: Batches under way at once.
+        depth: Batches in flight at once.
         batch_size: Samples in the largest batch.
         max_pixels: An image with more is refused by its header.
         verify: Compare each payload with its checksum.
@@ -78,7 +78,7 @@ class DaliEngine:
         self._settings = _Settings(output, device, num_threads, max(1, depth), batch_size)
         self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
         self._pipes: dict[Graph, _Pipe] = {}
-        self._under_way: deque[Batch] = deque()
+        self._in_flight: deque[Batch] = deque()
         self._color: npt.NDArray[np.float32] | None = None  # of the first batch: likely that of all
 
     def submit(self, work: Work) -> None:
@@ -91,11 +91,11 @@ class DaliEngine:
         graph = Graph.of(work.params, color, encoded=bool((work.samples.codec == Codec.JPEG).any()))
         batch = Batch(graph, work.params, payloads)
         self._pipe(batch).start(batch)
-        self._under_way.append(batch)
+        self._in_flight.append(batch)
 
     def collect(self) -> Result:
         """Wait for the oldest batch."""
-        batch = self._under_way.popleft()
+        batch = self._in_flight.popleft()
         try:
             images = self._pipe(batch).finish()
         except RuntimeError as error:
@@ -108,7 +108,7 @@ class DaliEngine:
 
     def close(self) -> None:
         """Free the pipelines."""
-        self._under_way.clear()
+        self._in_flight.clear()
         self._pipes.clear()
         self._reader.close()
 
@@ -131,7 +131,7 @@ class DaliEngine:
             self._pipes.clear()
             raise EngineError(f"DALI failed: {_last_line(error)}") from error
         finally:
-            for waiting in self._under_way:
+            for waiting in self._in_flight:
                 self._pipe(waiting).start(waiting)
 
     def _try_alone(self, batch: Batch, i: int) -> None:
@@ -167,7 +167,7 @@ class _Settings:
 
 
 class _Pipe:
-    """A DALI pipeline of one graph, that of ``batch``, with as many batches under way as settings allow."""
+    """A DALI pipeline of one graph, that of ``batch``, with as many batches in flight as settings allow."""
 
     alive: ClassVar[weakref.WeakSet[_Pipe]] = weakref.WeakSet()
 

@@ -27,7 +27,7 @@ def define(
         device_id: The GPU, or None for the CPU.
         batch_size: Samples in the largest batch.
         num_threads: CPU threads.
-        depth: Batches under way at once.
+        depth: Batches in flight at once.
     """
     from nvidia.dali import pipeline_def
 

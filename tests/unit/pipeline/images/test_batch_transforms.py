@@ -26,9 +26,9 @@ from stoker.augment.params.image_params import compile_image
 from stoker.errors import CheckpointError, ConfigError
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.open import open as open_dataset
+from stoker.pipeline.adapters.host_arrays import mix_copy, mix_in_place, split
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images.batch_transforms import BatchTransformPlan, function_name, split_transforms
-from stoker.pipeline.images.mixing import mix_copy, mix_images, split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,26 +63,26 @@ class TestMixImages:
         params = transform.draw(KEYS, (10, 14), 1, 2)
         expected = params.images(images, layout)
         assert np.array_equal(mix_copy(params, images, layout), expected)
-        mixed = mix_images(params, images, layout)
+        mixed = mix_in_place(params, images, layout)
         assert np.array_equal(mixed, expected)
         assert (mixed is images) == (dtype == "float32" and not isinstance(transform, Mosaic))
 
     def test_what_may_not_be_written_is_copied(self) -> None:
         images = np.ones((9, 3, 4, 4), np.float32)
         images.flags.writeable = False
-        assert mix_images(MixUp().draw(KEYS, (4, 4), 0, 0), images, "NCHW") is not images
+        assert mix_in_place(MixUp().draw(KEYS, (4, 4), 0, 0), images, "NCHW") is not images
 
     def test_other_partners_are_mixed_as_they_are(self) -> None:
         images = np.arange(3 * 3 * 2 * 2, dtype=np.float32).reshape(3, 3, 2, 2)
         share = np.full(3, 0.25, np.float32)
         params = MixParams(np.array([1, 2, 0]), share, np.zeros((3, 4), np.int32), share)
         expected = params.images(images)
-        assert np.array_equal(mix_images(params, images, "NCHW"), expected)
+        assert np.array_equal(mix_in_place(params, images, "NCHW"), expected)
 
     def test_one_image_and_none(self) -> None:
         for n in (0, 1):
             images = np.ones((n, 3, 4, 4), np.float32)
-            assert mix_images(MixUp().draw(KEYS[:n], (4, 4), 0, 0), images, "NCHW").shape == images.shape
+            assert mix_in_place(MixUp().draw(KEYS[:n], (4, 4), 0, 0), images, "NCHW").shape == images.shape
 
     def test_split(self) -> None:
         parts = split(np.arange(6), np.array([2, 0, 4]))

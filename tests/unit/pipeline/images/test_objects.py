@@ -10,7 +10,7 @@ import pytest
 from stoker.augment import CenterCrop, RandomHorizontalFlip, RandomPerspective, RandomRotation, Resize
 from stoker.augment.params.image_params import compile_image
 from stoker.formats.dataset.annotations import Annotations
-from stoker.pipeline.images.objects import BatchObjects, ObjectRules, pad, transform_objects
+from stoker.pipeline.images.objects import BatchObjects, ObjectConfig, pad, transform_objects
 
 
 def objects(counts: list[int]) -> BatchObjects:
@@ -29,7 +29,7 @@ class TestOfSamples:
     def test_none(self) -> None:
         chosen = objects([2, 1]).of_samples(np.array([], np.int64), 2)
         assert len(chosen) == 0
-        assert chosen.column("boxes", ObjectRules()).shape == (0, 4)
+        assert chosen.column("boxes", ObjectConfig()).shape == (0, 4)
 
 
 @pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0], []])
@@ -53,7 +53,9 @@ def annotations(boxes: Any, area: Any) -> Annotations:
 def moved(transforms: list[Any], box: list[float], area: float) -> BatchObjects:
     size = np.array([100])
     params = compile_image(transforms).draw(size, size, np.zeros(1, np.int64), 0, 0)
-    return transform_objects(annotations([box], [area]), params, size, size, ObjectRules(frozenset({"area"})))
+    return transform_objects(
+        annotations([box], [area]), params, size, size, ObjectConfig(frozenset({"area"}))
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,6 +79,6 @@ def test_areas_in_perspective_are_those_at_the_centre() -> None:
         size, size, np.zeros(1, np.int64), 0, 0
     )
     given = annotations([[49, 49, 51, 51]], [4.0])
-    seen = transform_objects(given, params, size, size, ObjectRules(frozenset({"area"})))
+    seen = transform_objects(given, params, size, size, ObjectConfig(frozenset({"area"})))
     left, top, right, bottom = seen.columns["boxes"][0]
     assert 0.3 * (right - left) * (bottom - top) < seen.columns["area"][0] <= (right - left) * (bottom - top)

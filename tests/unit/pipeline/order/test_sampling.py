@@ -113,7 +113,7 @@ def test_an_order_is_the_same_in_whatever_chunks_it_is_worked_out(
     load: Callable[..., stoker.ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = rows(load(shuffle=True))
-    monkeypatch.setattr("stoker.pipeline.images.plan._ORDER_CHUNK", 4)
+    monkeypatch.setattr("stoker.pipeline.images.planned_batches._ORDER_CHUNK", 4)
     assert rows(load(shuffle=True)) == whole
 
 

@@ -161,7 +161,7 @@ def test_draws_are_the_same_in_whatever_chunks_they_are_worked_out(
     mixture: Mixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = rows(load(mixture))
-    monkeypatch.setattr("stoker.pipeline.text.plan._CHUNK", 7)
+    monkeypatch.setattr("stoker.pipeline.text.planner._CHUNK", 7)
     assert rows(load(mixture)) == whole
 
 

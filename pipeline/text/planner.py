@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from stoker.bucketing.samplers.batch_sampler import Balance
 
     from ..order.epoch_order import Order
+    from .batching_config import BatchingConfig
     from .epoch import History
-    from .rules import TextRules
 
     Int64 = npt.NDArray[np.int64]
 
@@ -45,26 +45,28 @@ class TextPlanner:
     """Plans epochs.
 
     Args:
-        rules: How.
+        batching: How sequences form batches.
         lengths: (N, D) integers, tokens of each sample in each of D fields.
-        order: What an epoch draws. In which order it does matters only without ``rules.shuffle``.
+        order: What an epoch draws. In which order it does matters only without ``batching.shuffle``.
         world_size: Number of ranks.
 
     Raises:
-        ConfigError: The rules do not fit the lengths.
+        ConfigError: The config does not fit the lengths.
 
     Attributes:
         takes_all: Whether an epoch draws every sample once, so that only its batches differ from another's.
     """
 
-    def __init__(self, rules: TextRules, lengths: npt.NDArray[Any], order: Order, world_size: int) -> None:
-        if rules.pack is not None and lengths.shape[1] > 1:
+    def __init__(
+        self, batching: BatchingConfig, lengths: npt.NDArray[Any], order: Order, world_size: int
+    ) -> None:
+        if batching.pack is not None and lengths.shape[1] > 1:
             raise ConfigError("packing takes one field", hint="Choose one: fields=('answer',)")
-        self.rules = rules
+        self.batching = batching
         self.order = order
         self.takes_all = _takes_all(order, len(lengths))
-        self._draws = without_order(order) if rules.shuffle else order
-        self._lengths = _limited(lengths, rules)
+        self._draws = without_order(order) if batching.shuffle else order
+        self._lengths = _limited(lengths, batching)
         self._world_size = world_size
         self._drawn: EpochCache[int, Int64] = EpochCache()
         self._epochs: EpochCache[int, TextEpoch] = EpochCache()
@@ -76,30 +78,32 @@ class TextPlanner:
 
     def epoch(self, epoch: int) -> TextEpoch:
         """What an epoch draws, and what makes batches of it."""
-        same = self.takes_all and (self.rules.pack is None or not self.rules.shuffle)
+        same = self.takes_all and (self.batching.pack is None or not self.batching.shuffle)
         return self._epochs.get(0 if same else epoch, self._make_epoch)
 
     @cached_property
     def boundaries(self) -> Int64 | None:
         """(K, D) int64, where buckets end; None where there are none."""
-        rules = self.rules
-        if rules.pack is not None:
-            return np.array([[rules.pack]], np.int64)
-        if rules.buckets is None or rules.batch_sampler is not None:
+        batching = self.batching
+        if batching.pack is not None:
+            return np.array([[batching.pack]], np.int64)
+        if batching.buckets is None or batching.batch_sampler is not None:
             return None
-        if isinstance(rules.buckets, int):
+        if isinstance(batching.buckets, int):
             method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
             lengths = _flat(self._usual_lengths())
             return _table(
-                bucket_boundaries(lengths, rules.buckets, method, multiple_of=rules.pad_multiple).boundaries
+                bucket_boundaries(
+                    lengths, batching.buckets, method, multiple_of=batching.pad_multiple
+                ).boundaries
             )
-        return _table(as_edges(rules.buckets))
+        return _table(as_edges(batching.buckets))
 
     @cached_property
     def max_sequences(self) -> int:
         """The most pieces that a packed row has, in every epoch."""
-        if self.rules.max_sequences is not None:
-            return self.rules.max_sequences
+        if self.batching.max_sequences is not None:
+            return self.batching.max_sequences
         packing = self.epoch(0).packing
         assert packing is not None, "asked for only where rows are packed"
         return int(np.diff(packing.offsets).max())
@@ -107,18 +111,18 @@ class TextPlanner:
     @property
     def has_equal_epochs(self) -> bool:
         """Whether every epoch has as many batches as any other."""
-        rules = self.rules
-        if rules.batch_sampler is not None:
+        batching = self.batching
+        if batching.batch_sampler is not None:
             return False  # windows of random samples may fill another number of batches
-        by_size = rules.pack is None and rules.max_tokens is None
-        return self.takes_all or (by_size and (rules.buckets is None or rules.last_batch != "partial"))
+        by_size = batching.pack is None and batching.max_tokens is None
+        return self.takes_all or (by_size and (batching.buckets is None or batching.last_batch != "partial"))
 
     @property
     def most_steps(self) -> int:
         """A bound of the steps of an epoch: a step takes one draw or one piece at least."""
         pieces = 1
-        if self.rules.too_long == "split":
-            pieces = -(-int(self._lengths.max()) // (self.rules.pack or 1))
+        if self.batching.too_long == "split":
+            pieces = -(-int(self._lengths.max()) // (self.batching.pack or 1))
         return self.order.n * pieces
 
     def lasting_shapes(self) -> list[tuple[int, ...]]:
@@ -135,8 +139,8 @@ class TextPlanner:
     def _make_epoch(self, epoch: int) -> TextEpoch:
         drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)
         lengths = self._lengths if drawn is None else self._lengths[drawn]
-        if self.rules.pack is None:
-            return TextEpoch(self._sampler(lengths, self.rules.balance), drawn, None)
+        if self.batching.pack is None:
+            return TextEpoch(self._sampler(lengths, self.batching.balance), drawn, None)
         packing = self._pack(lengths[:, 0], epoch)
         full = np.full((len(packing), 1), packing.capacity, np.int64)
         return TextEpoch(self._sampler(full, self._costs(packing)), drawn, packing)
@@ -145,47 +149,49 @@ class TextPlanner:
         return _rows(self._draws, epoch)
 
     def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
-        rules = self.rules
-        assert rules.pack is not None, "asked for only where rows are packed"
+        batching = self.batching
+        assert batching.pack is not None, "asked for only where rows are packed"
         # Other samples could be packed more to a row than arrays of one shape have room for.
-        most = rules.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
-        seed = rules.seed if rules.shuffle else None
-        return pack(lengths, rules.pack, max_sequences=most, too_long=rules.too_long, seed=seed, epoch=epoch)
+        most = batching.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
+        seed = batching.seed if batching.shuffle else None
+        return pack(
+            lengths, batching.pack, max_sequences=most, too_long=batching.too_long, seed=seed, epoch=epoch
+        )
 
     def _costs(self, packing: PackingPlan) -> Int64 | None:
         """(rows,) int64, what each packed row costs; None where nothing is balanced."""
-        if self.rules.balance is None:
+        if self.batching.balance is None:
             return None
         costs: Int64 = np.add.reduceat(
-            cost_function(self.rules.balance)(packing.lengths), packing.offsets[:-1]
+            cost_function(self.batching.balance)(packing.lengths), packing.offsets[:-1]
         )
         return costs
 
     def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> BatchSampler:
         """What draws batches, of samples or of packed rows, of (M, D) lengths."""
-        rules = self.rules
+        batching = self.batching
         shared: dict[str, Any] = {
-            "seed": rules.seed,
+            "seed": batching.seed,
             "world_size": self._world_size,
-            "membership": "fresh" if rules.shuffle else "ordered",
-            "shuffle": rules.shuffle,
-            "last_batch": rules.last_batch,
+            "membership": "fresh" if batching.shuffle else "ordered",
+            "shuffle": batching.shuffle,
+            "last_batch": batching.last_batch,
             "balance": balance,
         }
-        if rules.batch_sampler is not None:
-            made = rules.batch_sampler(_flat(lengths), **shared)
+        if batching.batch_sampler is not None:
+            made = batching.batch_sampler(_flat(lengths), **shared)
             if not isinstance(made, BatchSampler):
                 raise ConfigError(f"batch_sampler must make a stoker.bucketing.BatchSampler, found {made!r}")
             return made
         if self.boundaries is None:
-            assert rules.batch_size is not None, "a budget has buckets"
-            shared["multiple_of"] = rules.pad_multiple
-            return SortedBucketSampler(_flat(lengths), rules.batch_size, window=1, **shared)
+            assert batching.batch_size is not None, "a budget has buckets"
+            shared["multiple_of"] = batching.pad_multiple
+            return SortedBucketSampler(_flat(lengths), batching.batch_size, window=1, **shared)
         edges = _flat(self.boundaries)
-        if rules.max_tokens is not None:
-            return TokenBudgetSampler(_flat(lengths), rules.max_tokens, edges, **shared)
-        assert rules.batch_size is not None, "one of the two is given"
-        return FixedBucketSampler(_flat(lengths), edges, rules.batch_size, **shared)
+        if batching.max_tokens is not None:
+            return TokenBudgetSampler(_flat(lengths), batching.max_tokens, edges, **shared)
+        assert batching.batch_size is not None, "one of the two is given"
+        return FixedBucketSampler(_flat(lengths), edges, batching.batch_size, **shared)
 
     def _usual_lengths(self) -> Int64:
         """(M, D) int64, lengths as epochs draw them, and the longest of all samples, which any may draw."""
@@ -209,27 +215,27 @@ def _rows(order: Order, epoch: int) -> Int64:
     return rows
 
 
-def _limited(lengths: npt.NDArray[Any], rules: TextRules) -> npt.NDArray[Any]:
+def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig) -> npt.NDArray[Any]:
     """(N, D), lengths after truncation; rows that are packed are truncated or split there.
 
     Raises:
         ConfigError: A sequence is longer than may be.
     """
-    if rules.pack is not None:
-        longest = np.array([rules.pack])
-    elif rules.max_length is not None:
-        longest = np.full(lengths.shape[1], rules.max_length)
-    elif rules.buckets is None or isinstance(rules.buckets, int):
+    if batching.pack is not None:
+        longest = np.array([batching.pack])
+    elif batching.max_length is not None:
+        longest = np.full(lengths.shape[1], batching.max_length)
+    elif batching.buckets is None or isinstance(batching.buckets, int):
         return lengths
     else:
-        longest = _table(as_edges(rules.buckets))[-1]
-    if rules.too_long == "error" and (lengths > longest).any():
+        longest = _table(as_edges(batching.buckets))[-1]
+    if batching.too_long == "error" and (lengths > longest).any():
         row = int((lengths > longest).any(axis=1).argmax())
         raise ConfigError(
             f"row {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
             hint='Take the beginning, too_long="truncate", or leave them out with dataset.select().',
         )
-    return np.minimum(lengths, longest) if rules.too_long == "truncate" else lengths
+    return np.minimum(lengths, longest) if batching.too_long == "truncate" else lengths
 
 
 def _table(edges: Int64) -> Int64:

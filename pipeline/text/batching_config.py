@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from stoker.bucketing import BatchSampler, BucketBoundaries
 
-__all__ = ["LastBatch", "TextRules", "TooLong", "as_buckets"]
+__all__ = ["BatchingConfig", "LastBatch", "TooLong", "as_buckets"]
 
 _COUNTS = (
     "batch_size",
@@ -36,7 +36,7 @@ _CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))
 
 
 @dataclass(frozen=True)
-class TextRules:
+class BatchingConfig:
     """How sequences are put together; see :class:`stoker.pipeline.text.loader.TextLoader`.
 
     Attributes:
@@ -102,7 +102,7 @@ class TextRules:
 
 
 def as_buckets(given: Any) -> int | BucketBoundaries | npt.NDArray[np.int64] | None:
-    """Buckets as rules have them: of any kind of integer Python's, of a list or tuple an array."""
+    """Buckets as batching have them: of any kind of integer Python's, of a list or tuple an array."""
     if isinstance(given, np.integer):
         return int(given)
     return np.asarray(given) if isinstance(given, (list, tuple)) else given

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..order.sample_source import SampleSource
-    from .epoch import Pieces
+    from .epoch import TokenSlices
 
-__all__ = ["Places", "TokenReader"]
+__all__ = ["PayloadLocations", "TokenReader"]
 
 _WHERE = ("shard", "offset", "length", "crc")
 _HINT = "stoker verify lists all bad samples; convert the source again."
 
 
-class Places(NamedTuple):
+class PayloadLocations(NamedTuple):
     """Where the payloads of N samples lie.
 
     Attributes:
@@ -93,34 +93,36 @@ class TokenReader:
         columns = [self._dataset.column(self._columns[field]) for field in self._chosen]
         return np.stack(columns, axis=1, dtype=np.int64)
 
-    def locate(self, positions: npt.NDArray[np.int64]) -> Places:
+    def locate(self, positions: npt.NDArray[np.int64]) -> PayloadLocations:
         """Where samples lie."""
         shard, offset, length, crc = (self._dataset.values(name, positions) for name in _WHERE)
         tokens = [self._dataset.values(name, positions) for name in self._columns]
-        return Places(positions, shard, offset, length, crc, np.stack(tokens, axis=1, dtype=np.int64))
+        return PayloadLocations(
+            positions, shard, offset, length, crc, np.stack(tokens, axis=1, dtype=np.int64)
+        )
 
-    def will_need(self, places: Places) -> None:
+    def will_need(self, locations: PayloadLocations) -> None:
         """Ask the kernel to read these samples ahead."""
-        self._shards.will_need(places.shard, places.offset, places.length)
+        self._shards.will_need(locations.shard, locations.offset, locations.length)
 
-    def read(self, pieces: Pieces, places: Places) -> list[Ragged]:
+    def read(self, slices: TokenSlices, locations: PayloadLocations) -> list[Ragged]:
         """The sequences of a batch, for each field that is read.
 
         Args:
-            pieces: The sequences.
-            places: Of the samples that they are of.
+            slices: Which tokens of which samples.
+            locations: Of the samples that they are of.
 
         Raises:
             CorruptRecordError: A payload is not what was written; names shard, record and key.
         """
-        stored = places.tokens
-        values = np.frombuffer(b"".join(self._payloads(places)), self._stored).astype(self.dtype)
+        stored = locations.tokens
+        values = np.frombuffer(b"".join(self._payloads(locations)), self._stored).astype(self.dtype)
         bounds = np.concatenate(([0], np.cumsum(stored)))
-        if len(self._columns) == 1 and np.array_equal(stored, pieces.lengths):
+        if len(self._columns) == 1 and np.array_equal(stored, slices.lengths):
             return [Ragged(values, bounds)]
         starts = bounds[:-1].reshape(stored.shape)
         return [
-            _slices(values, starts[:, field] + pieces.begins, pieces.lengths[:, column])
+            _gather(values, starts[:, field] + slices.begins, slices.lengths[:, column])
             for column, field in enumerate(self._chosen)
         ]
 
@@ -128,9 +130,9 @@ class TokenReader:
         """Close the files."""
         self._shards.close()
 
-    def _payloads(self, places: Places) -> Iterator[memoryview]:
-        sizes = places.tokens.sum(axis=1) * self._stored.itemsize
-        columns = (column.tolist() for column in (*places[:5], sizes))
+    def _payloads(self, locations: PayloadLocations) -> Iterator[memoryview]:
+        sizes = locations.tokens.sum(axis=1) * self._stored.itemsize
+        columns = (column.tolist() for column in (*locations[:5], sizes))
         for position, shard, offset, length, crc, size in zip(*columns, strict=True):
             try:
                 view = self._shards.view(shard, offset, length)
@@ -146,9 +148,9 @@ class TokenReader:
         return self._dataset.error(position, message, CorruptRecordError, _HINT)
 
 
-def _slices(
+def _gather(
     values: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> Ragged:
-    """Pieces of ``values``, end to end."""
+    """TokenSlices of ``values``, end to end."""
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     return Ragged(values[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)

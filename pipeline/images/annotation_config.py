@@ -9,8 +9,8 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.annotation_columns import OBJECT_COLUMNS, is_object_column
 
 from ..execution.batch import ColumnSpec
-from .annotator import Annotator, MaskRules
-from .objects import EXTRA, ObjectRules
+from .annotation_processor import AnnotationProcessor, MaskConfig
+from .objects import EXTRA, ObjectConfig
 
 if TYPE_CHECKING:
     from stoker.augment.params.image_params import ImagePlan
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..order.sample_source import SampleSource
     from .batch_transforms import BatchTransformPlan
 
-__all__ = ["AnnotationRules", "make_annotation_rules", "task_columns"]
+__all__ = ["AnnotationConfig", "make_annotation_config", "task_columns"]
 
 _BOX_COLUMNS = ("boxes", "box_labels", "crowd", "area", "object_id")
 _DTYPES = {
@@ -33,7 +33,7 @@ _IGNORE = 255
 
 
 @dataclass(frozen=True)
-class AnnotationRules:
+class AnnotationConfig:
     """What a loader makes of annotations, the same in every epoch.
 
     Attributes:
@@ -43,17 +43,19 @@ class AnnotationRules:
         needs_boxes: Whether a transform of images decides by boxes.
     """
 
-    objects: ObjectRules
-    masks: MaskRules | None
+    objects: ObjectConfig
+    masks: MaskConfig | None
     multi_label: bool
     needs_boxes: bool
 
-    def annotator(self, dataset: SampleSource, num_threads: int) -> Annotator | None:
+    def annotator(self, dataset: SampleSource, num_threads: int) -> AnnotationProcessor | None:
         """What makes them; None where there is nothing to make."""
         objects = self.objects if self.objects.columns else None
         if not (objects or self.masks or self.needs_boxes):
             return None
-        return Annotator(dataset, objects, self.masks, needs_boxes=self.needs_boxes, num_threads=num_threads)
+        return AnnotationProcessor(
+            dataset, objects, self.masks, needs_boxes=self.needs_boxes, num_threads=num_threads
+        )
 
     def spec(self, name: str, dataset: SampleSource, size: tuple[int, int]) -> ColumnSpec | None:
         """Form of a column of annotations; None for any other column."""
@@ -84,13 +86,13 @@ def task_columns(dataset: SampleSource) -> tuple[str, ...]:
     return (*names, *(["segmentation"] if "segmentation" in dataset.tasks else []))
 
 
-def make_annotation_rules(
+def make_annotation_config(
     dataset: SampleSource,
     columns: tuple[str, ...],
-    given: ObjectRules,
+    given: ObjectConfig,
     plan: ImagePlan,
     batch_transform_plan: BatchTransformPlan,
-) -> AnnotationRules:
+) -> AnnotationConfig:
     """Rules for the columns that a loader hands out.
 
     Args:
@@ -108,7 +110,7 @@ def make_annotation_rules(
     masks = None
     if "segmentation" in made:
         ignore = _IGNORE if info.ignore is None else info.ignore
-        masks = MaskRules("uint8" if max(ignore, len(info.mask_classes) - 1) < 256 else "int64", ignore)
+        masks = MaskConfig("uint8" if max(ignore, len(info.mask_classes) - 1) < 256 else "int64", ignore)
     multi_label = "labels" in dataset.tasks
     if plan.uses_boxes and "boxes" not in dataset.tasks:
         raise ConfigError("a transform decides by boxes, and the dataset has none", path=dataset.path)
@@ -120,7 +122,7 @@ def make_annotation_rules(
         )
     _check_mixing(made | ({"label"} & set(columns)), batch_transform_plan)
     objects = replace(given, columns=made - {"segmentation"}, swap=info.swap)
-    return AnnotationRules(objects, masks, multi_label, plan.uses_boxes)
+    return AnnotationConfig(objects, masks, multi_label, plan.uses_boxes)
 
 
 def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformPlan) -> None:

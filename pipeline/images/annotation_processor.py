@@ -14,7 +14,7 @@ from stoker.augment.geometry.transform import transform_mask
 from stoker.errors import DecodeError, SampleError
 
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
-from .objects import EXTRA, BatchObjects, ObjectRules, transform_objects
+from .objects import EXTRA, BatchObjects, ObjectConfig, transform_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.integer[Any]]
 
-__all__ = ["Annotated", "Annotator", "MaskRules"]
+__all__ = ["AnnotationProcessor", "BatchAnnotations", "MaskConfig"]
 
 # Pillow's modes whose values are classes: those of a palette are its entries' numbers.
 _MODES = ("1", "L", "P", "I;16", "I")
@@ -40,7 +40,7 @@ _BAD_POLYGON = "a polygon has a vertex that is no place"
 
 
 @dataclass(frozen=True)
-class MaskRules:
+class MaskConfig:
     """How masks of classes leave.
 
     Attributes:
@@ -53,7 +53,7 @@ class MaskRules:
 
 
 @dataclass(frozen=True, eq=False)
-class Annotated:
+class BatchAnnotations:
     """What belongs to the N images of a batch.
 
     Attributes:
@@ -67,7 +67,7 @@ class Annotated:
     errors: dict[int, SampleError] = field(default_factory=dict)
 
 
-class Annotator:
+class AnnotationProcessor:
     """Reads, decodes and transforms the annotations of a dataset's samples, a batch on a thread.
 
     Args:
@@ -81,8 +81,8 @@ class Annotator:
     def __init__(
         self,
         dataset: SampleSource,
-        objects: ObjectRules | None,
-        masks: MaskRules | None,
+        objects: ObjectConfig | None,
+        masks: MaskConfig | None,
         *,
         needs_boxes: bool,
         num_threads: int,
@@ -106,7 +106,7 @@ class Annotator:
 
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
-    ) -> Callable[[], Annotated]:
+    ) -> Callable[[], BatchAnnotations]:
         """Transform the annotations of a batch, masks in the background.
 
         Args:
@@ -130,7 +130,7 @@ class Annotator:
 
     def _annotate(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
-    ) -> Annotated:
+    ) -> BatchAnnotations:
         errors: dict[int, SampleError] = {}
         objects = masks = None
         if self._objects is not None and annotations is not None:
@@ -142,31 +142,31 @@ class Annotator:
             objects = transform_objects(annotations, params, *size, self._objects, memory=self._memory)
         if self._masks is not None:
             masks = self._draw_masks(self._masks, positions, samples, params, errors)
-        return Annotated(objects, masks, errors)
+        return BatchAnnotations(objects, masks, errors)
 
     def _draw_masks(
         self,
-        rules: MaskRules,
+        config: MaskConfig,
         positions: Int64,
         samples: Samples,
         params: ImageParams,
         errors: dict[int, SampleError],
     ) -> Mask:
         """(N, H, W); what is wrong with some of them goes to ``errors``."""
-        masks = np.zeros((len(positions), *params.size), rules.dtype)
+        masks = np.zeros((len(positions), *params.size), config.dtype)
         files = [self._read_mask(position) for position in positions.tolist()]
         others: Iterable[int] = range(len(files))
         if masks.dtype == np.uint8:  # as nearly all are
             data = [b"" if isinstance(file, SampleError) else file for file in files]
             size = samples.height, samples.width
-            others = draw_class_masks(params, data, *size, ignore=rules.ignore, out=masks)
+            others = draw_class_masks(params, data, *size, ignore=config.ignore, out=masks)
         for i in others:
             height, width = int(samples.height[i]), int(samples.width[i])
-            mask = self._decode_mask(int(positions[i]), files[i], (height, width), rules.dtype)
+            mask = self._decode_mask(int(positions[i]), files[i], (height, width), config.dtype)
             if isinstance(mask, SampleError):
                 errors[i] = mask
             else:
-                masks[i] = transform_mask(params, i, mask, rules.ignore)
+                masks[i] = transform_mask(params, i, mask, config.ignore)
         return masks
 
     def _damaged(
@@ -204,12 +204,12 @@ class Annotator:
             return self._dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError)
 
 
-def _parts(rules: ObjectRules) -> frozenset[str]:
+def _parts(config: ObjectConfig) -> frozenset[str]:
     """What is to be read for the columns, as :meth:`Dataset.annotations` calls it."""
-    parts = rules.columns & {"keypoints"}
-    if "masks" in rules.columns:
+    parts = config.columns & {"keypoints"}
+    if "masks" in config.columns:
         parts |= {"polygons", "runs"}
-    if any(name.startswith(EXTRA) for name in rules.columns - {"object_id"}):
+    if any(name.startswith(EXTRA) for name in config.columns - {"object_id"}):
         parts |= {"extra"}
     return parts
 

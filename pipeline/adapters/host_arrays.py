@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from stoker.augment.batch.base import BatchParams, Layout
 
-__all__ = ["box_of", "mix_copy", "mix_images", "split"]
+__all__ = ["mix_copy", "mix_in_place", "partner_box", "split"]
 
 
-def mix_images(params: BatchParams, images: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any]:
+def mix_in_place(params: BatchParams, images: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any]:
     """What ``params.images(images, layout)`` gives, to the bit; ``images`` may be overwritten.
 
     MixUp and CutMix of float32 take an eighth of the time in place: an image and its partner are in the
@@ -37,7 +37,7 @@ def mix_images(params: BatchParams, images: npt.NDArray[Any], layout: Layout) ->
             np.multiply(other, 1 - share, out=scratch)
             images[i] *= share
             images[i] += scratch
-        box = box_of(params, i, layout)
+        box = partner_box(params, i, layout)
         images[i][box] = other[box]
     return images
 
@@ -55,7 +55,7 @@ def split(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[npt.N
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
-def box_of(params: MixParams, i: int, layout: Layout) -> tuple[slice, ...]:
+def partner_box(params: MixParams, i: int, layout: Layout) -> tuple[slice, ...]:
     """Index, into the image of sample ``i``, of the box that its partner's pixels replace."""
     top, left, height, width = params.box[i].tolist()
     rows, columns = slice(top, top + height), slice(left, left + width)

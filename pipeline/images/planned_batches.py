@@ -17,37 +17,37 @@ if TYPE_CHECKING:
     from ..order.epoch_order import Schedule
     from .config import ImageLoaderConfig
 
-__all__ = ["Planned", "planned_batches"]
+__all__ = ["PlannedBatch", "planned_batches"]
 
 # Positions whose order is worked out at once: its cost is that of a NumPy call, not of a position.
 _ORDER_CHUNK = 4096
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedBatch:
     """The samples of a batch.
 
     Attributes:
         positions: (N,) int64, in the dataset.
         mask: (N,) bool, False for padding.
         samples: Where their payloads lie; ``row`` is the row in the index.
-        keys: (N,) int64, what their random numbers are keyed by.
+        draw_keys: (N,) int64, the keys of their random numbers.
     """
 
     positions: npt.NDArray[np.int64]
     mask: npt.NDArray[np.bool_]
     samples: Samples
-    keys: npt.NDArray[np.int64]
+    draw_keys: npt.NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.positions)
 
 
-def planned_batches(recipe: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[Planned]:
+def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[PlannedBatch]:
     """The batches of a pass, in order; each is worked out when it is asked for, some together.
 
     Args:
-        recipe: What a batch is.
+        config: What a batch is.
         schedule: The positions of each step, of this rank.
         epoch: Of the pass.
     """
@@ -55,8 +55,8 @@ def planned_batches(recipe: ImageLoaderConfig, schedule: Schedule, epoch: int) -
     while first < len(schedule):
         parts = [schedule.positions(step) for step in range(first, min(first + steps, len(schedule)))]
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
-        drawn = recipe.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
+        drawn = config.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
         ends = np.cumsum([len(positions) for positions, _ in parts])
         for (places, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
-            samples = recipe.dataset.samples(positions)
-            yield Planned(positions, mask, samples, recipe.random_keys(epoch, places, samples.row))
+            samples = config.dataset.samples(positions)
+            yield PlannedBatch(positions, mask, samples, config.draw_keys(epoch, places, samples.row))

@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
     from ..execution.loader import Loader
 
-__all__ = ["Look", "View"]
+__all__ = ["LoaderView", "PeekState"]
 
 
 @dataclass
-class Look:
+class PeekState:
     """The last look at a first batch: the loader's state before and after it, None where there was none."""
 
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
 
 
-class View:
+class LoaderView:
     """A loader as an iterable whose first batch may be looked at before training.
 
     Frameworks take a batch to see its form, drop the iterator and begin anew. On the loader itself that
@@ -29,23 +29,23 @@ class View:
 
     Args:
         loader: The loader.
-        look: Where views of one loader remember that together; by default each has its own.
+        peek: Where views of one loader remember that together; by default each has its own.
     """
 
-    def __init__(self, loader: Loader, look: Look | None = None) -> None:
+    def __init__(self, loader: Loader, peek: PeekState | None = None) -> None:
         self.loader = loader
-        self._look = look or Look()
+        self._peek = peek or PeekState()
 
     def __iter__(self) -> Iterator[Any]:
-        loader, look = self.loader, self._look
+        loader, peek = self.loader, self._peek
         # Not where the loader was moved in between, nor where an epoch has but one batch.
-        if look.before and look.after == loader.state_dict() and len(self) > 1:
-            loader.load_state_dict(look.before)
-        look.before = loader.state_dict()
+        if peek.before and peek.after == loader.state_dict() and len(self) > 1:
+            loader.load_state_dict(peek.before)
+        peek.before = loader.state_dict()
         for step, batch in enumerate(loader):
-            look.after = loader.state_dict() if step == 0 else None
+            peek.after = loader.state_dict() if step == 0 else None
             yield batch
-        look.after = None
+        peek.after = None
 
     def __len__(self) -> int:
         return len(self.loader)
