@@ -1,7 +1,7 @@
 """Normal noise as a function of a key and of the place in the image: no generator, and any part alone.
 
 The pixel in row r and column c of an image W wide has place ``p = r * W + c``. Its 64 bits are number p of
-the SplitMix64 sequence from the key (:func:`stoker.augment.random.sequence`). The lowest 16 bits are red's,
+the SplitMix64 sequence from the key (:func:`stoker.random.sequence`). The lowest 16 bits are red's,
 the next green's, the next blue's: k of them is the quantile ``(k + 0.5) / 65536`` of the standard normal
 distribution, in float32. So values reach from -4.33 to 4.33, have a variance of 0.9999, and are the same in
 every engine.
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .random import sequence
+from stoker.random import sequence
 
 if TYPE_CHECKING:
     import numpy.typing as npt

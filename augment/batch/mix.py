@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..random import derive_key, uniform
+from stoker.random import derive_key, uniform
+
 from ..transforms.base import is_finite
 from .base import BatchParams, BatchTransform, Layout, from_float32, one_hot, to_float32
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from PIL import Image
 
+from stoker.random import derive_key, uniform
+
 from ..geometry.boxes import BoxFormat, convert_boxes
-from ..random import derive_key, uniform
 from ..transforms.base import is_finite
 from .base import BatchParams, BatchTransform, Layout, Moved, from_float32, one_hot, to_float32
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..random import derive_key, uniform
+from stoker.random import derive_key, uniform
+
 from ..state.transform_state import TransformState
 from ..steps import step_names
 from ..transforms.pixels.erase import RandomErasing

@@ -1,8 +1,4 @@
-"""Random orders as pure functions of (seed, epoch, stream), the same under every NumPy version.
-
-Only the raw 64-bit output of Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
-2011) is used: NumPy keeps the streams of bit generators, but not those of ``Generator``'s methods.
-"""
+"""Random orders as pure functions of (seed, epoch, stream), the same under every NumPy version."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.random import philox_permutation
 
 __all__ = ["check_seed", "random_order"]
 
@@ -37,6 +34,5 @@ def random_order(
     Returns:
         (size,) int64.
     """
-    words = np.random.Philox(key=epoch << 96 | stream << 64 | seed).random_raw(size)
-    order = np.argsort(words, kind="stable")
+    order = philox_permutation(size, epoch << 96 | stream << 64 | seed)
     return order if within is None else order[np.argsort(within[order], kind="stable")]

@@ -15,6 +15,7 @@ import numpy as np
 
 import stoker
 from stoker.errors import ConfigError
+from stoker.random import philox_permutation
 
 from ..dataset.list_column import ListColumn
 from .images.image_encoder import ImageEncoder
@@ -177,12 +178,9 @@ def _hashes(names: Iterable[str]) -> npt.NDArray[np.uint64]:
 def shuffled(rows: Rows, seed: int | None) -> Rows:
     """A permutation of the rows that depends on the seed and their number alone.
 
-    It sorts by the raw output of Philox, which NumPy promises to keep; the streams of its
-    distributions and of ``shuffle`` may change between versions (NEP 19).
+    See :func:`stoker.random.philox_permutation`.
     """
-    if seed is None:
-        return rows
-    return rows[np.argsort(np.random.Philox(key=seed).random_raw(len(rows)), kind="stable")]
+    return rows if seed is None else rows[philox_permutation(len(rows), seed)]
 
 
 def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:

@@ -11,10 +11,10 @@ import numpy as np
 
 from stoker import augment
 from stoker.augment.batch.base import BatchTransform
-from stoker.augment.random import derive_key, uniform
 from stoker.augment.transforms.base import Transform
 from stoker.augment.transforms.policies.apply import RandomChoice
 from stoker.errors import ConfigError
+from stoker.random import derive_key, uniform
 
 if TYPE_CHECKING:
     from collections.abc import Callable

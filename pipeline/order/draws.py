@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.random import hash_words, unit_interval
+
 from ..execution.epoch_cache import EpochCache
-from .permutation import hash_words, permute, uniform
+from .permutation import permute
 from .quotas import QuotaSchedule, apportion
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ class WeightedDraws(_Draws):
 
     def rows(self, epoch: int, positions: Int64) -> Int64:
         """Rows at ``positions`` of ``epoch``, (N,) int64."""
-        target = uniform((self.seed, epoch), positions) * self._ends[-1]
+        target = unit_interval(hash_words((self.seed, epoch), positions)) * self._ends[-1]
         # Rounding may make a target of all the weight there is, which is behind the last row that has any.
         last = np.searchsorted(self._ends, self._ends[-1], side="left")
         ascending = np.argsort(target)  # so that neighbours are looked up where the cache has the sums
@@ -93,7 +95,8 @@ class WeightedShuffle(_Draws):
         turns = np.empty(len(candidates))
         for first in range(0, len(candidates), _CHUNK):
             rows = candidates[first : first + _CHUNK]
-            turns[first : first + _CHUNK] = -_log(1.0 - uniform((self.seed, epoch), rows)) / self.column[rows]
+            drawn = unit_interval(hash_words((self.seed, epoch), rows))
+            turns[first : first + _CHUNK] = -_log(1.0 - drawn) / self.column[rows]
         return candidates[np.argsort(turns, kind="stable")[: self.n]]
 
 

@@ -1,64 +1,20 @@
-"""Keyed pseudo-random permutations and numbers, evaluated where they are wanted, without an array of them."""
+"""Keyed pseudo-random permutations that are evaluated at any positions, without an array of them."""
 
 from __future__ import annotations
-
-import struct
 
 import numpy as np
 import numpy.typing as npt
 
 from stoker.errors import ConfigError
+from stoker.random import hash_words, sequence
 
-__all__ = ["Permutation", "hash_words", "permute", "uniform"]
+__all__ = ["Permutation", "permute"]
 
 Int64 = npt.NDArray[np.int64]
 UInt64 = npt.NDArray[np.uint64]
 
 _ROUNDS = 12
 _MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # of the "rrmxmx" family of mixers: odd, with well spread bits
-_GOLDEN = 0x9E3779B97F4A7C15
-_MIX13 = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_MASK64 = (1 << 64) - 1
-
-
-def _mix(x: int) -> int:
-    """A 64-bit integer from another, every bit depending on every bit (Stafford's Mix13)."""
-    x = ((x ^ (x >> 30)) * _MIX13[0]) & _MASK64
-    x = ((x ^ (x >> 27)) * _MIX13[1]) & _MASK64
-    return x ^ (x >> 31)
-
-
-def _mix_words(x: UInt64) -> UInt64:
-    """:func:`_mix` of each of the words."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(_MIX13[0])
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(_MIX13[1])
-    mixed: UInt64 = x ^ (x >> np.uint64(31))
-    return mixed
-
-
-def _hash(*words: int) -> int:
-    """A 64-bit integer from integers of any size or sign."""
-    state = 0
-    for word in words:
-        digits = word.to_bytes(word.bit_length() // 64 * 8 + 8, "little", signed=True)
-        for (digit,) in struct.iter_unpack("<Q", digits):
-            state = _mix((state + digit + _GOLDEN) & _MASK64)
-    return state
-
-
-def hash_words(key: tuple[int, ...], *words: npt.NDArray[np.int64 | np.uint64]) -> UInt64:
-    """(N,) uint64, for each element a hash of integers of any size and of N words, (N,) each."""
-    state = np.asarray(np.uint64(_hash(*key)))
-    for word in words:
-        state = _mix_words(state + word.astype(np.uint64) + np.uint64(_GOLDEN))
-    return state
-
-
-def uniform(key: tuple[int, ...], positions: Int64) -> npt.NDArray[np.float64]:
-    """Numbers uniform in [0, 1), multiples of 2**-53, (N,) float64: one for each position, (N,)."""
-    words = hash_words(key, positions) >> np.uint64(11)
-    numbers: npt.NDArray[np.float64] = np.ldexp(words.astype(np.float64), -53)
-    return numbers
 
 
 class Permutation:
@@ -80,8 +36,7 @@ class Permutation:
         self.n = n
         self._low = np.asarray(np.uint64(bits // 2))
         self._high = np.asarray(np.uint64(bits - bits // 2))
-        state = _hash(n, *key)
-        self._keys = [np.asarray(np.uint64(_mix((state + i * _GOLDEN) & _MASK64))) for i in _rounds()]
+        self._keys = sequence(hash_words((n, *key)), np.arange(_ROUNDS))
 
     def __call__(self, positions: npt.ArrayLike) -> Int64:
         """Images of ``positions``, (N,) integers in ``range(n)``, as (N,) int64."""
@@ -119,20 +74,16 @@ def permute(positions: Int64, sizes: Int64, words: UInt64) -> Int64:
     left = np.arange(len(x))
     while left.size:
         # Derived again for the few that walk on: that costs less than keeping them for all.
-        keys = [_mix_words(words[left] + np.uint64(i * _GOLDEN & _MASK64)) for i in _rounds()]
+        keys = sequence(words[left], np.arange(_ROUNDS)[:, None])
         x[left] = _network(x[left], high[left], low[left], keys, 1)
         left = left[x[left] >= limit[left]]
     return x.astype(np.int64)
 
 
-def _rounds() -> range:
-    return range(1, _ROUNDS + 1)
-
-
-def _network(x: UInt64, high: UInt64, low: UInt64, keys: list[UInt64], direction: int) -> UInt64:
+def _network(x: UInt64, high: UInt64, low: UInt64, keys: UInt64, direction: int) -> UInt64:
     """Images of numbers of ``high + low`` bits; backwards where ``direction`` is -1.
 
-    ``high``, ``low`` and each key are one for all, or (N,) as ``x`` is.
+    ``high`` and ``low`` are one for all, or (N,) as ``x`` is; ``keys`` are (12,) or (12, N).
     """
     one, shift = np.uint64(1), np.uint64(32)
     masks = (one << high) - one, (one << low) - one

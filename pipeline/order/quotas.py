@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.random import hash_words
 
-from .permutation import hash_words, permute
+from .permutation import permute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

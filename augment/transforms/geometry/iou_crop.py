@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.random import derive_key, uniform
 
-from ...random import derive_key, uniform
 from ..base import Transform, as_tuple, is_count, is_finite
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ def test_draws_with_replacement_do_not_depend_on_each_other() -> None:
 
 
 def test_the_largest_number_still_finds_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(draws, "uniform", lambda _, positions: np.linspace(0, 1, len(positions)))
+    monkeypatch.setattr(draws, "unit_interval", lambda words: np.linspace(0, 1, len(words)))
     rows = WeightedDraws(3, 0, WEIGHTS).rows(0, np.arange(3))
     assert rows.tolist() == [1, 4, 6]
 

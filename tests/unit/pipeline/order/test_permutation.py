@@ -1,4 +1,4 @@
-"""Permutations and numbers without arrays: that many at once are permutations, too, and look random."""
+"""Permutations without arrays: many at once are permutations, too, and look random."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import itertools
 import numpy as np
 import pytest
 
-from stoker.pipeline.order.permutation import hash_words, permute, uniform
+from stoker.pipeline.order.permutation import permute
+from stoker.random import hash_words
 
 
 def words(n: int, *key: int) -> np.ndarray:
@@ -50,32 +51,8 @@ def test_every_permutation_of_four_is_drawn_about_equally_often() -> None:
     assert ((counts - 100) ** 2 / 100).sum() < 49.7
 
 
-def test_hashes_depend_on_every_part() -> None:
-    rows = np.arange(3)
-    hashes = [
-        hash_words((1,), rows),
-        hash_words((2,), rows),
-        hash_words((1, 0), rows),
-        hash_words((1,), rows, rows + 7),
-        hash_words((-1,), rows),
-        hash_words((2**64 + 1,), rows),
-    ]
-    assert len(set(np.concatenate(hashes).tolist())) == 18
-
-
-def test_uniform_numbers() -> None:
-    numbers = uniform((3, 5), np.arange(100_000))
-    assert numbers.min() >= 0
-    assert numbers.max() < 1
-    counts = np.histogram(numbers, 100, (0, 1))[0]
-    # chi-squared with 99 degrees of freedom: the 0.999 quantile is 148
-    assert ((counts - 1000) ** 2 / 1000).sum() < 148
-
-
 # Orders are part of what a checkpoint relies on: another version must draw the same.
-def test_numbers_are_those_of_every_version() -> None:
+def test_permutations_are_those_of_every_version() -> None:
     places = np.arange(1000)
     made = permute(places, places + 1, words(1000, -(2**70), 3))
     assert hashlib.sha256(made.astype("<i8").tobytes()).hexdigest()[:16] == "25912cae7857c0c2"
-    numbers = uniform((2**70, 3), places)
-    assert hashlib.sha256(numbers.astype("<f8").tobytes()).hexdigest()[:16] == "34198d554472a8cf"

@@ -1,0 +1,157 @@
+"""Random numbers and orders that are functions of their keys: there is no generator and no state.
+
+Everything random in Stoker is drawn here, so that a number depends on its coordinates alone (a seed, an
+epoch, a row) and not on when, where or how often it is computed. All arithmetic is in integers modulo 2**64
+and therefore the same on every platform.
+
+Two constructions:
+
+- SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), which
+  passes BigCrush: a counter that advances by the golden ratio, each count finalised by Stafford's "Mix13".
+- Philox (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011), of which only the raw 64-bit
+  output is used: NumPy keeps the streams of bit generators, but not those of ``Generator`` (NEP 19).
+
+Each use has a stream of its own, by how its key is derived:
+
+- Transforms (:mod:`stoker.augment`): :func:`derive_key` of the seed, the epoch and a position, by BLAKE2b
+  (RFC 7693), so that neighbouring keys share nothing; :func:`uniform` of the key and the sample's row.
+  Positions from 0 are those in a list of transforms, -1 is MixUp, -2 CutMix, -3 Mosaic, and
+  -1,000,000 - k is the choice of the RandomChoice that is k-th among a loader's transforms of batches.
+  RandomIoUCrop draws with seed 0, epoch 0 and the number of its round as the position, and a number of its
+  own stream in place of the row.
+- Noise (:mod:`stoker.augment.noise`): :func:`sequence` of a number that RandomErasing has drawn.
+- Orders (:mod:`stoker.pipeline.order`): :func:`hash_words` of a tuple of integers that begins with the seed.
+- Samplers (:mod:`stoker.bucketing`): :func:`philox_permutation` with the key
+  ``epoch << 96 | stream << 64 | seed``.
+- Conversion (:mod:`stoker.formats.conversion`): :func:`philox_permutation` with the seed as the key.
+
+States of SplitMix64 are 64 bits wide: among a billion samples a few pairs may share some draws, in different
+transforms or epochs other pairs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Key",
+    "bits",
+    "derive_key",
+    "hash_words",
+    "philox_permutation",
+    "sequence",
+    "uniform",
+    "unit_interval",
+]
+
+UInt64 = npt.NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FACTORS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
+
+
+class Key(NamedTuple):
+    """128 bits that stand for one seed, epoch and position."""
+
+    first: np.uint64
+    second: np.uint64
+
+
+@lru_cache(maxsize=256)
+def derive_key(seed: int, epoch: int, position: int) -> Key:
+    """Key of the transform at ``position`` of its list; any integers, also negative ones."""
+    text = f"stoker.augment {seed:d} {epoch:d} {position:d}".encode("ascii")
+    digest = hashlib.blake2b(text, digest_size=16).digest()
+    return Key(*(np.uint64(int.from_bytes(digest[i : i + 8], "little")) for i in (0, 8)))
+
+
+def bits(key: Key, samples: npt.NDArray[np.int64], draws: int) -> UInt64:
+    """64 random bits for each of ``draws`` draws of each sample.
+
+    A sample's row becomes a 64-bit state in two rounds of Mix13, before each of which one word of the key
+    enters; its draws are the SplitMix64 sequence from that state.
+
+    Args:
+        key: From :func:`derive_key`.
+        samples: (N,) int64, rows of the samples in the index.
+        draws: Numbers for each sample; a larger number does not change the first ones.
+
+    Returns:
+        (N, draws) uint64.
+    """
+    state = samples.astype(np.uint64)
+    state += key.first
+    _mix13(state)
+    state ^= key.second
+    _mix13(state)
+    return sequence(state[:, None], np.arange(draws))
+
+
+def uniform(key: Key, samples: npt.NDArray[np.int64], draws: int) -> npt.NDArray[np.float64]:
+    """Numbers uniform in [0, 1), multiples of 2**-53: (N, draws) float64; see :func:`bits`."""
+    return unit_interval(bits(key, samples, draws))
+
+
+def sequence(state: int | UInt64, places: npt.NDArray[np.int64]) -> UInt64:
+    """The numbers at ``places``, from 0, of the SplitMix64 sequences that start from ``state``.
+
+    The two are broadcast against each other. uint64.
+    """
+    numbers = places.astype(np.uint64)
+    numbers += np.uint64(1)
+    numbers *= _GOLDEN
+    numbers = np.add(numbers, np.asarray(state, np.uint64))
+    _mix13(numbers)
+    return numbers
+
+
+def hash_words(key: tuple[int, ...], *words: npt.NDArray[np.int64 | np.uint64]) -> UInt64:
+    """(N,) uint64 hashes of a key and of the elements of ``words``, (N,) each; (1,) of a key alone.
+
+    Args:
+        key: Integers of any size and sign, the same for all elements.
+        words: 64-bit integers.
+    """
+    state = np.zeros(1, np.uint64)
+    for number in key:
+        digits = number.to_bytes(number.bit_length() // 64 * 8 + 8, "little", signed=True)
+        for (digit,) in struct.iter_unpack("<Q", digits):
+            state += np.uint64(digit)
+            state += _GOLDEN
+            _mix13(state)
+    for word in words:
+        state = state + word.astype(np.uint64)
+        state += _GOLDEN
+        _mix13(state)
+    return state
+
+
+def unit_interval(words: UInt64) -> npt.NDArray[np.float64]:
+    """Numbers in [0, 1), multiples of 2**-53: the top 53 bits of each word, as float64."""
+    return np.asarray(np.multiply(words >> np.uint64(11), 2.0**-53))
+
+
+def philox_permutation(size: int, key: int) -> npt.NDArray[np.int64]:
+    """A permutation of 0 to ``size - 1``, (size,) int64: the order of Philox's raw words.
+
+    Args:
+        size: Number of positions.
+        key: From 0 to 2**128 - 1.
+    """
+    return np.argsort(np.random.Philox(key=key).random_raw(size), kind="stable")
+
+
+def _mix13(x: UInt64) -> None:
+    """Stafford's Mix13 in place: a bijection of 64-bit words in which one bit changes half of them."""
+    x ^= x >> _SHIFTS[0]
+    x *= _FACTORS[0]
+    x ^= x >> _SHIFTS[1]
+    x *= _FACTORS[1]
+    x ^= x >> _SHIFTS[2]
