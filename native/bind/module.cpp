@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "bind/bind.h"
+#include "decode/codecs.h"
 #include "decode/header.h"
 #include "kernels/cpu.h"
 #include "records/crc32c.h"
@@ -44,6 +45,9 @@ NB_MODULE(_native, m) {
     nb::register_exception_translator(translate);
     m.def("crc32c", crc32c_of, "data"_a, "value"_a = 0);
     m.def("cpu_level", [] { return name(cpu_level()); });
+    nb::list decoded;
+    for (const CodecEntry& entry : codecs()) decoded.append(static_cast<int>(entry.codec));
+    m.attr("DECODED_CODECS") = nb::tuple(decoded);
     m.def("probe", probe_of, "data"_a);
     bind_arena(m);
     bind_lists(m);

@@ -6,7 +6,7 @@
 #include <nanobind/stl/pair.h>
 
 #include "bind/bind.h"
-#include "decode/payload_check.h"
+#include "decode/size_check.h"
 #include "transcode/transcode.h"
 
 namespace stoker {
@@ -14,8 +14,8 @@ namespace {
 
 using Result = std::tuple<nb::bytes, int, int>;
 
-Pixels pixels_of(const RgbArray& array) {
-    const Pixels pixels{array.data(), static_cast<std::int64_t>(array.shape(0)),
+RgbView rgb_view_of(const RgbArray& array) {
+    const RgbView pixels{array.data(), static_cast<std::int64_t>(array.shape(0)),
                         static_cast<std::int64_t>(array.shape(1))};
     if (pixels.height < 1 || pixels.width < 1 || pixels.height > kMaxSourceSide || pixels.width > kMaxSourceSide)
         throw nb::value_error("pixels must be (H, W, 3) with H and W from 1 to 2^24");
@@ -37,7 +37,7 @@ Result transcode(nb::handle data, const std::string& mode, int height, int width
     const Buffer buffer(data);
     const TranscodeOptions options =
         parse_options(mode, height, width, encoding, quality, subsampling, max_pixels);
-    return without_gil([&] { return transcode_jpeg({buffer.data(), buffer.size()}, options); });
+    return without_gil([&] { return transcode_payload({buffer.data(), buffer.size()}, options); });
 }
 
 Result transcode_array(const RgbArray& pixels, const std::string& mode, int height, int width,
@@ -45,14 +45,14 @@ Result transcode_array(const RgbArray& pixels, const std::string& mode, int heig
                        std::int64_t max_pixels) {
     const TranscodeOptions options =
         parse_options(mode, height, width, encoding, quality, subsampling, max_pixels);
-    const Pixels source = pixels_of(pixels);
+    const RgbView source = rgb_view_of(pixels);
     return without_gil([&] { return transcode_pixels(source, options); });
 }
 
 using Output = nb::ndarray<nb::numpy, std::uint8_t, nb::ndim<3>>;
 
 Output resize_array(const RgbArray& pixels, std::pair<int, int> size, std::optional<std::array<double, 4>> box) {
-    const Pixels source = pixels_of(pixels);
+    const RgbView source = rgb_view_of(pixels);
     const double h = static_cast<double>(source.height), w = static_cast<double>(source.width);
     const std::array<double, 4> region = box.value_or(std::array<double, 4>{0, 0, h, w});
     if (size.first < 1 || size.second < 1 || size.first > 1 << 16 || size.second > 1 << 16)

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
+
+#include "decode/header.h"
 
 // Every method that calls libjpeg sets its own jump target and has only plain data on its stack, so a
 // longjmp out of libjpeg skips no destructor.
@@ -11,7 +14,6 @@
 namespace stoker {
 namespace {
 
-constexpr int kRows = 2;  // libjpeg hands out at most a row group at a time
 // Rows that are aligned to vectors libjpeg-turbo writes past the caches (movntdq in jdcolext-*.asm), and to
 // fetch them back from memory takes longer than resizing them.
 constexpr std::size_t kMisaligned = 8;
@@ -28,7 +30,46 @@ std::uint8_t subtract_ink(int ink, int light) {
     return static_cast<std::uint8_t>(std::max(0, light - ((product + (product >> 8)) >> 8)));
 }
 
+// Where the data of a JPEG begin: a thumbnail in a header segment before has an end marker of its own.
+std::size_t scan_start(const Payload& jpeg) {
+    for (std::size_t at = 2; at + 4 <= jpeg.size && jpeg.data[at] == 0xFF;) {
+        const std::uint8_t marker = jpeg.data[at + 1];
+        if (marker == 0xFF) {  // fill byte
+            ++at;
+            continue;
+        }
+        const std::size_t length = static_cast<std::size_t>(jpeg.data[at + 2]) << 8 | jpeg.data[at + 3];
+        at += 2 + length;
+        if (marker == 0xDA) return at;
+    }
+    return jpeg.size;
+}
+
+bool has_end(const Payload& jpeg) {
+    constexpr std::uint8_t end[] = {0xFF, 0xD9};
+    if (jpeg.size >= 2 && std::memcmp(jpeg.data + jpeg.size - 2, end, 2) == 0) return true;
+    const std::size_t start = scan_start(jpeg);
+    return start < jpeg.size && ::memmem(jpeg.data + start, jpeg.size - start, end, 2) != nullptr;
+}
+
 }  // namespace
+
+CheckResult JpegDecoder::check(const EncodedImage& image) {
+    Header header;
+    try {
+        header = probe(image.payload.data, image.payload.size);
+    } catch (const std::invalid_argument& error) {
+        return {Status::not_decodable, error.what()};
+    }
+    if (header.codec != Codec::jpeg) return {Status::not_decodable, "not a JPEG"};
+    const bool turned = header.orientation >= 5;
+    CheckResult size = check_size(turned ? header.width : header.height, turned ? header.height : header.width,
+                                  image.height, image.width, image.max_pixels);
+    if (size.status != Status::ok) return size;
+    // Decoders fill what is missing with grey and say nothing; a whole JPEG has its marker at the end.
+    if (!has_end(image.payload)) return {Status::truncated, "the JPEG has no end"};
+    return {};
+}
 
 JpegDecoder::JpegDecoder() {
     decoder_.err = jpeg_std_error(&errors_);
@@ -45,9 +86,15 @@ JpegDecoder::JpegDecoder() {
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&decoder_); }
 
+// The reason is libjpeg's message, which is in message_ by now.
 void JpegDecoder::fail(Status status) {
-    status_ = status;
     errors_.format_message(reinterpret_cast<j_common_ptr>(&decoder_), message_);
+    failure_ = {status, message_};
+    std::longjmp(jump_, 1);
+}
+
+void JpegDecoder::fail(Status status, const char* reason) {
+    failure_ = {status, reason};
     std::longjmp(jump_, 1);
 }
 
@@ -68,18 +115,12 @@ void JpegDecoder::on_message(j_common_ptr decoder, int level) {
 
 void JpegDecoder::on_progress(j_common_ptr decoder) {
     JpegDecoder& me = *self(decoder);
-    if (me.decoder_.input_scan_number <= kMaxScans) return;
-    std::snprintf(me.message_, sizeof me.message_, "more than %d scans", kMaxScans);
-    me.status_ = Status::not_decodable;
-    std::longjmp(me.jump_, 1);
+    if (me.decoder_.input_scan_number > kMaxScans) me.fail(Status::not_decodable, "more than 500 scans");
 }
 
 // The bytes are all there from the start: to want more is to have too few.
 boolean JpegDecoder::on_end(j_decompress_ptr decoder) {
-    JpegDecoder& me = *self(reinterpret_cast<j_common_ptr>(decoder));
-    std::snprintf(me.message_, sizeof me.message_, "the data ends before the image does");
-    me.status_ = Status::truncated;
-    std::longjmp(me.jump_, 1);
+    self(reinterpret_cast<j_common_ptr>(decoder))->fail(Status::truncated, "the data ends before the image does");
 }
 
 void JpegDecoder::on_skip(j_decompress_ptr decoder, long count) {
@@ -89,17 +130,16 @@ void JpegDecoder::on_skip(j_decompress_ptr decoder, long count) {
     decoder->src->bytes_in_buffer -= static_cast<std::size_t>(count);
 }
 
-bool JpegDecoder::open(const std::uint8_t* data, std::size_t size) {
-    status_ = Status::ok;
-    message_[0] = 0;
+bool JpegDecoder::open(const EncodedImage& image) {
+    failure_ = {};
     if (setjmp(jump_)) return false;
     // Anew for every image: libjpeg keeps tables, and one that lacks its own would get those of the last.
     jpeg_destroy_decompress(&decoder_);
     jpeg_create_decompress(&decoder_);
     decoder_.src = &source_;
     decoder_.progress = &progress_;
-    source_.next_input_byte = data;
-    source_.bytes_in_buffer = size;
+    source_.next_input_byte = image.payload.data;
+    source_.bytes_in_buffer = image.payload.size;
     jpeg_read_header(&decoder_, TRUE);
     if (!ends_properly()) on_end(&decoder_);
     return true;
@@ -114,11 +154,11 @@ bool JpegDecoder::ends_properly() const {
     return false;
 }
 
-bool JpegDecoder::start(const Window& window, int numerator) {
+bool JpegDecoder::start(const Window& window, int eighths) {
     if (setjmp(jump_)) return false;
     const bool cmyk = decoder_.num_components == 4;
     decoder_.out_color_space = cmyk ? JCS_CMYK : JCS_RGB;
-    decoder_.scale_num = static_cast<unsigned>(numerator);
+    decoder_.scale_num = static_cast<unsigned>(eighths);
     decoder_.scale_denom = 8;
     jpeg_start_decompress(&decoder_);
     window_ = window;
@@ -132,7 +172,7 @@ bool JpegDecoder::start(const Window& window, int numerator) {
         left = 0;
     origin_ = static_cast<int>(left);
     pixels_ = static_cast<int>(decoder_.output_width);
-    row_bytes_ = (static_cast<std::size_t>(pixels_) * (cmyk ? 4 : 3) + kSlack + 15) / 16 * 16;
+    row_bytes_ = (static_cast<std::size_t>(pixels_) * (cmyk ? 4 : 3) + kRowSlack + 15) / 16 * 16;
     if (!set_columns()) return false;
     if (window.top > 0) jpeg_skip_scanlines(&decoder_, static_cast<JDIMENSION>(window.top));
     return true;
@@ -145,24 +185,23 @@ bool JpegDecoder::can_crop() const {
 }
 
 bool JpegDecoder::set_columns() {
-    const std::size_t bytes = kMisaligned + kRows * row_bytes_;
+    const std::size_t bytes = kMisaligned + kMaxRows * row_bytes_;
     if (rows_.size() >= bytes) return true;
     try {
         rows_.resize(bytes);
     } catch (const std::exception&) {
-        status_ = Status::not_decodable;
-        std::snprintf(message_, sizeof message_, "no memory for a row of pixels");
+        failure_ = {Status::not_decodable, "no memory for a row of pixels"};
         return false;
     }
     return true;
 }
 
-int JpegDecoder::read(const std::uint8_t* rows[2]) {
+int JpegDecoder::read(const std::uint8_t* rows[kMaxRows]) {
     if (setjmp(jump_)) return 0;
-    JSAMPROW scanlines[kRows] = {rows_.data() + kMisaligned, rows_.data() + kMisaligned + row_bytes_};
+    JSAMPROW scanlines[kMaxRows] = {rows_.data() + kMisaligned, rows_.data() + kMisaligned + row_bytes_};
     const int left = window_.bottom - static_cast<int>(decoder_.output_scanline);
     const int count =
-        static_cast<int>(jpeg_read_scanlines(&decoder_, scanlines, static_cast<JDIMENSION>(std::min(left, kRows))));
+        static_cast<int>(jpeg_read_scanlines(&decoder_, scanlines, static_cast<JDIMENSION>(std::min(left, kMaxRows))));
     for (int i = 0; i < count; ++i) {
         if (decoder_.out_color_space == JCS_CMYK) to_rgb(scanlines[i]);
         rows[i] = scanlines[i] + 3 * (window_.left - origin_);

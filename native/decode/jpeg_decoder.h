@@ -9,41 +9,27 @@
 
 #include <jpeglib.h>
 
-#include "decode/status.h"
-#include "kernels/kernels.h"
+#include "decode/decoder.h"
 
 namespace stoker {
 
-// A rectangle of columns and rows, in pixels of the stored image after DCT scaling.
-struct Window {
-    int left, top, right, bottom;
-};
-
-// One libjpeg decompressor, used again and again. No method throws; where one returns false, status() and
-// message() say why, and the next open() starts afresh.
-class JpegDecoder {
+// One libjpeg decompressor, used for one image after the other.
+class JpegDecoder final : public Decoder {
   public:
+    // Checks the header, the size, and that there is an end marker, without libjpeg.
+    static CheckResult check(const EncodedImage& image);
+
     JpegDecoder();
-    ~JpegDecoder();
-    JpegDecoder(const JpegDecoder&) = delete;
-    JpegDecoder& operator=(const JpegDecoder&) = delete;
+    ~JpegDecoder() override;
 
-    // Reads the header. The bytes must outlive the decoding.
-    bool open(const std::uint8_t* data, std::size_t size);
-    int height() const { return static_cast<int>(decoder_.image_height); }
-    int width() const { return static_cast<int>(decoder_.image_width); }
-
-    // Starts decoding at numerator/8 of the size; the first row read will be window.top, the last
-    // window.bottom - 1. Pixels are those of a decoding of the whole image, bit for bit.
-    bool start(const Window& window, int numerator);
-    // The next rows, each from window.left on, with kSlack bytes behind; 0 after an error. The pointers
-    // are valid until the next call.
-    int read(const std::uint8_t* rows[2]);
-    // Ends decoding, early or not.
-    void finish();
-
-    Status status() const { return status_; }
-    const char* message() const { return message_; }
+    bool open(const EncodedImage& image) override;
+    int height() const override { return static_cast<int>(decoder_.image_height); }
+    int width() const override { return static_cast<int>(decoder_.image_width); }
+    bool stores_orientation() const override { return true; }
+    bool can_reduce() const override { return true; }
+    bool start(const Window& window, int eighths) override;
+    int read(const std::uint8_t* rows[kMaxRows]) override;
+    void finish() override;
 
   private:
     static void on_error(j_common_ptr decoder);
@@ -52,6 +38,7 @@ class JpegDecoder {
     static boolean on_end(j_decompress_ptr decoder);
     static void on_skip(j_decompress_ptr decoder, long count);
     [[noreturn]] void fail(Status status);
+    [[noreturn]] void fail(Status status, const char* reason);
     bool ends_properly() const;
     bool can_crop() const;
     bool set_columns();
@@ -62,7 +49,6 @@ class JpegDecoder {
     jpeg_source_mgr source_{};
     jpeg_progress_mgr progress_{};
     std::jmp_buf jump_{};
-    Status status_ = Status::ok;
     char message_[JMSG_LENGTH_MAX] = "";
     Window window_{};
     int origin_ = 0;  // column of the first pixel that libjpeg gives

@@ -13,30 +13,14 @@
 #include "decode/status.h"
 #include "engine/renderer.h"
 #include "pixels/image_writer.h"
+#include "pixels/rgb_view.h"
+#include "records/sample_columns.h"
 #include "records/shards.h"
 #include "resample/border.h"
 #include "resample/placement.h"
 #include "steps/steps.h"
 
 namespace stoker {
-
-struct Pixels {
-    const std::uint8_t* data = nullptr;  // interleaved RGB
-    std::int64_t height = 0;
-    std::int64_t width = 0;
-};
-
-// Columns of `count` rows; see stoker.formats.samples.Samples.
-struct SampleColumns {
-    const std::int32_t* shard;
-    const std::int64_t* offset;
-    const std::int64_t* length;
-    const std::uint32_t* crc;
-    const std::uint8_t* codec;
-    const std::int32_t* height;
-    const std::int32_t* width;
-    const std::uint8_t* orientation;
-};
 
 // Columns of `count` rows; see stoker.augment.params.ImageParams.
 struct ParameterColumns {
@@ -105,7 +89,7 @@ class Batch {
     SampleColumns samples{};
     ParameterColumns parameters{};
     Extras extras;
-    std::vector<Pixels> decoded;  // by position; without data for samples that are decoded here
+    std::vector<RgbView> decoded;  // by position; without data for samples that are decoded here
     BatchOptions options;
     void* out = nullptr;
     std::uint8_t* status = nullptr;

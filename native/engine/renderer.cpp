@@ -1,32 +1,23 @@
 #include "engine/renderer.h"
 
-#include <algorithm>
-#include <cstring>
-
 namespace stoker {
-namespace {
-
-bool is_empty(const Window& window) { return window.left == window.right || window.top == window.bottom; }
-
-}  // namespace
-
-// `numerator` is 8, or 0 where the source may be decoded in a smaller size, which is then chosen.
-Window Renderer::begin(const Geometry& geometry, int& numerator, RowSink* sink) {
-    if (geometry.nearest || geometry.border.rows != nullptr) return begin_canvas(geometry, numerator, sink);
-    if (geometry.warp == nullptr) return begin_resampler(geometry, numerator, sink);
-    return begin_warp(geometry, numerator, sink);
+// `eighths` is 8, or 0 where the source may be decoded in a smaller size, which is then chosen.
+Window Renderer::begin(const Geometry& geometry, int& eighths, RowSink* sink) {
+    if (geometry.nearest || geometry.border.rows != nullptr) return begin_canvas(geometry, eighths, sink);
+    if (geometry.warp == nullptr) return begin_resampler(geometry, eighths, sink);
+    return begin_warp(geometry, eighths, sink);
 }
 
-Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink) {
+Window Renderer::begin_resampler(const Geometry& geometry, int& eighths, RowSink* sink) {
     path_ = Path::resampler;
     Placement placement = geometry.placement;
     if (sink != nullptr) orienter_.begin(*sink, placement);
     if (placement.x.outputs == 0 || placement.y.outputs == 0) return {};
-    if (numerator == 0) {
-        numerator = dct_numerator(placement);
-        if (!placement.x.reduce(numerator) || !placement.y.reduce(numerator)) {
+    if (eighths == 0) {
+        eighths = dct_eighths(placement);
+        if (!placement.x.reduce(eighths) || !placement.y.reduce(eighths)) {
             placement = geometry.placement;
-            numerator = 8;
+            eighths = 8;
         }
     }
     const Window window = resampler_.set(placement);
@@ -35,22 +26,22 @@ Window Renderer::begin_resampler(const Geometry& geometry, int& numerator, RowSi
     return window;
 }
 
-Window Renderer::begin_canvas(const Geometry& geometry, int& numerator, RowSink* sink) {
-    if (sink == nullptr) return begin_resampler(geometry, numerator, sink);
+Window Renderer::begin_canvas(const Geometry& geometry, int& eighths, RowSink* sink) {
+    if (sink == nullptr) return begin_resampler(geometry, eighths, sink);
     canvas_.reset(geometry.frame_height, geometry.frame_width);
     canvas_sink_.begin(canvas_, geometry.placement.dest, geometry.fill);
-    const Window window = begin_resampler(geometry, numerator, &canvas_sink_);
+    const Window window = begin_resampler(geometry, eighths, &canvas_sink_);
     path_ = Path::canvas;
     return window;
 }
 
-Window Renderer::begin_warp(const Geometry& geometry, int& numerator, RowSink* sink) {
+Window Renderer::begin_warp(const Geometry& geometry, int& eighths, RowSink* sink) {
     WarpMap map(geometry.warp, geometry.placement);
     Footprint footprint = map.footprint(geometry.height, geometry.width);
-    if (numerator == 0) {
-        numerator = dct_numerator(footprint);
-        if (numerator < 8) {
-            map.reduce(numerator);
+    if (eighths == 0) {
+        eighths = dct_eighths(footprint);
+        if (eighths < 8) {
+            map.reduce(eighths);
             footprint = map.footprint(geometry.height, geometry.width);
         }
     }
@@ -98,46 +89,21 @@ void Renderer::finish_canvas(const Geometry& geometry, RowSink& sink) {
     warper_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
 }
 
-Outcome Renderer::open_jpeg(const Payload& payload) {
-    if (!jpeg_.open(payload.data, payload.size)) return {jpeg_.status(), jpeg_.message()};
-    return {};
-}
-
-Outcome Renderer::render_jpeg(const Geometry& geometry, RowSink* sink) {
-    int numerator = 0;
-    const Window window = begin(geometry, numerator, sink);
-    if (!is_empty(window) && !jpeg_.start(window, numerator)) return {jpeg_.status(), jpeg_.message()};
+Outcome Renderer::render(Decoder& decoder, const Geometry& geometry, RowSink* sink) {
+    int eighths = decoder.can_reduce() ? 0 : 8;
+    const Window window = begin(geometry, eighths, sink);
+    if (!window.empty() && !decoder.start(window, eighths)) return decoder.failure();
     for (int y = window.top; y < window.bottom;) {
-        const std::uint8_t* rows[2];
-        const int count = jpeg_.read(rows);
-        if (count == 0) return {jpeg_.status(), jpeg_.message()};
+        const std::uint8_t* rows[Decoder::kMaxRows];
+        const int count = decoder.read(rows);
+        if (count == 0) return decoder.failure();
         if (sink != nullptr)
             for (int row = 0; row < count; ++row) push(rows[row]);
         y += count;
     }
-    jpeg_.finish();
+    decoder.finish();
     if (sink != nullptr) finish(geometry, *sink);
     return {};
-}
-
-void Renderer::render_pixels(const std::uint8_t* pixels, int height, int width, const Geometry& geometry,
-                             RowSink& sink) {
-    int numerator = 8;
-    const Window window = begin(geometry, numerator, &sink);
-    const std::size_t stride = static_cast<std::size_t>(width) * 3;
-    const std::size_t bytes = static_cast<std::size_t>(window.right - window.left) * 3;
-    if (last_row_.size() < bytes + kSlack) last_row_.resize(bytes + kSlack);
-    const std::uint8_t* end = pixels + stride * static_cast<std::size_t>(height);
-    for (int y = window.top; y < window.bottom; ++y) {
-        const std::uint8_t* row =
-            pixels + stride * static_cast<std::size_t>(y) + 3 * static_cast<std::size_t>(window.left);
-        if (static_cast<std::size_t>(end - row) < bytes + kSlack) {  // kernels read on behind a row
-            std::memcpy(last_row_.data(), row, bytes);
-            row = last_row_.data();
-        }
-        push(row);
-    }
-    finish(geometry, sink);
 }
 
 }  // namespace stoker

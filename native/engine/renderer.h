@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
-#include "decode/jpeg_decoder.h"
+#include "decode/decoder.h"
 #include "decode/status.h"
 #include "pixels/row_sink.h"
-#include "records/shards.h"
 #include "resample/border.h"
 #include "resample/nearest_sampler.h"
 #include "resample/placement.h"
@@ -30,27 +28,22 @@ struct Geometry {
     const std::uint8_t* fill = nullptr;  // RGB
 };
 
-// Decoder and resamplers of a thread. Rows go to a sink: those of placement.dest, or of the whole output
+// The resamplers of a thread. Rows go to a sink: those of placement.dest, or of the whole output
 // where there is a warp.
 class Renderer {
   public:
-    Outcome open_jpeg(const Payload& payload);
-    const JpegDecoder& jpeg() const { return jpeg_; }
-    // The JPEG that open_jpeg() opened. Without a sink it is decoded, no more.
-    Outcome render_jpeg(const Geometry& geometry, RowSink* sink);
-    // Pixels in memory, interleaved RGB; `height` and `width` are those of the stored image.
-    void render_pixels(const std::uint8_t* pixels, int height, int width, const Geometry& geometry, RowSink& sink);
+    // Renders the image that `decoder` has opened. Without a sink it is decoded, no more.
+    Outcome render(Decoder& decoder, const Geometry& geometry, RowSink* sink);
 
   private:
-    Window begin(const Geometry& geometry, int& numerator, RowSink* sink);
-    Window begin_resampler(const Geometry& geometry, int& numerator, RowSink* sink);
-    Window begin_canvas(const Geometry& geometry, int& numerator, RowSink* sink);
-    Window begin_warp(const Geometry& geometry, int& numerator, RowSink* sink);
+    Window begin(const Geometry& geometry, int& eighths, RowSink* sink);
+    Window begin_resampler(const Geometry& geometry, int& eighths, RowSink* sink);
+    Window begin_canvas(const Geometry& geometry, int& eighths, RowSink* sink);
+    Window begin_warp(const Geometry& geometry, int& eighths, RowSink* sink);
     void push(const std::uint8_t* rgb);
     void finish(const Geometry& geometry, RowSink& sink);
     void finish_canvas(const Geometry& geometry, RowSink& sink);
 
-    JpegDecoder jpeg_;
     Resampler resampler_;
     RowOrienter orienter_;
     AlignedWarp aligned_;
@@ -60,7 +53,6 @@ class Renderer {
     NearestSampler nearest_sampler_;
     BorderPainter border_;
     enum class Path { resampler, canvas, aligned, warper } path_ = Path::resampler;
-    std::vector<std::uint8_t> last_row_;
 };
 
 }  // namespace stoker

@@ -30,20 +30,43 @@ Outcome SampleRunner::run(const Batch& batch, std::size_t i) {
 }
 
 Outcome SampleRunner::execute(const Batch& batch, std::size_t i) {
-    const Pixels& decoded = batch.decoded[i];
-    Payload payload;
-    if (decoded.data == nullptr) {
-        const Outcome outcome = read(batch, i, payload);
-        if (outcome.status != Status::ok) return outcome;
-    } else {
-        const Outcome outcome = outcome_of(check_size(decoded.height, decoded.width, batch.samples.height[i],
-                                                      batch.samples.width[i], batch.options.max_pixels));
-        if (outcome.status != Status::ok) return outcome;
-    }
-    if (batch.options.decode_only) return render(batch, i, payload, nullptr);
-    const Outcome outcome = render(batch, i, payload, &begin(batch, i));
+    EncodedImage image;
+    Decoder* decoder = nullptr;
+    const Outcome opened = open(batch, i, image, decoder);
+    if (opened.status != Status::ok) return opened;
+    const auto orientation =
+        decoder->stores_orientation() ? Orientation::exif(batch.samples.orientation[i]) : Orientation{};
+    int height = decoder->height(), width = decoder->width();
+    if (orientation.transposed) std::swap(height, width);
+    const Outcome size = outcome_of(check_size(height, width, batch.samples.height[i], batch.samples.width[i],
+                                               batch.options.max_pixels));
+    if (size.status != Status::ok) return size;
+    const Geometry geometry = batch.geometry(i, orientation);
+    if (batch.options.decode_only) return renderer_.render(*decoder, geometry, nullptr);
+    const Outcome outcome = renderer_.render(*decoder, geometry, &begin(batch, i));
     if (outcome.status == Status::ok) finish(batch, i);
     return outcome;
+}
+
+// Pixels that Python decoded take the way of raw ones.
+Outcome SampleRunner::open(const Batch& batch, std::size_t i, EncodedImage& image, Decoder*& decoder) {
+    const RgbView& decoded = batch.decoded[i];
+    auto codec = static_cast<Codec>(batch.samples.codec[i]);
+    if (decoded.data != nullptr) {
+        codec = Codec::raw;
+        const auto bytes = static_cast<std::size_t>(3 * decoded.height * decoded.width);
+        image = {{decoded.data, bytes}, decoded.height, decoded.width, batch.options.max_pixels};
+    } else {
+        const Outcome outcome = read(batch, i, image.payload);
+        if (outcome.status != Status::ok) return outcome;
+        image.height = batch.samples.height[i];
+        image.width = batch.samples.width[i];
+        image.max_pixels = batch.options.max_pixels;
+    }
+    decoder = decoders_.find(codec);
+    if (decoder == nullptr)
+        return outcome_of({Status::not_decodable, "the native engine decodes only " + codec_names()});
+    return decoder->open(image) ? Outcome{} : decoder->failure();
 }
 
 Outcome SampleRunner::read(const Batch& batch, std::size_t i, Payload& payload) {
@@ -57,30 +80,6 @@ Outcome SampleRunner::read(const Batch& batch, std::size_t i, Payload& payload) 
     if (batch.options.verify && crc32c(payload.data, payload.size) != batch.samples.crc[i])
         return {Status::checksum_mismatch, "CRC32C differs from the index"};
     return {};
-}
-
-Outcome SampleRunner::render(const Batch& batch, std::size_t i, const Payload& payload, RowSink* sink) {
-    const int height = batch.samples.height[i], width = batch.samples.width[i];
-    const auto codec = static_cast<Codec>(batch.samples.codec[i]);
-    const std::uint8_t* pixels = batch.decoded[i].data;
-    if (pixels == nullptr && codec == Codec::raw) {
-        const Outcome outcome = outcome_of(check_raw(payload.size, height, width, batch.options.max_pixels));
-        if (outcome.status != Status::ok) return outcome;
-        pixels = payload.data;
-    }
-    if (pixels != nullptr) {
-        if (sink != nullptr) renderer_.render_pixels(pixels, height, width, batch.geometry(i, {}), *sink);
-        return {};
-    }
-    if (codec != Codec::jpeg) return {Status::not_decodable, "the native engine decodes JPEG and raw pixels only"};
-    const Orientation orientation = Orientation::exif(batch.samples.orientation[i]);
-    const Outcome opened = renderer_.open_jpeg(payload);
-    if (opened.status != Status::ok) return opened;
-    int found_height = renderer_.jpeg().height(), found_width = renderer_.jpeg().width();
-    if (orientation.transposed) std::swap(found_height, found_width);
-    const Outcome size = outcome_of(check_size(found_height, found_width, height, width, batch.options.max_pixels));
-    if (size.status != Status::ok) return size;
-    return renderer_.render_jpeg(batch.geometry(i, orientation), sink);
 }
 
 Outcome SampleRunner::outcome_of(CheckResult finding) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "decode/payload_check.h"
+#include "decode/codecs.h"
 #include "engine/batch.h"
 #include "engine/renderer.h"
 #include "pixels/image_writer.h"
@@ -21,12 +21,13 @@ class SampleRunner {
 
   private:
     Outcome execute(const Batch& batch, std::size_t i);
+    Outcome open(const Batch& batch, std::size_t i, EncodedImage& image, Decoder*& decoder);
     Outcome read(const Batch& batch, std::size_t i, Payload& payload);
-    Outcome render(const Batch& batch, std::size_t i, const Payload& payload, RowSink* sink);
     Outcome outcome_of(CheckResult finding);
     RowSink& begin(const Batch& batch, std::size_t i);
     void finish(const Batch& batch, std::size_t i);
 
+    Decoders decoders_;
     Renderer renderer_;
     ImageWriter writer_;
     PlanarImage image_;  // of a sample whose rows cannot be stored as they come

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "kernels/kernels.h"
-#include "resample/axis.h"
 
 namespace stoker {
 namespace {

@@ -4,7 +4,6 @@
 #include <immintrin.h>
 
 #include "kernels/kernels.h"
-#include "resample/axis.h"
 
 namespace stoker {
 namespace {

@@ -10,7 +10,10 @@ enum class DType { uint8, float16, bfloat16, float32 };
 enum class Layout { nchw = 0, nhwc = 1, nhwc4 = 2 };
 
 // Bytes that may be read or written past the end of any row given to a kernel.
-constexpr int kSlack = 128;
+constexpr int kRowSlack = 128;
+
+// Fraction bits of a weight: 1.0 is 16384, the largest power of two within int16.
+constexpr int kWeightBits = 14;
 
 // Pixels of a row and a plane's distance in bytes: rows are three planes of `plane` bytes, red first.
 constexpr int plane_stride(int width) { return (width + 16 + 63) / 64 * 64; }

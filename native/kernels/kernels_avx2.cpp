@@ -5,7 +5,6 @@
 #include "kernels/kernels.h"
 #include "kernels/kernels_avx2.h"
 #include "kernels/store_kernels.h"
-#include "resample/axis.h"
 
 namespace stoker {
 namespace {

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "kernels/kernels.h"
-#include "resample/axis.h"
 
 namespace stoker {
 namespace {

@@ -1,7 +1,6 @@
 #include "kernels/axis_loops.h"
 #include "kernels/kernels.h"
 #include "kernels/store_kernels.h"
-#include "resample/axis.h"
 
 namespace stoker {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "resample/axis.h"
+#include "kernels/kernels.h"
 
 namespace stoker {
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/store_kernels.h"
+#include "kernels/elements.h"
 
 namespace stoker {
 
@@ -11,7 +11,7 @@ void ImageWriter::begin(const Target& target, const Rectangle& dest) {
     dest_ = dest;
     plane_ = plane_stride(target.width);
     diagonal_ = is_diagonal(target.color);
-    const std::size_t bytes = 3 * static_cast<std::size_t>(plane_) + kSlack;
+    const std::size_t bytes = 3 * static_cast<std::size_t>(plane_) + kRowSlack;
     if (line_.size() < bytes) line_.resize(bytes);
     if (dest.width == target.width && dest.height == target.height) return;
     for (int c = 0; c < 3; ++c)

@@ -7,6 +7,7 @@
 
 #include "kernels/kernels.h"
 #include "pixels/noise.h"
+#include "pixels/rectangle.h"
 #include "pixels/row_sink.h"
 
 namespace stoker {
@@ -22,10 +23,6 @@ struct Target {
     const float* color = nullptr;  // 3x4
     const std::uint8_t* fill = nullptr;  // RGB
     bool stream = false;                 // see StorePass
-};
-
-struct Rectangle {
-    int top, left, height, width;
 };
 
 class ImageWriter final : public RowSink {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/kernels.h"
 #include "kernels/step_kernels.h"
 
 namespace stoker {
@@ -11,7 +12,7 @@ void PlanarImage::reset(int height, int width) {
     height_ = height;
     width_ = width;
     plane_ = plane_stride(width);
-    const std::size_t bytes = stride() * static_cast<std::size_t>(height) + kSlack;
+    const std::size_t bytes = stride() * static_cast<std::size_t>(height) + kRowSlack;
     if (bytes_.size() < bytes) bytes_.resize(bytes);
 }
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "pixels/image_writer.h"
+#include "pixels/rectangle.h"
 #include "pixels/row_sink.h"
 
 namespace stoker {

@@ -3,9 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/kernels.h"
-#include "resample/span.h"
-
 namespace stoker {
 namespace {
 

@@ -4,14 +4,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/kernels.h"
+#include "resample/span.h"
+
 namespace stoker {
 
-constexpr int kAxisSlack = 64;   // elements that may be read past the end of either column
-constexpr int kWeightBits = 14;  // 1.0 is 16384, the largest power of two within int16
-
-struct AxisPass;
-struct Span;
-enum class Interpolation : std::uint8_t;
+constexpr int kAxisSlack = 64;  // elements that may be read past the end of either column
 
 // For each output sample the source samples [first, first + taps) and their weights, which sum to
 // 1 << kWeightBits; unused taps at the end have weight 0.

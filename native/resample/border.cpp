@@ -6,7 +6,7 @@ namespace stoker {
 
 void BorderPainter::run(const PlanarImage& tile, const Border& border, int height, int width, RowSink& sink) {
     const int plane = plane_stride(width);
-    line_.resize(3 * static_cast<std::size_t>(plane) + kSlack);
+    line_.resize(3 * static_cast<std::size_t>(plane) + kRowSlack);
     for (int y = 0; y < height; ++y) {
         for (int c = 0; c < 3; ++c) {
             const std::uint8_t* from = tile.row(border.rows[y]) + static_cast<std::ptrdiff_t>(c) * tile.plane();

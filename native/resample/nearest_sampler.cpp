@@ -9,7 +9,7 @@ void NearestSampler::run(const PlanarImage& image, const double* matrix, int hei
     const bool affine = matrix[6] == 0 && matrix[7] == 0 && matrix[8] == 1;
     const int plane = plane_stride(width);
     offsets_.resize(static_cast<std::size_t>(width));
-    line_.resize(3 * static_cast<std::size_t>(plane) + kSlack);
+    line_.resize(3 * static_cast<std::size_t>(plane) + kRowSlack);
     for (int y = 0; y < height; ++y) {
         if (affine)
             locate<true>(image, matrix, y + 0.5);

@@ -13,11 +13,11 @@ void Span::mirror(int size) {
     mirrored = size;
 }
 
-bool Span::reduce(int numerator) {
-    begin = begin * numerator / 8;
-    end = end * numerator / 8;
-    low = (low * numerator + 4) / 8;
-    high = (high * numerator + 4) / 8;
+bool Span::reduce(int eighths) {
+    begin = begin * eighths / 8;
+    end = end * eighths / 8;
+    low = (low * eighths + 4) / 8;
+    high = (high * eighths + 4) / 8;
     return low < high;
 }
 
@@ -43,7 +43,7 @@ Placement placement_of(const Parameters& parameters, Orientation orientation, in
     return placement;
 }
 
-int dct_numerator(const Placement& placement) {
+int dct_eighths(const Placement& placement) {
     if (placement.interpolation == Interpolation::nearest) return 8;
     // 3/8 and the like keep a little more work away from the resampler, but have no SIMD in libjpeg-turbo.
     const double scale = std::min(placement.x.scale(), placement.y.scale());

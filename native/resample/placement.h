@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "decode/orientation.h"
-#include "pixels/image_writer.h"
+#include "pixels/rectangle.h"
 #include "resample/span.h"
 
 namespace stoker {
@@ -31,6 +31,6 @@ Placement placement_of(const Parameters& parameters, Orientation orientation, in
 
 // The smallest DCT size, in eighths, that keeps the output's resolution in both directions: 1, 2, 4 or 8.
 // All of it where pixels are picked, not averaged.
-int dct_numerator(const Placement& placement);
+int dct_eighths(const Placement& placement);
 
 }  // namespace stoker

@@ -22,7 +22,7 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     sink_ = &sink;
     source_rows_ = source_rows;
     plane_ = plane_stride(x_.outputs);
-    slot_bytes_ = (vertical_first_ ? source_bytes_ : 3 * plane_) + kSlack;
+    slot_bytes_ = (vertical_first_ ? source_bytes_ : 3 * plane_) + kRowSlack;
     next_row_ = 0;
     next_output_ = 0;
     int slots = 2;  // a power of two, which makes the ring's index a mask
@@ -30,7 +30,7 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     ring_mask_ = slots - 1;
     ring_.grow(static_cast<std::size_t>(slot_bytes_) * static_cast<std::size_t>(slots));
     output_.grow(static_cast<std::size_t>(slot_bytes_));
-    if (vertical_first_) planes_.grow(3 * static_cast<std::size_t>(plane_) + kSlack);
+    if (vertical_first_) planes_.grow(3 * static_cast<std::size_t>(plane_) + kRowSlack);
     rows_.resize(static_cast<std::size_t>(y_.taps));
     horizontal_.outputs = x_.outputs;
     horizontal_.taps = x_.taps;

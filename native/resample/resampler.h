@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "decode/jpeg_decoder.h"
 #include "kernels/kernels.h"
 #include "pixels/aligned_bytes.h"
+#include "pixels/rectangle.h"
 #include "pixels/row_sink.h"
 #include "resample/axis.h"
 #include "resample/placement.h"
@@ -20,7 +20,7 @@ class Resampler {
     // Before begin(). Returns the window of the source that is wanted, row by row.
     Window set(const Placement& placement);
     void begin(RowSink& sink, int source_rows);
-    // The next row of source pixels, interleaved RGB; kSlack bytes past its end may be read.
+    // The next row of source pixels, interleaved RGB; kRowSlack bytes past its end may be read.
     void push(const std::uint8_t* rgb);
     bool finished() const { return next_output_ == y_.outputs; }
 

@@ -13,7 +13,7 @@ void RowOrienter::begin(RowSink& sink, const Placement& placement) {
     rows_ = placement.y.outputs;
     columns_ = placement.x.outputs;
     plane_ = plane_stride(rows_);
-    const std::size_t bytes = 3 * static_cast<std::size_t>(plane_) * static_cast<std::size_t>(columns_) + kSlack;
+    const std::size_t bytes = 3 * static_cast<std::size_t>(plane_) * static_cast<std::size_t>(columns_) + kRowSlack;
     if (transposed_ && transposed_rows_.size() < bytes) transposed_rows_.resize(bytes);
 }
 

@@ -18,8 +18,8 @@ struct Span {
 
     double scale() const { return (end - begin) / outputs; }
     void mirror(int size);
-    // In an image of numerator/8 the size, less what lies more than half outside; false if nothing is left.
-    bool reduce(int numerator);
+    // In an image of eighths/8 the size, less what lies more than half outside; false if nothing is left.
+    bool reduce(int eighths);
 };
 
 }  // namespace stoker

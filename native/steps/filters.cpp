@@ -49,7 +49,7 @@ class Blur final : public Step {
         std::vector<const std::uint8_t*> rows(down.size());
         std::vector<float>& row = runner.floats();
         const int margin = taps_x_ / 2;
-        row.resize(static_cast<std::size_t>(image.plane() + taps_x_) + kSlack);
+        row.resize(static_cast<std::size_t>(image.plane() + taps_x_) + kRowSlack);
         for (int y = 0; y < image.height(); ++y)
             for (int c = 0; c < 3; ++c) {
                 for (int t = 0; t < taps_y_; ++t)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <stdexcept>
 
+#include "decode/codecs.h"
 #include "decode/header.h"
 #include "engine/renderer.h"
 #include "pixels/image_writer.h"
@@ -126,6 +127,7 @@ class OutputImage {
 
 // Buffers and decoder of a thread.
 struct Worker {
+    Decoders decoders;
     Renderer renderer;
     ImageWriter writer;
 };
@@ -139,6 +141,23 @@ void require_pixels(std::int64_t height, std::int64_t width, std::int64_t max_pi
     if (height * width > max_pixels)
         throw std::invalid_argument(std::to_string(height) + "x" + std::to_string(width) +
                                     " pixels, of which max_pixels allows " + std::to_string(max_pixels));
+}
+
+void require_ok(const Outcome& outcome) {
+    if (outcome.status != Status::ok) throw std::invalid_argument(outcome.message);
+}
+
+std::vector<std::uint8_t> rendered(const RgbView& pixels, const Plan& plan) {
+    const int height = static_cast<int>(pixels.height), width = static_cast<int>(pixels.width);
+    OutputImage output(plan, {}, height, width);
+    auto& [decoders, renderer, writer] = thread_worker();
+    Decoder& decoder = *decoders.find(Codec::raw);
+    const auto bytes = static_cast<std::size_t>(3 * pixels.height * pixels.width);
+    require_ok(decoder.open({{pixels.data, bytes}, pixels.height, pixels.width, pixels.height * pixels.width})
+                   ? Outcome{}
+                   : decoder.failure());
+    require_ok(renderer.render(decoder, output.geometry(), &output.begin(writer)));
+    return std::move(output.rgb());
 }
 
 Transcoded encoded(std::vector<std::uint8_t>&& rgb, const Plan& plan, const TranscodeOptions& options) {
@@ -176,39 +195,33 @@ TranscodeOptions parse_options(const std::string& mode, int height, int width, c
     return options;
 }
 
-Transcoded transcode_jpeg(const Payload& jpeg, const TranscodeOptions& options) {
-    auto& [renderer, writer] = thread_worker();
-    const Orientation orientation = Orientation::exif(probe(jpeg.data, jpeg.size).orientation);
-    const Outcome opened = renderer.open_jpeg(jpeg);
-    if (opened.status != Status::ok) throw std::invalid_argument(opened.message);
-    int height = renderer.jpeg().height(), width = renderer.jpeg().width();
+Transcoded transcode_payload(const Payload& payload, const TranscodeOptions& options) {
+    auto& [decoders, renderer, writer] = thread_worker();
+    const Header header = probe(payload.data, payload.size);
+    Decoder* decoder = decoders.find(header.codec);
+    if (decoder == nullptr)
+        throw std::invalid_argument("the data is not an image that is decoded here: " + codec_names());
+    require_ok(decoder->open({payload, header.height, header.width, options.max_pixels}) ? Outcome{} : decoder->failure());
+    int height = decoder->height(), width = decoder->width();
     require_pixels(height, width, options.max_pixels);
+    const Orientation orientation = Orientation::exif(header.orientation);
     if (orientation.transposed) std::swap(height, width);
     const Plan plan = plan_of(options, height, width);
     OutputImage output(plan, orientation, height, width);
-    const Outcome outcome = renderer.render_jpeg(output.geometry(), &output.begin(writer));
-    if (outcome.status != Status::ok) throw std::invalid_argument(outcome.message);
+    require_ok(renderer.render(*decoder, output.geometry(), &output.begin(writer)));
     return encoded(std::move(output.rgb()), plan, options);
 }
 
-Transcoded transcode_pixels(const Pixels& pixels, const TranscodeOptions& options) {
-    const int height = static_cast<int>(pixels.height), width = static_cast<int>(pixels.width);
+Transcoded transcode_pixels(const RgbView& pixels, const TranscodeOptions& options) {
     require_pixels(pixels.height, pixels.width, options.max_pixels);
-    const Plan plan = plan_of(options, height, width);
-    OutputImage output(plan, {}, height, width);
-    auto& [renderer, writer] = thread_worker();
-    renderer.render_pixels(pixels.data, height, width, output.geometry(), output.begin(writer));
-    return encoded(std::move(output.rgb()), plan, options);
+    const Plan plan = plan_of(options, static_cast<int>(pixels.height), static_cast<int>(pixels.width));
+    return encoded(rendered(pixels, plan), plan, options);
 }
 
-std::vector<std::uint8_t> resize(const Pixels& pixels, const double box[4], int height, int width) {
-    const int source_height = static_cast<int>(pixels.height), source_width = static_cast<int>(pixels.width);
-    Plan plan = whole(source_height, source_width, height, width);
+std::vector<std::uint8_t> resize(const RgbView& pixels, const double box[4], int height, int width) {
+    Plan plan = whole(static_cast<int>(pixels.height), static_cast<int>(pixels.width), height, width);
     std::copy(box, box + 4, plan.region);
-    OutputImage output(plan, {}, source_height, source_width);
-    auto& [renderer, writer] = thread_worker();
-    renderer.render_pixels(pixels.data, source_height, source_width, output.geometry(), output.begin(writer));
-    return std::move(output.rgb());
+    return rendered(pixels, plan);
 }
 
 }  // namespace stoker

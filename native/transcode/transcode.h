@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/batch.h"
+#include "pixels/rgb_view.h"
+#include "records/shards.h"
 #include "transcode/jpeg_encoder.h"
 
 namespace stoker {
@@ -42,9 +43,9 @@ TranscodeOptions parse_options(const std::string& mode, int height, int width, c
                                int quality, const std::string& subsampling, std::int64_t max_pixels);
 
 // All throw std::invalid_argument with the reason.
-Transcoded transcode_jpeg(const Payload& jpeg, const TranscodeOptions& options);
-Transcoded transcode_pixels(const Pixels& pixels, const TranscodeOptions& options);
+Transcoded transcode_payload(const Payload& payload, const TranscodeOptions& options);
+Transcoded transcode_pixels(const RgbView& pixels, const TranscodeOptions& options);
 // `box` is top, left, bottom, right in the source.
-std::vector<std::uint8_t> resize(const Pixels& pixels, const double box[4], int height, int width);
+std::vector<std::uint8_t> resize(const RgbView& pixels, const double box[4], int height, int width);
 
 }  // namespace stoker

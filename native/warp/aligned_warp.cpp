@@ -15,7 +15,7 @@ Span span_of(const AxisMap& map, int low, int high, int outputs) {
 }
 
 void paint(std::vector<std::uint8_t>& row, int pixels, const std::uint8_t* fill) {
-    row.resize(3 * static_cast<std::size_t>(pixels) + kSlack);
+    row.resize(3 * static_cast<std::size_t>(pixels) + kRowSlack);
     for (std::size_t i = 0; i < static_cast<std::size_t>(pixels); ++i) std::memcpy(row.data() + 3 * i, fill, 3);
 }
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "decode/jpeg_decoder.h"
-#include "resample/row_orienter.h"
+#include "pixels/rectangle.h"
 #include "resample/resampler.h"
+#include "resample/row_orienter.h"
 #include "warp/warp_map.h"
 
 namespace stoker {

@@ -20,7 +20,7 @@ double within(double value, double low, double high) {
     return value < high ? value : high;
 }
 
-int rounded(int size, int numerator) { return (size * numerator + 4) / 8; }
+int rounded(int size, int eighths) { return (size * eighths + 4) / 8; }
 
 }  // namespace
 
@@ -107,17 +107,17 @@ double WarpMap::least_support(int height, int width) const {
     return least;
 }
 
-void WarpMap::reduce(int numerator) {
-    for (std::size_t i = 0; i < 6; ++i) m_[i] *= numerator / 8.0;
+void WarpMap::reduce(int eighths) {
+    for (std::size_t i = 0; i < 6; ++i) m_[i] *= eighths / 8.0;
     const auto axis = [&](int& low, int& high) {
-        high = std::max(rounded(high, numerator), 1);
-        low = std::min(rounded(low, numerator), high - 1);
+        high = std::max(rounded(high, eighths), 1);
+        low = std::min(rounded(low, eighths), high - 1);
     };
     axis(window_.left, window_.right);
     axis(window_.top, window_.bottom);
 }
 
-int dct_numerator(const Footprint& footprint) {
+int dct_eighths(const Footprint& footprint) {
     return footprint.support >= 8 ? 1 : footprint.support >= 4 ? 2 : footprint.support >= 2 ? 4 : 8;
 }
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "decode/jpeg_decoder.h"
+#include "pixels/rectangle.h"
 #include "resample/placement.h"
 
 namespace stoker {
@@ -50,8 +50,8 @@ class WarpMap {
     Footprint footprint(int height, int width) const;
     // The part of the source that is seen; what lies outside is fill.
     const Window& window() const { return window_; }
-    // In an image of numerator/8 the size.
-    void reduce(int numerator);
+    // In an image of eighths/8 the size.
+    void reduce(int eighths);
 
   private:
     double least_support(int height, int width) const;
@@ -62,6 +62,6 @@ class WarpMap {
 };
 
 // The smallest DCT size, in eighths, that keeps the output's resolution everywhere.
-int dct_numerator(const Footprint& footprint);
+int dct_eighths(const Footprint& footprint);
 
 }  // namespace stoker

@@ -34,7 +34,7 @@ const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int 
     narrow(window_.top, window_.bottom, footprint.top, footprint.bottom);
     next_row_ = 0;
     pass_.plane = plane_stride(width);
-    line_.resize(3 * static_cast<std::size_t>(pass_.plane) + kSlack);
+    line_.resize(3 * static_cast<std::size_t>(pass_.plane) + kRowSlack);
     if (window_.left >= window_.right || window_.top >= window_.bottom) {
         window_ = {};
         return window_;
@@ -60,7 +60,7 @@ void Warper::frame() {
     const auto columns = static_cast<std::size_t>(window_.right - window_.left + before_ + after_);
     const auto rows = static_cast<std::size_t>(window_.bottom - window_.top + before_ + after_);
     stride_ = 3 * columns;
-    if (source_.size() < stride_ * rows + kSlack) source_.resize(stride_ * rows + kSlack);
+    if (source_.size() < stride_ * rows + kRowSlack) source_.resize(stride_ * rows + kRowSlack);
     for (std::size_t y = 0; y < rows; ++y) {
         std::uint8_t* row = source_.data() + y * stride_;
         if (y < static_cast<std::size_t>(before_) || y >= rows - static_cast<std::size_t>(after_)) {

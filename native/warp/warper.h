@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "decode/jpeg_decoder.h"
 #include "kernels/step_kernels.h"
 #include "pixels/planar_image.h"
+#include "pixels/rectangle.h"
 #include "pixels/row_sink.h"
 #include "warp/warp_map.h"
 #include "warp/warp_weights.h"

@@ -1,0 +1,46 @@
+#include "decode/raw_decoder.h"
+
+#include <cstring>
+#include <utility>
+
+namespace stoker {
+
+CheckResult RawDecoder::check(const EncodedImage& image) {
+    CheckResult size = check_size(image.height, image.width, image.height, image.width, image.max_pixels);
+    if (size.status != Status::ok || image.payload.size == static_cast<std::size_t>(3 * image.height * image.width))
+        return size;
+    return {Status::size_mismatch,
+            std::to_string(image.payload.size) + " bytes for " + size_text(image.height, image.width)};
+}
+
+bool RawDecoder::open(const EncodedImage& image) {
+    CheckResult result = check(image);
+    message_ = std::move(result.reason);
+    failure_ = {result.status, message_.c_str()};
+    if (result.status != Status::ok) return false;
+    pixels_ = image.payload.data;
+    height_ = static_cast<int>(image.height);
+    width_ = static_cast<int>(image.width);
+    return true;
+}
+
+bool RawDecoder::start(const Window& window, int) {
+    window_ = window;
+    next_row_ = window.top;
+    return true;
+}
+
+int RawDecoder::read(const std::uint8_t* rows[kMaxRows]) {
+    const std::size_t stride = 3 * static_cast<std::size_t>(width_);
+    const std::size_t bytes = 3 * static_cast<std::size_t>(window_.right - window_.left);
+    const std::uint8_t* end = pixels_ + stride * static_cast<std::size_t>(height_);
+    rows[0] = pixels_ + stride * static_cast<std::size_t>(next_row_++) + 3 * static_cast<std::size_t>(window_.left);
+    if (static_cast<std::size_t>(end - rows[0]) < bytes + kRowSlack) {
+        if (last_row_.size() < bytes + kRowSlack) last_row_.resize(bytes + kRowSlack);
+        std::memcpy(last_row_.data(), rows[0], bytes);
+        rows[0] = last_row_.data();
+    }
+    return 1;
+}
+
+}  // namespace stoker

@@ -1,0 +1,37 @@
+// Raw RGB pixels behind the contract of a decoder: those of a record, or those that Python decoded.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "decode/decoder.h"
+
+namespace stoker {
+
+// Reads pixels without copying them, but for the last rows, behind which there is no slack.
+class RawDecoder final : public Decoder {
+  public:
+    // Checks the size, and that there are three bytes for each pixel.
+    static CheckResult check(const EncodedImage& image);
+
+    bool open(const EncodedImage& image) override;
+    int height() const override { return height_; }
+    int width() const override { return width_; }
+    bool stores_orientation() const override { return false; }
+    bool can_reduce() const override { return false; }
+    bool start(const Window& window, int eighths) override;
+    int read(const std::uint8_t* rows[kMaxRows]) override;
+    void finish() override {}
+
+  private:
+    const std::uint8_t* pixels_ = nullptr;
+    int height_ = 0;
+    int width_ = 0;
+    Window window_{};
+    int next_row_ = 0;
+    std::vector<std::uint8_t> last_row_;
+    std::string message_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,18 @@
+// Rectangles of pixels, of an image of the batch and of a source image.
+#pragma once
+
+namespace stoker {
+
+// A rectangle of an image of the batch.
+struct Rectangle {
+    int top, left, height, width;
+};
+
+// The columns [left, right) and rows [top, bottom) of a source image, at the size at which it is decoded.
+struct Window {
+    int left, top, right, bottom;
+
+    bool empty() const { return left == right || top == bottom; }
+};
+
+}  // namespace stoker
