@@ -6,6 +6,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+DECODED_CODECS: tuple[int, ...]
+"""The codecs that the module decodes; their numbers are those of ``stoker.formats.codecs.codec.Codec``."""
+
 def crc32c(data: Any, value: int = 0) -> int:
     """CRC32C of ``data``, continuing from ``value``; in hardware where there is any. GIL released."""
 

@@ -12,7 +12,6 @@ import numpy as np
 
 from stoker import _native
 from stoker.errors import EngineError
-from stoker.formats.codecs.codec import Codec
 
 from ..base import Layout, Output, Result, Status, Work
 from ..pillow_decode import PillowDecodeError, decode
@@ -117,8 +116,7 @@ class NativeEngine:
         n = len(work.samples)
         images = self._empty(self._output.shape(n, work.params.size), self._output.numpy_dtype)
         batch = _Batch(work, images, np.empty(n, np.uint8))
-        codec = work.samples.codec
-        foreign = np.flatnonzero((codec != Codec.RAW) & (codec != Codec.JPEG)).tolist()
+        foreign = np.flatnonzero(~np.isin(work.samples.codec, _native.DECODED_CODECS)).tolist()
         batch.waiting += len(foreign)
         for i in foreign:
             self._pillow.submit(self._decode, batch, i)
