@@ -16,10 +16,11 @@ from ..remote.store import is_url
 from ..sources.class_numbers import check_classes, number_classes
 from ..sources.detect import find_format, list_source
 from ..sources.folder import may_be_image
-from .execution import Engine, Progress, Summary, check_num_threads, execute, no_progress
+from .execution import Engine, Summary, check_num_threads, execute
 from .options import ConvertOptions, Encoding, SourceFormat, parse_resize, parse_share
 from .plan import plan_conversion
 from .renamed_option import renamed_option
+from .run import Progress, no_progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,7 +65,7 @@ def convert(
     The same source and options give the same bytes, whatever ``num_threads``. If the conversion is
     killed or the disk fills up, the same call goes on where it stopped and ends with the same bytes
     too; once it has ended, the same call sees that and does nothing, as
-    :mod:`stoker.formats.conversion.finished` says.
+    :mod:`stoker.formats.conversion.targets.already_converted` says.
     ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) in the last
     moment; until then it is none.
 

@@ -1,4 +1,4 @@
-"""Making one shard of a plan: an independent task that can be repeated, anywhere."""
+"""Writing one shard of a plan: an independent task that can be repeated anywhere."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import json
 import secrets
 import threading
 from array import array
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,28 +20,46 @@ from ..files.publishing import move_durably, remove, sync, sync_folder, write_du
 from ..sources.listing import Skip
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
     from .encoder import EncodedRecord
     from .plan import ConversionPlan, PlannedShard
 
-__all__ = ["Cancelled", "ShardResult", "finished_shard", "shard_files", "write_shard"]
+__all__ = ["Cancelled", "ShardContext", "ShardResult", "finished_shard", "shard_files", "write_shard"]
 
-# Source bytes that one task of the pool works on: several in flight are little memory.
-_CHUNK_BYTES = 1 << 20
-
-Tally = Callable[[int, int], None]
-"""Called with samples and bytes that have been dealt with since the last call, from any thread."""
+_CHUNK_BYTES = 1 << 20  # of the source, in one task of the pool: several in flight take little memory
 
 
 class Cancelled(Exception):  # noqa: N818 - no error: another shard failed, or the user interrupted
     """The conversion is being stopped."""
 
 
+def _ignore_progress(samples: int, size: int) -> None:
+    """Count nothing: the default."""
+
+
+@dataclass(frozen=True)
+class ShardContext:
+    """Resources that a runner shares among the shards that it writes.
+
+    Attributes:
+        pool: Threads that read and encode; None for the calling thread.
+        ahead: Chunks of about a megabyte that the pool encodes before they are written.
+        count: Called from any thread with the samples, and their bytes in the source, that are done.
+        stop: Set when the conversion is being stopped.
+    """
+
+    pool: ThreadPoolExecutor | None = None
+    ahead: int = 4
+    count: Callable[[int, int], None] = _ignore_progress
+    stop: threading.Event = field(default_factory=threading.Event)
+
+
 @dataclass(frozen=True)
 class ShardResult:
-    """What a finished shard holds.
+    """The content of a finished shard.
 
     Attributes:
         bytes: Size of the data file.
@@ -57,18 +74,18 @@ class ShardResult:
     skipped: tuple[Skip, ...]
 
 
-def shard_files(state: Path, number: int, kind: str) -> dict[str, Path]:
-    """Where a finished shard lies until it is published: shard, idx (of TFRecord), index and result."""
-    names = {"shard": container(kind).SUFFIX, "index": ".arrow", "result": ".json"}
-    if kind == "tfrecord":
+def shard_files(state: Path, number: int, container_name: str) -> dict[str, Path]:
+    """Files of a finished shard until it is published: shard, idx (of TFRecord), index and result."""
+    names = {"shard": container(container_name).SUFFIX, "index": ".arrow", "result": ".json"}
+    if container_name == "tfrecord":
         names["idx"] = ".idx"
     return {what: state / f"{number:05d}{suffix}" for what, suffix in names.items()}
 
 
-def finished_shard(state: Path, number: int, kind: str) -> ShardResult | None:
-    """Result of a shard that has been made already; None if it has not."""
+def finished_shard(state: Path, number: int, container_name: str) -> ShardResult | None:
+    """Result of a shard that is finished; None if it is not."""
     try:
-        document = json.loads(shard_files(state, number, kind)["result"].read_text())
+        document = json.loads(shard_files(state, number, container_name)["result"].read_text())
     except FileNotFoundError:
         return None
     document["skipped"] = tuple(Skip(*skip) for skip in document["skipped"])
@@ -76,48 +93,38 @@ def finished_shard(state: Path, number: int, kind: str) -> ShardResult | None:
 
 
 def write_shard(
-    plan: ConversionPlan,
-    number: int,
-    state: Path,
-    *,
-    pool: ThreadPoolExecutor | None = None,
-    ahead: int = 4,
-    tally: Tally | None = None,
-    stop: threading.Event | None = None,
+    plan: ConversionPlan, number: int, state: Path, context: ShardContext | None = None
 ) -> ShardResult:
-    """Make shard ``number`` of a plan, or find that it has been made.
+    """Write shard ``number`` of a plan, or find that it is finished.
 
-    Everything is written under an unpredictable name, synced and renamed; the result comes last. So a
-    shard is there with all that belongs to it or it is not there, whoever is killed, and if two make
-    the same shard at once both make the same bytes.
+    Every file is written under an unpredictable name, synced and renamed; the result comes last. So a
+    shard is there with all its files or not at all, whichever process is killed. If two processes write the
+    same shard at once, both write the same bytes.
 
     Args:
         plan: The plan.
         number: Position in ``plan.shards``.
         state: Folder of the unfinished conversion.
-        pool: Threads that read and encode; the calling thread alone by default.
-        ahead: Chunks of about a megabyte that they may be ahead of the writing.
-        tally: Told of progress.
-        stop: Set when the conversion is being stopped.
+        context: Resources of the runner; by default the calling thread does all the work.
 
     Raises:
-        Cancelled: ``stop`` was set.
+        Cancelled: ``context.stop`` was set.
         StokerError: A sample would be skipped and the plan is strict.
         OSError: The shard cannot be written.
     """
-    kind = plan.options.container
-    if (result := finished_shard(state, number, kind)) is not None:
+    container_name = plan.options.container
+    if (result := finished_shard(state, number, container_name)) is not None:
         return result
     attempt = state / f"attempt-{secrets.token_hex(8)}"
     attempt.mkdir()
     try:
-        made = shard_files(attempt, number, kind)
-        task = _ShardTask(plan, plan.shards[number], stop or threading.Event(), tally or _no_tally)
-        result = task.run(made["shard"], made["index"], pool, ahead)
+        written = shard_files(attempt, number, container_name)
+        task = _ShardTask(plan, plan.shards[number], context or ShardContext())
+        result = task.run(written["shard"], written["index"])
         sync(attempt)
-        final = shard_files(state, number, kind)
-        for what in final.keys() - {"result"}:
-            move_durably(made[what], final[what])
+        final = shard_files(state, number, container_name)
+        for name in final.keys() - {"result"}:
+            move_durably(written[name], final[name])
         sync_folder(state)
         write_durably(final["result"], json.dumps(asdict(result)).encode())
     finally:
@@ -125,30 +132,23 @@ def write_shard(
     return result
 
 
-def _no_tally(samples: int, size: int) -> None:
-    """Nobody wants to know."""
-
-
 class _ShardTask:
     """Reads, encodes and writes the samples of one shard in order."""
 
-    def __init__(
-        self, plan: ConversionPlan, shard: PlannedShard, stop: threading.Event, tally: Tally
-    ) -> None:
+    def __init__(self, plan: ConversionPlan, shard: PlannedShard, context: ShardContext) -> None:
         self._plan = plan
         self._shard = shard
-        self._stop = stop
-        self._tally = tally
+        self._context = context
         self._sizes = plan.listing.bytes[shard.rows]
 
-    def run(self, path: Path, index_path: Path, pool: ThreadPoolExecutor | None, ahead: int) -> ShardResult:
+    def run(self, path: Path, index_path: Path) -> ShardResult:
         """Write the shard and its part of the index."""
-        # A shard may have millions of records: what is kept of each are numbers, not objects.
+        # A shard may have millions of records: arrays of numbers take less memory than objects.
         attributes, written = array("q"), array("q")
         skipped: list[Skip] = []
         details: list[Any] = []
         with container(self._plan.options.container).Writer(path) as writer:
-            for chunk, outcomes in self._outcomes(pool, ahead):
+            for chunk, outcomes in self._outcomes():
                 for i, outcome in zip(chunk, outcomes, strict=True):
                     if isinstance(outcome, Skip):
                         skipped.append(outcome)
@@ -158,7 +158,7 @@ class _ShardTask:
                     written.append(i)
                     details.append(outcome.details)
                     skipped += outcome.skipped
-                self._tally(len(chunk), int(self._sizes[chunk.start : chunk.stop].sum()))
+                self._context.count(len(chunk), int(self._sizes[chunk.start : chunk.stop].sum()))
             shard = writer.finish()
         encoder = self._plan.encoder
         table = np.array(attributes).reshape(-1, len(encoder.attributes))
@@ -171,28 +171,28 @@ class _ShardTask:
             "crc": shard.crc,
             "key": take_strings(self._plan.listing.keys, rows),
         }
-        for (name, kind), values in zip(encoder.attributes.items(), table.T, strict=True):
-            columns[name] = values.astype(kind)
-        own = encoder.columns(rows, details, shard.offset + shard.length)
-        write_index(index_path, {**columns, **own})
+        for (name, dtype), values in zip(encoder.attributes.items(), table.T, strict=True):
+            columns[name] = values.astype(dtype)
+        encoded = encoder.columns(rows, details, shard.offset + shard.length)
+        write_index(index_path, {**columns, **encoded})
         return ShardResult(shard.data_bytes, shard.records, shard.digest, tuple(skipped))
 
-    def _outcomes(
-        self, pool: ThreadPoolExecutor | None, ahead: int
-    ) -> Iterator[tuple[range, list[EncodedRecord | Skip]]]:
-        """Chunks in order, each encoded; a bounded number of them ahead."""
+    def _outcomes(self) -> Iterator[tuple[range, list[EncodedRecord | Skip]]]:
+        """The chunks in order, each encoded; a bounded number of them are encoded ahead."""
         chunks = _chunks(self._sizes.tolist(), self._plan.encoder.chunk_samples)
+        pool = self._context.pool
         if pool is None:
             for chunk in chunks:
                 yield chunk, self._encode(chunk)
             return
-        yield from bounded_map(pool, ((chunk, partial(self._encode, chunk)) for chunk in chunks), ahead)
+        tasks = ((chunk, partial(self._encode, chunk)) for chunk in chunks)
+        yield from bounded_map(pool, tasks, self._context.ahead)
 
     def _encode(self, chunk: range) -> list[EncodedRecord | Skip]:
         outcomes: list[EncodedRecord | Skip] = []
         encoder = self._plan.encoder
         for outcome in encoder.encode(self._shard.rows[chunk.start : chunk.stop]):
-            if self._stop.is_set():
+            if self._context.stop.is_set():
                 raise Cancelled
             if isinstance(outcome, Skip) and self._plan.options.strict:
                 raise encoder.refusal(outcome)
@@ -201,6 +201,7 @@ class _ShardTask:
 
 
 def _chunks(sizes: list[int], most: int) -> Iterator[range]:
+    """Split samples of these sizes into chunks of at most ``most`` samples and about a megabyte."""
     start = total = 0
     for i, size in enumerate(sizes):
         if i > start and (i - start >= most or total + size > _CHUNK_BYTES):

@@ -17,10 +17,11 @@ from stoker.errors import ConfigError
 
 from ..concurrency.bounded_map import bounded_map
 from ..conversion.convert import shard_bytes
-from ..conversion.execution import Progress, Summary, check_num_threads, execute, no_progress
+from ..conversion.execution import Summary, check_num_threads, execute
 from ..conversion.options import ShardOptions, parse_share
 from ..conversion.plan import plan_conversion
 from ..conversion.renamed_option import renamed_option
+from ..conversion.run import Progress, no_progress
 from ..files.publishing import os_errors
 from ..files.reading import check_named
 from ..remote.copies import local_copies

@@ -96,7 +96,7 @@ def test_a_source_that_changes_while_it_is_read_stops_the_conversion(
         os.utime(source, ns=(0, 0))
         return real(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("stoker.formats.conversion.execution.write_shard", touched)
+    monkeypatch.setattr("stoker.formats.conversion.targets.folder_target.write_shard", touched)
     with pytest.raises(SourceError, match="changed while it was converted"):
         stoker.convert_text(source, tmp_path / "d")
     assert not (tmp_path / "d" / "dataset.json").exists()

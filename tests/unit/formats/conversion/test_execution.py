@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 
 import stoker
 from stoker.formats.containers import tfrecord
-from stoker.formats.conversion import execution, shards
-from stoker.formats.conversion.execution import FolderMaker
+from stoker.formats.conversion import shards
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import ConversionPlan, plan_conversion
-from stoker.formats.conversion.ray import RayRunner
-from stoker.formats.conversion.shards import Cancelled, ShardResult, write_shard
+from stoker.formats.conversion.run import Run, no_progress
+from stoker.formats.conversion.runners import local_runner
+from stoker.formats.conversion.runners.local_runner import LocalRunner
+from stoker.formats.conversion.runners.ray_runner import RayRunner
+from stoker.formats.conversion.shards import Cancelled, ShardContext, ShardResult, write_shard
+from stoker.formats.conversion.targets import folder_target
+from stoker.formats.conversion.targets.folder_target import FolderShardMaker
 from stoker.formats.sources.folder import list_folder
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
@@ -36,9 +40,10 @@ class Endless:
         self.started = threading.Semaphore(0)
         self.stopped: list[bool] = []
 
-    def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+    def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
+        assert context is not None
         self.started.release()
-        self.stopped.append(how["stop"].wait(60))
+        self.stopped.append(context.stop.wait(60))
         raise Cancelled
 
 
@@ -51,7 +56,7 @@ def test_an_interrupt_stops_what_runs_and_starts_no_more(plan: ConversionPlan) -
         )
         raise KeyboardInterrupt
 
-    run = execution.Run(plan, execution._LocalRunner(1), interrupt)
+    run = Run(plan, LocalRunner(1), interrupt)
     with pytest.raises(KeyboardInterrupt):
         run.make(maker, range(10))
     assert maker.stopped == [True, True]
@@ -64,7 +69,7 @@ def test_an_interrupt_while_ray_is_given_shards_cancels_them(
     cluster.remote.return_value.return_value.remote.side_effect = ["first", "second", KeyboardInterrupt]
     monkeypatch.setitem(sys.modules, "ray", cluster)
     with pytest.raises(KeyboardInterrupt):
-        execution.Run(plan, RayRunner(1), execution.no_progress).make(FolderMaker(Path()), range(10))
+        Run(plan, RayRunner(1), no_progress).make(FolderShardMaker(Path()), range(10))
     assert [call.args for call in cluster.cancel.call_args_list] == [("first",), ("second",)]
 
 
@@ -73,7 +78,7 @@ def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: 
     stop.set()
     (tmp_path / "state").mkdir()
     with pytest.raises(Cancelled):
-        write_shard(plan, 0, tmp_path / "state", stop=stop)
+        write_shard(plan, 0, tmp_path / "state", ShardContext(stop=stop))
     assert list((tmp_path / "state").iterdir()) == []
 
 
@@ -87,13 +92,14 @@ def test_a_shard_that_was_made_is_found(
 
 def test_the_error_counts_and_not_what_it_cancelled(plan: ConversionPlan) -> None:
     class Maker:
-        def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
+        def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
+            assert context is not None
             if number:
-                how["stop"].wait(60)
+                context.stop.wait(60)
                 raise Cancelled
             raise OSError("full")
 
-    run = execution.Run(plan, execution._LocalRunner(1), execution.no_progress)
+    run = Run(plan, LocalRunner(1), no_progress)
     with pytest.raises(OSError, match="full"):
         run.make(Maker(), range(10))
 
@@ -112,24 +118,24 @@ def test_an_interrupt_while_shards_are_handed_out_stops_those_that_run(
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        execution.Run(plan, execution._LocalRunner(1), execution.no_progress).make(maker, range(10))
+        Run(plan, LocalRunner(1), no_progress).make(maker, range(10))
     assert maker.stopped == [True]
 
 
 def test_what_was_made_before_counts_as_done(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(plan: ConversionPlan, number: int, *arguments: Any, **how: Any) -> ShardResult:
+    def fail(plan: ConversionPlan, number: int, state: Path, context: ShardContext) -> ShardResult:
         if number == 8:
             raise OSError("full")
         if number == 9:  # may begin before that is noticed
-            how["stop"].wait(60)
+            context.stop.wait(60)
             raise Cancelled
-        return write_shard(plan, number, *arguments, **how)
+        return write_shard(plan, number, state, context)
 
     with monkeypatch.context() as patch:
-        patch.setattr(execution, "write_shard", fail)
-        patch.setattr(execution, "_shards_at_once", lambda num_threads: 1)
+        patch.setattr(folder_target, "write_shard", fail)
+        patch.setattr(local_runner, "_shards_at_once", lambda num_threads: 1)
         with pytest.raises(stoker.errors.WriteError):
             stoker.convert(photos, tmp_path / "out", shards=10)
     seen: list[tuple[int, int, int, str]] = []

@@ -15,7 +15,7 @@ import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
 from stoker.formats.conversion.images.image_objects import encode_mask
 from stoker.formats.conversion.images.resize_geometry import place
-from stoker.formats.conversion.state import ConversionState
+from stoker.formats.conversion.targets.folder_state import FolderState
 from stoker.formats.sources.detect import list_source
 from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.verification.annotations import mask_problem
@@ -75,13 +75,13 @@ def test_progress_counts_the_masks_bytes_too_also_of_what_was_there_already(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = sum(file.stat().st_size for kind in ("images", "masks") for file in root.glob(f"{kind}/*/*"))
-    publish = ConversionState.publish
+    publish = FolderState.publish
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     for replacement in (killed, publish):
-        monkeypatch.setattr(ConversionState, "publish", replacement)
+        monkeypatch.setattr(FolderState, "publish", replacement)
         seen: list[tuple[int, int, int, str]] = []
         with contextlib.suppress(KeyboardInterrupt):
             convert(root, shards=2, progress=lambda *state: seen.append(state))  # noqa: B023 - called at once

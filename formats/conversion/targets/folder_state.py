@@ -1,8 +1,8 @@
-"""What an unfinished conversion keeps in its target folder, and how that becomes a dataset.
+"""The state of an unfinished conversion in its target folder, and how it becomes a dataset.
 
-``.stoker-convert`` holds the plan's fingerprint and, for every finished shard, its files, its part of
-the index and its result. All that is published is complete in there first and gets to its place by
-renaming, manifests last; whenever that is interrupted, doing it again ends the same.
+``.stoker-convert`` holds the fingerprint of the plan and, for every finished shard, its files, its part of
+the index and its result. Every published file is complete in there first and is then renamed, the manifests
+last; a publication that was interrupted can be repeated and ends the same.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import numpy as np
 
 from stoker.errors import DatasetError, SourceError
 
-from ..containers.base import container
-from ..containers.tfrecord import text_index_path
-from ..dataset.index import Index, concat_indexes, write_index
-from ..dataset.manifest import (
+from ...containers.base import container
+from ...containers.tfrecord import text_index_path
+from ...dataset.index import Index, concat_indexes, write_index
+from ...dataset.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,
     SKIPPED_NAME,
@@ -31,24 +31,24 @@ from ..dataset.manifest import (
     Manifest,
     Shard,
 )
-from ..files.publishing import move_durably, remove, sync, sync_folder, write_durably
-from ..files.reading import file_digest
-from .shards import ShardResult, finished_shard, shard_files
+from ...files.publishing import move_durably, remove, sync, sync_folder, write_durably
+from ...files.reading import file_digest
+from ..shards import ShardResult, finished_shard, shard_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..sources.listing import Skip
-    from .plan import ConversionPlan
+    from ...sources.listing import Skip
+    from ..plan import ConversionPlan
 
-__all__ = ["STATE_NAME", "ConversionState", "empty_trash"]
+__all__ = ["STATE_NAME", "FolderState", "empty_trash"]
 
 _TRASH = ".stoker-trash-"
 _PLAN = "plan.json"
 
 
 @dataclass(frozen=True)
-class _Place:
+class _NamedShard:
     """A finished shard and its final name."""
 
     number: int
@@ -56,18 +56,23 @@ class _Place:
     result: ShardResult
 
 
-class ConversionState:
-    """The unfinished conversion of ``plan`` into ``target``; its owner holds the folder's lock."""
+class FolderState:
+    """The unfinished conversion of a plan into a folder, whose lock the caller holds.
+
+    Args:
+        target: The folder.
+        plan: The plan.
+    """
 
     def __init__(self, target: Path, plan: ConversionPlan) -> None:
         self.target = target
         self.plan = plan
         self.folder = target / STATE_NAME
-        self._kind = plan.options.container
+        self._container = plan.options.container
 
     @classmethod
-    def enter(cls, target: Path, plan: ConversionPlan, *, overwrite: bool) -> ConversionState:
-        """Start a conversion, or find the one that was interrupted.
+    def enter(cls, target: Path, plan: ConversionPlan, *, overwrite: bool) -> FolderState:
+        """Start a conversion, or resume the one that was interrupted.
 
         Raises:
             DatasetError: There is a dataset, another unfinished conversion, or a file that a shard would
@@ -96,7 +101,7 @@ class ConversionState:
         return state
 
     def _refuse_to_replace(self) -> None:
-        shards = f"shard-*-of-*{container(self._kind).SUFFIX}"
+        shards = f"shard-*-of-*{container(self._container).SUFFIX}"
         for dataset in self.datasets().values():
             if (dataset / MANIFEST_NAME).exists():
                 raise DatasetError(
@@ -104,11 +109,11 @@ class ConversionState:
                     path=dataset,
                     hint="name another folder, or replace it with overwrite=True (--overwrite)",
                 )
-            # Of somebody else, for whom these names are as usual.
+            # Other programs use these names, too.
             for file in (*dataset.glob(shards), dataset / INDEX_NAME, dataset / SKIPPED_NAME):
                 if file.exists():
                     raise DatasetError(
-                        "there is a file in the folder that would be replaced, and no dataset that it is of",
+                        "a file in the folder would be replaced, and it belongs to no dataset",
                         path=file,
                         hint="name another folder, or replace such files with overwrite=True (--overwrite)",
                     )
@@ -118,7 +123,7 @@ class ConversionState:
             return str(json.loads((self.folder / _PLAN).read_text())["fingerprint"])
         except FileNotFoundError:
             return None
-        # Not ours, or damaged: of no conversion that could be resumed.
+        # A file that Stoker has not written, or a damaged one: this conversion cannot be resumed.
         except (ValueError, KeyError, TypeError):
             return ""
 
@@ -128,7 +133,7 @@ class ConversionState:
 
     def finished(self, number: int) -> ShardResult | None:
         """Result of a shard if it has been made, else None."""
-        return finished_shard(self.folder, number, self._kind)
+        return finished_shard(self.folder, number, self._container)
 
     def result(self, number: int) -> ShardResult:
         """Result of a shard that has been made."""
@@ -137,10 +142,10 @@ class ConversionState:
         return result
 
     def publish(self, results: list[ShardResult]) -> dict[str, Path]:
-        """Make datasets of the finished shards, and forget the state.
+        """Make datasets of the finished shards, and remove the state.
 
         Raises:
-            SourceError: Not one sample is left.
+            SourceError: The shards hold no sample.
         """
         if not any(result.records for result in results):
             skipped = Counter(skip.reason for result in results for skip in result.skipped)
@@ -163,7 +168,7 @@ class ConversionState:
         return datasets
 
     def _retire(self, split: str, dataset: Path) -> None:
-        """Take away the dataset that is replaced: it stops being one at once, then its files go."""
+        """Remove the dataset that is replaced: its manifest first, so that it is no dataset from then on."""
         current = dataset / MANIFEST_NAME
         retired = self.folder / f"{split}.retired.json"
         if current.exists() and not retired.exists() and not self._is_published(split, current):
@@ -173,7 +178,7 @@ class ConversionState:
             return
         with suppress(DatasetError):
             manifest = Manifest.from_json(retired.read_text(encoding="utf-8"))
-            # Shards that were only indexed belong to somebody else.
+            # stoker index leaves shards where they lie: they belong to the user.
             for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
                 remove(dataset / shard.name)
                 remove(text_index_path(dataset / shard.name))
@@ -182,34 +187,21 @@ class ConversionState:
         retired.unlink()
 
     def _is_published(self, split: str, current: Path) -> bool:
-        """Whether a manifest is that of this very conversion, interrupted after it was published."""
+        """Whether a manifest is that of this conversion, which was interrupted after publishing it."""
         mark = self.folder / f"{split}.published"
         return mark.exists() and mark.read_text() == file_digest(current)
 
     def _publish_files(self, split: str, dataset: Path, results: list[ShardResult]) -> None:
-        places = self._places(split, results)
-        index = self._merge_index(split, places)
-        for place in places:
-            files = shard_files(self.folder, place.number, self._kind)
-            _move_once(files["shard"], dataset / place.name)
+        """Publish all files of a split but its manifest, which waits in the state."""
+        named = self._named_shards(split, results)
+        index = self._merge_index(split, named)
+        for shard in named:
+            files = shard_files(self.folder, shard.number, self._container)
+            _move_once(files["shard"], dataset / shard.name)
             if "idx" in files:
-                _move_once(files["idx"], text_index_path(dataset / place.name))
+                _move_once(files["idx"], text_index_path(dataset / shard.name))
         skipped = self._skipped(split, results)
-        opened = Index.open(index)
-        manifest = Manifest(
-            container=self._kind,
-            sample_type=self.plan.encoder.sample_type,
-            columns=opened.types,
-            shards=tuple(
-                Shard(place.name, place.result.bytes, place.result.records, place.result.digest)
-                for place in places
-            ),
-            index=IndexFile(len(opened), index.stat().st_size, file_digest(index)),
-            classes=self.plan.listing.classes,
-            options=self.plan.options.to_manifest(),
-            skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),
-            annotations=self.plan.listing.info,
-        )
+        manifest = self._manifest(index, named, skipped)
         lines = bytearray()
         for skip in skipped:
             lines += json.dumps(skip._asdict(), ensure_ascii=False).encode() + b"\n"
@@ -224,38 +216,55 @@ class ConversionState:
         write_durably(path, manifest.to_json().encode())
         write_durably(self.folder / f"{split}.published", file_digest(path).encode())
 
-    def _places(self, split: str, results: list[ShardResult]) -> list[_Place]:
-        """Shards of a split by their final names; one of which everything was skipped gets none."""
+    def _manifest(self, index: Path, named: list[_NamedShard], skipped: list[Skip]) -> Manifest:
+        opened = Index.open(index)
+        return Manifest(
+            container=self._container,
+            sample_type=self.plan.encoder.sample_type,
+            columns=opened.types,
+            shards=tuple(
+                Shard(shard.name, shard.result.bytes, shard.result.records, shard.result.digest)
+                for shard in named
+            ),
+            index=IndexFile(len(opened), index.stat().st_size, file_digest(index)),
+            classes=self.plan.listing.classes,
+            options=self.plan.options.to_manifest(),
+            skipped=dict(sorted(Counter(skip.reason for skip in skipped).items())),
+            annotations=self.plan.listing.info,
+        )
+
+    def _named_shards(self, split: str, results: list[ShardResult]) -> list[_NamedShard]:
+        """The shards of a split with their final names; a shard without records gets none."""
         numbers = [
             number
             for number, (shard, result) in enumerate(zip(self.plan.shards, results, strict=True))
             if shard.split == split and result.records
         ]
-        suffix = container(self._kind).SUFFIX
+        suffix = container(self._container).SUFFIX
         return [
-            _Place(number, f"shard-{position:05d}-of-{len(numbers):05d}{suffix}", results[number])
+            _NamedShard(number, f"shard-{position:05d}-of-{len(numbers):05d}{suffix}", results[number])
             for position, number in enumerate(numbers)
         ]
 
-    def _merge_index(self, split: str, places: list[_Place]) -> Path:
+    def _merge_index(self, split: str, named: list[_NamedShard]) -> Path:
         merged = self.folder / f"{split}.{INDEX_NAME}"
         remove(merged)
         parts = []
-        for position, place in enumerate(places):
-            part = shard_files(self.folder, place.number, self._kind)["index"]
-            if position != self.plan.shards[place.number].position:
+        for position, shard in enumerate(named):
+            part = shard_files(self.folder, shard.number, self._container)["index"]
+            if position != self.plan.shards[shard.number].position:
                 part = _renumbered(part, position)
             parts.append(part)
         if parts:
             concat_indexes(parts, merged)
         else:
             first = next(n for n, shard in enumerate(self.plan.shards) if shard.split == split)
-            write_index(merged, _columns(shard_files(self.folder, first, self._kind)["index"]))
+            write_index(merged, _columns(shard_files(self.folder, first, self._container)["index"]))
         sync(merged)
         return merged
 
     def _skipped(self, split: str, results: list[ShardResult]) -> list[Skip]:
-        """What was left out of a split; what was never in the plan belongs to the first one."""
+        """What was left out of a split; what was never planned counts to the first split."""
         skipped = list(self.plan.listing.skipped) if split == self.plan.options.splits[0] else []
         for shard, result in zip(self.plan.shards, results, strict=True):
             if shard.split == split:
@@ -263,24 +272,24 @@ class ConversionState:
         return sorted(skipped)
 
     def discard(self) -> None:
-        """Give up what is unfinished: at once, by renaming it; then its files are removed."""
+        """Give up the unfinished conversion: rename its folder at once, then remove its files."""
         if not self.folder.exists():
             return
         trash = self.target / f"{_TRASH}{secrets.token_hex(8)}"
         self.folder.rename(trash)
-        # What cannot be removed now is no reason to fail: the next conversion tries again.
+        # If this fails, the next conversion tries again.
         with suppress(OSError):
             remove(trash)
 
 
 def empty_trash(target: Path) -> None:
-    """Remove what earlier conversions gave up."""
+    """Remove the folders that earlier conversions gave up."""
     for trash in target.glob(_TRASH + "*"):
         remove(trash)
 
 
 def _move_once(source: Path, target: Path) -> None:
-    """Move a file that an interrupted publication may have moved already."""
+    """Move a file, unless an interrupted publication has moved it already."""
     if source.exists():
         move_durably(source, target)
 
@@ -291,7 +300,7 @@ def _columns(part: Path) -> dict[str, Any]:
 
 
 def _renumbered(part: Path, position: int) -> Path:
-    """A part of the index whose shard comes earlier, because one before it turned out empty."""
+    """A part of the index with another position of its shard, because a shard before it is empty."""
     columns = _columns(part)
     columns["shard"] = np.full(len(columns["shard"]), position)
     renumbered = part.with_suffix(".renumbered")

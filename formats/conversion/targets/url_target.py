@@ -1,9 +1,9 @@
-"""Publishing a conversion at a URL.
+"""Converting a plan into a URL.
 
-As in a folder: finished shards, their parts of the index and their results gather in
-``.stoker-convert``, each result after the shard that it tells of; at the end the shards get their
-names, and the manifest comes last. An object store knows no lock, so nothing keeps two
-conversions into one URL apart; both would write the same bytes, if their plans are the same.
+As in a folder, ``.stoker-convert`` collects the finished shards, their parts of the index and their results,
+each result after its shard. At the end the shards get their names, and the manifest comes last. An object
+store has no locks, so two conversions may write to one URL at once; with the same plan, both write the same
+bytes.
 """
 
 from __future__ import annotations
@@ -15,85 +15,83 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError, SampleError, SourceError
 
-from ..concurrency.bounded_map import bounded_map
-from ..dataset.manifest import MANIFEST_NAME, Manifest
-from ..remote.store import Store
-from .shards import shard_files, write_shard
-from .state import STATE_NAME, ConversionState
+from ...concurrency.bounded_map import bounded_map
+from ...dataset.manifest import MANIFEST_NAME, Manifest
+from ...remote.store import Store
+from ..shards import shard_files, write_shard
+from .folder_state import STATE_NAME, FolderState
+from .published import PublishedDatasets, count_published
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from ..plan import ConversionPlan
+    from ..run import Run
+    from ..shards import ShardContext, ShardResult
 
-    from .execution import Run
-    from .plan import ConversionPlan
-    from .shards import ShardResult
-
-__all__ = ["UrlMaker", "convert_to_url"]
+__all__ = ["UrlShardMaker", "convert_to_url"]
 
 _PLAN = "plan.json"
-_AT_ONCE = 16  # small files that are fetched, or shards that are named
+_CONCURRENT = 16  # small files that are fetched, or shards that are renamed
 
 
 @dataclass(frozen=True)
-class UrlMaker:
-    """A :class:`~stoker.formats.conversion.execution.Maker` that works in a temporary folder and uploads."""
+class UrlShardMaker:
+    """A :class:`~stoker.formats.conversion.run.ShardMaker` that works in a temporary folder and uploads.
+
+    Attributes:
+        url: URL of the target.
+    """
 
     url: str
 
-    def make(self, plan: ConversionPlan, number: int, **how: Any) -> ShardResult:
-        """See :class:`stoker.formats.conversion.execution.Maker`."""
-        store = Store(self.url, how.get("stop"))
+    def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
+        """Make shard ``number`` and upload it, its result last."""
+        store = Store(self.url, context.stop if context else None)
         with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
-            result = write_shard(plan, number, Path(folder), **how)
+            result = write_shard(plan, number, Path(folder), context)
             files = shard_files(Path(folder), number, plan.options.container)
-            told = files.pop("result")
+            result_file = files.pop("result")
             for file in files.values():
                 # An LMDB shard is a folder of one file.
                 for part in sorted(file.iterdir()) if file.is_dir() else [file]:
                     store.upload(part, f"{STATE_NAME}/{part.relative_to(folder)}")
-            store.upload(told, f"{STATE_NAME}/{told.name}")
+            store.upload(result_file, f"{STATE_NAME}/{result_file.name}")
         return result
 
 
-def convert_to_url(
-    run: Run, url: str, *, overwrite: bool
-) -> tuple[list[ShardResult], Mapping[str, Path | str]]:
-    """Run a plan, or what is left of it, and publish its datasets at a URL.
-
-    Returns:
-        Results of all shards, and the URL of each dataset by split.
+def convert_to_url(run: Run, url: str, *, overwrite: bool) -> PublishedDatasets:
+    """Make the shards of a plan that are missing at a URL, and publish its datasets there.
 
     Raises: As :func:`stoker.convert`.
     """
-    place = _Place(Store(url), run.plan)
-    place.enter(overwrite=overwrite)
+    target = _UrlTarget(Store(url), run.plan)
+    target.enter(overwrite=overwrite)
     with tempfile.TemporaryDirectory(prefix="stoker-convert-") as folder:
-        state = ConversionState.enter(Path(folder), run.plan, overwrite=False)
+        state = FolderState.enter(Path(folder), run.plan, overwrite=False)
         numbers = range(len(run.plan.shards))
-        place.fetch_results(state)
+        target.fetch_results(state)
         missing = [number for number in numbers if state.finished(number) is None]
         try:
-            run.make(UrlMaker(url), missing)
-            place.fetch_results(state)
+            run.make(UrlShardMaker(url), missing)
+            target.fetch_results(state)
             results = [state.result(number) for number in numbers]
             state.publish(results)
         except (SampleError, SourceError):
-            place.store.remove(STATE_NAME)
+            target.store.remove(STATE_NAME)
             raise
-        return results, place.publish(Path(folder), results)
+        return count_published(run.plan, results, target.publish(Path(folder), results))
 
 
-class _Place:
-    """A URL into which a plan is converted."""
+class _UrlTarget:
+    """A URL into which a plan is converted, and the unfinished conversion there."""
 
     def __init__(self, store: Store, plan: ConversionPlan) -> None:
         self.store = store
         self._plan = plan
-        self._kind = plan.options.container
+        self._container = plan.options.container
 
     def enter(self, *, overwrite: bool) -> None:
         """Start a conversion, or find the one that was interrupted.
@@ -126,7 +124,7 @@ class _Place:
         return ""
 
     def _retire(self, dataset: Store, *, overwrite: bool) -> None:
-        """Take away the dataset that is replaced: its manifest first, then its shards."""
+        """Remove the dataset that is replaced: its manifest first, then its shards."""
         content = dataset.read_if_there(MANIFEST_NAME)
         if content is None:
             return
@@ -143,32 +141,32 @@ class _Place:
                 dataset.remove(shard.name)
                 dataset.remove(str(Path(shard.name).with_suffix(".idx")))
 
-    def fetch_results(self, state: ConversionState) -> None:
-        """Bring here the results that are there, with their parts of the index, where they are not yet."""
-        there = {file.name for file in self.store.child(STATE_NAME).files()}
+    def fetch_results(self, state: FolderState) -> None:
+        """Download the results that the local state lacks, with their parts of the index."""
+        stored = {file.name for file in self.store.child(STATE_NAME).files()}
         missing = []
         for number in range(len(self._plan.shards)):
-            files = shard_files(state.folder, number, self._kind)
-            if files["result"].name in there and not files["result"].exists():
+            files = shard_files(state.folder, number, self._container)
+            if files["result"].name in stored and not files["result"].exists():
                 missing.append((files["index"], files["result"]))
         tasks = ((result, partial(self._fetch, index, result)) for index, result in missing)
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
-            for _ in bounded_map(pool, tasks, 4 * _AT_ONCE):
+        with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-fetch") as pool:
+            for _ in bounded_map(pool, tasks, 4 * _CONCURRENT):
                 pass
 
     def _fetch(self, index: Path, result: Path) -> None:
         index.write_bytes(self.store.read(f"{STATE_NAME}/{index.name}"))
         content = self.store.read(f"{STATE_NAME}/{result.name}")
-        # Where a store shows a file before all of it is written, a killed upload left half of one.
+        # Some stores show a file before it is whole: a killed upload may have left half of one.
         with suppress(ValueError):
             json.loads(content)
             result.write_bytes(content)
 
     def publish(self, folder: Path, results: list[ShardResult]) -> dict[str, Path | str]:
-        """Give the shards their names and add index and manifest, which ``folder`` has; forget the state."""
+        """Rename the shards, upload index and manifest from ``folder``, and remove the state."""
         splits = self._plan.options.splits
         for split in splits:
-            self._name_shards(split, Manifest.load(folder / split), results)
+            self._rename_shards(split, Manifest.load(folder / split), results)
             for file in sorted((folder / split).iterdir()):
                 if file.is_file() and file.name != MANIFEST_NAME and not file.name.startswith("."):
                     self.store.upload(file, _join(split, file.name))
@@ -177,25 +175,25 @@ class _Place:
         self.store.remove(STATE_NAME)
         return {split: self.store.at(split) if split else self.store.url for split in splits}
 
-    def _name_shards(self, split: str, manifest: Manifest, results: list[ShardResult]) -> None:
-        there = {file.name for file in self.store.child(STATE_NAME).files()}
+    def _rename_shards(self, split: str, manifest: Manifest, results: list[ShardResult]) -> None:
+        stored = {file.name for file in self.store.child(STATE_NAME).files()}
         planned = enumerate(zip(self._plan.shards, results, strict=True))
         numbers = [number for number, (shard, result) in planned if shard.split == split and result.records]
         moves = []
         for number, shard in zip(numbers, manifest.shards, strict=True):
-            files = shard_files(Path(), number, self._kind)
+            files = shard_files(Path(), number, self._container)
             targets = {"shard": shard.name, "idx": str(Path(shard.name).with_suffix(".idx"))}
             for what in files.keys() & targets.keys():
                 source = str(files[what])
-                # Of LMDB, the file in the folder that is the shard. What is gone has been moved before.
+                # An LMDB shard is a folder of one file. An interrupted run may have moved a file already.
                 moves += [
                     (f"{STATE_NAME}/{name}", _join(split, targets[what] + name.removeprefix(source)))
-                    for name in there
+                    for name in stored
                     if name == source or name.startswith(f"{source}/")
                 ]
         tasks = ((move, partial(self.store.move, *move)) for move in moves)
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-name") as pool:
-            for _ in bounded_map(pool, tasks, 4 * _AT_ONCE):
+        with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-rename") as pool:
+            for _ in bounded_map(pool, tasks, 4 * _CONCURRENT):
                 pass
 
 

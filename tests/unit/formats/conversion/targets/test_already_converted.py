@@ -136,7 +136,7 @@ def test_what_was_interrupted_at_its_very_end_is_tidied_up(
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("stoker.formats.conversion.state.sync_folder", interrupt)
+        patch.setattr("stoker.formats.conversion.targets.folder_state.sync_folder", interrupt)
         with pytest.raises(KeyboardInterrupt):
             stoker.convert(photos, tmp_path / "out")
     stoker.convert(photos, tmp_path / "out")

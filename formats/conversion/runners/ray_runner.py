@@ -1,7 +1,7 @@
-"""Shards as tasks of a Ray cluster: many machines convert one source.
+"""Making shards as tasks of a Ray cluster, whose machines convert one source together.
 
-A shard of a plan is an independent task that can be repeated anywhere, so nothing here decides
-anything: a task whose process or machine dies is run again by Ray, and the bytes are those of a local run.
+A shard of a plan is an independent task that can be repeated anywhere. When the process or the machine of a
+task dies, Ray runs the task again; the bytes are those of a local run.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from stoker.errors import EngineError, MissingDependencyError, StokerError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .execution import Maker, Tracker
-    from .plan import ConversionPlan
+    from ..plan import ConversionPlan
+    from ..run import ProgressCounter, ShardMaker
 
 __all__ = ["RayRunner"]
 
-_TRIES_AGAIN = 5  # of a shard whose worker or machine dies
-_TICK = 0.2  # seconds between two looks at progress, and to an interrupt
+_RETRIES = 5  # of a shard whose worker or machine dies
+_TICK = 0.2  # seconds between two reports of progress; an interrupt waits as long
 
 
 @dataclass(frozen=True)
 class RayRunner:
-    """Makes each shard in a task of its own; see :data:`stoker.formats.conversion.execution.Runner`.
+    """Makes each shard in its own task; see :data:`stoker.formats.conversion.run.Runner`.
 
     Attributes:
-        num_threads: CPUs of the cluster that is started on this machine where there is none to connect to.
+        num_threads: CPUs of the cluster that is started on this machine if there is no other cluster.
     """
 
     num_threads: int
 
-    def __call__(self, plan: ConversionPlan, maker: Maker, missing: Sequence[int], tracker: Tracker) -> None:
-        """Make these shards.
+    def __call__(
+        self, plan: ConversionPlan, maker: ShardMaker, missing: Sequence[int], counter: ProgressCounter
+    ) -> None:
+        """Make the shards of these numbers.
 
         Raises:
             MissingDependencyError: Ray is not installed.
@@ -45,9 +47,9 @@ class RayRunner:
             StokerError: What a shard raised.
         """
         with _cluster(self.num_threads) as ray:
-            # Once for all tasks: Ray keeps it in the shared memory of each machine.
+            # Ray keeps the plan in the shared memory of each machine, once for all tasks.
             shared = ray.put((plan, maker))
-            task = ray.remote(num_cpus=1, max_retries=_TRIES_AGAIN)(_make)
+            task = ray.remote(num_cpus=1, max_retries=_RETRIES)(_make)
             running: dict[Any, int] = {}
             try:
                 for number in missing:
@@ -57,15 +59,15 @@ class RayRunner:
                     for reference in done:
                         rows = plan.shards[running.pop(reference)].rows
                         _result(ray, reference)
-                        tracker.add(len(rows), int(plan.listing.bytes[rows].sum()))
-                    tracker.show("converting")
+                        counter.add(len(rows), int(plan.listing.bytes[rows].sum()))
+                    counter.show("converting")
             finally:
                 for reference in running:
                     ray.cancel(reference, force=True)
 
 
-def _make(shared: tuple[ConversionPlan, Maker], number: int) -> StokerError | None:
-    """Runs on a worker. Errors of ours travel as values: Ray would wrap them."""
+def _make(shared: tuple[ConversionPlan, ShardMaker], number: int) -> StokerError | None:
+    """Make a shard on a worker. Stoker's errors are returned, because Ray would wrap raised ones."""
     plan, maker = shared
     try:
         maker.make(plan, number)
@@ -90,7 +92,7 @@ def _result(ray: Any, reference: Any) -> None:
 
 @contextmanager
 def _cluster(num_cpus: int) -> Iterator[Any]:
-    """Ray, connected as it is already, or to ``RAY_ADDRESS``, or to a cluster that is started here."""
+    """Ray, with the connection that it has, or one to ``RAY_ADDRESS`` or to a new cluster of this machine."""
     try:
         import ray
     except ImportError as error:
@@ -98,8 +100,8 @@ def _cluster(num_cpus: int) -> Iterator[Any]:
     if ray.is_initialized():
         yield ray
         return
-    here: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": num_cpus}
-    ray.init(**here, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
+    local: dict[str, Any] = {} if "RAY_ADDRESS" in os.environ else {"num_cpus": num_cpus}
+    ray.init(**local, include_dashboard=False, logging_level=logging.ERROR, log_to_driver=False)
     try:
         yield ray
     finally:

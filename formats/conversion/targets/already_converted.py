@@ -1,8 +1,8 @@
-"""Whether datasets that are there are what a conversion would write once more.
+"""Recognising datasets that an earlier conversion with the same plan has made.
 
-A dataset keeps its options and what it knows of each sample, and no digest of its source. So the same are
-options, classes, names, order, labels and columns of the samples, what was left out, the number
-of bytes where they are stored as they are, and no file of the source is newer than the dataset.
+A dataset keeps its options and facts about each sample, but no digest of its source. These must be equal:
+options, classes, the names, order, labels and columns of the samples, the files that were left out and, where
+bytes are stored as they are, their number. No file of the source may be newer than the dataset.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from ..dataset.index import Index
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, Manifest
-from ..sources.listing import Skip
-from .options import ConvertOptions
+from ...dataset.index import Index
+from ...dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, Manifest
+from ...sources.listing import Skip
+from ..options import ConvertOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .plan import ConversionPlan
+    from ..plan import ConversionPlan
 
-__all__ = ["find_finished"]
+__all__ = ["find_converted"]
 
 
-def find_finished(target: Path, plan: ConversionPlan, datasets: Mapping[str, Path]) -> list[Manifest] | None:
-    """Manifests of the datasets if ``plan`` has made them; None where that is not so, or cannot be known.
+def find_converted(target: Path, plan: ConversionPlan, datasets: Mapping[str, Path]) -> list[Manifest] | None:
+    """Manifests of the datasets if a conversion with this plan has made them, else None.
 
-    It cannot for text, and for objects, which are kept as they are after resizing.
+    It is None, too, where this cannot be known: for text, and for objects, of which a dataset keeps only the
+    resized form.
 
     Args:
         target: Folder of the conversion.
@@ -47,7 +48,7 @@ def find_finished(target: Path, plan: ConversionPlan, datasets: Mapping[str, Pat
         manifests = [Manifest.load(folder) for folder in datasets.values()]
         found = zip(datasets.items(), manifests, strict=True)
         same = all(_is_same(plan, split, folder, manifest) for (split, folder), manifest in found)
-    # Damaged, or not written by this version: not the same.
+    # A damaged dataset, or one of another version, is not the same.
     except (OSError, ValueError, TypeError):
         return None
     return manifests if same else None
@@ -71,7 +72,7 @@ def _is_same(plan: ConversionPlan, split: str, folder: Path, manifest: Manifest)
 
 
 def _is_whole(manifest: Manifest, folder: Path) -> bool:
-    """Whether all shards are there, as far as their sizes tell."""
+    """Whether all shards are there and have their sizes."""
     sizes = [file.stat().st_size for file in manifest.data_files(folder)]
     return sizes == [shard.bytes for shard in manifest.shards]
 
@@ -88,5 +89,5 @@ def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index
     columns = {"key": listing.keys, **labels, **listing.columns}
     if not all(index.arrow(name).equals(column.take(rows)) for name, column in columns.items()):
         return False
-    assert isinstance(options, ConvertOptions), "of text nothing is known"
+    assert isinstance(options, ConvertOptions), "find_converted() handles images alone"
     return not options.keeps_bytes or np.array_equal(index.column("length"), listing.sizes[rows])

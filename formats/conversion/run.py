@@ -1,0 +1,98 @@
+"""One run of a conversion: its plan, the runner that makes its shards, and its progress.
+
+:mod:`.execution` puts a run together; :mod:`.runners` and :mod:`.targets` take part in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from .plan import ConversionPlan
+    from .shards import ShardContext, ShardResult
+
+__all__ = ["Progress", "ProgressCounter", "Run", "Runner", "ShardMaker", "no_progress"]
+
+Progress = Callable[[int, int, int, str], None]
+"""A callback of the user's, which the converting thread calls with the samples done, the samples in all, the
+source bytes done, and the stage: listing, converting, publishing."""
+
+
+def no_progress(done: int, total: int, size: int, stage: str) -> None:
+    """Ignore the progress: the default."""
+
+
+class ShardMaker(Protocol):
+    """Makes shards and keeps them in the unfinished conversion at its target."""
+
+    def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
+        """Make shard ``number`` of the plan, in the context of a runner on this machine if there is one."""
+
+
+class ProgressCounter:
+    """Counts the samples of a conversion that are done.
+
+    Any thread may add to it; the converting thread alone reports.
+
+    Args:
+        plan: The plan.
+        missing: Numbers of the shards that this run makes; the others count as done.
+        report: Receives the progress.
+
+    Attributes:
+        converted: Samples that this run has converted.
+    """
+
+    def __init__(self, plan: ConversionPlan, missing: Sequence[int], report: Progress) -> None:
+        left = set(missing)
+        finished = [shard.rows for number, shard in enumerate(plan.shards) if number not in left]
+        self._lock = threading.Lock()
+        self._total = len(plan.listing)
+        self._done = sum(len(rows) for rows in finished)
+        self._bytes = sum(int(plan.listing.bytes[rows].sum()) for rows in finished)
+        self._report = report
+        self.converted = 0
+
+    def add(self, samples: int, size: int) -> None:
+        """Count samples, which have ``size`` bytes in the source, as done."""
+        with self._lock:
+            self._done += samples
+            self._bytes += size
+            self.converted += samples
+
+    def show(self, stage: str) -> None:
+        """Report the progress."""
+        self._report(self._done, self._total, self._bytes, stage)
+
+
+Runner = Callable[["ConversionPlan", ShardMaker, Sequence[int], ProgressCounter], None]
+"""Makes the missing shards of a plan; raises the error of the first shard that fails."""
+
+
+@dataclass
+class Run:
+    """A plan that is being converted.
+
+    Attributes:
+        plan: The plan.
+        runner: Makes its shards.
+        report: Receives the progress.
+        converted: Samples that were converted, once :meth:`make` has ended.
+    """
+
+    plan: ConversionPlan
+    runner: Runner
+    report: Progress
+    converted: int = 0
+
+    def make(self, maker: ShardMaker, missing: Sequence[int]) -> None:
+        """Make the shards of these numbers."""
+        counter = ProgressCounter(self.plan, missing, self.report)
+        try:
+            self.runner(self.plan, maker, missing, counter)
+        finally:
+            self.converted = counter.converted
+        counter.show("publishing")

@@ -1,0 +1,88 @@
+"""Converting a plan into a local folder: make the missing shards there, then publish the datasets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from stoker.errors import SampleError, SourceError
+
+from ...files.publishing import check_target, folder_lock, os_errors
+from ..shards import write_shard
+from .already_converted import find_converted
+from .folder_state import FolderState, empty_trash
+from .published import PublishedDatasets, count_published
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ..plan import ConversionPlan
+    from ..run import Run
+    from ..shards import ShardContext, ShardResult
+
+__all__ = ["FolderShardMaker", "convert_to_folder"]
+
+
+@dataclass(frozen=True)
+class FolderShardMaker:
+    """A :class:`~stoker.formats.conversion.run.ShardMaker` that keeps shards in a local folder.
+
+    Attributes:
+        state: The folder of the unfinished conversion.
+    """
+
+    state: Path
+
+    def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
+        """Make shard ``number``."""
+        return write_shard(plan, number, self.state, context)
+
+
+def convert_to_folder(run: Run, folder: Path, *, overwrite: bool) -> PublishedDatasets:
+    """Make the shards of a plan that are missing in a folder, and publish its datasets there.
+
+    Raises: As :func:`stoker.convert`.
+    """
+    check_target(folder)
+    with os_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with folder_lock(folder):
+            empty_trash(folder)
+            if not overwrite and (converted := _already_converted(folder, run.plan)) is not None:
+                return converted
+            return _convert(run, folder, overwrite=overwrite)
+
+
+def _convert(run: Run, folder: Path, *, overwrite: bool) -> PublishedDatasets:
+    state = FolderState.enter(folder, run.plan, overwrite=overwrite)
+    numbers = range(len(run.plan.shards))
+    missing = [number for number in numbers if state.finished(number) is None]
+    try:
+        run.make(FolderShardMaker(state.folder.absolute()), missing)
+    except (SampleError, SourceError):
+        # A strict conversion has met a bad sample. Its repair makes another source: nothing can be resumed.
+        state.discard()
+        raise
+    results = [state.result(number) for number in numbers]
+    return count_published(run.plan, results, state.publish(results))
+
+
+def _already_converted(folder: Path, plan: ConversionPlan) -> PublishedDatasets | None:
+    """The datasets in the folder if an earlier conversion has made all of this plan."""
+    datasets = FolderState(folder, plan).datasets()
+    manifests = find_converted(folder, plan, datasets)
+    if manifests is None:
+        return None
+    shards = [shard for manifest in manifests for shard in manifest.shards]
+    skipped: Counter[str] = Counter()
+    for manifest in manifests:
+        skipped.update(manifest.skipped)
+    return PublishedDatasets(
+        folders=datasets,
+        written=sum(manifest.index.rows for manifest in manifests),
+        skipped=dict(sorted(skipped.items())),
+        bytes=sum(shard.bytes for shard in shards),
+        shards=len(shards),
+        already=True,
+    )
