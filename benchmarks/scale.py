@@ -29,7 +29,7 @@ from stoker.benchmarks.cold import evict
 from stoker.benchmarks.machine import available_cores, describe
 from stoker.benchmarks.storage_model import Data, Storage, measure, simulate
 from stoker.benchmarks.synthetic import make_dataset
-from stoker.pipeline.commands.console import human_bytes, out, table
+from stoker.pipeline.commands.shared.console import human_bytes, out, table
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Schedule
 
 if TYPE_CHECKING:

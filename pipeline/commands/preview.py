@@ -1,55 +1,51 @@
-"""The command ``stoker preview``."""
+"""The command ``stoker preview``, which draws samples and what transforms make of them."""
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - Typer reads it at run time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from stoker.errors import ConfigError
 
-from .console import count, human_bytes, out
+from .shared.console import count, human_bytes, out
+from .shared.options import Dataset
 
-__all__ = ["preview", "register"]
-
-
-# Typer reads these annotations at run time.
-Dataset = Annotated[str, typer.Argument(help="A dataset of images: the folder that convert or index made.")]
+__all__ = ["preview"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the command line."""
-    app.command("preview")(preview)
-
-
-def preview(  # noqa: PLR0917 - Typer makes an option of each argument
+def preview(
     dataset: Dataset,
     target: Annotated[
-        Path, typer.Option("--out", help="File to write: .png, or .html, one page with all inlined.")
+        Path, typer.Option("--out", help="File to write: a .png, or a .html page that needs no other file.")
     ],
     transforms: Annotated[
-        str | None, typer.Option(help="A recipe: its name, or its file. Without one, the samples alone.")
+        str | None,
+        typer.Option(help="Name or file of a recipe. Without it, the samples are drawn as they are."),
     ] = None,
-    samples: Annotated[int, typer.Option(min=1, help="Samples, spread evenly over the dataset.")] = 6,
-    draws: Annotated[int, typer.Option(min=1, help="Epochs, from 0, in which each sample is shown.")] = 4,
-    seed: Annotated[int, typer.Option(help="Seed of the transforms, as the loader's.")] = 0,
+    samples: Annotated[int, typer.Option(min=1, help="Number of samples, spread over the dataset.")] = 6,
+    draws: Annotated[int, typer.Option(min=1, help="Number of epochs to draw for each sample.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of the transforms, as a loader's.")] = 0,
     rows: Annotated[
-        str | None, typer.Option(help="Which samples instead: their positions by comma, such as 0,7,42.")
+        str | None,
+        typer.Option(help="Positions of the samples, instead of --samples, with commas between: 0,7,42."),
     ] = None,
-    cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, pixels.")] = 240,
+    cell: Annotated[int, typer.Option(min=48, max=2000, help="Longer side of a picture, in pixels.")] = 240,
 ) -> None:
-    """Draw samples and what transforms make of them.
+    """Draw samples of images and what transforms make of them.
 
-    With classes, boxes, masks and keypoints. Each row is a sample: as it is, then as it leaves a loader with
-    this seed in epoch 0, 1, 2 ... MixUp, CutMix and Mosaic mix the samples on the sheet. A filled keypoint is
-    visible, a hollow one hidden. Names in other letters than English ones want a page, .html.
+    Each row shows a sample: first as it is, then as a loader with this seed delivers it in epochs 0, 1, 2 and
+    so on, with classes, boxes, masks and keypoints. A filled keypoint is visible, a hollow one is hidden.
+    MixUp, CutMix and Mosaic mix the samples of the sheet. A .png can show ASCII letters only; for names with
+    other letters, write a .html.
 
-    stoker preview shards/train --transforms imagenet-train --out sheet.png
+    Stoker comes with recipes such as imagenet-train and coco-ssd. The error for an unknown name lists them
+    all.
 
-    stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --draws 6 --out sheet.html
-
-    Among the recipes that come with Stoker are imagenet-train and coco-ssd; a name that is none lists all.
+    Examples:
+      stoker preview shards/train --transforms imagenet-train --out sheet.png
+      stoker preview shards/coco --transforms recipe.json --rows 3,14,15 --out sheet.html
     """
     from ..preview.make import preview as run
 
@@ -71,4 +67,6 @@ def _positions(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise ConfigError(f"rows must be positions by comma, such as 0,7,42; found {text!r}") from None
+        raise ConfigError(
+            f"rows must be positions with commas between, such as 0,7,42; found {text!r}"
+        ) from None

@@ -15,8 +15,9 @@ from PIL import Image
 
 import stoker
 from stoker.__main__ import main as script
-from stoker.pipeline.commands import console
-from stoker.pipeline.commands.app import main, verify
+from stoker.pipeline.commands.app import main
+from stoker.pipeline.commands.shared import progress
+from stoker.pipeline.commands.verify import verify
 
 Run = Callable[..., str]
 
@@ -24,7 +25,7 @@ Run = Callable[..., str]
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """``run(*arguments, status=0)`` calls the command line and gives what it printed, without progress."""
-    monkeypatch.setattr(console, "_SECONDS_BETWEEN_LINES", float("inf"))
+    monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", float("inf"))
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
 

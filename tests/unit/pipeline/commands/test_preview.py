@@ -318,4 +318,4 @@ def test_the_command(coco, tmp_path):
     assert out.stat().st_size > 10_000
     result = run(app, ["preview", str(coco), "--rows", "0;2", "--out", str(out)])
     assert isinstance(result.exception, ConfigError)
-    assert "rows must be positions by comma" in str(result.exception)
+    assert "rows must be positions with commas between" in str(result.exception)

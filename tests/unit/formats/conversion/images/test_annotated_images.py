@@ -21,7 +21,7 @@ from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.files.reading import file_digest
 from stoker.formats.sources.detect import find_format
 from stoker.pipeline.commands.app import app
-from stoker.pipeline.commands.describe import class_table, facts
+from stoker.pipeline.commands.description.facts import class_table, facts
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

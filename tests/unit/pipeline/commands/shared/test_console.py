@@ -3,8 +3,10 @@
 import pytest
 
 from stoker.errors import DatasetError
-from stoker.pipeline.commands import console
-from stoker.pipeline.commands.console import print_error, progress
+from stoker.pipeline.commands.shared import console
+from stoker.pipeline.commands.shared import progress as progress_module
+from stoker.pipeline.commands.shared.console import print_error
+from stoker.pipeline.commands.shared.progress import progress
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +18,7 @@ def no_colours(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr(console, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress_module, "monotonic", lambda: now[0])
     return now
 
 
@@ -40,7 +42,7 @@ def test_a_stream_that_is_closed_is_no_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("resumes", "said"), [(True, "stopped; the same command goes on from here\n"), (False, "stopped\n")]
+    ("resumes", "said"), [(True, "stopped; the same command continues from here\n"), (False, "stopped\n")]
 )
 def test_an_interrupt_is_answered(resumes: bool, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(KeyboardInterrupt), progress("converting", "images", resumes=resumes):

@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.formats.codecs.codec import Codec
 
-from .describe_objects import class_labels
+from .annotations import class_labels
 
 if TYPE_CHECKING:
     import numpy.typing as npt

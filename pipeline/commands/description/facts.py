@@ -8,8 +8,8 @@ import numpy as np
 
 from stoker.formats.codecs.codec import Codec
 
-from .console import human_bytes, plain, table
-from .describe_objects import annotation_facts, class_labels
+from ..shared.console import human_bytes, plain, table
+from .annotations import annotation_facts, class_labels
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -1,0 +1,53 @@
+"""The command ``stoker bench``, which compares loaders on a dataset of the user's."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from .shared.console import out
+from .shared.options import Dataset, JsonFile, Threads
+
+__all__ = ["bench"]
+
+
+def bench(
+    dataset: Dataset,
+    against: Annotated[
+        str,
+        typer.Option(help="Loaders, with commas between: torch, tfdata, tfdata-plain, dali, ffcv, spdl."),
+    ] = "torch,tfdata,dali",
+    rounds: Annotated[
+        int, typer.Option(min=1, help="Measurements of each loader; the medians are printed.")
+    ] = 5,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images in a batch.")] = 64,
+    size: Annotated[int, typer.Option(min=1, help="Height and width of the images, in pixels.")] = 224,
+    threads: Threads = None,
+    json_out: JsonFile = None,
+) -> None:
+    """Measure images per second of Stoker and of other loaders.
+
+    All loaders do the same work on the same cores: random resized crop, horizontal flip, normalisation,
+    float32 (N, C, H, W). Each runs in a process of its own, and they take turns.
+
+    Examples:
+      stoker bench shards/train
+      stoker bench shards/train --against torch,ffcv --batch-size 256 --json result.json
+    """
+    from stoker.benchmarks.bench import run_bench
+    from stoker.benchmarks.table import show
+
+    names = [name.strip() for name in against.split(",") if name.strip()]
+    comparison = run_bench(
+        dataset,
+        names,
+        json_out,
+        rounds=rounds,
+        batch_size=batch_size,
+        num_threads=threads,
+        size=size,
+        report=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    show(comparison, out)

@@ -1,0 +1,117 @@
+"""The command ``stoker buckets``, which compares ways to batch text by length."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from stoker.errors import ConfigError
+
+from .shared.console import out, table
+from .shared.options import Dataset, JsonFile, split_names
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from stoker.bucketing import PlanReport
+
+__all__ = ["buckets"]
+
+_BUCKETS_SHOWN = 32
+_LEGEND = """\
+padding %: share of the padded tokens that is padding. a sample: tokens of padding for each sample.
+shapes: number of distinct shapes of a batch. bound %: least padding with as many padded lengths.
+ranks: useful work of all ranks, 1 where no rank waits for another. alike: correlation of lengths in a batch.
+next: correlation of the mean lengths of successive batches. partners: effective number of samples that may
+share a batch with a sample."""
+
+
+def buckets(
+    dataset: Dataset,
+    batch_size: Annotated[int, typer.Option(min=1, help="Samples in a batch of one rank.")] = 32,
+    number: Annotated[int, typer.Option("--buckets", min=1, max=1000, help="Number of padded lengths.")] = 8,
+    pad_multiple: Annotated[
+        int, typer.Option(min=1, help="Number of which every padded length is a multiple.")
+    ] = 1,
+    pack: Annotated[
+        int | None, typer.Option(min=1, help="Compare packed rows of this many tokens, too.")
+    ] = None,
+    ranks: Annotated[int, typer.Option(min=1, help="Number of ranks.")] = 1,
+    fields: Annotated[
+        str | None, typer.Option(help="Fields of the samples, with commas between; by default all.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the batches.")] = 0,
+    method: Annotated[
+        str, typer.Option(help="Method of the second table and of the picture, as the first table names it.")
+    ] = "optimal",
+    json_out: JsonFile = None,
+    png: Annotated[
+        Path | None, typer.Option(help="Draw lengths, boundaries and padding of --method into this file.")
+    ] = None,
+) -> None:
+    """Compare ways to batch a dataset of text by length.
+
+    The first table has a row for each method: padding, shapes, waiting of ranks, and the loss of randomness.
+    The second shows the buckets of one method. The command reads the index alone.
+
+    Examples:
+      stoker buckets shards/gsm8k
+      stoker buckets shards/gsm8k --fields answer --pack 256 --ranks 8 --png answer.png
+    """
+    from stoker.formats.open import open as open_dataset
+
+    from ..text.bucket_comparison import Settings, compare_methods, text_lengths
+
+    lengths = text_lengths(open_dataset(dataset), split_names(fields))
+    settings = Settings(batch_size, number, pad_multiple, pack, ranks, seed)
+    reports = compare_methods(lengths, settings)
+    if method not in reports:
+        raise ConfigError(f"method must be one of {', '.join(reports)}, found {method!r}")
+    out.print(_comparison(reports))
+    out.print(f"{_LEGEND}\n", style="dim")
+    out.print(_by_bucket(reports[method], method))
+    if json_out is not None:
+        document = {name: report.as_dict() for name, report in reports.items()}
+        json_out.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n")
+    if png is not None:
+        from stoker.bucketing.report.plot import plot_report
+
+        plot_report(reports[method], lengths, png, title=f"{Path(dataset).name}: {method}")
+
+
+def _comparison(reports: dict[str, PlanReport]) -> Table:
+    """Return a table with a row for each method."""
+    made = table("method", "padding %", "a sample", "shapes", "bound %", "ranks", "alike", "next", "partners")
+    for name, report in reports.items():
+        made.add_row(
+            name,
+            f"{report.padding:.2f}",
+            f"{report.padding_per_sample:.3f}",
+            f"{report.shapes:,}",
+            f"{report.lower_bound:.2f}",
+            f"{report.efficiency_linear:.4f}",
+            *(
+                "-" if value is None else f"{value:{form}}"
+                for value, form in (
+                    (report.intraclass_correlation, ".3f"),
+                    (report.lag1_autocorrelation, ".3f"),
+                    (report.effective_partners, ",.0f"),
+                )
+            ),
+        )
+    return made
+
+
+def _by_bucket(report: PlanReport, method: str) -> Table:
+    """Return a table with a row for each bucket of one method."""
+    made = table("padded to", "samples", "tokens", "padding %")
+    made.title = method
+    for bucket in report.buckets[:_BUCKETS_SHOWN]:
+        length = " x ".join(map(str, bucket.length))
+        made.add_row(length, f"{bucket.samples:,}", f"{bucket.tokens:,}", f"{bucket.padding:.2f}")
+    if len(report.buckets) > _BUCKETS_SHOWN:
+        made.add_row(f"and {len(report.buckets) - _BUCKETS_SHOWN:,} more", "", "", "")
+    return made

@@ -1,0 +1,89 @@
+"""The command ``stoker convert-text``, which makes datasets of token ids."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from .shared.console import print_summary
+from .shared.options import (
+    Container,
+    Overwrite,
+    ShardRecords,
+    Shards,
+    ShardSize,
+    Strict,
+    Target,
+    Test,
+    Threads,
+    Val,
+    split_names,
+)
+from .shared.progress import progress
+
+__all__ = ["convert_text"]
+
+
+def convert_text(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Text files with one sample a line, or a .jsonl file; also .gz and URLs. Several files are "
+            "parallel: their first lines are the first sample, and so on."
+        ),
+    ],
+    target: Target,
+    tokenizer: Annotated[
+        str, typer.Option(help="whitespace, bytes, or a file of Hugging Face tokenizers (.json).")
+    ] = "whitespace",
+    fields: Annotated[
+        str | None,
+        typer.Option(help="Fields of the JSON lines, or names for parallel files, with commas between."),
+    ] = None,
+    container: Container = "tfrecord",
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of a shuffle; without it, the lines keep their order.")
+    ] = None,
+    shard_size: ShardSize = None,
+    shard_records: ShardRecords = None,
+    shards: Shards = None,
+    val: Val = "0",
+    test: Test = "0",
+    strict: Strict = False,
+    overwrite: Overwrite = False,
+    threads: Threads = None,
+) -> None:
+    """Convert text into shards of token ids.
+
+    The lengths of the sequences become columns of the index. If the command is stopped, the same command
+    continues where it stopped. The same command always writes the same bytes.
+
+    Examples:
+      stoker convert-text gsm8k.jsonl shards/gsm8k --fields question,answer --seed 0
+      stoker convert-text train.en train.de shards/pairs --tokenizer tokenizer.json
+    """
+    from stoker.formats.text.convert import convert_text as run
+
+    options: dict[str, Any] = {  # run() checks the words in these
+        "format": container,
+        "shard_size": shard_size,
+        "shard_records": shard_records,
+        "shards": shards,
+    }
+    with progress("converting", "samples", resumes=True) as show:
+        summary = run(
+            sources[0] if len(sources) == 1 else sources,
+            target,
+            tokenizer=tokenizer,
+            fields=split_names(fields),
+            seed=seed,
+            val=val,
+            test=test,
+            strict=strict,
+            overwrite=overwrite,
+            num_threads=threads,
+            progress=lambda done, total, _bytes, _stage: show(done, total),
+            **options,
+        )
+    print_summary(summary, "sample")

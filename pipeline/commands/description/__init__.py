@@ -1,0 +1,1 @@
+"""Descriptions of a dataset, as text and as JSON, and of this machine."""

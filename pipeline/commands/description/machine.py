@@ -1,0 +1,110 @@
+"""Findings on this machine: packages, cores, GPUs, and the engine of a loader, for ``stoker doctor``."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+from dataclasses import dataclass
+
+from stoker import __version__
+from stoker.formats.concurrency.cores import available_cores
+
+from ...engines import devices
+from ...execution.ranks import find_ranks
+
+__all__ = ["Finding", "examine"]
+
+_PACKAGES = (
+    "torch",
+    "tensorflow",
+    "tensorflow-cpu",
+    "jax",
+    "nvidia-dali-cuda120",
+    "nvidia-dali-cuda130",
+    "tokenizers",
+)
+_FAKE = "nvidia-dali"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report.
+
+    Attributes:
+        subject: Name of the package or the resource.
+        found: Its version or state.
+        advice: What the user can do about it; empty where nothing needs doing.
+    """
+
+    subject: str
+    found: str
+    advice: str = ""
+
+
+def examine() -> list[Finding]:
+    """Return a finding for everything that decides how fast a loader runs on this machine."""
+    return [
+        Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
+        _native(),
+        Finding("cores", f"{available_cores()} may be used by this process"),
+        *_ranks(),
+        *_gpu(),
+        *_packages(),
+        _engine(),
+    ]
+
+
+def _native() -> Finding:
+    from stoker import _native
+
+    level = _native.cpu_level()
+    advice = "" if level != "plain" else "This processor has no AVX2: the plain code is several times slower."
+    return Finding("native engine", f"built, uses {level}", advice)
+
+
+def _ranks() -> list[Finding]:
+    ranks = find_ranks()
+    return [Finding("ranks", f"rank {ranks.rank} of {ranks.world_size} ({ranks.source})")]
+
+
+def _gpu() -> list[Finding]:
+    count = devices.gpu_count()
+    if not count:
+        return [Finding("GPU", "none that the driver shows")]
+    advice = ""
+    if not devices.has_dali():
+        advice = "pip install 'stoker[dali-cuda12]' decodes on the GPU (driver 525 or later)."
+    return [Finding("GPU", f"{count} visible", advice)]
+
+
+def _packages() -> list[Finding]:
+    found = []
+    for name in _PACKAGES:
+        version = _version(name)
+        if version:
+            found.append(Finding(name, version))
+    if _version(_FAKE):
+        found.append(
+            Finding(
+                _FAKE,
+                "installed",
+                f"{_FAKE} is not NVIDIA's: pip uninstall {_FAKE}, then install an extra above.",
+            )
+        )
+    if _version("nvidia-dali-cuda120") and _version("nvidia-dali-cuda130"):
+        found.append(Finding("DALI", "two builds", "They exclude each other: uninstall one."))
+    return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _engine() -> Finding:
+    engine, device = devices.choose("auto", None, find_ranks().local_rank)
+    advice = "" if sys.platform == "linux" else "Only Linux is tested."
+    return Finding("engine='auto'", f"{engine} on {device}", advice)

@@ -1,0 +1,74 @@
+"""The command ``stoker info``, which describes a dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .shared.console import out, print_json, print_rows
+from .shared.options import Dataset, JsonOutput, Threads
+from .shared.progress import progress
+
+if TYPE_CHECKING:
+    from stoker.formats.dataset.dataset import Dataset as StokerDataset
+    from stoker.formats.dataset.pixel_statistics import PixelStatistics
+
+__all__ = ["info"]
+
+
+def info(
+    dataset: Dataset,
+    pixels: Annotated[
+        bool,
+        typer.Option("--pixels", help="Decode all images for the mean and deviation of each channel."),
+    ] = False,
+    mean_image: Annotated[
+        Path | None,
+        typer.Option(help="Write the mean of all images, 256x256, to this .png or .npy; implies --pixels."),
+    ] = None,
+    as_json: JsonOutput = False,
+    threads: Threads = None,
+) -> None:
+    """Describe a dataset: samples, classes, sizes, options.
+
+    The command reads the index alone. With --pixels it reads all images, too, and prints the transform
+    Normalize with their means and deviations.
+
+    Examples:
+      stoker info shards/train
+      stoker info shards/train --pixels --mean-image mean.png
+    """
+    from stoker.formats.open import open as open_dataset
+
+    from .description.as_json import dataset_json
+    from .description.facts import class_table, facts
+
+    opened = open_dataset(dataset)
+    if not as_json:
+        print_rows(facts(opened))
+        if opened.num_classes:
+            out.print(class_table(opened))
+    found = _pixels(opened, mean_image, threads) if pixels or mean_image is not None else None
+    if as_json:
+        more = {} if found is None else {"mean": found.mean, "std": found.std}
+        print_json({**dataset_json(opened), **more})
+    elif found is not None:
+        mean, std = (tuple(round(value, 4) for value in values) for values in (found.mean, found.std))
+        out.print(f"Normalize(mean={mean}, std={std})")
+        if mean_image is not None:
+            out.print(f"mean image, {found.mean_image.shape[0]}x{found.mean_image.shape[1]}: {mean_image}")
+
+
+def _pixels(opened: StokerDataset, mean_image: Path | None, threads: int | None) -> PixelStatistics:
+    """Return the statistics of all pixels, and write the mean image to its file."""
+    from stoker.formats.dataset.pixel_statistics import check_mean_image, pixel_statistics, save_mean_image
+
+    if mean_image is not None:
+        check_mean_image(mean_image)
+    with progress("decoding", "images") as show:
+        found = pixel_statistics(opened, num_threads=threads, progress=show)
+    if mean_image is not None:
+        save_mean_image(mean_image, found.mean_image)
+    return found

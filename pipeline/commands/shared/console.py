@@ -1,0 +1,120 @@
+"""Console output of the commands: tables, rows, errors and summaries."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stoker.errors import StokerError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from stoker.formats.conversion.execution import Summary
+
+__all__ = [
+    "count",
+    "error_console",
+    "human_bytes",
+    "is_terminal",
+    "out",
+    "plain",
+    "print_error",
+    "print_json",
+    "print_rows",
+    "print_skipped",
+    "print_summary",
+    "table",
+]
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal. Python sets a closed standard stream to None."""
+    return stream is not None and stream.isatty()
+
+
+# A file or a log is not limited to 80 columns. Names of files may look like Rich's markup.
+_WIDTH = None if is_terminal(sys.stdout) else 120
+out = Console(highlight=False, soft_wrap=True, markup=False, width=_WIDTH)
+
+
+def plain(text: str) -> str:
+    """Return text with control characters escaped: a name could otherwise send commands to the terminal."""
+    return _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def print_error(error: Exception) -> None:
+    """Print an error on standard error."""
+    message = str(error)
+    if isinstance(error, OSError) and not isinstance(error, StokerError) and error.strerror:
+        message = error.strerror + (f" (path {error.filename!r})" if error.filename else "")
+    line = Text("error: ", style="bold red").append(plain(message), style="not bold default")
+    error_console().print(line)
+
+
+def error_console() -> Console:
+    """Return a console on standard error, which is looked up now: tests and users redirect it."""
+    return Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+
+
+def table(*titles: str) -> Table:
+    """Return an empty table whose first column is text and whose others are numbers."""
+    made = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number, title in enumerate(titles):
+        made.add_column(title, justify="left" if number == 0 else "right", overflow="fold")
+    return made
+
+
+def count(number: int, what: str) -> str:
+    """Return a number with its noun: "1 shard", "1,200 shards"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def human_bytes(size: float) -> str:
+    """Return a size in words: 1234567 is "1.2 MB". Units are powers of ten, as of disks."""
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, in ASCII whatever the encoding of the terminal."""
+    print(json.dumps(value, indent=1))
+
+
+def print_rows(rows: list[tuple[str, Any]]) -> None:
+    """Print a line for each name and value."""
+    made = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in rows:
+        made.add_row(Text(plain(name), style="bold"), plain(str(value)))
+    out.print(made)
+
+
+def print_summary(summary: Summary, what: str) -> None:
+    """Print what a conversion wrote and skipped; ``what`` is the noun of a sample, such as "image"."""
+    print_skipped(summary.skipped)
+    size, seconds, rate = human_bytes(summary.bytes), summary.seconds, summary.images_per_second
+    made = f"{count(summary.written, what)}, {size} in {count(summary.shards, 'shard')}"
+    if summary.already:
+        out.print(f"already converted by the same command: {made}")
+    else:
+        out.print(f"{made}, {seconds:.1f} s, {rate:,.0f} {what}s/s")
+    for folder in summary.datasets.values():
+        out.print(str(folder), style="bold")
+
+
+def print_skipped(skipped: Mapping[str, int]) -> None:
+    """Print how many files or records were skipped, by reason."""
+    for reason, number in sorted(skipped.items()):
+        out.print(f"skipped {number:,}: {reason}", style="yellow")

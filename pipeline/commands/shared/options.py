@@ -1,0 +1,70 @@
+"""Arguments and options that several commands have, each with one definition, as Typer reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "Classes",
+    "Container",
+    "Dataset",
+    "JsonFile",
+    "JsonOutput",
+    "Overwrite",
+    "ShardRecords",
+    "ShardSize",
+    "Shards",
+    "Strict",
+    "Target",
+    "Test",
+    "Threads",
+    "Val",
+    "split_names",
+]
+
+Dataset = Annotated[
+    str, typer.Argument(help="Folder of a dataset that convert, convert-text, index or stage wrote.")
+]
+Target = Annotated[
+    str, typer.Argument(help="Folder or URL to write. With --val or --test it holds a folder for each split.")
+]
+Container = Annotated[str, typer.Option("--format", help="Format of the shards: tfrecord or lmdb.")]
+ShardSize = Annotated[
+    str | None, typer.Option(help="Approximate size of a shard, such as 500MB; by default 256MB.")
+]
+ShardRecords = Annotated[
+    int | None, typer.Option(help="Largest number of samples in a shard, instead of --shard-size.")
+]
+Shards = Annotated[int | None, typer.Option(help="Number of shards, instead of --shard-size.")]
+Val = Annotated[
+    str,
+    typer.Option(help="Share of the samples held out for validation, such as 10%; the same of each class."),
+]
+Test = Annotated[str, typer.Option(help="Share of the samples held out for testing; the same of each class.")]
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        help="Names of the classes, label 0 first: names with commas between, a file with one name a line, "
+        "or the folder of a dataset. By default the source names them."
+    ),
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first sample that would be skipped.")]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace the dataset that is in the target folder.")
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, help="Number of threads; by default one for each core that this process may use."),
+]
+JsonFile = Annotated[
+    Path | None, typer.Option("--json", help="Write all figures to this file as JSON, in addition.")
+]
+JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
+def split_names(text: str | None) -> list[str] | None:
+    """Return the names in a list with commas between them, or None for None."""
+    return None if text is None else [name.strip() for name in text.split(",")]
