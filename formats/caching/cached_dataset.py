@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-import os
 import threading
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, LockedError, StokerError, WriteError
+from stoker.processes import PerProcess
 
 from ..dataset.consistency import open_index
 from ..dataset.dataset import Dataset
@@ -25,6 +26,7 @@ from .remote_dataset import FileReader, open_remote
 from .stage import FileFetcher, no_progress
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     import numpy.typing as npt
@@ -148,7 +150,7 @@ class CachedDataset(Dataset):
         self.remote = remote
         self.limit = limit
         self._sizes = np.array(self.data_sizes, np.int64)
-        self._opened: tuple[int, CachedFiles] | None = None  # with the process that has opened them
+        self._files = PerProcess(partial(_open_files, remote, folder))  # locks on open files are a process's
 
     def __repr__(self) -> str:
         return f"<Dataset {self.remote.store.url!r}: {len(self)} samples of {len(self.classes)} classes>"
@@ -157,18 +159,11 @@ class CachedDataset(Dataset):
         """Its data files for one more reader, which ends when ``stop`` is set."""
         return CachedFiles(self.remote, self.path, stop)
 
-    @property
-    def _files(self) -> CachedFiles:
-        """Its files for this process; a forked one would have its locks in common with its parent."""
-        if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = (os.getpid(), self.open_files(threading.Event()))
-        return self._opened[1]
-
     def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
-        with self._files.here(self.ranges(np.array([row]))):
+        with self._files.get().here(self.ranges(np.array([row]))):
             data = super()._read(position, row, place, what)
         if self.limit is not None:
-            self._files.shrink(self.limit)
+            self._files.get().shrink(self.limit)
         return data
 
     def error(
@@ -201,6 +196,10 @@ class CachedDataset(Dataset):
         good = (shard >= 0) & (shard < len(sizes)) & (length > 0) & (offset >= 0)
         good[good] = length[good] <= sizes[shard[good]] - offset[good]
         return Ranges(shard[good], offset[good], length[good], crc[good])
+
+
+def _open_files(remote: RemoteDataset, folder: Path) -> CachedFiles:
+    return CachedFiles(remote, folder, threading.Event())
 
 
 def open_cached(

@@ -12,8 +12,10 @@ from stoker.errors import ConfigError
 from stoker.formats.caching.cached_dataset import CachedDataset
 from stoker.formats.open import open as open_dataset
 from stoker.formats.remote.store import is_url
+from stoker.processes import Cleanup
 
-from ..execution.threads import StopEvent, Worker
+from ..execution.interrupts import OneShotEvent
+from ..execution.threads import Worker
 from .block_requests import Requests
 from .cache_read_ahead import CacheReadAhead, Source
 
@@ -66,35 +68,30 @@ def make_cache_prefetcher(dataset: SampleSource) -> CachePrefetcher | None:
 
 
 class CachePrefetcher:
-    """Remote datasets with caches, for one loader.
+    """Fetching from remote datasets ahead of one loader.
 
     Args:
-        dataset: A dataset that was opened with a cache, a selection from one, or a mixture with such.
+        source: A dataset that was opened with a cache, a selection from one, or a mixture with such.
         connections: Requests at the same time.
         ahead: Bytes that may be here, or on their way, before they are needed.
     """
 
-    def __init__(self, dataset: SampleSource, *, connections: int = 64, ahead: int = 1 << 30) -> None:
-        # Rows of a mixture are counted through its datasets.
-        self._ends = np.cumsum([len(one.index) for one in dataset.datasets])
-        cached = {
-            number: one for number, one in enumerate(dataset.datasets) if isinstance(one, CachedDataset)
-        }
+    def __init__(self, source: SampleSource, *, connections: int = 64, ahead: int = 1 << 30) -> None:
+        self._ends = np.cumsum([len(dataset.index) for dataset in source.datasets])
+        cached = {i: one for i, one in enumerate(source.datasets) if isinstance(one, CachedDataset)}
         self._ahead = ahead // len(cached)
         self._sources = {
             number: _source(one, max(1, connections // len(cached))) for number, one in cached.items()
         }
-        self._process = os.getpid()
-        # A loader that is dropped without being closed leaves no threads and no descriptors.
-        self._dropped = weakref.finalize(self, _release, self._process, list(self._sources.values()))
-        self._passes: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
+        self._cleanup = Cleanup(self, _release, list(self._sources.values()))
+        self._epochs: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
 
     def begin(self, batches: Callable[[], Iterable[Int64]]) -> CachedEpoch:
         """Begin to fetch the batches of a pass.
 
         Args:
-            batches: Makes the rows, (N,) int64, that each batch reads: of the index, or of the indices of a
-                mixture one after the other. Called once for each dataset, and used by a thread.
+            batches: Makes the index rows, (N,) int64, that each batch reads. Rows are counted through all
+                datasets of a mixture. Called once for each dataset; a thread iterates over the result.
         """
         begun = CachedEpoch(
             [
@@ -102,48 +99,44 @@ class CachePrefetcher:
                 for number, source in self._sources.items()
             ]
         )
-        self._passes.add(begun)  # before its threads start: Ctrl-C may come in between
+        self._epochs.add(begun)  # before its threads start: an interrupt may come in between
         begun.start()
         return begun
 
     def close(self) -> None:
-        """End all fetching; what is here stays. Safe to call twice, and after an interrupt."""
-        for begun in list(self._passes):
+        """End all fetching and keep what is here. A second call completes an interrupted one."""
+        for begun in list(self._epochs):
             begun.close()
-        _release(self._process, list(self._sources.values()))
-        self._dropped.detach()
+        self._cleanup()
 
 
 def _source(dataset: CachedDataset, connections: int) -> Source:
-    stop = StopEvent()
+    stop = OneShotEvent()
     files = dataset.open_files(stop)
     last_use = np.zeros(int(files.blocks.first[-1]), np.int64)
     return Source(dataset, files, Requests(files.blocks, files.fetch, connections, stop), last_use)
 
 
 def _rows_of(batches: Iterable[Int64], number: int, ends: Int64) -> Iterator[Int64]:
-    """Those rows of each batch that are of dataset ``number``, as it counts them."""
+    """Yield the rows of each batch that belong to dataset ``number``, as rows of its own index."""
     start = int(ends[number - 1]) if number else 0
     for rows in batches:
         yield rows[(rows >= start) & (rows < ends[number])] - start
 
 
-def _release(process: int, sources: Sequence[Source]) -> None:
-    if os.getpid() != process:
-        return  # a fork copies no threads, and locks as they were
+def _release(sources: Sequence[Source]) -> None:
     for source in sources:
         source.requests.close()
         source.files.blocks.close()
 
 
 class CachedEpoch:
-    """The batches of one pass, in order: each is waited for, read, and released. Dropping it ends it."""
+    """The batches of one pass, in order: each is waited for, read and released."""
 
-    def __init__(self, walks: Sequence[CacheReadAhead]) -> None:
-        self._walks = walks
-        self._workers = [Worker(walk.run, walk.end, "stage") for walk in walks]
-        self._process = os.getpid()
-        self._dropped = weakref.finalize(self, _end, self._process, walks, self._workers)
+    def __init__(self, read_aheads: Sequence[CacheReadAhead]) -> None:
+        self._read_aheads = read_aheads
+        self._workers = [Worker(one.run, one.end, "stage") for one in read_aheads]
+        self._cleanup = Cleanup(self, _end, read_aheads, self._workers)
 
     def start(self) -> None:
         """Start to fetch."""
@@ -154,27 +147,24 @@ class CachedEpoch:
         """Wait until the next batch can be read.
 
         Raises:
-            StorageError: It cannot be fetched; names URL and shard.
+            StorageError: The batch cannot be fetched; names URL and shard.
             LoaderClosedError: The loader is being stopped.
         """
-        for walk in self._walks:
-            walk.wait()
+        for one in self._read_aheads:
+            one.wait()
 
     def release(self) -> None:
         """Say that the oldest batch that was waited for has been read."""
-        for walk in self._walks:
-            walk.release()
+        for one in self._read_aheads:
+            one.release()
 
     def close(self) -> None:
-        """Fetch nothing more. Safe to call twice, and after an interrupt."""
-        _end(self._process, self._walks, self._workers)
-        self._dropped.detach()
+        """Fetch nothing more. A second call completes an interrupted one."""
+        self._cleanup()
 
 
-def _end(process: int, walks: Sequence[CacheReadAhead], workers: Sequence[Worker]) -> None:
-    if os.getpid() != process:
-        return  # a fork shares the locks on blocks, and to give them up there is to give them up here
-    for walk in walks:
-        walk.end()
+def _end(read_aheads: Sequence[CacheReadAhead], workers: Sequence[Worker]) -> None:
+    for one in read_aheads:
+        one.end()
     for worker in workers:
         worker.end(_PATIENCE)

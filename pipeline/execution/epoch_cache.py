@@ -1,10 +1,11 @@
-"""What is made once for each epoch and needed all through it."""
+"""A cache of what a whole epoch needs, such as its permutation."""
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
+
+from stoker.processes import PerProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,19 +17,16 @@ V = TypeVar("V")
 
 
 class EpochCache(Generic[K, V]):
-    """What was made for the last two keys: the running epoch, and the next, which another thread begins."""
+    """Values of the last two keys: the running epoch and the next one, which the worker thread begins."""
 
     def __init__(self) -> None:
-        self._made: dict[K, V] = {}
-        self._lock = threading.RLock()  # making one may ask for another
-        self._process = os.getpid()
+        self._values: dict[K, V] = {}
+        self._lock = PerProcess(threading.RLock)  # making a value may ask for another one
 
     def get(self, key: K, make: Callable[[K], V]) -> V:
-        """What ``make`` makes of ``key``, once."""
-        if os.getpid() != self._process:  # a fork copies locks as they were
-            self._lock, self._process = threading.RLock(), os.getpid()
-        with self._lock:
-            if key not in self._made:
-                self._made = dict([*self._made.items()][-1:])
-                self._made[key] = make(key)
-            return self._made[key]
+        """Return the value of ``key``; ``make(key)`` makes it at the first call."""
+        with self._lock.get():
+            if key not in self._values:
+                self._values = dict([*self._values.items()][-1:])
+                self._values[key] = make(key)
+            return self._values[key]

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from abc import ABC, abstractmethod
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
+from stoker.processes import OwnerProcess
 
 from .. import adapters
 from .arguments import whole_number
 from .epoch_iterator import EpochIterator, Progress
+from .interrupts import check_owner
 from .prefetch import Prefetcher
 from .ranks import check_ranks
 from .state import State
@@ -60,10 +61,10 @@ class Loader(ABC):
         self._progress: Progress | None = None
         self._pass: weakref.ref[EpochIterator] | None = None
         self._ahead: Prefetcher[FinishedBatch] | None = None  # has begun the pass that self._next names
-        self._producer: Worker | None = None  # the last one; two at once would mix their batches
+        self._worker: Worker | None = None  # the last one; two at once would mix their batches
         self._totals = StatsTotals()
         self._closed = False
-        self._process = os.getpid()
+        self._owner = OwnerProcess()
         adapters.specialize_loader(self, output)
         if not len(self):
             raise ConfigError(
@@ -94,11 +95,7 @@ class Loader(ABC):
 
     def __iter__(self) -> Iterator[Any]:
         """Start the next pass; one that is still running is ended, and begun again if it gave no batch."""
-        if os.getpid() != self._process:
-            raise LoaderClosedError(
-                "this loader was made in another process, whose threads a fork does not copy",
-                hint="Make the loader after the fork, one in each process.",
-            )
+        check_owner(self._owner)
         self._end_pass()
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new one.")
@@ -110,12 +107,12 @@ class Loader(ABC):
         self._totals.begin()
         batches, self._ahead = self._ahead, None
         if batches is None:
-            self._end_producer()
+            self._end_worker()
             first = self._make_producer(progress.schedule, state.epoch)
             stages = chain([first], _following(weakref.ref(self), state.epoch))
             batches = Prefetcher(stages, self._prefetch, self._totals)
-            self._producer = batches.worker  # before it starts: Ctrl-C may come meanwhile
-            self._producer.start()
+            self._worker = batches.worker  # before it starts: Ctrl-C may come meanwhile
+            self._worker.start()
         running = EpochIterator(self._keep, batches, progress, self._totals)
         self._pass = weakref.ref(running)
         # Last: after an error, or Ctrl-C, the next pass is still this one.
@@ -184,10 +181,10 @@ class Loader(ABC):
         """End the running pass and free threads and memory; safe to call twice."""
         self._end_pass()
         self._forget_ahead()
-        self._end_producer()
+        self._end_worker()
         self._closed = True
-        if os.getpid() == self._process:  # a fork copies no threads, and locks as they were
-            self._release()  # again, where an interrupt came in between
+        if self._owner.is_current():
+            self._release()
 
     def _state(self) -> State:
         return self._progress.state(self._identity) if self._progress else self._next
@@ -198,11 +195,11 @@ class Loader(ABC):
             running.end()
         self._pass = None
 
-    def _end_producer(self) -> None:
+    def _end_worker(self) -> None:
         """Wait for a producer whose pass was dropped, or whose end was interrupted."""
-        if self._producer is not None:
-            self._producer.end()
-            self._producer = None
+        if self._worker is not None:
+            self._worker.end()
+            self._worker = None
 
     def _keep(self, batches: Prefetcher[FinishedBatch]) -> None:
         """Take back a prefetcher whose pass is complete: the next one goes on with it, if it is next."""

@@ -112,7 +112,7 @@ other = block_files(FOLDER)
 assert not other._lock(fcntl.F_WRLCK, 0, 4)
 
 def end():
-    begun._dropped()  # as where it is dropped, or the interpreter ends
+    begun._cleanup()  # as where it is dropped, or the interpreter ends
     begun.close()
     return 7
 
@@ -143,11 +143,11 @@ begin, go = os.pipe()
 
 def evict():
     os.read(begin, 1)
-    dataset._files.shrink(0)
+    dataset._files.get().shrink(0)
     return 7
 
 child = fork(evict)
-with dataset._files.here(dataset.ranges(np.array([0]))):
+with dataset._files.get().here(dataset.ranges(np.array([0]))):
     os.write(go, b".")
     assert status(child) == 7
     assert Dataset._read(dataset, 0, 0, ("offset", "length", "crc"), "payload") == expected

@@ -18,6 +18,7 @@ from stoker.errors import EngineError, SampleError
 from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching.block_requests import Requests
 from stoker.pipeline.execution import prefetch
+from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.images.producer import ImageBatchProducer
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, thr
     allowed.set()
 
 
-def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+def interrupted(event: OneShotEvent, timeout: float | None = None) -> bool:
     raise KeyboardInterrupt
 
 
@@ -103,11 +104,10 @@ def test_closing_again_waits_where_an_interrupt_came_in_between(
     loader = load(thumbnails)
     running = iter(loader)
     begun.wait()
-    join = threading.Thread.join
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        loader.close()
-    monkeypatch.setattr(threading.Thread, "join", join)
+    with monkeypatch.context() as patch:
+        patch.setattr(OneShotEvent, "wait", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            loader.close()
     threading.Timer(0.05, allowed.set).start()
     loader.close()
     assert not producers()

@@ -133,9 +133,9 @@ def test_a_close_that_was_interrupted_is_done_by_the_next(thumbnails: Path) -> N
             loader.close()
 
         def check() -> None:
-            producer = loader._producer
+            producer = loader._worker
             loader.close()
-            assert producer is None or not producer._is_at_work
+            assert producer is None or producer._ended.is_set() or not producer._has_begun
             assert loader._engine._pillow._shutdown  # type: ignore[attr-defined]  # of the native engine
 
         return action, check

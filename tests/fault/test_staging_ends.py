@@ -18,7 +18,8 @@ from stoker.pipeline.caching import cache_prefetcher as staging
 from stoker.pipeline.caching.block_requests import Requests
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
-from stoker.pipeline.execution.threads import StopEvent, Worker
+from stoker.pipeline.execution.interrupts import OneShotEvent
+from stoker.pipeline.execution.threads import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,10 +55,10 @@ def zeros(file: int, start: int, stop: int) -> bytes:
 def test_an_event_may_be_set_wherever_it_is_waited_for() -> None:
     """As the collector of garbage does, which may run in any thread that makes an object."""
     for number in itertools.count(1):
-        event = StopEvent()
+        event = OneShotEvent()
         reached: list[bool] = []
 
-        def waits(number: int = number, event: StopEvent = event, reached: list[bool] = reached) -> None:
+        def waits(number: int = number, event: OneShotEvent = event, reached: list[bool] = reached) -> None:
             reached.append(at_place(number, event.set, lambda: event.wait(0.001)))
 
         ends(waits)
@@ -68,7 +69,7 @@ def test_an_event_may_be_set_wherever_it_is_waited_for() -> None:
 
 def test_an_event_outlives_an_interrupt() -> None:
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
-        event = StopEvent()
+        event = OneShotEvent()
 
         def again() -> None:
             event.set()
@@ -81,7 +82,7 @@ def test_an_event_outlives_an_interrupt() -> None:
 
 
 def test_an_event_wakes_all() -> None:
-    event = StopEvent()
+    event = OneShotEvent()
     assert not event.wait(0)
     threads = [threading.Thread(target=event.wait, daemon=True) for _ in range(8)]
     for thread in threads:
@@ -129,7 +130,7 @@ def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
 def test_a_request_that_is_given_up_is_not_begun(tmp_path: Path) -> None:
     """Neither by the walk that asked for it nor, once all is to stop, by anybody."""
     files = block_files(tmp_path)
-    begun, allowed, stop = threading.Event(), threading.Event(), StopEvent()
+    begun, allowed, stop = threading.Event(), threading.Event(), OneShotEvent()
     read: list[int] = []
 
     def reads(file: int, start: int, end: int) -> bytes:
@@ -173,7 +174,7 @@ def test_threads_that_could_not_be_started_are_started_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = block_files(tmp_path)
-    requests = Requests(files, zeros, 3, StopEvent())
+    requests = Requests(files, zeros, 3, OneShotEvent())
     start, left = Worker.start, 1
 
     def limited(worker: Worker) -> None:

@@ -15,7 +15,6 @@ from stoker import ImageLoader
 from stoker.augment import ImagePlan, RandomGrayscale, RandomResizedCrop
 from stoker.errors import CheckpointError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.execution import loader as loaders
 from stoker.pipeline.order.epoch_order import BlockShuffle
 
 if TYPE_CHECKING:
@@ -108,7 +107,7 @@ class TestPasses:
         self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         loader = load()
-        monkeypatch.setattr(loaders.os, "getpid", lambda: -1)
+        monkeypatch.setattr("os.getpid", lambda: -1)
         with pytest.raises(LoaderClosedError, match="after the fork"):
             iter(loader)
 

@@ -11,6 +11,7 @@ import pytest
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import prefetch
+from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.execution.prefetch import Prefetcher
 from stoker.pipeline.execution.stats import StatsTotals
 from stoker.pipeline.execution.threads import _end_all
@@ -191,7 +192,7 @@ def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.Monk
 
 def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, release = threading.Event(), threading.Event()
-    join = threading.Thread.join
+    wait = OneShotEvent.wait
 
     class Waits(Numbers):
         def finish(self) -> int:
@@ -199,19 +200,19 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
             release.wait()
             return super().finish()
 
-    def interrupted(thread: threading.Thread, timeout: float | None = None) -> None:
+    def interrupted(event: OneShotEvent, timeout: float | None = None) -> bool:
         raise KeyboardInterrupt
 
-    def released(thread: threading.Thread, timeout: float | None = None) -> None:
+    def released(event: OneShotEvent, timeout: float | None = None) -> bool:
         release.set()
-        join(thread, timeout)
+        return wait(event, timeout)
 
     batches = started([Waits(100)], 3, StatsTotals())
     assert begun.wait(60)  # one that has begun nothing ends before anybody waits for it
-    monkeypatch.setattr(threading.Thread, "join", interrupted)
+    monkeypatch.setattr(OneShotEvent, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         batches.close()
-    monkeypatch.setattr(threading.Thread, "join", released)
+    monkeypatch.setattr(OneShotEvent, "wait", released)
     assert len(threads()) == 1
     _end_all()
     assert not threads()
@@ -219,7 +220,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
 
 def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = started([Numbers(10)], 2, StatsTotals())
-    monkeypatch.setattr(prefetch.os, "getpid", lambda: -1)
+    monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(LoaderClosedError, match="another process"):
         next(batches)
     monkeypatch.undo()

@@ -25,7 +25,7 @@ def test_a_thread_is_waited_for_again_after_an_interrupt() -> None:
         log.append("ended")
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        while frame is not None and frame.f_code.co_name != "join":
+        while frame is not None and frame.f_code.co_name != "wait":
             frame = frame.f_back
         if frame is not None and not interrupted.is_set():
             interrupted.set()

@@ -1,0 +1,88 @@
+"""Interrupts and forks: what a loader promises, and the primitives that keep the promise.
+
+What a loader promises where Ctrl-C (KeyboardInterrupt) comes:
+
+- A loop over a loader is interrupted at once, and the worker thread ends after the batch that it is making.
+- The pass can go on. ``next()`` returns the batch that follows; at most the batch that was being handed
+  over is lost, and ``state_dict()`` counts it as received.
+- A pass that was interrupted before its first batch is the pass that the next ``iter()`` begins.
+- An interrupted ``close()`` is completed by the next ``close()``, or when the loader is dropped.
+- Dropping a loader ends its threads and closes its files. Nothing else remains, except for what the folder of
+  a cache keeps: a loader makes no processes, no shared memory and no temporary files.
+- When the interpreter ends, every worker thread has ended before. Further interrupts are put off for five
+  seconds meanwhile. Threads that wait for a storage are left behind after two seconds.
+
+What a loader promises after ``os.fork()``:
+
+- The parent's loader works on as before.
+- In the child, ``iter()`` of the parent's loader and ``next()`` of its pass raise LoaderClosedError.
+  ``close()`` and dropping the loader return at once and free nothing of the parent's.
+- The child can make loaders of its own, and open datasets can be read there.
+
+Threads exchange batches through ``queue.SimpleQueue``, whose operations are single calls into C: a signal or
+the garbage collector comes before one or after it, never in between. :mod:`stoker.processes` knows which
+process owns an object, :mod:`.threads` ends threads, and this module has what the standard library lacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, TypeVar
+
+from stoker.errors import LoaderClosedError
+
+if TYPE_CHECKING:
+    from collections import deque
+
+    from stoker.processes import OwnerProcess
+
+__all__ = ["OneShotEvent", "check_owner", "move_next"]
+
+T = TypeVar("T")
+
+
+class OneShotEvent(threading.Event):
+    """An event that is set once and never cleared.
+
+    Unlike ``threading.Event`` it has no lock that Python code takes. So a finaliser may set it in a thread
+    that waits for it, and an interrupt cannot leave a lock taken.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_set = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
+
+    def is_set(self) -> bool:
+        """Whether the event was set."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Set the event and wake all threads that wait for it."""
+        self._is_set = True
+        self._bell.put(None)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for ``timeout`` seconds at most, and return whether the event is set."""
+        if not self._is_set:
+            with contextlib.suppress(Empty):
+                self._bell.get(timeout=timeout)
+                self._bell.put(None)  # wakes the next thread that waits
+        return self._is_set
+
+
+def move_next(source: SimpleQueue[T], target: deque[T]) -> None:
+    """Wait for the next item of ``source`` and append it to ``target``; an interrupt loses no item."""
+    # One call into C does both: Python handles a signal before it or after it, or while it waits.
+    target.extend(map(source.get, [True]))
+
+
+def check_owner(owner: OwnerProcess) -> None:
+    """Raise LoaderClosedError in a process that is not the owner of a loader."""
+    if not owner.is_current():
+        raise LoaderClosedError(
+            "this loader was made in another process, whose threads a fork does not copy",
+            hint="Make the loader after the fork, one in each process.",
+        )

@@ -1,0 +1,75 @@
+"""Ownership of objects by processes: the one place that knows how a forked child differs from its parent.
+
+A forked child has a copy of its parent's memory and none of its threads but one. A lock that another thread
+held stays locked in the child for ever, and locks on open files belong to both processes.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from functools import partial
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Cleanup", "OwnerProcess", "PerProcess"]
+
+T = TypeVar("T")
+
+
+class OwnerProcess:
+    """The process that made an object."""
+
+    def __init__(self) -> None:
+        self._id = os.getpid()
+
+    def is_current(self) -> bool:
+        """Whether the caller runs in this process, and not in a forked child."""
+        return os.getpid() == self._id
+
+
+class PerProcess(Generic[T]):
+    """A value that each process makes when it first needs it, such as a lock or open files.
+
+    Args:
+        make: Makes the value.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made: tuple[OwnerProcess, T] | None = None
+
+    def get(self) -> T:
+        """The value of the calling process."""
+        if self._made is None or not self._made[0].is_current():
+            self._made = OwnerProcess(), self._make()
+        return self._made[1]
+
+
+class Cleanup:
+    """A function that frees what an object holds, when it is called, dropped, or the interpreter ends.
+
+    It does nothing in a forked child, which would free its parent's things. A call that Ctrl-C interrupted
+    can be repeated.
+
+    Args:
+        owner: The object; the function and its arguments must not refer to it.
+        free: The function, which may be called several times.
+        arguments: Its arguments.
+    """
+
+    def __init__(self, owner: object, free: Callable[..., None], *arguments: object) -> None:
+        self._free = partial(_call_in, OwnerProcess(), free, *arguments)
+        self._finalizer = weakref.finalize(owner, self._free)
+
+    def __call__(self) -> None:
+        """Call the function now, and not again when the object is dropped."""
+        self._free()
+        self._finalizer.detach()
+
+
+def _call_in(process: OwnerProcess, free: Callable[..., None], *arguments: object) -> None:
+    if process.is_current():
+        free(*arguments)
