@@ -69,6 +69,7 @@ struct StorePass {
     bool stream = false;           // past the caches, where aligned: for batches that do not fit into them
 };
 
+// Each instruction set has a table of its own; a table that lacks a member does not compile.
 struct Kernels {
     void (*axis)(const AxisPass& pass);
     // Chooses what runs a pass, and fills the table: once for all rows.

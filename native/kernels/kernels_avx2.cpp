@@ -66,7 +66,12 @@ void prepare(HorizontalPass& pass) { pass.run = horizontal_avx2; }
 }  // namespace
 
 extern const Kernels avx2_kernels;
-const Kernels avx2_kernels = {axis, prepare, vertical, store_row};
+constinit const Kernels avx2_kernels = {
+    .axis = axis,
+    .prepare = prepare,
+    .vertical = vertical,
+    .store = store_row,
+};
 
 }  // namespace stoker
 #endif

@@ -75,7 +75,12 @@ void prepare(HorizontalPass& pass) {
 }  // namespace
 
 extern const Kernels avx512_kernels;
-const Kernels avx512_kernels = {axis, prepare, vertical, store_row};
+constinit const Kernels avx512_kernels = {
+    .axis = axis,
+    .prepare = prepare,
+    .vertical = vertical,
+    .store = store_row,
+};
 
 }  // namespace stoker
 #endif

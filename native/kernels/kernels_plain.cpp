@@ -55,6 +55,11 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 }  // namespace
 
 extern const Kernels plain_kernels;
-const Kernels plain_kernels = {axis, prepare, vertical, store_row};
+constinit const Kernels plain_kernels = {
+    .axis = axis,
+    .prepare = prepare,
+    .vertical = vertical,
+    .store = store_row,
+};
 
 }  // namespace stoker

@@ -75,7 +75,11 @@ struct WarpPass {
 constexpr int kWarpShift = 7;
 constexpr int kWarpHalf = (1 << (2 * kWeightBits - kWarpShift - 1)) + (1 << (kWeightBits - 1));
 
-// `count` is of levels in a row of one channel. Those that write may write up to a multiple of 64.
+// A new kernel is a member here, a loop in step_loops.h and a line of kStepLoops there, which every instruction set
+// starts from; a table that lacks a member does not compile. What is written by hand for an instruction set replaces
+// the loop in the table of its own file.
+//
+// `count` is the number of values in a row of one channel. Kernels may write up to a multiple of 64 values.
 struct StepKernels {
     void (*apply_lut)(const std::uint8_t* table, std::uint8_t* levels, int count);
     std::uint64_t (*sum)(const std::uint8_t* levels, int count);

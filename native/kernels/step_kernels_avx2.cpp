@@ -66,7 +66,7 @@ void warp_pairs(const WarpPass& pass, std::uint8_t* planes) {
     }
 }
 
-void warp(const WarpPass& pass, std::uint8_t* planes) {
+void warp_avx2(const WarpPass& pass, std::uint8_t* planes) {
     if (pass.taps_x == 2 && pass.taps_y == 2) return warp_pairs<1>(pass, planes);
     if (pass.taps_x == 4 && pass.taps_y == 4) return warp_pairs<2>(pass, planes);
     warp_pairs<0>(pass, planes);
@@ -75,8 +75,11 @@ void warp(const WarpPass& pass, std::uint8_t* planes) {
 }  // namespace
 
 extern const StepKernels avx2_step_kernels;
-const StepKernels avx2_step_kernels = {
-    apply_lut, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, map_points, weigh_points, warp};
+constinit const StepKernels avx2_step_kernels = [] {
+    StepKernels kernels = kStepLoops;
+    kernels.warp = warp_avx2;
+    return kernels;
+}();
 
 }  // namespace stoker
 #endif

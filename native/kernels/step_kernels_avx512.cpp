@@ -69,7 +69,7 @@ void warp_pairs(const WarpPass& pass, std::uint8_t* planes) {
     }
 }
 
-void warp(const WarpPass& pass, std::uint8_t* planes) {
+void warp_avx512(const WarpPass& pass, std::uint8_t* planes) {
     if (pass.taps_x == 2 && pass.taps_y == 2) return warp_pairs<1>(pass, planes);
     if (pass.taps_x == 4 && pass.taps_y == 4) return warp_pairs<2>(pass, planes);
     warp_pairs<0>(pass, planes);
@@ -90,8 +90,12 @@ void apply_lut_avx512(const std::uint8_t* table, std::uint8_t* levels, int count
 }  // namespace
 
 extern const StepKernels avx512_step_kernels;
-const StepKernels avx512_step_kernels = {
-    apply_lut_avx512, sum, range, sharpen, blur_down, blur_across, add, round_all, locate_row, map_points, weigh_points, warp};
+constinit const StepKernels avx512_step_kernels = [] {
+    StepKernels kernels = kStepLoops;
+    kernels.apply_lut = apply_lut_avx512;
+    kernels.warp = warp_avx512;
+    return kernels;
+}();
 
 }  // namespace stoker
 #endif

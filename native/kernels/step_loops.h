@@ -200,5 +200,43 @@ inline void weigh_points(const WeighPass& pass) {
                 static_cast<std::int16_t>(rounded[t][i] + (tallest[i] == t ? left[i] : 0));
 }
 
+inline void warp(const WarpPass& pass, std::uint8_t* planes) {
+    for (int k = 0; k < pass.outputs; ++k) {
+        const std::int16_t* weights_x = pass.table_x + pass.weights_x[k];
+        const std::int16_t* weights_y = pass.table_y + pass.weights_y[k];
+        const std::uint8_t* from = pass.source + pass.offset[k];
+        int sums[3] = {kWarpHalf, kWarpHalf, kWarpHalf};
+        for (int y = 0; y < pass.taps_y; ++y, from += pass.stride) {
+            int r = 0, g = 0, b = 0;
+            for (int x = 0; x < pass.taps_x; ++x) {
+                r += weights_x[x] * from[3 * x];
+                g += weights_x[x] * from[3 * x + 1];
+                b += weights_x[x] * from[3 * x + 2];
+            }
+            sums[0] += (r >> kWarpShift) * weights_y[y];
+            sums[1] += (g >> kWarpShift) * weights_y[y];
+            sums[2] += (b >> kWarpShift) * weights_y[y];
+        }
+        for (int c = 0; c < 3; ++c)
+            planes[c * pass.plane + k] = static_cast<std::uint8_t>(sums[c] >> (2 * kWeightBits - kWarpShift));
+    }
+}
+
+// The kernels of one instruction set, before those that are written by hand for it replace some.
+constexpr StepKernels kStepLoops = {
+    .apply_lut = apply_lut,
+    .sum = sum,
+    .range = range,
+    .sharpen = sharpen,
+    .blur_down = blur_down,
+    .blur_across = blur_across,
+    .add = add,
+    .round = round_all,
+    .locate = locate_row,
+    .map_points = map_points,
+    .weigh_points = weigh_points,
+    .warp = warp,
+};
+
 }  // namespace
 }  // namespace stoker
