@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import stoker
-from stoker.benchmarks.workloads import photographs_in, replicate
+from stoker.benchmarks.comparison.workloads import photographs_in, replicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +67,7 @@ def _convert(source: Path, target: Path, console: Console) -> None:
 def _train(train_set: Path, held_out: Path, console: Console) -> None:
     import torch
 
-    from stoker.benchmarks.training import evaluate, make_network, stoker_loaders, train
+    from stoker.benchmarks.training.accuracy import evaluate, make_network, stoker_loaders, train
 
     torch.manual_seed(0)
     training, evaluation = stoker_loaders(train_set, held_out, _BATCH_SIZE, seed=0)
@@ -114,8 +114,8 @@ def _epochs_that_fit(epoch: Callable[[], Any]) -> int:
 
 
 def _compare(photos: Path, out: Path, rounds: int, console: Console) -> None:
-    from stoker.benchmarks.bench import run_bench
-    from stoker.benchmarks.table import show
+    from stoker.benchmarks.comparison.bench import run_bench
+    from stoker.benchmarks.report.table import show
 
     dataset = out / "bench"
     if not (dataset / "dataset.json").exists():

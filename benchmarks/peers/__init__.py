@@ -26,12 +26,12 @@ PEERS = {
     "dali": "dali_pipeline:DaliPipeline",
     "ffcv": "ffcv:FFCV",
     "spdl": "spdl:SPDL",
-    "stoker-jitter": "stoker_augment:StokerJitter",
-    "stoker-randaugment": "stoker_augment:StokerRandAugment",
-    "torch-jitter": "torch_augment:TorchJitter",
-    "torch-randaugment": "torch_augment:TorchRandAugment",
-    "dali-jitter": "dali_augment:DaliJitter",
-    "dali-randaugment": "dali_augment:DaliRandAugment",
+    "stoker-jitter": "stoker_native:StokerJitter",
+    "stoker-randaugment": "stoker_native:StokerRandAugment",
+    "torch-jitter": "torch_loader:TorchJitter",
+    "torch-randaugment": "torch_loader:TorchRandAugment",
+    "dali-jitter": "dali_pipeline:DaliJitter",
+    "dali-randaugment": "dali_pipeline:DaliRandAugment",
 }
 """Module and class of each peer, by the name that ``--against`` takes."""
 

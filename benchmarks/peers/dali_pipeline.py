@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from nvidia.dali import fn, pipeline_def, types
 from nvidia.dali import tfrecord as tfrec
+from nvidia.dali.auto_aug import rand_augment
 
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Unsupported
+from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from stoker.benchmarks.peers.base import Settings, Source
 
-__all__ = ["DaliPipeline"]
+__all__ = ["DaliJitter", "DaliPipeline", "DaliRandAugment"]
 
 _PREFETCH = 2
 _SHUFFLE_BUFFER = 1024
@@ -110,3 +111,27 @@ def _records(source: Source) -> Any:
         random_shuffle=True,
         initial_fill=_SHUFFLE_BUFFER,
     )
+
+
+def _jitter(images: Any) -> Any:
+    brightness, contrast, saturation = (
+        fn.random.uniform(range=[1 - strength, 1 + strength]) for strength in JITTER[:3]
+    )
+    hue = fn.random.uniform(range=[-360 * JITTER[3], 360 * JITTER[3]])
+    return fn.color_twist(images, brightness=brightness, contrast=contrast, saturation=saturation, hue=hue)
+
+
+def _rand_augment(images: Any) -> Any:
+    return rand_augment.rand_augment(images, *RAND_AUGMENT)
+
+
+class DaliJitter(DaliPipeline):
+    """And ``color_twist``."""
+
+    colors = staticmethod(_jitter)
+
+
+class DaliRandAugment(DaliPipeline):
+    """And DALI's own ``auto_aug.rand_augment``."""
+
+    colors = staticmethod(_rand_augment)

@@ -6,8 +6,8 @@ from itertools import chain, islice, repeat
 from typing import TYPE_CHECKING, ClassVar
 
 import stoker
-from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD
+from stoker.augment import ColorJitter, Normalize, RandAugment, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stoker.augment import Transform
     from stoker.benchmarks.peers.base import Settings, Source
 
-__all__ = ["StokerNative", "StokerWithoutReadAhead"]
+__all__ = ["StokerJitter", "StokerNative", "StokerRandAugment", "StokerWithoutReadAhead"]
 
 _PREFETCH = 4  # the default
 
@@ -66,3 +66,15 @@ class StokerWithoutReadAhead(StokerNative):
     """The same, with nothing asked for before it is needed."""
 
     read_ahead = 0
+
+
+class StokerJitter(StokerNative):
+    """And ColorJitter."""
+
+    colors: ClassVar[Sequence[Transform]] = (ColorJitter(*JITTER),)
+
+
+class StokerRandAugment(StokerNative):
+    """And RandAugment."""
+
+    colors: ClassVar[Sequence[Transform]] = (RandAugment(*RAND_AUGMENT),)

@@ -19,7 +19,7 @@ try:
 except ImportError:
     torchvision = None
 
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads
+from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, Payloads
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from stoker.benchmarks.peers.base import Settings, Source
 
-__all__ = ["TorchLoader"]
+__all__ = ["TorchJitter", "TorchLoader", "TorchRandAugment"]
 
 _PREFETCH = 4
 _PREFETCH_LARGE = 2
@@ -139,3 +139,23 @@ class TorchLoader:
         """One pass over the loader."""
         for images, _ in self._loader:
             yield images.numpy()
+
+
+class TorchJitter(TorchLoader):
+    """And ColorJitter."""
+
+    def colors(self) -> Sequence[Any]:
+        """See :class:`TorchLoader`."""
+        from torchvision.transforms import v2
+
+        return (v2.ColorJitter(*JITTER),)
+
+
+class TorchRandAugment(TorchLoader):
+    """And RandAugment."""
+
+    def colors(self) -> Sequence[Any]:
+        """See :class:`TorchLoader`; bilinear, as everybody here has it."""
+        from torchvision.transforms import InterpolationMode, v2
+
+        return (v2.RandAugment(*RAND_AUGMENT, interpolation=InterpolationMode.BILINEAR),)

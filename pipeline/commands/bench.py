@@ -36,8 +36,8 @@ def bench(
       stoker bench shards/train
       stoker bench shards/train --against torch,ffcv --batch-size 256 --json result.json
     """
-    from stoker.benchmarks.bench import run_bench
-    from stoker.benchmarks.table import show
+    from stoker.benchmarks.comparison.bench import run_bench
+    from stoker.benchmarks.report.table import show
 
     names = [name.strip() for name in against.split(",") if name.strip()]
     comparison = run_bench(

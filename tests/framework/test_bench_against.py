@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.benchmarks.bench import run_bench
+from stoker.benchmarks.comparison.bench import run_bench
 
 PHOTOGRAPHS = Path(__file__).parents[2] / "examples" / "photos" / "val"
 LIBRARIES = {"torch": "torch", "tfdata-plain": "tensorflow", "dali": "nvidia", "stoker-dali": "nvidia"}

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from stoker.benchmarks.machine import available_cores, describe
+from stoker.benchmarks.report.machine import available_cores, describe
 
 _HERE = Path(__file__).resolve().parent
 _TAIL = 4000  # characters of what a failure said

@@ -1,0 +1,78 @@
+"""``stoker bench``: one dataset, Stoker and the loaders that it is compared with."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.benchmarks.comparison.runner import Plan, compare
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.report.machine import available_cores
+from stoker.benchmarks.report.results import Comparison, write_json
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Sequence
+
+__all__ = ["run_bench"]
+
+
+def run_bench(
+    dataset_path: str | os.PathLike[str],
+    against: Sequence[str] = ("torch", "tfdata", "dali"),
+    json_out: str | os.PathLike[str] | None = None,
+    *,
+    rounds: int = 5,
+    batch_size: int = 64,
+    num_threads: int | None = None,
+    own: Sequence[str] = ("stoker",),
+    size: int = 224,
+    seed: int = 0,
+    min_seconds: float = 2.0,
+    workload: str = "",
+    report: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Measure loaders side by side on one dataset: random resized crop, flip, normalise, float32 NCHW.
+
+    Each loader runs in a process of its own, pinned to the same cores; turns are interleaved. A loader
+    that is not installed, or cannot do this, is in the result with the reason.
+
+    Args:
+        dataset_path: A dataset of JPEG images or of raw pixels.
+        against: Loaders to compare with, see ``peers.PEERS``.
+        json_out: File to write the result to.
+        rounds: Timed turns of each loader, after one untimed epoch.
+        batch_size: Images a batch.
+        num_threads: Threads or workers of each loader; by default the cores this process may use. All
+            loaders are pinned to as many cores as that, if there are so many.
+        own: Which of Stoker's engines take part: "stoker" (native), "stoker-dali".
+        size: Height and width of the output, pixels.
+        seed: Of order and crops.
+        min_seconds: A turn is as many whole epochs as this takes.
+        workload: The dataset in words, for the result; by default its path's last part.
+        report: Called with a line of text before each step.
+
+    Raises:
+        ConfigError: A name, a number or a file cannot be meant as given, or samples are of mixed codecs.
+        DatasetError: The path is no dataset.
+    """
+    if json_out is not None and not Path(json_out).parent.is_dir():
+        raise ConfigError("the folder of the JSON file does not exist", path=Path(json_out).parent)
+    cores = available_cores()
+    threads = len(cores) if num_threads is None else num_threads
+    plan = Plan(
+        peers=(*own, *(name for name in against if name not in own)),
+        settings=Settings(batch_size, size, threads, seed),
+        cores=tuple(cores[:threads]),
+        rounds=rounds,
+        min_seconds=min_seconds,
+        workload=workload or Path(dataset_path).name,
+    )
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        result = compare(open_source(dataset_path, Path(scratch)), plan, report)
+    if json_out is not None:
+        write_json([result], Path(json_out))
+    return result

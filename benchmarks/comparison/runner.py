@@ -1,0 +1,253 @@
+"""Runs the peers: each in a process of its own, pinned to the same cores, in interleaved turns."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+from stoker.benchmarks.peers import PEERS
+from stoker.benchmarks.report.machine import describe
+from stoker.benchmarks.report.results import Comparison, PeerResult
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+
+    from stoker.benchmarks.peers.base import Settings, Source
+
+__all__ = ["Plan", "compare"]
+
+_LAST_WORDS = 2000
+"""Bytes of a peer's standard error that are looked at for the reason why it ended."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a comparison is run.
+
+    Attributes:
+        peers: Names of the loaders, see ``peers.PEERS``.
+        settings: The work.
+        cores: Numbers of the cores that every loader is pinned to.
+        rounds: Timed turns of each loader.
+        min_seconds: A turn is as many whole epochs as this takes.
+        workload: What is loaded, in words, for the result.
+    """
+
+    peers: tuple[str, ...]
+    settings: Settings
+    cores: tuple[int, ...]
+    rounds: int = 5
+    min_seconds: float = 2.0
+    workload: str = ""
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.peers if name not in PEERS]
+        if unknown:
+            raise ConfigError(
+                f"no loader named {', '.join(unknown)} to compare with", hint=f"known are {', '.join(PEERS)}"
+            )
+        if not self.peers or len(set(self.peers)) != len(self.peers):
+            raise ConfigError(f"peers must be names, each once, found {list(self.peers)}")
+        if not self.cores:
+            raise ConfigError("cores must name at least one core")
+        if self.rounds < 1:
+            raise ConfigError(f"rounds must be at least 1, found {self.rounds}")
+        if self.min_seconds <= 0:
+            raise ConfigError(f"min_seconds must be greater than 0, found {self.min_seconds}")
+
+
+class PeerGone(Exception):  # noqa: N818 - carries the reason to the table
+    """A peer cannot go on; the message is the reason."""
+
+
+class PeerProcess:
+    """One peer's process, which stands still except while it answers."""
+
+    def __init__(self, name: str, cores: Sequence[int], num_threads: int) -> None:
+        self.name = name
+        self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed in end()
+        # A process that is killed removes none of its temporary files; TensorFlow writes some.
+        self._temporary = tempfile.TemporaryDirectory(prefix="stoker-", ignore_cleanup_errors=True)
+        command = [
+            sys.executable,
+            "-m",
+            "stoker.benchmarks.comparison.worker",
+            name,
+            ",".join(map(str, cores)),
+        ]
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+            bufsize=1,
+            env={
+                **os.environ,
+                "OMP_NUM_THREADS": str(len(cores)),
+                "NUMBA_NUM_THREADS": str(num_threads),
+                "TMPDIR": self._temporary.name,
+            },
+        )
+
+    @property
+    def pid(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
+    def __enter__(self) -> PeerProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
+        """Let the process run until it has answered one command.
+
+        Raises:
+            PeerGone: The peer failed, cannot do this, or its process ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._signal(signal.SIGCONT)
+        try:
+            self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
+            answer = self._process.stdout.readline()
+        except BrokenPipeError:
+            answer = ""
+        if not answer:
+            raise PeerGone(f"its process ended in {do!r}: {self._last_words()}")
+        reply: dict[str, Any] = json.loads(answer)
+        if reason := reply.get("unsupported") or reply.get("failed"):
+            raise PeerGone(reason)
+        # What works on by itself would take time from the peer whose turn is next.
+        self._signal(signal.SIGSTOP)
+        return reply
+
+    def end(self) -> None:
+        """End the process and everything that it started."""
+        self._kill()
+        self._temporary.cleanup()
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            if stream is not None:
+                with suppress(BrokenPipeError):  # a command that the process did not live to read
+                    stream.close()
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def _kill(self) -> None:
+        # Once it has been waited for, its number may be another process's.
+        if self._process.returncode is None:
+            self._signal(signal.SIGKILL)
+            self._process.kill()  # it may not lead its group yet
+            self._process.wait()
+
+    def _last_words(self) -> str:
+        self._kill()
+        size = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(0, size - _LAST_WORDS))
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        return lines[-1] if lines else f"exit status {self._process.returncode}"
+
+
+class _Running:
+    """A peer's process and what it has shown so far."""
+
+    def __init__(self, name: str, plan: Plan) -> None:
+        self.process = PeerProcess(name, plan.cores, plan.settings.num_threads)
+        self.missing = ""
+        self._facts: dict[str, Any] = {}
+        self._rates: list[float] = []
+        self._cpu: list[float] = []
+        self._peak_rss = 0
+
+    def start(self, source: Source, plan: Plan) -> None:
+        """Import, prepare and warm up; a failure is kept as the reason."""
+        self._facts.update(self.process.ask("import"))
+        prepared = self.process.ask("prepare", source=source.to_json(), settings=asdict(plan.settings))
+        self._facts["notes"] = tuple(prepared["notes"])
+        self._facts["first_batch_seconds"] = self.process.ask("warm_up")["first_batch_seconds"]
+
+    def turn(self, plan: Plan) -> None:
+        """One timed turn."""
+        answer = self.process.ask("turn", min_seconds=plan.min_seconds)
+        self._rates.append(answer["images"] / answer["seconds"])
+        self._cpu.append(1000 * answer["cpu_seconds"] / answer["images"])
+        self._peak_rss = max(self._peak_rss, answer["peak_rss"])
+
+    def attempt(self, what: Callable[..., None], *arguments: Any) -> None:
+        """Do one of the above unless an earlier one failed."""
+        if not self.missing:
+            try:
+                what(*arguments)
+            except PeerGone as reason:
+                self.missing = str(reason)
+                self.process.end()
+
+    def result(self) -> PeerResult:
+        """Figures, or the reason why there are none."""
+        if self.missing:
+            return PeerResult(
+                self.process.name, missing=self.missing, versions=self._facts.get("versions", {})
+            )
+        return PeerResult(
+            name=self.process.name,
+            images_per_second=tuple(self._rates),
+            cpu_seconds_per_1000=tuple(self._cpu),
+            peak_rss=self._peak_rss,
+            **self._facts,
+        )
+
+
+def compare(source: Source, plan: Plan, report: Callable[[str], None] = lambda _: None) -> Comparison:
+    """Run a comparison.
+
+    Every loader is imported, prepared and warmed up by one untimed epoch, alone. Then come the rounds;
+    in each, every loader has one turn, and the loader that begins changes from round to round.
+
+    Args:
+        source: The samples.
+        plan: The rest.
+        report: Called with a line of text before each step.
+    """
+    if source.records < plan.settings.batch_size:
+        raise ConfigError(
+            f"{source.records} samples do not fill one batch of {plan.settings.batch_size}",
+            path=source.dataset,
+            hint="ask for a smaller batch_size",
+        )
+    running: list[_Running] = []
+    try:
+        for name in plan.peers:
+            report(f"{name}: preparing")
+            running.append(_Running(name, plan))
+            running[-1].attempt(running[-1].start, source, plan)
+        for number in range(plan.rounds):
+            first = number % len(running)
+            for peer in running[first:] + running[:first]:
+                report(f"round {number + 1} of {plan.rounds}: {peer.process.name}")
+                peer.attempt(peer.turn, plan)
+        return Comparison(
+            workload=plan.workload,
+            machine=describe(list(plan.cores)),
+            settings=asdict(plan.settings),
+            records=source.records,
+            rounds=plan.rounds,
+            peers=tuple(peer.result() for peer in running),
+        )
+    finally:
+        for peer in running:
+            peer.process.end()

@@ -1,0 +1,149 @@
+"""The process of one peer: pinned to the cores given, driven over its pipes, timing itself.
+
+    python -m stoker.benchmarks.comparison.worker NAME CORES
+
+Each line on standard input is a command in JSON; each answer is one line of JSON on what was
+standard output when the process started. A peer's own chatter goes to standard error.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import json
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+from itertools import chain, count, islice
+from typing import TYPE_CHECKING, Any
+
+from stoker.benchmarks.comparison.usage import usage_of_tree
+from stoker.benchmarks.peers import load_peer
+from stoker.benchmarks.peers.base import Settings, Source, Unsupported
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.benchmarks.peers.base import Peer
+
+__all__ = ["main"]
+
+_PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class Worker:
+    """Answers the runner's commands for one peer."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._peer: Peer | None = None
+        self._settings = Settings()
+
+    def answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Carry out one command; the verbs are the methods below."""
+        arguments = {key: value for key, value in command.items() if key != "do"}
+        reply: dict[str, Any] = getattr(self, f"do_{command['do']}")(**arguments)
+        return reply
+
+    def do_import(self) -> dict[str, Any]:
+        """Import the peer's library."""
+        start = time.perf_counter()
+        self._peer = load_peer(self._name)
+        seconds = time.perf_counter() - start
+        return {"import_seconds": seconds, "versions": _versions(self._peer.packages)}
+
+    def do_prepare(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
+        """Make the loader."""
+        self._settings = Settings(**settings)
+        return {"notes": self._required().prepare(Source.from_json(source), self._settings)}
+
+    def do_warm_up(self) -> dict[str, Any]:
+        """Run the first epoch of a new loader."""
+        start = time.perf_counter()
+        batches = self._required().epoch()
+        first = next(batches)
+        self._check(first)
+        first_batch = time.perf_counter() - start
+        images = len(first) + sum(_touch(batch) for batch in batches)
+        seconds = time.perf_counter() - start
+        return {"first_batch_seconds": first_batch, "seconds": seconds, "images": images}
+
+    def do_turn(self, min_seconds: float) -> dict[str, Any]:
+        """Run whole epochs until ``min_seconds`` have passed; the clock starts as ``Peer.lead`` says."""
+        peer = self._required()
+        for batch in islice(chain.from_iterable(peer.epoch() for _ in count()), peer.lead):
+            _touch(batch)
+        images, seconds = 0, 0.0
+        cpu = usage_of_tree(os.getpid()).cpu_seconds
+        start = time.perf_counter()
+        while seconds < min_seconds:
+            images += sum(_touch(batch) for batch in peer.epoch())
+            seconds = time.perf_counter() - start
+        usage = usage_of_tree(os.getpid())
+        return {
+            "seconds": seconds,
+            "images": images,
+            "cpu_seconds": usage.cpu_seconds - cpu,
+            "peak_rss": usage.peak_rss,
+        }
+
+    def _required(self) -> Peer:
+        assert self._peer is not None, "the runner imports first"
+        return self._peer
+
+    def _check(self, batch: npt.NDArray[np.float32]) -> None:
+        size = self._settings.size
+        expected = (self._settings.batch_size, 3, size, size)
+        if batch.shape != expected or batch.dtype != "float32" or not batch.flags.c_contiguous:
+            raise RuntimeError(
+                f"{self._name} gave {batch.shape} {batch.dtype} with strides {batch.strides}, not "
+                f"contiguous {expected} float32"
+            )
+
+
+def _touch(batch: npt.NDArray[np.float32]) -> int:
+    """Read a pixel of every image, so that a batch that is only promised has to be there."""
+    if not abs(float(batch[:, 1, batch.shape[2] // 2, batch.shape[3] // 2].sum())) < float("inf"):
+        raise RuntimeError("a batch holds what is no number")
+    return len(batch)
+
+
+def _versions(packages: tuple[str, ...]) -> dict[str, str]:
+    """Versions of those that are installed: of some libraries there are several distributions."""
+    versions = {}
+    for package in packages:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            versions[package] = importlib.metadata.version(package)
+    return versions
+
+
+def _die_with_parent() -> None:
+    """End this process when the runner ends, however that ends: it may be stopped at that time."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def main() -> None:
+    """Serve commands until standard input ends."""
+    _die_with_parent()
+    # A group within the session: its stopped members are hung up on by the kernel if the runner is killed.
+    os.setpgrp()
+    name, cores = sys.argv[1], sys.argv[2]
+    os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    worker = Worker(name)
+    for line in sys.stdin:
+        try:
+            reply = worker.answer(json.loads(line))
+        except Unsupported as reason:
+            reply = {"unsupported": str(reason)}
+        except Exception as error:  # whatever it is, the comparison goes on without this peer
+            reply = {"failed": f"{type(error).__name__}: {error}"}
+        answers.write(json.dumps(reply) + "\n")
+
+
+if __name__ == "__main__":
+    main()

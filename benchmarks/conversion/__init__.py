@@ -1,0 +1,1 @@
+"""Benchmarks of converting images and of listing a source."""

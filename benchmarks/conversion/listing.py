@@ -1,0 +1,115 @@
+"""What the listing and the plan of a source take: bytes of memory and time a file, of a folder and of a CSV.
+
+python -m stoker.benchmarks.conversion.listing [--files 1000000]
+
+The files are links to one photograph, in folders of a thousand. Each source is listed and planned, with a
+split of 10%, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in
+from stoker.formats.conversion.options import ConvertOptions
+from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.sources.detect import find_format, list_source
+
+__all__ = ["Listed", "make_sources", "measure"]
+
+_FILES_A_FOLDER = 1000
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What listing and planning took.
+
+    Attributes:
+        files: Number of files.
+        name_bytes: Of all their names.
+        peak_bytes: Most memory of the process, less what it had before.
+        seconds: Of the processor.
+    """
+
+    files: int
+    name_bytes: int
+    peak_bytes: int
+    seconds: float
+
+
+def make_sources(folder: Path, files: int) -> list[Path]:
+    """Make a folder of classes, and a CSV of its images with a label and a number each."""
+    image = photographs_in(PHOTOGRAPHS)[0].read_bytes()
+    lines = ["path,label,score\n"]
+    for number in range(files):
+        group, position = divmod(number, _FILES_A_FOLDER)
+        name = f"class-{group:04d}/n{group:08d}_{position:08d}.JPEG"
+        path = folder / "photos" / name
+        if position == 0:
+            path.parent.mkdir(parents=True)
+            path.write_bytes(image)
+            first = path
+        else:
+            os.link(first, path)
+        lines.append(f"photos/{name},class {group},{number / 7}\n")
+    (folder / "photos.csv").write_text("".join(lines))
+    return [folder / "photos", folder / "photos.csv"]
+
+
+def measure(source: Path) -> Listed:
+    """List and plan a source in a new process."""
+    command = [sys.executable, "-m", "stoker.benchmarks.conversion.listing", "--child", str(source)]
+    child = subprocess.run(command, check=True, capture_output=True, text=True)
+    return Listed(**json.loads(child.stdout))
+
+
+def _child(source: Path) -> Listed:
+    _plan(PHOTOGRAPHS)  # so that what is imported is not counted
+    before, began = _peak_bytes(), time.process_time()
+    files, name_bytes = _plan(source)
+    return Listed(files, name_bytes, _peak_bytes() - before, time.process_time() - began)
+
+
+def _plan(source: Path) -> tuple[int, int]:
+    listing = list_source(source, find_format(source))
+    plan_conversion(listing, ConvertOptions(shard_bytes=256_000_000, seed=0, val=Fraction(1, 10)))
+    return len(listing), listing.keys.buffers()[2].size
+
+
+def _peak_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--files", type=int, default=1_000_000)
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(asdict(_child(given.child))))
+        return
+    with tempfile.TemporaryDirectory(prefix="stoker-listing-") as folder:
+        for source in make_sources(Path(folder), given.files):
+            found = measure(source)
+            memory, name = found.peak_bytes / found.files, found.name_bytes / found.files
+            print(
+                f"{source.name}: {found.files:,} files, {memory:.0f} bytes of memory a file at most, of "
+                f"which {name:.0f} are its name, {found.seconds:.1f} s"
+            )
+
+
+if __name__ == "__main__":
+    main()

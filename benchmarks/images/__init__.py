@@ -1,0 +1,1 @@
+"""Benchmarks of image loading; ``python -m stoker.benchmarks.images`` compares Stoker with other loaders."""

@@ -1,0 +1,197 @@
+"""The whole comparison of image loaders: ``make bench``.
+
+    python -m stoker.benchmarks.images [--source DIR] [--only photographs,short256,...]
+
+Every part can be run alone. What was aimed at stands beside what was found, met or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from stoker.benchmarks.comparison.bench import run_bench
+from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, WORKLOADS, Workload, make_dataset
+from stoker.benchmarks.conversion import throughput
+from stoker.benchmarks.images import cold, first_batch, overlap
+from stoker.benchmarks.images.sweep import BATCH_SIZES, THREADS, sweep_batches, sweep_threads
+from stoker.benchmarks.report.goals import Goal, show_goals
+from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.plot import plot
+from stoker.benchmarks.report.results import to_json
+from stoker.benchmarks.report.table import show
+
+if TYPE_CHECKING:
+    from stoker.benchmarks.report.results import Comparison
+
+__all__ = ["main"]
+
+_FIRST_BATCH_MOST = 0.05
+_TWO_THREADS_LEAST = 1.9
+_CONVERSION_COPIES = 2048
+_PARTS = (*(workload.name for workload in WORKLOADS), "batches", "threads", "cold", "overlap", "conversion")
+
+
+class Run:
+    """Runs parts and keeps what they found."""
+
+    def __init__(self, given: argparse.Namespace, console: Console) -> None:
+        self._given = given
+        self._console = console
+        self.comparisons: list[Comparison] = []
+        self.goals: list[Goal] = []
+        self.others: dict[str, Any] = {}
+
+    def part(self, name: str) -> None:
+        """Run one part."""
+        workloads = {workload.name: workload for workload in WORKLOADS}
+        if name in workloads:
+            self._workload(workloads[name])
+        else:
+            getattr(self, f"_{name}")()
+
+    def _dataset(self, workload: Workload) -> Path:
+        self._report(f"making {workload.title.lower()}")
+        return make_dataset(workload, self._given.source, self._given.work)
+
+    def _report(self, line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    def _workload(self, workload: Workload) -> None:
+        dataset = self._dataset(workload)
+        comparison = run_bench(
+            dataset,
+            workload.peers,
+            own=(),
+            rounds=self._given.rounds,
+            num_threads=self._given.threads,
+            workload=workload.title,
+            report=self._report,
+        )
+        show(comparison, self._console)
+        self.comparisons.append(comparison)
+        for name in ("stoker", "stoker-dali"):
+            own, dali = comparison.rate_of(name), comparison.rate_of("dali")
+            rivals = [rate for rival in workload.rivals if (rate := comparison.rate_of(rival)) is not None]
+            if name == "stoker" and own and rivals:
+                self.goals.append(
+                    Goal(f"{workload.title}: times the best of others", workload.least, own / max(rivals))
+                )
+            elif own and dali:
+                self.goals.append(Goal(f"{workload.title}: dali engine over DALI by hand", 0.95, own / dali))
+        if workload.megapixels is None and comparison.rate_of("stoker"):
+            seconds, _ = first_batch.measure(dataset)
+            median = statistics.median(seconds)
+            self.goals.append(
+                Goal(f"{workload.title}: first batch, s", _FIRST_BATCH_MOST, median, at_most=True)
+            )
+
+    def _batches(self) -> None:
+        self._report(f"batches of {', '.join(map(str, BATCH_SIZES))}")
+        rows = sweep_batches(
+            self._dataset(WORKLOADS[1]), self._given.rounds, self._given.threads, self._report
+        )
+        self._sweep("batch", rows)
+
+    def _threads(self) -> None:
+        self._report(f"threads {', '.join(map(str, THREADS))}")
+        rows = sweep_threads(self._dataset(WORKLOADS[1]), self._given.rounds, self._report)
+        self._sweep("threads", rows)
+        one, two = rows[1]["stoker"], rows[2]["stoker"]
+        if one and two:
+            self.goals.append(Goal("Two threads against one", _TWO_THREADS_LEAST, two / one))
+
+    def _sweep(self, unit: str, rows: dict[int, dict[str, float | None]]) -> None:
+        names = list(next(iter(rows.values())))
+        table = Table(unit, *names, title=f"Images/s by {unit}, short side 256", title_justify="left")
+        for value, rates in rows.items():
+            table.add_row(str(value), *(f"{rate:,.0f}" if rate else "-" for rate in rates.values()))
+        self._console.print(table)
+        self.others[unit] = {str(value): rates for value, rates in rows.items()}
+
+    def _cold(self) -> None:
+        self._report("first epochs, cold and warm")
+        given = self._given
+        found = cold.measure(
+            self._dataset(WORKLOADS[2]), rounds=given.rounds, num_threads=given.threads, report=self._report
+        )
+        table = Table(
+            "", "cold", "warm", title="Images/s of the first epoch, raw pixels", title_justify="left"
+        )
+        for name, rates in found.items():
+            table.add_row(
+                name, *(f"{rates[state]:,.0f}" if state in rates else "-" for state in ("cold", "warm"))
+            )
+        self._console.print(table)
+        self.others["cold"] = found
+
+    def _overlap(self) -> None:
+        found = overlap.measure(
+            self._dataset(WORKLOADS[0]), self._given.rounds, num_threads=self._given.threads
+        )
+        self._console.print(overlap.describe(found))
+        self.others["overlap"] = {**asdict(found), "ratio": found.ratio}
+        self.goals.append(Goal("Epoch with a step over the longer", overlap.MOST, found.ratio, at_most=True))
+
+    def _conversion(self) -> None:
+        found = throughput.measure(
+            self._given.source, _CONVERSION_COPIES, self._given.rounds, self._given.threads
+        )
+        self._console.print("\n".join(found.lines()))
+        self.others["conversion"] = found.to_json()
+        self.goals += [
+            Goal(
+                "Conversion to 256 over a Pillow pool", throughput.RESIZE_LEAST, found.resized / found.pillow
+            ),
+            Goal("Conversion keeping bytes over cp -r", throughput.COPY_LEAST, found.kept / found.copied),
+        ]
+
+    def finish(self) -> None:
+        """Print the goals; write the JSON and the plot that were asked for."""
+        show_goals(self.goals, self._console)
+        if self._given.json:
+            document = {
+                "machine": describe(available_cores()),
+                "comparisons": [to_json(comparison) for comparison in self.comparisons],
+                "goals": [{**asdict(goal), "met": goal.met} for goal in self.goals],
+                **self.others,
+            }
+            self._given.json.write_text(json.dumps(document, indent=2) + "\n")
+        if self._given.plot and self.comparisons:
+            plot(self.comparisons, self._given.plot)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS, help="photographs, one class a directory")
+    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="where datasets are kept")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, help="of each loader; by default the cores allowed")
+    parser.add_argument("--only", default=",".join(_PARTS), help=f"parts, by comma: {', '.join(_PARTS)}")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--plot", type=Path, help=".png or .svg file for the bars")
+    given = parser.parse_args()
+    parts = given.only.split(",")
+    if unknown := [name for name in parts if name not in _PARTS]:
+        parser.error(f"no part named {', '.join(unknown)}; there are {', '.join(_PARTS)}")
+    run = Run(given, Console())
+    try:
+        for name in parts:
+            run.part(name)
+    finally:
+        run.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,223 @@
+"""What annotations cost: the speed with boxes, keypoints and masks beside that of images alone.
+
+    python -m stoker.benchmarks.images.annotation_cost [--source DIR | --dataset PATH] [--json FILE]
+
+Photographs get made-up objects: boxes, of which each has keypoints and a polygon of a dozen vertices, and a
+mask of classes. All loads take turns in one run; figures are medians. Beside the speed stands the processor
+time of a batch, of the whole process and of the loader's Python threads, which depends less on what else the
+machine does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import threading
+import time
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+from rich.console import Console
+from rich.table import Table
+
+import stoker
+from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
+from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in, replicate
+from stoker.benchmarks.report.goals import Goal, show_goals
+from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.formats.dataset.manifest import MANIFEST_NAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["main", "make_annotated"]
+
+_COPIES = 512
+_OBJECTS = 7
+_KEYPOINTS = 17
+_VERTICES = 12
+_WARM_UP = 4
+_BOXES = ("boxes", "box_labels")
+_LOADS: Mapping[str, tuple[str, ...]] = {
+    "images only": (),
+    "+ boxes": _BOXES,
+    "+ keypoints": (*_BOXES, "keypoints"),
+    "+ masks": (*_BOXES, "masks"),
+    "+ segmentation": ("segmentation",),
+}
+_AIM = 0.95
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One load, one round.
+
+    Attributes:
+        images_per_second: Of the loader.
+        process_ms: Processor time of the process for a batch, milliseconds.
+        python_ms: Processor time of its Python threads for a batch, milliseconds.
+    """
+
+    images_per_second: float
+    process_ms: float
+    python_ms: float
+
+
+def make_annotated(source: Path, target: Path) -> Path:
+    """Make a dataset of annotated photographs in ``target``, unless it is there; return its folder."""
+    if (target / MANIFEST_NAME).exists():
+        return target
+    scratch = target.with_name(f"{target.name}-source")
+    shutil.rmtree(scratch, ignore_errors=True)
+    replicate(source, scratch / "images", _COPIES)
+    rng = np.random.default_rng(0)
+    document: dict[str, Any] = {"images": [], "annotations": [], "categories": _categories()}
+    for number, path in enumerate(photographs_in(scratch / "images")):
+        key = path.relative_to(scratch / "images")
+        with Image.open(path) as image:
+            width, height = image.size
+        document["images"].append({"id": number, "file_name": str(key), "width": width, "height": height})
+        objects = [_object(rng, width, height) for _ in range(rng.integers(1, 2 * _OBJECTS))]
+        document["annotations"] += [
+            {"id": len(document["annotations"]) + i, "image_id": number, **one}
+            for i, one in enumerate(objects)
+        ]
+        _draw_mask(scratch / "masks" / key.with_suffix(".png"), (width, height), objects)
+    (scratch / "objects.json").write_text(json.dumps(document))
+    stoker.convert(
+        scratch / "objects.json",
+        target,
+        seed=0,
+        overwrite=True,
+        images=scratch / "images",
+        masks=scratch / "masks",
+    )
+    shutil.rmtree(scratch)
+    return target
+
+
+def _categories() -> list[dict[str, Any]]:
+    names = [f"point {k}" for k in range(_KEYPOINTS)]
+    return [{"id": 1, "name": "thing", "keypoints": names, "skeleton": []}]
+
+
+def _object(rng: np.random.Generator, width: int, height: int) -> dict[str, Any]:
+    """An ellipse in an image, as COCO describes an object; what does not depend on its number."""
+    extent = rng.uniform(0.1, 0.5, 2) * (width, height)
+    low = rng.uniform(0, (width, height) - extent)
+    angle = np.linspace(0, 2 * np.pi, _VERTICES, endpoint=False)
+    outline = low + extent * (1 + np.stack((np.cos(angle), np.sin(angle)), axis=1)) / 2
+    points = np.column_stack((rng.uniform(low, low + extent, (_KEYPOINTS, 2)), np.full(_KEYPOINTS, 2)))
+    return {
+        "category_id": 1,
+        "iscrowd": 0,
+        "bbox": [*low.tolist(), *extent.tolist()],
+        "area": float(extent.prod() * np.pi / 4),
+        "segmentation": [outline.ravel().tolist()],
+        "keypoints": points.ravel().tolist(),
+        "num_keypoints": _KEYPOINTS,
+    }
+
+
+def _draw_mask(path: Path, size: tuple[int, int], objects: list[dict[str, Any]]) -> None:
+    mask = Image.new("L", size)
+    for number, one in enumerate(objects):
+        ImageDraw.Draw(mask).polygon(one["segmentation"][0], fill=1 + number)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mask.save(path)
+
+
+def _measure(dataset: Path, columns: tuple[str, ...], given: argparse.Namespace) -> Measured:
+    transforms = [RandomHorizontalFlip(), Resize((given.size, given.size)), ToDtype("float32")]
+    with stoker.ImageLoader(
+        dataset,
+        batch_size=given.batch_size,
+        transforms=transforms,
+        shuffle=True,
+        columns=("image", *columns),
+        num_threads=given.threads,
+        engine="native",
+    ) as loader:
+        batches, done = _batches(loader), 0
+        for _ in range(_WARM_UP):
+            next(batches)
+        began, used, busy = time.perf_counter(), time.process_time(), _python_seconds()
+        while done < given.batches:
+            next(batches)
+            done += 1
+        seconds, used = time.perf_counter() - began, time.process_time() - used
+        busy = _python_seconds() - busy
+    return Measured(done * given.batch_size / seconds, 1000 * used / done, 1000 * busy / done)
+
+
+def _batches(loader: stoker.ImageLoader) -> Any:
+    while True:
+        yield from loader
+
+
+def _python_seconds() -> float:
+    """Processor time up to now of the threads on which loaders run Python."""
+    idents = [
+        thread.ident
+        for thread in threading.enumerate()
+        if thread.name.startswith("stoker-") and thread.ident is not None
+    ]
+    return sum(time.clock_gettime(time.pthread_getcpuclockid(ident)) for ident in idents)
+
+
+def _medians(rounds: list[dict[str, Measured]]) -> dict[str, Measured]:
+    return {
+        name: Measured(
+            *(statistics.median(getattr(one[name], item.name) for one in rounds) for item in fields(Measured))
+        )
+        for name in _LOADS
+    }
+
+
+def _show(found: Mapping[str, Measured], console: Console) -> None:
+    table = Table("", "images/s", "share", "ms a batch, all threads", "of Python")
+    base = found["images only"].images_per_second
+    for name, one in found.items():
+        share = one.images_per_second / base
+        rates = f"{one.images_per_second:.0f}", f"{share:.2f}"
+        table.add_row(name, *rates, f"{one.process_ms:.2f}", f"{one.python_ms:.2f}")
+    console.print(table)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS, help="photographs, one class a directory")
+    parser.add_argument("--dataset", type=Path, help="with objects and masks, instead of photographs")
+    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="where datasets are kept")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--batches", type=int, default=30, help="timed, of each load and round")
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--size", type=int, default=320, help="height and width of the output")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    given = parser.parse_args()
+    dataset = given.dataset or make_annotated(given.source, given.work / "objects")
+    rounds = [
+        {name: _measure(dataset, columns, given) for name, columns in _LOADS.items()}
+        for _ in range(given.rounds)
+    ]
+    found, console = _medians(rounds), Console()
+    _show(found, console)
+    share = found["+ boxes"].images_per_second / found["images only"].images_per_second
+    show_goals([Goal("boxes: share of the speed of images alone", _AIM, share)], console)
+    if given.json:
+        figures = {name: asdict(one) for name, one in found.items()}
+        machine = describe(available_cores())
+        given.json.write_text(json.dumps({"machine": machine, "loads": figures}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

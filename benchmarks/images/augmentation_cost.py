@@ -1,0 +1,91 @@
+"""What augmentation costs: the speed with ColorJitter and with RandAugment, of Stoker and of others.
+
+    python -m stoker.benchmarks.images.augmentation_cost [--source DIR] [--rounds 5] [--json FILE]
+
+Random resized crop, flip and normalisation are the base; ColorJitter(0.4, 0.4, 0.4, 0.1) or RandAugment(2, 9)
+come on top of it. All loaders take turns in one run, each with as many threads or worker processes as cores;
+figures are medians. What was aimed at stands beside what was found, met or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+
+from stoker.benchmarks.comparison.bench import run_bench
+from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, WORKLOADS, make_dataset
+from stoker.benchmarks.report.goals import Goal, show_goals
+from stoker.benchmarks.report.results import to_json
+from stoker.benchmarks.report.table import show
+
+if TYPE_CHECKING:
+    from stoker.benchmarks.report.results import Comparison
+
+__all__ = ["main"]
+
+_LOADERS = ("stoker", "torch", "dali")
+_ADDED = {"jitter": ("ColorJitter", 0.85), "randaugment": ("RandAugment", 0.6)}
+"""What is added, by the end of a peer's name: in words, and the share of the base's speed aimed at."""
+_TIMES_OTHERS = 2.0
+
+
+def goals(comparison: Comparison) -> list[Goal]:
+    """What was aimed at, of the loaders that could be measured."""
+    found = []
+    base = comparison.rate_of("stoker")
+    for name, (words, share) in _ADDED.items():
+        own = comparison.rate_of(f"stoker-{name}")
+        if own is None:
+            continue
+        if base is not None:
+            found.append(Goal(f"{words}: share of the speed without it", share, own / base))
+        for other in _LOADERS[1:]:
+            rate = comparison.rate_of(f"{other}-{name}")
+            if rate is not None:
+                found.append(Goal(f"{words}: times {other}", _TIMES_OTHERS, own / rate))
+    return found
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    workloads = {workload.name: workload for workload in WORKLOADS}
+    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS, help="photographs, one class a directory")
+    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="where datasets are kept")
+    parser.add_argument("--workloads", nargs="+", choices=workloads, default=["photographs", "short256"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, help="of each loader; by default the cores allowed")
+    parser.add_argument("--json", type=Path, help="file for all figures")
+    given = parser.parse_args()
+    console = Console()
+    documents = []
+    for workload in (workloads[name] for name in given.workloads):
+        comparison = run_bench(
+            make_dataset(workload, given.source, given.work),
+            [f"{loader}{end}" for end in ("", *(f"-{name}" for name in _ADDED)) for loader in _LOADERS],
+            own=(),
+            rounds=given.rounds,
+            num_threads=given.threads,
+            workload=workload.title,
+            report=lambda line: print(line, file=sys.stderr, flush=True),
+        )
+        show(comparison, console)
+        aimed = goals(comparison)
+        show_goals(aimed, console)
+        documents.append(
+            {**to_json(comparison), "goals": [{**asdict(goal), "met": goal.met} for goal in aimed]}
+        )
+    if given.json:
+        given.json.write_text(json.dumps(documents, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

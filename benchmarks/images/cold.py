@@ -1,0 +1,98 @@
+"""The first epoch from storage: nothing of the dataset is in the page cache when it begins.
+
+python -m stoker.benchmarks.images.cold DATASET [--against tfdata-plain,dali,torch]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import stoker
+from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.report.machine import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from stoker.benchmarks.peers.base import Source
+
+__all__ = ["PEERS", "evict", "measure"]
+
+PEERS = ("stoker", "stoker-no-read-ahead", "tfdata-plain", "dali", "torch")
+
+
+def evict(paths: Sequence[Path]) -> None:
+    """Drop files from the page cache; what another process has mapped stays."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)  # a page that is not written back yet is not dropped
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
+
+def measure(
+    dataset: Path,
+    peers: Sequence[str] = PEERS,
+    rounds: int = 5,
+    num_threads: int | None = None,
+    report: Callable[[str], None] = lambda _: None,
+) -> dict[str, dict[str, float | str]]:
+    """Median images/s of the first epoch of a new process, "cold" and "warm"; or "missing", the reason."""
+    threads = num_threads or len(available_cores())
+    files = stoker.open(dataset).data_files
+    found: dict[str, dict[str, float | str]] = {}
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        source = open_source(dataset, Path(scratch))
+        rates: dict[str, dict[str, list[float]]] = {name: {"cold": [], "warm": []} for name in peers}
+        for number in range(rounds):
+            for name in (name for name in peers if name not in found):
+                report(f"round {number + 1} of {rounds}: {name}, cold and warm")
+                try:
+                    for state, values in rates[name].items():
+                        values.append(_first_epoch(name, source, threads, files if state == "cold" else []))
+                except PeerGone as reason:
+                    found[name] = {"missing": str(reason)}
+    for name, states in rates.items():
+        found.setdefault(
+            name, {state: statistics.median(values) for state, values in states.items() if values}
+        )
+    return {name: found[name] for name in peers}
+
+
+def _first_epoch(name: str, source: Source, threads: int, files: Sequence[Path]) -> float:
+    """Images a second of a new loader's first epoch; ``files`` are dropped from the cache before."""
+    with PeerProcess(name, available_cores()[:threads], threads) as process:
+        process.ask("import")
+        process.ask("prepare", source=source.to_json(), settings=asdict(Settings(num_threads=threads)))
+        evict(files)
+        answer = process.ask("warm_up")
+        return float(answer["images"] / answer["seconds"])
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dataset", type=Path)
+    parser.add_argument("--against", default=",".join(PEERS[1:]))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int)
+    given = parser.parse_args()
+    names = ("stoker", *(name for name in given.against.split(",") if name))
+    for name, rates in measure(given.dataset, names, given.rounds, given.threads, print).items():
+        print(name, rates)
+
+
+if __name__ == "__main__":
+    main()

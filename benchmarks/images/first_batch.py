@@ -1,0 +1,65 @@
+"""How long a new loader takes to its first batch.
+
+    python -m stoker.benchmarks.images.first_batch DATASET [--processes 15]
+
+Each figure is of a process of its own: the loader is made, and the clock runs from asking it for its
+first epoch to the first batch. How long a batch takes in the rest of that epoch stands beside it,
+which no first batch can undercut.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+from stoker.benchmarks.comparison.runner import PeerProcess
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.report.machine import available_cores
+
+__all__ = ["measure"]
+
+
+def measure(
+    dataset: Path, processes: int = 15, batch_size: int = 64, peer: str = "stoker"
+) -> tuple[list[float], list[float]]:
+    """Seconds to the first batch, and a batch afterwards, of each process."""
+    cores = available_cores()
+    settings = Settings(batch_size=batch_size, num_threads=len(cores))
+    first, later = [], []
+    with tempfile.TemporaryDirectory() as scratch:
+        source = open_source(dataset, Path(scratch))
+        for _ in range(processes):
+            with PeerProcess(peer, cores, len(cores)) as process:
+                process.ask("import")
+                process.ask("prepare", source=source.to_json(), settings=asdict(settings))
+                epoch = process.ask("warm_up")
+            first.append(epoch["first_batch_seconds"])
+            others = epoch["images"] // batch_size - 1
+            if others:
+                later.append((epoch["seconds"] - first[-1]) / others)
+    return first, later
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dataset", type=Path)
+    parser.add_argument("--processes", type=int, default=15)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--peer", default="stoker")
+    given = parser.parse_args()
+    first, later = measure(given.dataset, given.processes, given.batch_size, given.peer)
+    for name, seconds in (("first batch", first), ("a later batch", later)):
+        if seconds:
+            low, middle, high = (1000 * f(seconds) for f in (min, statistics.median, max))
+            print(f"{name:>13}: median {middle:.1f} ms, {low:.1f} to {high:.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""How near the native engine comes to decoding alone, and two threads to twice one, in one process.
+
+    python -m stoker.benchmarks.images.native_ceiling PHOTOS [--rounds 5]
+
+The work is the usual one of training: random resized crop to 224 x 224, mirrored half of the time,
+normalised, float32 NCHW, batch 64, checksums on, page cache warm. Measurements of one round follow each other
+directly, so what disturbs the machine for longer than a turn disturbs them all; ratios are medians over the
+rounds. Beside the clock the processor's time is given, which says what a sample costs on a busy machine.
+Prints JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from stoker import _native
+from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, compile_image
+from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.formats.codecs.codec import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    import numpy.typing as npt
+
+_SIZE = 224
+_BATCH = 64
+_UNDER_WAY = 3
+_NO_LIMIT = 1 << 40
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """One image as it lies in a shard."""
+
+    payload: bytes
+    codec: Codec
+    height: int
+    width: int
+    orientation: int = 1
+
+
+@dataclass(frozen=True)
+class Run:
+    """One timed pass over the images."""
+
+    seconds: float
+    cpu_seconds: float
+
+
+def as_is(data: bytes) -> Encoded:
+    """The file itself."""
+    _, width, height, orientation, _ = _native.probe(data)
+    if orientation >= 5:
+        height, width = width, height
+    return Encoded(data, Codec.JPEG, height, width, orientation)
+
+
+def shorter_256(data: bytes) -> Encoded:
+    """Short side 256, quality 90."""
+    payload, height, width = _native.transcode(data, "shorter", 256, 256, "jpeg", 90, "420", _NO_LIMIT)
+    return Encoded(payload, Codec.JPEG, height, width)
+
+
+def raw_256(data: bytes) -> Encoded:
+    """Pixels, short side 256."""
+    payload, height, width = _native.transcode(data, "shorter", 256, 256, "raw", 90, "420", _NO_LIMIT)
+    return Encoded(payload, Codec.RAW, height, width)
+
+
+WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
+    "as-is": as_is,
+    "shorter-256": shorter_256,
+    "raw-256": raw_256,
+}
+
+
+class Workload:
+    """A shard in the page cache, and batches whose parameters are drawn beforehand."""
+
+    def __init__(self, images: Sequence[Encoded], least: int, folder: Path) -> None:
+        path = folder / "images"
+        path.write_bytes(b"".join(image.payload for image in images))
+        self.shards = _native.Shards([str(path)], [path.stat().st_size])
+        length = np.array([len(image.payload) for image in images], np.int64)
+        columns: dict[str, npt.NDArray[Any]] = {
+            "shard": np.zeros(len(images), np.int32),
+            "offset": np.concatenate([[0], length.cumsum()[:-1]]).astype(np.int64),
+            "length": length,
+            "crc": np.array([_native.crc32c(image.payload) for image in images], np.uint32),
+            "codec": np.array([image.codec for image in images], np.uint8),
+            "height": np.array([image.height for image in images], np.int32),
+            "width": np.array([image.width for image in images], np.int32),
+            "orientation": np.array([image.orientation for image in images], np.uint8),
+        }
+        plan = compile_image([RandomResizedCrop(_SIZE), RandomHorizontalFlip(), Normalize()])
+        order = np.arange(-(-least // _BATCH) * _BATCH) % len(images)
+        self.batches: list[dict[str, Any]] = []
+        for begin in range(0, len(order), _BATCH):
+            batch = {name: column[order[begin : begin + _BATCH]] for name, column in columns.items()}
+            rows = np.arange(begin, begin + _BATCH, dtype=np.int64)
+            params = plan.draw(batch["height"], batch["width"], rows, seed=0, epoch=0)
+            for name in ("crop", "region", "dest", "flip", "color", "fill"):
+                batch[name] = getattr(params, name)
+            self.batches.append(batch)
+        self.images = len(order)
+
+    def run(self, pool: _native.Pool, arena: _native.Arena, *, decode_only: bool) -> Run:
+        """One pass over all batches, three under way at a time."""
+        began, cpu_began = time.perf_counter(), time.process_time()
+        under_way: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
+        for batch in self.batches:
+            under_way.append(self._submit(pool, arena, batch, decode_only=decode_only))
+            if len(under_way) == _UNDER_WAY:
+                _finish(under_way)
+        while under_way:
+            _finish(under_way)
+        return Run(time.perf_counter() - began, time.process_time() - cpu_began)
+
+    def _submit(
+        self, pool: _native.Pool, arena: _native.Arena, batch: dict[str, Any], *, decode_only: bool
+    ) -> tuple[_native.Job, npt.NDArray[np.uint8]]:
+        status = np.empty(_BATCH, np.uint8)
+        job = pool.submit(
+            self.shards,
+            **batch,
+            decoded={},
+            out=arena.array((_BATCH, 3, _SIZE, _SIZE), "float32"),
+            layout=0,
+            status=status,
+            max_pixels=_NO_LIMIT,
+            verify=True,
+            decode_only=decode_only,
+        )
+        return job, status
+
+
+def _finish(under_way: deque[tuple[_native.Job, npt.NDArray[np.uint8]]]) -> None:
+    job, status = under_way.popleft()
+    job.wait()
+    for i in np.flatnonzero(status).tolist():
+        raise ValueError(f"image {i} of a batch: {job.reason(i)}")
+
+
+def measure(workload: Workload, threads: Sequence[int], rounds: int) -> dict[str, Any]:
+    """Interleaved passes of every kind; the first round warms up and does not count.
+
+    Of raw pixels ``decode`` is what is left without resizing: to read, and to compare the checksum.
+    """
+    kinds = [(count, decode_only) for count in threads for decode_only in (True, False)]
+    runs: dict[tuple[int, bool], list[Run]] = {kind: [] for kind in kinds}
+    pools = {count: _native.Pool(count) for count in threads}
+    arena = _native.Arena(_UNDER_WAY + 1)
+    for _ in range(rounds + 1):
+        for count, decode_only in kinds:
+            runs[count, decode_only].append(workload.run(pools[count], arena, decode_only=decode_only))
+    timed = {kind: values[1:] for kind, values in runs.items()}
+    result: dict[str, Any] = {
+        f"{count} threads": _summary(timed[count, True], timed[count, False], workload.images)
+        for count in threads
+    }
+    if len(threads) > 1:
+        few, many = threads[0], threads[-1]
+        pairs = zip(timed[few, False], timed[many, False], strict=True)
+        result["speedup"] = _median(one.seconds / two.seconds for one, two in pairs)
+    return result
+
+
+def _summary(decode: Sequence[Run], whole: Sequence[Run], images: int) -> dict[str, float]:
+    return {
+        "decode_images_per_second": _median(images / run.seconds for run in decode),
+        "images_per_second": _median(images / run.seconds for run in whole),
+        "images_per_cpu_second": _median(images / run.cpu_seconds for run in whole),
+        "share_of_decode": _median(a.seconds / b.seconds for a, b in zip(decode, whole, strict=True)),
+        "share_of_decode_cpu": _median(
+            a.cpu_seconds / b.cpu_seconds for a, b in zip(decode, whole, strict=True)
+        ),
+    }
+
+
+def _median(values: Iterable[float]) -> float:
+    return round(statistics.median(values), 3)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("photos", type=Path, help="a JPEG file, or a folder of them at any depth")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--images", type=int, default=512, help="images a pass, at least")
+    parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
+    arguments = parser.parse_args()
+    photos: Path = arguments.photos
+    files = sorted(photos.rglob("*.jpg")) if photos.is_dir() else [photos]
+    result: dict[str, Any] = {"machine": describe(available_cores()), "cpu_level": _native.cpu_level()}
+    for name in arguments.workloads:
+        images = [WORKLOADS[name](file.read_bytes()) for file in files]
+        with tempfile.TemporaryDirectory() as folder:
+            workload = Workload(images, arguments.images, Path(folder))
+            result[name] = {
+                "images": len(images),
+                "mean_bytes": round(statistics.mean(len(image.payload) for image in images)),
+                **measure(workload, arguments.threads, arguments.rounds),
+            }
+    print(json.dumps(result, indent=2))
+
+
+if __name__ == "__main__":
+    main()

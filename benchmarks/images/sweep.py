@@ -1,0 +1,51 @@
+"""Images a second over batch sizes and numbers of threads."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stoker.benchmarks.comparison.runner import Plan, compare
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.report.machine import available_cores
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["BATCH_SIZES", "THREADS", "sweep_batches", "sweep_threads"]
+
+BATCH_SIZES = (1, 64, 1024)
+THREADS = (1, 2, 4, 8, 16)
+_BATCH_PEERS = ("stoker", "tfdata-plain", "dali", "torch")
+_THREAD_PEERS = ("stoker", "dali")
+
+Rates = dict[str, float | None]
+"""Median images a second by loader; None where it has no figures."""
+
+
+def sweep_batches(
+    dataset: Path, rounds: int, num_threads: int | None, report: Callable[[str], None]
+) -> dict[int, Rates]:
+    """Rates by batch size."""
+    threads = num_threads or len(available_cores())
+    settings = {size: Settings(batch_size=size, num_threads=threads) for size in BATCH_SIZES}
+    return {size: _rates(dataset, _BATCH_PEERS, given, rounds, report) for size, given in settings.items()}
+
+
+def sweep_threads(dataset: Path, rounds: int, report: Callable[[str], None]) -> dict[int, Rates]:
+    """Rates by threads, all of them on the same cores: those that this process may use."""
+    settings = {threads: Settings(num_threads=threads) for threads in THREADS}
+    return {
+        threads: _rates(dataset, _THREAD_PEERS, given, rounds, report) for threads, given in settings.items()
+    }
+
+
+def _rates(
+    dataset: Path, peers: tuple[str, ...], settings: Settings, rounds: int, report: Callable[[str], None]
+) -> Rates:
+    plan = Plan(peers, settings, tuple(available_cores()), rounds)
+    with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
+        found = compare(open_source(dataset, Path(scratch)), plan, report)
+    return {name: found.rate_of(name) for name in peers}

@@ -1,0 +1,86 @@
+"""A comparison as a table for the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from stoker.benchmarks.peers import TITLES
+
+if TYPE_CHECKING:
+    from stoker.benchmarks.report.results import Comparison, PeerResult
+
+__all__ = ["machine_line", "render", "show"]
+
+_COLUMNS = ("loader", "images/s", "times", "CPU s", "first batch")
+_MORE_COLUMNS = ("lowest to highest", "peak MiB", "import")
+_WIDE = 110  # characters that all columns need
+
+
+def machine_line(comparison: Comparison) -> str:
+    """The machine and the settings in one line."""
+    machine, settings = comparison.machine, comparison.settings
+    cores, threads = machine["cores"], settings["num_threads"]
+    return (
+        f"{machine['cpu']}, {cores} core{'s' * (cores != 1)}, {threads} thread{'s' * (threads != 1)}, batch "
+        f"{settings['batch_size']}, {settings['size']}x{settings['size']}, {comparison.records:,} images, "
+        f"{comparison.rounds} round{'s' * (comparison.rounds != 1)}, {machine['kernel']}"
+    )
+
+
+def render(comparison: Comparison, width: int = _WIDE) -> Group:
+    """The table, fastest loader first, and below it what is to be known of each.
+
+    The column "times" gives the first loader asked for over each of the others, "CPU s" processor seconds
+    for a thousand images. Where ``width`` characters do not hold all columns, there are fewer.
+    """
+    table = Table(title=comparison.workload or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for title in (*_COLUMNS, *_MORE_COLUMNS)[: None if width >= _WIDE else len(_COLUMNS)]:
+        table.add_column(title, justify="left" if title == "loader" else "right", no_wrap=True)
+    own = comparison.rate_of(comparison.peers[0].name)
+    measured = sorted(comparison.measured(), key=lambda peer: -peer.rate.median)
+    for peer in measured:
+        style = "bold green" if peer.name.startswith("stoker") else None
+        table.add_row(*_cells(peer, own)[: len(table.columns)], style=style)
+    footnotes = [
+        Text(f"{TITLES[peer.name]} {_versions(peer)}: {'; '.join(peer.notes) or 'the work as stated'}", "dim")
+        for peer in measured
+    ]
+    absent = [
+        Text(f"{TITLES[peer.name]}: not measured, {peer.missing}", "yellow")
+        for peer in comparison.peers
+        if peer.missing
+    ]
+    legend = (
+        f"times: how many times as fast {TITLES[comparison.peers[0].name]} is; "
+        "CPU s: processor seconds for 1,000 images"
+    )
+    return Group(table, Text(legend, "dim"), Text(machine_line(comparison), "dim"), *footnotes, *absent)
+
+
+def _cells(peer: PeerResult, own: float | None) -> list[str]:
+    rate = peer.rate
+    return [
+        TITLES[peer.name],
+        f"{rate.median:,.0f}",
+        f"{own / rate.median:.2f}" if own else "",
+        f"{peer.cpu.median:.2f}",
+        f"{1000 * peer.first_batch_seconds:,.0f} ms",
+        f"{rate.low:,.0f} to {rate.high:,.0f}",
+        f"{peer.peak_rss / 2**20:,.0f}",
+        f"{peer.import_seconds:.2f} s",
+    ]
+
+
+def _versions(peer: PeerResult) -> str:
+    return ", ".join(f"{package} {version}" for package, version in peer.versions.items())
+
+
+def show(comparison: Comparison, console: Console | None = None) -> None:
+    """Print a comparison."""
+    console = console or Console()
+    console.print(render(comparison, console.width))

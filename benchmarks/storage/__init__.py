@@ -1,0 +1,1 @@
+"""Benchmarks of opening, starting and reading large datasets."""

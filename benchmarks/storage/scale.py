@@ -1,0 +1,308 @@
+"""A billion samples and 1,024 ranks: time and memory to open, to start an epoch, to resume, to read ahead.
+
+    python -m stoker.benchmarks.storage.scale [--rows 20000000] [--json benchmarks/results/scale.json]
+
+The order of a billion samples is computed as it is, for it needs no data. Opening is measured on an
+index of as many rows as ``--rows`` says, whose shards are holes, and carried on to a billion rows where
+it says "extrapolated". Reading ahead is simulated for a machine with eight of 1,024 ranks, and the simulation
+compared with the loader's own staging behind an injected latency. Takes about two minutes and 2 GB.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import stoker
+from stoker.augment import RandomResizedCrop, compile_image
+from stoker.benchmarks.images.cold import evict
+from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
+from stoker.benchmarks.storage.synthetic import make_dataset
+from stoker.pipeline.commands.shared.console import human_bytes, out, table
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from stoker.pipeline.order.epoch_order import Order
+
+__all__ = ["measure_order", "measure_reading", "measure_rows", "measure_staging"]
+
+BILLION = 1_000_000_000
+RANKS = 1024
+RANKS_A_MACHINE = 8
+BATCH = 64
+SAMPLE_BYTES = 110_000  # as ImageNet's photographs have on average
+SHARD_BYTES = 4_000_000_000  # the default, 256 MB, would make more shards than a process may map
+SMALL_SHARD_BYTES = 16_000_000  # for what a shard costs
+STEP_SECONDS = 0.25  # 256 samples a second and rank
+DEPTHS = (1, 4, 16, 64)
+LATENCIES = (0.01, 0.1)
+
+
+def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, Any]]:
+    """Starting an epoch, resuming in its middle, and each further batch: seconds, and bytes allocated."""
+    found = []
+    for order in _orders(samples):
+        middle = Schedule(
+            samples, BATCH, ranks - 1, ranks, start=samples // 2 // (BATCH * ranks) * BATCH * ranks
+        )
+        start_seconds, start_bytes = _timed(order, Schedule(samples, BATCH, ranks - 1, ranks))
+        resume_seconds, resume_bytes = _timed(order, middle)
+        began = time.perf_counter()
+        steps = 200
+        for step in range(steps):
+            _rows(order, middle, step)
+        found.append(
+            {
+                "order": type(order).__name__,
+                "start_seconds": start_seconds,
+                "resume_seconds": resume_seconds,
+                "batch_seconds": (time.perf_counter() - began) / steps,
+                "bytes": max(start_bytes, resume_bytes),
+            }
+        )
+    return found
+
+
+def _orders(samples: int) -> tuple[Order, ...]:
+    return FullShuffle(samples, 1), BlockShuffle(samples, 1)
+
+
+def _rows(order: Order, schedule: Schedule, step: int) -> npt.NDArray[np.int64]:
+    return order.rows(3, schedule.positions(step)[0])
+
+
+def _timed(order: Order, schedule: Schedule) -> tuple[float, int]:
+    """Least seconds of five first batches, and the most bytes that one has allocated at a time."""
+    seconds = []
+    for _ in range(5):
+        began = time.perf_counter()
+        _rows(order, schedule, 0)
+        seconds.append(time.perf_counter() - began)
+    tracemalloc.start()
+    _rows(order, schedule, 0)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return min(seconds), most
+
+
+def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
+    """Opening a dataset of so many rows, making a loader of it, its first batch, and resuming.
+
+    The least of three, each in a new process; nothing of the index is in the page cache when it begins.
+    """
+    folder = make_dataset(scratch / f"{rows}-{shard_bytes}", rows, SAMPLE_BYTES, shard_bytes)
+    found = []
+    for _ in range(3):
+        evict([folder / "index.arrow"])
+        child = subprocess.run(
+            [sys.executable, "-m", "stoker.benchmarks.storage.scale", "--child", str(folder)],
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+        found.append(json.loads(child.stdout))
+    size = (folder / "index.arrow").stat().st_size
+    return {"rows": rows, "index_bytes": size, **{name: min(one[name] for one in found) for name in found[0]}}
+
+
+def _child(folder: Path) -> dict[str, Any]:
+    """Seconds of each step, and memory of this process beyond what importing takes."""
+    from stoker.pipeline.engines.native.engine import NativeEngine  # noqa: F401 - not to be counted
+
+    before = _private_bytes()
+    marks = [time.perf_counter()]
+    dataset = stoker.open(folder)
+    marks.append(time.perf_counter())
+    options: dict[str, Any] = {"batch_size": BATCH, "shuffle": True, "rank": 5, "world_size": RANKS}
+    options |= {"transforms": [RandomResizedCrop(224)], "engine": "native"}
+    with stoker.ImageLoader(dataset, **options) as loader:
+        marks.append(time.perf_counter())
+        _decide_batch(dataset, 0)
+        marks.append(time.perf_counter())
+        state = {**loader.state_dict(), "position": len(dataset) // 2}
+        loader.load_state_dict(state)
+        _decide_batch(dataset, len(dataset) // 2)
+        marks.append(time.perf_counter())
+        memory = _private_bytes() - before
+    names = ("open_seconds", "loader_seconds", "first_batch_seconds", "resume_seconds")
+    return {
+        **dict(zip(names, np.diff(marks).tolist(), strict=True)),
+        "private_bytes": memory,
+        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "shards": len(dataset.manifest.shards),
+    }
+
+
+def _decide_batch(dataset: stoker.Dataset, start: int) -> None:
+    """All of a batch up to the point where bytes are read."""
+    schedule = Schedule(len(dataset), BATCH, 5, RANKS, start=start)
+    samples = dataset.samples(_rows(FullShuffle(len(dataset), 0), schedule, 0))
+    compile_image([RandomResizedCrop(224)]).draw(samples.height, samples.width, samples.row, 0, 0)
+
+
+def _private_bytes() -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
+
+
+def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 200) -> list[dict[str, Any]]:
+    """Simulated: share of the time that a machine with eight of the ranks waits, by depth."""
+    data = Data(SAMPLE_BYTES)
+    found = []
+    for order in _orders(samples):
+        for world in (RANKS_A_MACHINE, ranks):
+            batches = _machine_batches(order, world, samples, steps)
+            for latency in LATENCIES:
+                for connections in (64, 256):
+                    stalls = [
+                        simulate(batches, data, Storage(latency, connections), STEP_SECONDS, depth)
+                        for depth in DEPTHS
+                    ]
+                    found.append(
+                        {
+                            "order": type(order).__name__,
+                            "ranks": world,
+                            "latency": latency,
+                            "connections": connections,
+                            "stall": dict(zip(map(str, DEPTHS), stalls, strict=True)),
+                        }
+                    )
+    return found
+
+
+def _machine_batches(order: Order, world: int, samples: int, steps: int) -> list[npt.NDArray[np.int64]]:
+    """What the ranks of one machine, which share a cache, read at each step."""
+    ranks = [Schedule(samples, BATCH, rank, world) for rank in range(RANKS_A_MACHINE)]
+    return [np.concatenate([_rows(order, rank, step) for rank in ranks]) for step in range(steps)]
+
+
+def measure_staging(samples: int = 8192, steps: int = 40) -> list[dict[str, Any]]:
+    """Simulated, and measured with the loader's own staging, for one rank and a small dataset."""
+    data, step_seconds = Data(30_000, 64_000_000), 0.05
+    found = []
+    for order in (FullShuffle(samples, 1), BlockShuffle(samples, 1, block=256, window=4)):
+        schedule = Schedule(samples, BATCH)
+        batches = [_rows(order, schedule, step) for step in range(steps)]
+        for latency in LATENCIES:
+            for depth in (1, 16):
+                storage = Storage(latency, 64, bytes_per_second=5e9)
+                found.append(
+                    {
+                        "order": type(order).__name__,
+                        "latency": latency,
+                        "depth": depth,
+                        "simulated": simulate(batches, data, storage, step_seconds, depth),
+                        "measured": measure(batches, data, storage, step_seconds, depth),
+                    }
+                )
+    return found
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.2f}"
+
+
+def _print_order(found: Sequence[dict[str, Any]]) -> None:
+    made = table(
+        f"order of {BILLION:,} samples, {RANKS:,} ranks", "start, ms", "resume, ms", "batch, ms", "kB"
+    )
+    for row in found:
+        times = (_milliseconds(row[f"{name}_seconds"]) for name in ("start", "resume", "batch"))
+        made.add_row(row["order"], *times, f"{row['bytes'] / 1e3:.0f}")
+    out.print(made)
+
+
+def _print_rows(found: Sequence[dict[str, Any]]) -> None:
+    made = table(
+        "rows", "shards", "index", "open, ms", "loader, ms", "first batch, ms", "resume, ms", "private"
+    )
+    for row in found:
+        names = (f"{name}_seconds" for name in ("open", "loader", "first_batch", "resume"))
+        shown = [_milliseconds(row[name]) if name in row else "" for name in names]
+        label = f"{row['rows']:,}{' (extrapolated)' if row.get('extrapolated') else ''}"
+        sizes = human_bytes(row["index_bytes"]), *shown, human_bytes(row["private_bytes"])
+        made.add_row(label, f"{row['shards']:,}", *sizes)
+    out.print(made)
+
+
+def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
+    """Lines through measurements that differ in shards or rows, carried on to a billion rows.
+
+    What a batch reads of the index does not grow with it, and how many of its pages the kernel has at
+    hand cannot be told from here: no line is drawn through those times.
+    """
+    shards = -(-BILLION * SAMPLE_BYTES // SHARD_BYTES)
+    line: dict[str, Any] = {"rows": BILLION, "shards": shards, "extrapolated": True}
+    line["index_bytes"] = large["index_bytes"] * BILLION // large["rows"]
+    for name in ("open_seconds", "loader_seconds", "private_bytes"):
+        per_shard = (many[name] - few[name]) / (many["shards"] - few["shards"])
+        line[name] = large[name] + per_shard * (shards - large["shards"])
+    return line
+
+
+def _print_reading(found: Sequence[dict[str, Any]]) -> None:
+    made = table(
+        "waits, simulated: ranks, latency, connections", *(f"{depth} batches ahead" for depth in DEPTHS)
+    )
+    for row in found:
+        label = f"{row['order']}: {row['ranks']:,}, {row['latency'] * 1e3:.0f} ms, {row['connections']}"
+        made.add_row(label, *(f"{stall:.1%}" for stall in row["stall"].values()))
+    out.print(made)
+
+
+def _print_staging(found: Sequence[dict[str, Any]]) -> None:
+    made = table("waits: latency, batches ahead", "simulated", "measured")
+    for row in found:
+        label = f"{row['order']}: {row['latency'] * 1e3:.0f} ms, {row['depth']}"
+        made.add_row(label, f"{row['simulated']:.1%}", f"{row['measured']:.1%}")
+    out.print(made)
+
+
+def main() -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.child:
+        print(json.dumps(_child(given.child)))
+        return
+    found: dict[str, Any] = {"machine": describe(available_cores()), "order": measure_order()}
+    _print_order(found["order"])
+    with tempfile.TemporaryDirectory(prefix="stoker-scale-") as scratch:
+        sizes = [
+            (given.rows // 10, SHARD_BYTES),
+            (given.rows // 10, SMALL_SHARD_BYTES),
+            (given.rows, SHARD_BYTES),
+        ]
+        measured = [measure_rows(*size, Path(scratch)) for size in sizes]
+    found["rows"] = [*measured, _extrapolate(*measured)]
+    _print_rows(found["rows"])
+    found["reading"] = measure_reading()
+    _print_reading(found["reading"])
+    found["staging"] = measure_staging()
+    _print_staging(found["staging"])
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

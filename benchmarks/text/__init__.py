@@ -1,0 +1,1 @@
+"""Benchmarks of batching text by length."""

@@ -1,0 +1,173 @@
+"""A small network and its training loop, the same whichever loader feeds it.
+
+Run as a program it trains through Stoker and through torch's own DataLoader on the same folder of
+photographs, several seeds each, and prints the accuracies on held-out photographs:
+
+    python -m stoker.benchmarks.training.accuracy --source examples/photos --seeds 3
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import stoker
+from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
+from stoker.benchmarks.report.machine import available_cores, describe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = ["IMAGE_SIZE", "evaluate", "make_network", "stoker_loaders", "train"]
+
+IMAGE_SIZE = 112
+_SCALE = (0.35, 1.0)
+
+
+def make_network(num_classes: int) -> nn.Module:
+    """Four strided convolutions and a linear layer: (N, 3, 112, 112) float32 to (N, num_classes)."""
+    layers: list[nn.Module] = []
+    channels = 3
+    for width in (24, 48, 96, 192):
+        layers += [
+            nn.Conv2d(channels, width, 3, stride=2, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+        ]
+        channels = width
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, num_classes))
+
+
+def train(
+    network: nn.Module,
+    loader: Iterable[Any],
+    *,
+    epochs: int,
+    steps_per_epoch: int,
+    after_step: Callable[[int, float], None] = lambda step, loss: None,
+) -> None:
+    """Train with AdamW and a one-cycle schedule; ``after_step`` is told the step and its loss."""
+    optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.02)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, max_lr=3e-3, total_steps=epochs * steps_per_epoch
+    )
+    criterion = nn.CrossEntropyLoss(label_smoothing=0.05)
+    network.train()
+    step = 0
+    for _ in range(epochs):
+        for images, labels in loader:
+            loss = criterion(network(images), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            step += 1
+            after_step(step, loss.item())
+
+
+@torch.inference_mode()
+def evaluate(network: nn.Module, loader: Iterable[Any]) -> float:
+    """Share of the images whose class the network names, 0 to 1."""
+    network.eval()
+    hits = total = 0
+    for images, labels in loader:
+        hits += int((network(images).argmax(1) == labels).sum())
+        total += len(labels)
+    return float(hits / total)
+
+
+def stoker_loaders(
+    train_set: str | Path, held_out: str | Path, batch_size: int, seed: int
+) -> tuple[Any, Any]:
+    """Loaders of Stoker for training and for evaluation."""
+    training = stoker.ImageLoader(
+        train_set,
+        batch_size=batch_size,
+        shuffle=True,
+        seed=seed,
+        output="torch",
+        transforms=[RandomResizedCrop(IMAGE_SIZE, scale=_SCALE), RandomHorizontalFlip(), Normalize()],
+        last_batch="drop",
+    )
+    evaluation = stoker.ImageLoader(
+        held_out,
+        batch_size=batch_size,
+        output="torch",
+        transforms=[Resize(IMAGE_SIZE * 8 // 7), CenterCrop(IMAGE_SIZE), Normalize()],
+    )
+    return training, evaluation
+
+
+def torch_loaders(train_set: str | Path, held_out: str | Path, batch_size: int, seed: int) -> tuple[Any, Any]:
+    """The same with torch's DataLoader and Pillow, written as one does without Stoker."""
+    from stoker.benchmarks.training.photo_folder import PhotoFolder
+
+    generator = torch.Generator().manual_seed(seed)
+    training = torch.utils.data.DataLoader(
+        PhotoFolder(train_set, IMAGE_SIZE, scale=_SCALE, training=True),
+        batch_size=batch_size,
+        shuffle=True,
+        drop_last=True,
+        num_workers=2,
+        persistent_workers=True,
+        generator=generator,
+    )
+    evaluation = torch.utils.data.DataLoader(
+        PhotoFolder(held_out, IMAGE_SIZE, scale=_SCALE, training=False), batch_size=batch_size
+    )
+    return training, evaluation
+
+
+def _accuracy(loaders: tuple[Any, Any], num_classes: int, epochs: int, seed: int) -> float:
+    torch.manual_seed(seed)
+    network = make_network(num_classes)
+    train(network, loaders[0], epochs=epochs, steps_per_epoch=len(loaders[0]))
+    accuracy: float = evaluate(network, loaders[1])
+    return accuracy
+
+
+def main() -> None:
+    """Compare accuracies over several seeds."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--source", type=Path, required=True, help="a folder with train/CLASS and val/CLASS")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--batch-size", type=int, default=36)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        shards = [Path(folder, name) for name in ("train", "val")]
+        for shard in shards:
+            stoker.convert(options.source / shard.name, shard, seed=0)
+        num_classes = stoker.open(shards[0]).num_classes
+        results: dict[str, list[float]] = {"stoker": [], "torch DataLoader": []}
+        for seed in range(options.seeds):
+            loaders = {
+                "stoker": stoker_loaders(shards[0], shards[1], options.batch_size, seed),
+                "torch DataLoader": torch_loaders(
+                    options.source / "train", options.source / "val", options.batch_size, seed
+                ),
+            }
+            for name, pair in loaders.items():
+                results[name].append(_accuracy(pair, num_classes, options.epochs, seed))
+                print(f"seed {seed}  {name:18} {results[name][-1]:.3f}", flush=True)
+    for name, values in results.items():
+        spread = statistics.stdev(values) if len(values) > 1 else float(np.nan)
+        print(f"{name:18} mean {statistics.mean(values):.3f}  standard deviation {spread:.3f}")
+    if options.json:
+        made = {"machine": describe(available_cores()), "epochs": options.epochs, "accuracy": results}
+        options.json.write_text(json.dumps(made, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Other ways to feed a GPU, for :mod:`stoker.benchmarks.training.gpu`.
+
+Each is an endless iterator over batches: images, (N, 224, 224, 3) bfloat16, and labels, (N,) int64, both on
+the device; random resized crop, flip, normalisation, as NVIDIA's and torchvision's examples write it.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from stoker.benchmarks.peers.base import Source
+
+    Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
+
+__all__ = ["LOADERS", "SIZE"]
+
+SIZE = 224
+
+
+def dali_by_hand(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
+    """DALI's reader of TFRecord, its decoder on the GPU, and its operators."""
+    from nvidia.dali import fn, pipeline_def, types
+    from nvidia.dali import tfrecord as tfrec
+
+    on_gpu = device.type == "cuda"
+
+    def define() -> Any:
+        records: Any = fn.readers.tfrecord(
+            path=[str(path) for path in source.shards],
+            index_path=[str(path.with_suffix(".idx")) for path in source.shards],
+            features={
+                "image/encoded": tfrec.FixedLenFeature([], tfrec.string, ""),
+                "image/class/label": tfrec.FixedLenFeature([1], tfrec.int64, -1),
+            },
+            random_shuffle=True,
+            initial_fill=1024,
+        )
+        images: Any = fn.decoders.image_random_crop(
+            records["image/encoded"],
+            device="mixed" if on_gpu else "cpu",
+            random_area=SCALE,
+            random_aspect_ratio=RATIO,
+        )
+        images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
+        images = fn.crop_mirror_normalize(
+            images,
+            dtype=types.FLOAT,
+            output_layout="HWC",
+            mean=[255 * value for value in MEAN],
+            std=[255 * value for value in STD],
+            mirror=fn.random.coin_flip(probability=0.5),
+        )
+        return images, records["image/class/label"]
+
+    pipeline = pipeline_def(
+        define,
+        batch_size=batch_size,
+        num_threads=threads,
+        device_id=device.index or 0 if on_gpu else None,
+        prefetch_queue_depth=2,
+    )()
+    pipeline.build()
+    while True:
+        outputs = pipeline.run()
+        images = torch.from_dlpack(outputs[0].as_tensor())
+        # By NumPy: page-locked memory, which DALI's may be, is a device of its own to DLPack.
+        labels = torch.from_numpy(outputs[1].as_array())
+        yield images.to(torch.bfloat16), labels.flatten().to(device)
+
+
+def torchvision_workers(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
+    """A DataLoader whose worker processes decode and transform; copies from page-locked memory."""
+    from torch.utils.data import DataLoader
+
+    from stoker.benchmarks.peers.torch_loader import Samples, WithTorchvision
+
+    loader = DataLoader(
+        Samples(Payloads(source), WithTorchvision(SIZE, source.raw, ())),
+        batch_size=batch_size,
+        shuffle=True,
+        drop_last=True,
+        num_workers=threads,
+        persistent_workers=True,
+        pin_memory=device.type == "cuda",
+    )
+    while True:
+        for images, labels in loader:
+            on_device = images.to(device, non_blocking=True).to(torch.bfloat16)
+            yield on_device.permute(0, 2, 3, 1), labels.to(device, non_blocking=True)
+
+
+def torchvision_decoder(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
+    """A batch at a time through torchvision's JPEG decoder for CUDA, then its transforms; uses one thread."""
+    from torchvision.io import ImageReadMode, decode_jpeg
+    from torchvision.transforms import v2
+
+    payloads = Payloads(source)
+    crop = v2.RandomResizedCrop(SIZE, scale=SCALE, ratio=RATIO, antialias=True)
+    finish = v2.Compose([v2.ToDtype(torch.bfloat16, scale=True), v2.Normalize(MEAN, STD)])
+    flip = v2.RandomHorizontalFlip()
+    shuffled = random.Random(0)  # noqa: S311 - an order, no secret
+    for _ in count():
+        rows = shuffled.sample(range(len(payloads)), len(payloads))
+        for start in range(0, len(rows) - batch_size + 1, batch_size):
+            chosen = rows[start : start + batch_size]
+            encoded = [torch.frombuffer(bytearray(payloads.read(row)), dtype=torch.uint8) for row in chosen]
+            decoded = decode_jpeg(encoded, mode=ImageReadMode.RGB, device=device)
+            images = finish(torch.stack([flip(crop(image)) for image in decoded]))
+            yield images.permute(0, 2, 3, 1), torch.from_numpy(np.asarray(payloads.label[chosen])).to(device)
+
+
+LOADERS: dict[str, Callable[[Source, int, torch.device, int], Batches]] = {
+    "DALI by hand": dali_by_hand,
+    "torchvision, workers": torchvision_workers,
+    "torchvision, CUDA decoder": torchvision_decoder,
+}

@@ -1,0 +1,71 @@
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.benchmarks.comparison.sources import open_source
+from stoker.benchmarks.peers import load_peer
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads, Settings, Source
+from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
+from stoker.errors import ConfigError
+
+
+def test_crops_lie_inside_and_keep_the_law():
+    rng = random.Random(0)
+    for _ in range(2000):
+        top, left, height, width = random_resized_crop(rng, 300, 400)
+        assert 0 <= top <= top + height <= 300
+        assert 0 <= left <= left + width <= 400
+        # Rounding moves a side by half a pixel.
+        assert SCALE[0] * 0.97 <= height * width / (300 * 400) <= SCALE[1]
+        assert RATIO[0] * 0.97 <= width / height <= RATIO[1] * 1.03
+
+
+def test_crops_fill_the_image_evenly():
+    rng = random.Random(1)
+    crops = np.array([random_resized_crop(rng, 300, 300) for _ in range(4000)])
+    centres = crops[:, :2] + crops[:, 2:] / 2
+    assert np.abs(centres.mean(0) - 150).max() < 4
+
+
+@pytest.mark.parametrize(("size", "box"), [((10, 1000), (0, 493, 10, 13)), ((1000, 9), (494, 0, 12, 9))])
+def test_an_image_of_an_extreme_shape_gives_its_largest_centred_box(size, box):
+    assert random_resized_crop(random.Random(0), *size) == box
+
+
+def test_normalised_is_torchvisions_formula():
+    pixels = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    expected = (pixels / 255 - np.array(MEAN)) / np.array(STD)
+    found = normalised(pixels)
+    assert found.dtype == np.float32
+    assert found.flags.c_contiguous
+    np.testing.assert_allclose(found, expected.transpose(2, 0, 1), atol=1e-5)
+
+
+def test_a_peer_that_nobody_knows():
+    with pytest.raises(ConfigError, match="no loader named 'petastorm'"):
+        load_peer("petastorm")
+
+
+@pytest.mark.parametrize("name", ["batch_size", "size", "num_threads"])
+def test_settings_are_at_least_one(name):
+    with pytest.raises(ConfigError, match=name):
+        Settings(**{name: 0})
+
+
+def test_a_source_crosses_the_pipe():
+    source = Source(Path("a"), "lmdb", (Path("b"), Path("c")), Path("t.npz"), 3, True, Path("s"))
+    assert Source.from_json(source.to_json()) == source
+
+
+def test_payloads_are_the_bytes_of_the_dataset(make_dataset, tmp_path):
+    dataset = stoker.open(make_dataset())
+    source = open_source(dataset.path, tmp_path)
+    payloads = Payloads(source)
+    assert source.records == len(payloads) == len(dataset)
+    assert not source.raw
+    assert [payloads.read(i) for i in range(len(payloads))] == [dataset.read(i) for i in range(len(dataset))]
+    np.testing.assert_array_equal(payloads.label, dataset.labels)
+    assert payloads.most_pixels == 12 * 16

@@ -1,0 +1,78 @@
+import re
+
+import pytest
+from rich.console import Console
+
+from stoker.benchmarks.peers import PEERS, TITLES
+from stoker.benchmarks.report.plot import plot
+from stoker.benchmarks.report.results import Comparison, PeerResult
+from stoker.benchmarks.report.table import machine_line, render
+
+FOUND = Comparison(
+    workload="Photographs",
+    machine={"cpu": "a processor", "cores": 2, "kernel": "Linux 6"},
+    settings={"batch_size": 64, "size": 224, "num_threads": 1, "seed": 0},
+    records=2048,
+    rounds=5,
+    peers=(
+        PeerResult("stoker", (3000.0, 2990.0, 3020.0), (0.6, 0.6, 0.6), 300 << 20, 0.1, 0.021),
+        PeerResult("dali", (1500.0,), (1.5,), 400 << 20, 1, 0.2, {"nvidia-dali": "2"}, ("a shuffle buffer",)),
+        PeerResult("torch", (2000.0,), (1.0,), 900 << 20, 5, 0.3),
+        PeerResult("ffcv", missing="No module named 'ffcv'"),
+    ),
+)
+
+
+def text(found, width=160):
+    console = Console(width=width, color_system=None)
+    with console.capture() as capture:
+        console.print(render(found, width))
+    return capture.get()
+
+
+def test_every_loader_has_a_title():
+    assert TITLES.keys() == PEERS.keys()
+
+
+def test_rows_are_the_fastest_first_with_ratios_to_the_first_loader_asked_for():
+    names = [TITLES[name] for name in ("stoker", "torch", "dali")]
+    rows = [line.strip() for line in text(FOUND).splitlines() if line.strip().startswith(tuple(names))][:3]
+    cells = [re.split(r"\s{2,}", row) for row in rows]
+    assert [row[0] for row in cells] == names
+    assert [row[2] for row in cells] == ["1.00", "1.50", "2.00"]
+    assert "3,000" in cells[0]
+    assert "2,990 to 3,020" in cells[0]
+    assert "21 ms" in cells[0]
+
+
+def test_a_narrow_terminal_gets_fewer_columns_and_all_rows():
+    printed = text(FOUND, width=80)
+    assert "peak MiB" not in printed
+    assert max(map(len, printed.splitlines())) <= 80
+    assert all(
+        title in printed for title in ("images/s", "times", "CPU s", "first batch", "PyTorch DataLoader")
+    )
+
+
+def test_notes_versions_and_reasons_stand_below():
+    printed = text(FOUND)
+    assert "nvidia-dali 2: a shuffle buffer" in printed
+    assert "times: how many times as fast Stoker, C++ engine is" in printed
+    assert "FFCV: not measured, No module named 'ffcv'" in printed
+
+
+def test_the_machine_is_named_with_its_settings():
+    line = machine_line(FOUND)
+    assert line == ("a processor, 2 cores, 1 thread, batch 64, 224x224, 2,048 images, 5 rounds, Linux 6")
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_plot_is_drawn_and_the_same_each_time(tmp_path, suffix):
+    pytest.importorskip("matplotlib")
+    first, second = tmp_path / f"first.{suffix}", tmp_path / f"second.{suffix}"
+    plot([FOUND, FOUND], first)
+    plot([FOUND, FOUND], second)
+    assert first.read_bytes() == second.read_bytes()
+    if suffix == "svg":
+        assert "Stoker, C++ engine" in first.read_text()
+        assert "FFCV" not in first.read_text()

@@ -1,0 +1,87 @@
+"""The simulation of storage with latency, against what can be computed by hand; and datasets of holes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+import stoker
+from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
+from stoker.benchmarks.storage.scale import measure_order, measure_reading
+from stoker.benchmarks.storage.synthetic import make_dataset
+from stoker.formats.caching.block_files import BLOCK_BYTES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ONE_BLOCK = Data(BLOCK_BYTES, 1 << 40)
+FAST = 1e15  # bytes a second
+
+
+def batches(count: int, size: int = 1) -> list[np.ndarray]:
+    """Batches of samples that are far apart, so that each is a request of its own."""
+    return [np.arange(size) * 1000 + i * 1_000_000 for i in range(count)]
+
+
+def test_one_batch_ahead_waits_for_each_answer() -> None:
+    # Batch i + 1 is asked for when i is done: a latency and a step each.
+    stall = simulate(batches(50), ONE_BLOCK, Storage(0.1, 8, FAST), 0.1, depth=1)
+    assert stall == pytest.approx(0.5)
+
+
+def test_enough_ahead_waits_for_nothing() -> None:
+    assert simulate(batches(100), ONE_BLOCK, Storage(0.1, 64, FAST), 0.1, depth=64) == 0
+
+
+def test_too_few_connections_are_the_limit() -> None:
+    # Eight requests a batch, two at a time: four latencies a batch, whatever the depth.
+    stall = simulate(batches(200, 8), ONE_BLOCK, Storage(0.1, 2, FAST), 0.1, depth=16)
+    assert stall == pytest.approx(0.75, abs=0.01)
+
+
+def test_the_link_is_the_limit() -> None:
+    rate = BLOCK_BYTES / 0.2  # a batch takes twice a step
+    stall = simulate(batches(100), ONE_BLOCK, Storage(0.0, 64, rate), 0.1, depth=16)
+    assert stall == pytest.approx(0.5, abs=0.01)
+
+
+def test_neighbours_come_in_one_request_and_once() -> None:
+    # One connection, and 32 blocks a request: less than a latency a batch.
+    rows = np.arange(6400).reshape(400, 16)
+    data = Data(BLOCK_BYTES // 16, 1 << 40)
+    assert simulate(list(rows), data, Storage(0.1, 1, FAST), 0.1, depth=16) == pytest.approx(0, abs=1e-6)
+    again = [*rows[:50], *rows[:50]]
+    assert simulate(again, data, Storage(0.1, 1, FAST), 0.01, depth=16) < 0.5
+
+
+def test_blocks_of_samples() -> None:
+    data = Data(3 * BLOCK_BYTES // 2, 3 * BLOCK_BYTES)  # two samples a shard, three blocks
+    assert data.blocks(np.array([0])).tolist() == [0, 1]
+    assert data.blocks(np.array([1, 0])).tolist() == [0, 1, 2]
+    assert data.blocks(np.array([2])).tolist() == [5, 6]
+
+
+def test_the_real_thing_gives_the_same_order_of_things() -> None:
+    rows = [np.arange(i * 8, i * 8 + 8) for i in range(12)]
+    data = Data(30_000, 3_000_000)
+    stall = measure(rows, data, Storage(0.02, 8), 0.005, depth=1)
+    assert 0 < stall < 1
+
+
+def test_a_dataset_of_holes(tmp_path: Path) -> None:
+    dataset = stoker.open(make_dataset(tmp_path / "holes", 1000, 3000, 300_000))
+    assert len(dataset) == 1000
+    assert len(dataset.data_files) == 10
+    assert dataset.keys([0, 999]) == ["samples/000000000000.jpg", "samples/000000000999.jpg"]
+    assert dataset.read(999) == bytes(3000)
+
+
+def test_figures_are_made() -> None:
+    (full, blocks) = measure_order(samples=100_000, ranks=4)
+    assert (full["order"], blocks["order"]) == ("FullShuffle", "BlockShuffle")
+    assert full["bytes"] < 1 << 20
+    found = measure_reading(samples=100_000_000, ranks=16, steps=5)
+    assert len(found) == 16
+    assert all(0 <= stall <= 1 for row in found for stall in row["stall"].values())
