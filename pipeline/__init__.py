@@ -1,6 +1,13 @@
-"""Execution: order, engines, prefetching, loaders, adapters, the command line.
+"""Loaders, and all that runs between a dataset and a training step.
 
-``images`` and ``text`` have the two loaders and how they decide and make their batches, ``engines`` what
-executes a batch of images (``native`` is the C++), ``adapters`` a file for each framework, ``commands`` and
-``preview`` the command line. What stands beside them serves both loaders.
+The folders, in the order in which they build on each other; each imports from those before it alone:
+
+- ``execution``: what every loader does: passes, prefetching, threads, states, statistics, ranks.
+- ``order``: which samples an epoch draws, and in which order; mixtures of datasets.
+- ``caching``: bytes of remote datasets, fetched ahead of the batches that need them.
+- ``engines``: the parameters of images executed on their bytes; ``native`` (C++), ``dali`` and ``reference``.
+- ``adapters``: batches as arrays of a framework, one module for each.
+- ``images``: :class:`stoker.ImageLoader`; ``text``: :class:`stoker.TextLoader`. Neither imports the other.
+- ``preview``: sheets that show samples and what transforms make of them.
+- ``commands``: the command line.
 """

@@ -1,12 +1,24 @@
-"""One framework a file, same verbs, imported only when asked for.
+"""Adapters: they turn what an engine leaves into the arrays of the framework that a loader was asked for.
 
-An adapter turns what an engine leaves behind into what a framework trains on, without a copy where
-the framework allows it.
+One framework is one module of this folder, which is imported when it is asked for, and one row of
+:data:`FRAMEWORKS`. The module ``<name>.py`` has:
+
+- ``Adapter(device)``, a class with the methods of :class:`Adapter`. ``device`` is "cpu", "cuda:N", or None,
+  which leaves arrays where they are. Where the row says ``pins_memory``, there is ``Adapter(device,
+  pin_memory=True)``, too.
+- ``sees_gpu()``, whether the framework as it is installed can hold arrays on a GPU.
+
+A framework that computes with the arrays of another one, as Keras does, says ``borrows`` in its row, and its
+module has instead:
+
+- ``backend()``, the name of the framework whose arrays loaders hand out.
+- ``specialize_loader(loader)``, which gives a loader the class that the framework's training loop takes.
 """
 
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from stoker.errors import ConfigError, MissingDependencyError
@@ -14,105 +26,177 @@ from stoker.errors import ConfigError, MissingDependencyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
     import numpy.typing as npt
 
     from stoker.augment.batch.base import BatchParams
 
     from ..engines.base import Layout
+    from ..engines.devices import BatchPlacement
     from ..execution.loader import Loader
 
-__all__ = ["Adapter", "CopyStream", "framework", "load", "sees_gpu", "specialize_loader"]
+__all__ = [
+    "FRAMEWORKS",
+    "Adapter",
+    "CopyStream",
+    "Framework",
+    "framework_of",
+    "load",
+    "sees_gpu",
+    "specialize_loader",
+]
 
-_FRAMEWORKS = ("numpy", "torch", "tensorflow", "jax", "cupy", "mxnet")
-_OUTPUTS = (*_FRAMEWORKS, "keras")
-_PACKAGES = {"cupy": "cupy-cuda12x"}
+
+@dataclass(frozen=True)
+class Framework:
+    """One framework whose arrays a loader can hand out.
+
+    Attributes:
+        name: Value of the loaders' argument ``output``, and the module in this folder.
+        package: What pip installs; empty where it has the same name.
+        ids_dtype: Dtype of token ids by default.
+        pins_memory: Whether the adapter can make batches in page-locked memory, and copy from there to a GPU.
+        borrows: Whether it computes with the arrays of another framework.
+    """
+
+    name: str
+    package: str = ""
+    ids_dtype: str = "int32"
+    pins_memory: bool = False
+    borrows: bool = False
+
+
+FRAMEWORKS = {
+    row.name: row
+    for row in (
+        Framework("numpy"),
+        # Its losses take class numbers, and so token ids, as int64 alone.
+        Framework("torch", ids_dtype="int64", pins_memory=True),
+        Framework("tensorflow"),
+        Framework("jax"),
+        Framework("cupy", package="cupy-cuda12x"),
+        Framework("mxnet"),
+        Framework("keras", borrows=True),
+    )
+}
+"""All frameworks by name."""
 
 
 class CopyStream(Protocol):
-    """A stream of a GPU on which batches are copied there, beside the consumer's."""
+    """A stream of a GPU that batches are copied on, beside the stream on which the consumer computes.
 
-    def __enter__(self) -> object:
-        """What follows in this thread runs on it."""
+    Entered by the thread that makes batches: what it starts inside runs on the stream.
+    """
+
+    def __enter__(self) -> object: ...
 
     def __exit__(self, *error: object) -> None: ...
 
     def ready(self, batch: Any) -> Callable[[], None]:
-        """What the consumer calls when it receives ``batch``, so that its stream waits for the copies."""
+        """Mark the end of the copies of ``batch``, the columns as the adapter made them.
+
+        Returns:
+            A function that the consumer's thread calls when it receives the batch: it makes the consumer's
+            stream wait for the copies, and does not block the thread.
+        """
 
 
 class Adapter(Protocol):
-    """The verbs of every adapter module's ``Adapter`` class, made with the device's name or None."""
+    """Makes arrays of one framework, on one device, for one loader.
+
+    The loader's producer thread calls it, one batch at a time; what it returns belongs to the consumer. An
+    adapter holds no threads or files, so nothing closes it.
+    """
 
     copy_stream: CopyStream | None
-    """Where batches are put together; None for the thread's own stream."""
+    """Stream on which batches are put together; None for the thread's own."""
     allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None
-    """Makes the memory that an engine on the CPU writes into, of a shape and dtype; None for its own."""
+    """Makes the array of a shape and dtype that an engine on the CPU writes into; None for its own memory."""
 
     def images(self, array: Any, dtype: str) -> Any:
-        """A batch of images of the framework; ``array`` speaks DLPack, bfloat16 may come as uint16 bits."""
+        """A batch of images, without a copy where the framework allows it.
 
-    def column(self, values: Any) -> Any:
-        """A column of numbers, (N,) or (N, ...), of the framework; lists of strings stay what they are."""
+        Args:
+            array: (N, ...) of NumPy, or on a GPU where the engine runs there; it speaks DLPack. A GPU engine
+                writes to its memory again once the array is dropped, so it is copied there.
+            dtype: "uint8", "float16", "bfloat16" or "float32". NumPy's arrays hold bfloat16 as uint16 bits,
+                and a GPU engine leaves it as float32.
+        """
 
-    def ragged(self, values: Any, counts: Any) -> Any:
-        """N arrays of the framework, ``counts[i]`` of NumPy's ``values``, (M, ...), each, in order."""
+    def column(self, values: npt.NDArray[Any] | list[str]) -> Any:
+        """A column of numbers, (N, ...), of the same dtype; strings stay a list where it has no such type."""
 
-    def take(self, images: Any, index: Any) -> Any:
-        """Images at ``index``, (M,) int64, as a new array of the framework."""
+    def ragged(self, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Any:
+        """N arrays: the next ``counts[i]`` rows of ``values``, (M, ...), for each sample i."""
+
+    def take(self, images: Any, index: npt.NDArray[np.int64]) -> Any:
+        """The images at ``index``, (K,), as a new array; ``images`` is one that :meth:`images` made."""
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """Images of the framework, on a GPU, under the parameters of a transform of batches."""
+        """The images after a transform of batches; ``images`` is one that :meth:`images` made on a GPU."""
 
 
-def framework(output: str) -> str:
-    """Whose arrays a loader hands out: the framework of that name, or the one that Keras computes with.
+def framework_of(output: str) -> Framework:
+    """The framework whose arrays a loader with this ``output`` hands out.
 
-    Raises: As :func:`load`.
+    Raises:
+        ConfigError: There is no such framework.
+        MissingDependencyError: It computes with another one's arrays, and is not installed.
     """
-    return str(_module(output).backend()) if output == "keras" else output
+    if output not in FRAMEWORKS:
+        raise ConfigError(f"output must be one of {', '.join(FRAMEWORKS)}, found {output!r}")
+    row = FRAMEWORKS[output]
+    return FRAMEWORKS[_module(row).backend()] if row.borrows else row
 
 
 def specialize_loader(loader: Loader, output: str) -> None:
-    """Have a loader of this output be what the framework's own training takes: Keras' ``model.fit``.
+    """Give a loader the class that the framework's own training takes, as Keras' ``model.fit`` asks for it.
 
     Raises:
-        ConfigError: Its columns are none that the framework takes.
-    """
-    if output == "keras":
-        _module(output).specialize_loader(loader)
-
-
-def load(name: str, device: str | None, *, pin_memory: bool = False) -> Adapter:
-    """The adapter of a framework, for arrays on ``device`` (None: where the engine leaves them).
-
-    Args:
-        name: Of the framework.
-        device: "cpu", "cuda:N", or None.
-        pin_memory: Keep what lies on the CPU in page-locked memory.
-
-    Raises:
-        ConfigError: There is no such adapter, or no page-locked memory.
+        ConfigError: There is no such framework, or it cannot train on the loader's columns or epochs.
         MissingDependencyError: The framework is not installed.
     """
-    if pin_memory and name != "torch":
-        raise ConfigError(f"pin_memory=True goes with output='torch', found output={name!r}")
-    options = {"pin_memory": True} if pin_memory else {}
-    adapter: Adapter = _module(name).Adapter(device, **options)
+    framework_of(output)
+    if FRAMEWORKS[output].borrows:
+        _module(FRAMEWORKS[output]).specialize_loader(loader)
+
+
+def load(framework: Framework, placement: BatchPlacement) -> Adapter:
+    """Make the adapter of a framework.
+
+    Args:
+        framework: A row that does not borrow, as :func:`framework_of` returns it.
+        placement: Where its arrays lie.
+
+    Raises:
+        ConfigError: The framework has no such device, or no page-locked memory.
+        MissingDependencyError: The framework is not installed.
+    """
+    if placement.pin_memory and not framework.pins_memory:
+        raise ConfigError(
+            f"pin_memory=True goes with output='torch', found output={framework.name!r}",
+            hint="Leave pin_memory out.",
+        )
+    options = {"pin_memory": True} if placement.pin_memory else {}
+    adapter: Adapter = _module(framework).Adapter(placement.device, **options)
     return adapter
 
 
-def sees_gpu(name: str) -> bool:
-    """Whether the framework as it is installed can hold arrays on a GPU; raises what :func:`load` does."""
-    return bool(_module(name).sees_gpu())
+def sees_gpu(framework: Framework) -> bool:
+    """Whether the framework as it is installed can hold arrays on a GPU.
+
+    Raises:
+        MissingDependencyError: The framework is not installed.
+    """
+    return bool(_module(framework).sees_gpu())
 
 
-def _module(name: str) -> Any:
-    if name not in _OUTPUTS:
-        raise ConfigError(f"output must be one of {', '.join(_OUTPUTS)}, found {name!r}")
+def _module(framework: Framework) -> Any:
+    name = framework.name
     try:
         return importlib.import_module(f"stoker.pipeline.adapters.{name}")
     except ImportError as error:
         raise MissingDependencyError(
             f"output={name!r} needs {name}, which is not installed",
-            hint=f"pip install {_PACKAGES.get(name, name)}",
+            hint=f"pip install {framework.package or name}",
         ) from error

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     import numpy as np
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
 
-__all__ = ["DType", "Engine", "Layout", "Output", "Result", "Status", "Work"]
+__all__ = ["DType", "Engine", "EngineSettings", "Layout", "Output", "Result", "Status", "Work"]
 
 DType = Literal["uint8", "float16", "bfloat16", "float32"]
 Layout = Literal["NCHW", "NHWC", "NHWC4"]
@@ -94,24 +96,77 @@ class Result:
     reason: dict[int, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class EngineSettings:
+    """What an engine is made of; an engine takes what concerns it.
+
+    Attributes:
+        files: Paths of the dataset's data files, in the manifest's order.
+        sizes: Bytes of each, as the manifest says.
+        output: Form of the images.
+        device: Where the engine leaves images, "cpu" or "cuda:N".
+        num_threads: Threads, from 1.
+        depth: Batches in flight at once, from 1.
+        batch_size: Samples of the largest batch.
+        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
+        verify: Whether each payload is compared with its checksum.
+        mapped: Whether files are mapped into memory. Reading each payload instead suits network file systems,
+            where a file that shrinks under a mapping ends the process.
+        allocate: Makes the array of a shape and dtype that a batch on the CPU is written into; None leaves
+            the memory to the engine.
+    """
+
+    files: Sequence[str]
+    sizes: Sequence[int]
+    output: Output
+    device: str
+    num_threads: int
+    depth: int
+    batch_size: int
+    max_pixels: int
+    verify: bool = True
+    mapped: bool = True
+    allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
+
+
 class Engine(Protocol):
-    """Executes batches, in order."""
+    """Executes batches, in the order in which they were submitted.
+
+    One thread at a time calls an engine: the loader's producer thread, or the thread that closes the loader
+    once the producer has ended. The engine works on threads of its own. Bad samples are reported in
+    :attr:`Result.status`, and only what ends the whole batch is raised, as EngineError.
+    """
 
     name: str
+    """Key of the engine in :data:`~stoker.pipeline.engines.registry.ENGINES`."""
     device: str
-    executes: frozenset[str] | None
-    """What it executes of :meth:`ImageParams.needs`; None for everything."""
+    """Where images are left, "cpu" or "cuda:N"."""
     max_in_flight: int
     """Batches that may be submitted and not collected: enough to keep its threads busy."""
 
     def read_ahead(self, samples: Samples) -> None:
-        """Ask the kernel for payloads that will be needed; returns at once."""
+        """Ask the kernel for payloads that will be needed; returns at once.
+
+        Raises:
+            ValueError: A payload would lie outside of its file.
+        """
 
     def submit(self, work: Work) -> None:
-        """Start a batch; returns at once unless too many are in flight."""
+        """Start a batch of at least one sample; returns at once unless too many batches are in flight.
+
+        Raises:
+            EngineError: The engine is closed, or has no step that the parameters need.
+        """
 
     def collect(self) -> Result:
-        """Wait for the oldest batch submitted and return it."""
+        """Wait for the oldest batch that was submitted, and return it.
+
+        Raises:
+            EngineError: No batch is in flight, or the batch failed as a whole.
+        """
 
     def close(self) -> None:
-        """Stop threads and free memory; safe to call twice."""
+        """End the threads, forget the batches in flight and close the files; safe to call twice.
+
+        Results that were collected stay valid: their memory is their receiver's.
+        """

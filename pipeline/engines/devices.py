@@ -1,15 +1,59 @@
-"""Which engine and device suit this machine."""
+"""Devices of this machine, and the device on which a loader hands out its batches."""
 
 from __future__ import annotations
 
 import ctypes
 import importlib.util
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from stoker.errors import ConfigError
+from stoker.formats.concurrency.cores import available_cores
 
-__all__ = ["as_text", "choose", "gpu_count", "has_dali", "place"]
+__all__ = [
+    "BatchPlacement",
+    "Machine",
+    "device_name",
+    "gpu_count",
+    "has_dali",
+    "numbered_device",
+    "place_batches",
+    "this_machine",
+]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a machine offers to a loader; tests of the plans give one of their own.
+
+    Attributes:
+        cores: CPU cores that this process may use.
+        gpus: NVIDIA GPUs that this process sees.
+        has_dali: Whether NVIDIA DALI is installed.
+    """
+
+    cores: int
+    gpus: int
+    has_dali: bool
+
+
+@dataclass(frozen=True)
+class BatchPlacement:
+    """Where a loader hands out its batches.
+
+    Attributes:
+        device: "cpu" or "cuda:N"; None leaves each array where it was made.
+        pin_memory: Whether arrays on the CPU are made in page-locked memory.
+    """
+
+    device: str | None
+    pin_memory: bool
+
+
+def this_machine() -> Machine:
+    """Ask the operating system and the GPU driver what this machine offers."""
+    return Machine(available_cores(), gpu_count(), has_dali())
 
 
 @lru_cache(maxsize=1)
@@ -33,37 +77,45 @@ def has_dali() -> bool:
         return False
 
 
-def choose(engine: str, device: str | None, local_rank: int) -> tuple[str, str]:
-    """Engine and the device it runs on.
-
-    Args:
-        engine: "auto", "native", "dali" or "reference". "auto" is dali on a GPU where both are present, else
-            native.
-        device: Where batches are wanted, "cpu" or "cuda:N"; None leaves it to the engine.
-        local_rank: Rank on this machine, which picks the GPU when ``device`` names none.
-
-    Raises:
-        ConfigError: No such engine, or a device that is not there.
-    """
-    if engine not in ("auto", "native", "dali", "reference"):
-        raise ConfigError(f"engine must be 'auto', 'native', 'dali' or 'reference', found {engine!r}")
-    kind, _, number = (device or "").partition(":")
-    if kind not in ("", "cpu", "cuda") or (number and not number.isdigit()):
-        raise ConfigError(f"device must be 'cpu', 'cuda' or 'cuda:N', found {device!r}")
-    if kind == "cuda" and gpu_count() <= int(number or 0):
-        raise ConfigError(f"device {device!r} was asked for and {gpu_count()} GPUs are visible")
-    on_cpu = engine in ("native", "reference") or kind == "cpu" or not gpu_count()
-    if on_cpu or (engine == "auto" and not has_dali()):
-        return ("native" if engine == "auto" else engine), "cpu"
-    return "dali", place(device or "cuda", local_rank)
-
-
-def as_text(device: Any) -> str | None:
-    """A device as its name, which PyTorch's and JAX's have as text, also "cpu:0"; None stays None."""
+def device_name(device: Any) -> str | None:
+    """Name of a device, of which PyTorch's and JAX's devices make text; "cpu:0" is "cpu", None stays None."""
     name = None if device is None else str(device)
     return "cpu" if name == "cpu:0" else name
 
 
-def place(device: str, local_rank: int) -> str:
-    """``device`` with its number: "cuda" alone is a GPU of this rank's own."""
-    return f"cuda:{local_rank % gpu_count()}" if device == "cuda" else device
+def numbered_device(device: str | None, machine: Machine, local_rank: int) -> str | None:
+    """The device as it was asked for, with a number where "cuda" has none.
+
+    "cuda" alone is the GPU whose number is ``local_rank`` modulo the number of GPUs.
+
+    Raises:
+        ConfigError: The name is none of a device, or the machine has no such GPU.
+    """
+    kind, _, number = (device or "").partition(":")
+    if kind not in ("", "cpu", "cuda") or (number and not number.isdigit()):
+        raise ConfigError(f"device must be 'cpu', 'cuda' or 'cuda:N', found {device!r}")
+    if kind == "cuda" and machine.gpus <= int(number or 0):
+        raise ConfigError(
+            f"device {device!r} was asked for and {machine.gpus} GPUs are visible",
+            hint="Name one of them, or leave device out.",
+        )
+    return f"cuda:{local_rank % machine.gpus}" if device == "cuda" else device
+
+
+def place_batches(
+    device: str | None, *, made_on: str, pin_memory: bool, copies_from_pinned: bool
+) -> BatchPlacement:
+    """Decide where a loader hands out its batches.
+
+    Batches that are made on the CPU and wanted on a GPU go through page-locked memory where the framework can
+    copy from it in the background, whatever ``pin_memory`` says.
+
+    Args:
+        device: Numbered device that was asked for; None leaves a batch where it is made.
+        made_on: Device on which batches are made, "cpu" or "cuda:N".
+        pin_memory: Whether page-locked memory was asked for.
+        copies_from_pinned: Whether the framework's adapter takes page-locked memory.
+    """
+    wanted = device or (None if made_on == "cpu" else made_on)
+    copied = copies_from_pinned and made_on == "cpu" and wanted not in (None, "cpu")
+    return BatchPlacement(wanted, pin_memory or copied)

@@ -1,70 +1,134 @@
-"""Making the engine that a loader asked for."""
+"""The choice of the engine that a loader runs on: decided here as a plan, without making anything."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 
-from . import devices
+from .devices import numbered_device, place_batches
+from .registry import ENGINES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from .base import Engine, Output
+    from ..execution.ranks import Ranks
+    from .devices import BatchPlacement, Machine
 
-__all__ = ["check_needs", "choose_engine", "depth", "executes", "make_engine"]
+__all__ = ["ExecutionPlan", "check_needs", "choose_engine", "executes", "plan_execution"]
 
-
-def _engine_class(name: str) -> type[Any]:
-    if name == "dali":
-        from .dali import DaliEngine
-
-        return DaliEngine
-    if name == "reference":
-        from .reference import ReferenceEngine
-
-        return ReferenceEngine
-    from .native.engine import NativeEngine
-
-    return NativeEngine
+_ON_CPU = ("native", "reference")
+"""Engines that run on any machine, the fastest first."""
 
 
-def choose_engine(engine: str, device: str | None, local_rank: int, needs: frozenset[str]) -> tuple[str, str]:
-    """An engine that executes all of ``needs``, and its device; see :func:`choose`.
+@dataclass(frozen=True)
+class ExecutionPlan:
+    """What a loader of images runs on.
+
+    Attributes:
+        engine: Name of the engine, a key of :data:`~stoker.pipeline.engines.registry.ENGINES`.
+        engine_device: Where the engine leaves images, "cpu" or "cuda:N".
+        placement: Where batches are handed out.
+        num_threads: Threads of the engine.
+        depth: Batches that are in flight in the engine at once.
+    """
+
+    engine: str
+    engine_device: str
+    placement: BatchPlacement
+    num_threads: int
+    depth: int
+
+
+def plan_execution(
+    engine: str,
+    device: str | None,
+    *,
+    needs: frozenset[str],
+    machine: Machine,
+    ranks: Ranks,
+    framework_sees_gpu: Callable[[], bool],
+    copies_from_pinned: bool,
+    pin_memory: bool,
+    num_threads: int | None,
+    batch_size: int,
+    prefetch: int,
+) -> ExecutionPlan:
+    """Decide what a loader of images runs on.
+
+    1. Where no device is named, and the framework cannot hold arrays on the GPUs that there are, batches are
+       wanted on the CPU.
+    2. The engine and its device are those of :func:`choose_engine`.
+    3. Batches are placed as :func:`~stoker.pipeline.engines.devices.place_batches` says.
+    4. Threads are those asked for, or else this rank's share of the machine's cores.
+    5. The engine is as deep as keeps its threads busy, but no deeper than ``prefetch``.
+
+    Args:
+        engine: Name of an engine, or "auto".
+        device: Where batches are wanted, "cpu", "cuda" or "cuda:N"; None leaves it to the engine.
+        needs: What the transforms need of an engine, see :attr:`ImagePlan.needs`.
+        machine: What there is to run on.
+        ranks: This process among those of the machine.
+        framework_sees_gpu: Whether the framework can hold arrays on a GPU; asked only for rule 1.
+        copies_from_pinned: Whether the framework's adapter takes page-locked memory.
+        pin_memory: Whether page-locked memory was asked for.
+        num_threads: Threads that were asked for; None for a share of the cores.
+        batch_size: Samples of a batch.
+        prefetch: Batches that may be ready or in flight.
 
     Raises:
-        ConfigError: As there, or an engine that was named does not execute what the transforms need.
+        ConfigError: There is no such engine or device, or the engine does not execute the transforms.
     """
-    name, place = devices.choose(engine, device, local_rank)
-    if engine == "auto" and not executes(name, needs):
-        name, place = ("native" if executes("native", needs) else "reference"), "cpu"
-    check_needs(name, needs)
-    return name, place
+    if device is None and not framework_sees_gpu() and machine.gpus:
+        device = "cpu"
+    name, engine_device = choose_engine(engine, device, needs, machine, ranks.local_rank)
+    placement = place_batches(
+        numbered_device(device, machine, ranks.local_rank),
+        made_on=engine_device,
+        pin_memory=pin_memory,
+        copies_from_pinned=copies_from_pinned,
+    )
+    threads = num_threads or max(1, machine.cores // ranks.local_world_size)
+    depth = min(prefetch, ENGINES[name].depth(threads, batch_size))
+    return ExecutionPlan(name, engine_device, placement, threads, depth)
 
 
-def make_engine(
-    name: str,
-    device: str,
-    files: Sequence[str],
-    sizes: Sequence[int],
-    output: Output,
-    *,
-    batch_size: int,
-    **settings: Any,
-) -> Engine:
-    """The engine ``name`` on ``device``; ``settings`` are those that all engines have."""
-    if name == "dali":
-        settings |= {"device": device, "batch_size": batch_size}
-    engine: Engine = _engine_class(name)(files, sizes, output, **settings)
-    return engine
+def choose_engine(
+    engine: str, device: str | None, needs: frozenset[str], machine: Machine, local_rank: int
+) -> tuple[str, str]:
+    """Choose an engine and the device on which it leaves images.
 
+    - "native" and "reference" run on the CPU.
+    - "dali" runs on the device that is named, else on this rank's GPU, else on the CPU.
+    - "auto" is "dali" on a GPU, unless the CPU is named, there is no GPU or no DALI, or DALI does not execute
+      what the transforms need; then it is "native", and where that does not execute them "reference".
 
-def depth(engine: str, threads: int, batch_size: int) -> int:
-    """Batches in flight that keep an engine's threads busy."""
-    if engine == "dali":
-        return 4  # two left them idle for a twelfth of the time: each operator waits for its last sample
-    return max(2, -(-2 * threads // batch_size))
+    Args:
+        engine: Name of an engine, or "auto".
+        device: Where batches are wanted, "cpu", "cuda" or "cuda:N"; None leaves it to the engine.
+        needs: What the transforms need of an engine.
+        machine: What there is to run on.
+        local_rank: Rank on this machine, which picks the GPU where ``device`` names none.
+
+    Returns:
+        Name of the engine, and "cpu" or "cuda:N".
+
+    Raises:
+        ConfigError: There is no such engine or device, or the engine does not execute the transforms.
+    """
+    if engine not in ("auto", *ENGINES):
+        known = "', '".join(("auto", *ENGINES))
+        raise ConfigError(f"engine must be one of '{known}', found {engine!r}")
+    wanted = numbered_device(device, machine, local_rank)
+    on_gpu = machine.gpus > 0 and (wanted or "cuda").startswith("cuda")
+    gpu = wanted or (f"cuda:{local_rank % machine.gpus}" if on_gpu else "cpu")
+    if engine == "auto":
+        if on_gpu and machine.has_dali and executes("dali", needs):
+            return "dali", gpu
+        return next(name for name in _ON_CPU if executes(name, needs)), "cpu"
+    check_needs(engine, needs)
+    return engine, gpu if on_gpu and engine not in _ON_CPU else "cpu"
 
 
 def executes(engine: str, needs: frozenset[str]) -> bool:
@@ -73,20 +137,20 @@ def executes(engine: str, needs: frozenset[str]) -> bool:
 
 
 def check_needs(engine: str, needs: frozenset[str]) -> None:
-    """ConfigError that says what the transforms need and the engine does not execute."""
+    """Check that an engine executes what transforms need.
+
+    Raises:
+        ConfigError: It does not; names what is missing, and an engine that executes it.
+    """
     if not executes(engine, needs):
         missing = ", ".join(sorted(_missing(engine, needs)))
+        able = "'native' executes" if executes("native", needs) else "'reference' (slowly) executes"
         raise ConfigError(
             f"engine={engine!r} does not execute what the transforms need: {missing}",
-            hint=f"{_able(needs)} it, and engine='auto' takes one that does.",
+            hint=f"{able} it, and engine='auto' takes one that does.",
         )
 
 
-def _able(needs: frozenset[str]) -> str:
-    """Who executes all of ``needs``, as the beginning of a sentence."""
-    return "'native' executes" if executes("native", needs) else "'reference' (slowly) executes"
-
-
 def _missing(engine: str, needs: frozenset[str]) -> frozenset[str]:
-    known: frozenset[str] | None = _engine_class(engine).executes
+    known = ENGINES[engine].executes
     return frozenset() if known is None else needs - known

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.processes import OwnerProcess
 
-from .. import adapters
 from .arguments import whole_number
 from .epoch_iterator import EpochIterator, Progress
 from .interrupts import check_owner
@@ -44,15 +43,12 @@ class Loader(ABC):
         identity: What decides the order and the content of batches, as JSON leaves it.
         samples: Samples in an epoch over all ranks.
         prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
-        output: Whose arrays batches hold; Keras' own loops take the loader, too.
 
     Raises:
         ConfigError: An epoch has no batch, or an argument cannot be meant.
     """
 
-    def __init__(
-        self, ranks: Ranks, identity: Mapping[str, Any], samples: int, prefetch: int, output: str
-    ) -> None:
+    def __init__(self, ranks: Ranks, identity: Mapping[str, Any], samples: int, prefetch: int) -> None:
         self._ranks = ranks
         self._identity = identity
         self._samples = samples
@@ -65,7 +61,6 @@ class Loader(ABC):
         self._totals = StatsTotals()
         self._closed = False
         self._owner = OwnerProcess()
-        adapters.specialize_loader(self, output)
         if not len(self):
             raise ConfigError(
                 "an epoch has no batch: last_batch='drop' leaves out what does not fill one on every rank",

@@ -48,7 +48,7 @@ class AnnotationConfig:
     multi_label: bool
     needs_boxes: bool
 
-    def annotator(self, dataset: SampleSource, num_threads: int) -> AnnotationProcessor | None:
+    def processor(self, dataset: SampleSource, num_threads: int) -> AnnotationProcessor | None:
         """What makes them; None where there is nothing to make."""
         objects = self.objects if self.objects.columns else None
         if not (objects or self.masks or self.needs_boxes):

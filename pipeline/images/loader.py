@@ -6,12 +6,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stoker.formats.codecs.header import MAX_PIXELS
-from stoker.formats.concurrency.cores import available_cores
 
 from .. import adapters
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
-from ..engines import devices
-from ..engines.selection import choose_engine, depth, make_engine
+from ..engines.base import EngineSettings
+from ..engines.devices import device_name, this_machine
+from ..engines.registry import make_engine
+from ..engines.selection import plan_execution
 from ..execution.arguments import optional_number, whole_number
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
@@ -167,37 +168,41 @@ class ImageLoader(Loader):
                 form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
             ),
         )
-        super().__init__(self._ranks, self._config.identity, self._config.order.n, prefetch, output)
-        opened = self._config.dataset
-        self._cache_prefetcher = make_cache_prefetcher(opened)
-        framework = adapters.framework(output)
-        device = devices.as_text(device)
-        if device is None and not adapters.sees_gpu(framework) and devices.gpu_count():
-            device = "cpu"
-        threads = num_threads or max(1, available_cores() // self._ranks.local_world_size)
-        local_rank = self._ranks.local_rank
-        engine_name, engine_device = choose_engine(engine, device, local_rank, self._config.plan.needs)
-        wanted = device or (None if engine_device == "cpu" else engine_device)
-        place = wanted and devices.place(wanted, local_rank)
-        copied = framework == "torch" and engine_device == "cpu" and place not in (None, "cpu")
-        self._adapter = adapters.load(framework, place, pin_memory=pin_memory or copied)
-        # What other engines make is copied into page-locked memory.
-        own_memory = {"empty": self._adapter.allocate} if engine_name == "native" else {}
-        self._engine = make_engine(
-            engine_name,
-            engine_device,
-            [str(path) for path in opened.data_files],
-            opened.data_sizes,
-            self._config.output,
-            num_threads=threads,
-            depth=min(self._prefetch, depth(engine_name, threads, batch_size)),
+        super().__init__(self._ranks, self._config.identity, self._config.order.n, prefetch)
+        adapters.specialize_loader(self, output)
+        framework = adapters.framework_of(output)
+        plan = plan_execution(
+            engine,
+            device_name(device),
+            needs=self._config.plan.needs,
+            machine=this_machine(),
+            ranks=self._ranks,
+            framework_sees_gpu=lambda: adapters.sees_gpu(framework),
+            copies_from_pinned=framework.pins_memory,
+            pin_memory=pin_memory,
+            num_threads=num_threads,
             batch_size=batch_size,
-            max_pixels=max_pixels,
-            verify=verify,
-            mapped=mapped,
-            **own_memory,
+            prefetch=self._prefetch,
         )
-        self._annotator = self._config.annotations.annotator(opened, threads)
+        self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
+        self._adapter = adapters.load(framework, plan.placement)
+        self._engine = make_engine(
+            plan.engine,
+            EngineSettings(
+                [str(path) for path in self._config.dataset.data_files],
+                self._config.dataset.data_sizes,
+                self._config.output,
+                device=plan.engine_device,
+                num_threads=plan.num_threads,
+                depth=plan.depth,
+                batch_size=batch_size,
+                max_pixels=max_pixels,
+                verify=verify,
+                mapped=mapped,
+                allocate=self._adapter.allocate,
+            ),
+        )
+        self._annotations = self._config.annotations.processor(self._config.dataset, plan.num_threads)
 
     def __repr__(self) -> str:
         return (
@@ -275,7 +280,7 @@ class ImageLoader(Loader):
             schedule,
             epoch,
             engine=self._engine,
-            annotator=self._annotator,
+            annotations=self._annotations,
             adapter=self._adapter,
             totals=self._totals,
             read_ahead=self._read_ahead,
@@ -286,5 +291,5 @@ class ImageLoader(Loader):
         if self._cache_prefetcher:
             self._cache_prefetcher.close()
         self._engine.close()
-        if self._annotator:
-            self._annotator.close()
+        if self._annotations:
+            self._annotations.close()

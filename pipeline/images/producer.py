@@ -59,7 +59,7 @@ class ImageBatchProducer:
         epoch: int,
         *,
         engine: Engine,
-        annotator: AnnotationProcessor | None,
+        annotations: AnnotationProcessor | None,
         adapter: Adapter,
         totals: StatsTotals,
         read_ahead: int,
@@ -69,7 +69,7 @@ class ImageBatchProducer:
         self._config = config
         self._epoch = config.draw_epoch(epoch)
         self._engine = engine
-        self._annotator = annotator
+        self._annotations = annotations
         self._maker = BatchMaker(config, adapter, totals, self._epoch)
         self._copy_stream = adapter.copy_stream
         self._totals = totals
@@ -102,15 +102,15 @@ class ImageBatchProducer:
 
     def _submit(self, planned: PlannedBatch) -> Callable[[], BatchAnnotations]:
         """Decide a batch, have its images made, and what is annotated beside them."""
-        samples, annotator = planned.samples, self._annotator
-        annotations = annotator.read(planned.positions) if annotator else None
+        samples, processor = planned.samples, self._annotations
+        annotations = processor.read(planned.positions) if processor else None
         objects = None
         if annotations and self._config.annotations.needs_boxes:
             objects = Objects(annotations.boxes.astype(np.float64), annotations.owner)
         params = self._config.draw(planned.positions, samples, planned.draw_keys, self._epoch, objects)
         annotated: Callable[[], BatchAnnotations] = BatchAnnotations
-        if annotator:
-            annotated = annotator.start(planned.positions, samples, params, annotations)
+        if processor:
+            annotated = processor.start(planned.positions, samples, params, annotations)
         # Last: after an error the engine must not hold a batch that nobody collects.
         if len(planned):
             self._engine.submit(Work(samples, params))

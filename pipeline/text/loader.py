@@ -9,7 +9,7 @@ from stoker.errors import CheckpointError, ConfigError
 
 from .. import adapters
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
-from ..engines import devices
+from ..engines.devices import device_name, numbered_device, place_batches, this_machine
 from ..execution.batch import ColumnSpec, batch_type
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
@@ -159,8 +159,8 @@ class TextLoader(Loader):
         )
         _refuse_copies(sampler)
         order = make_draws(opened, shuffle, sampler, batching.samples_per_epoch, batching.seed)
-        framework = adapters.framework(output)
-        reader = TokenReader(opened, fields, _dtype(dtype, framework), verify=verify)
+        framework = adapters.framework_of(output)
+        reader = TokenReader(opened, fields, _dtype(dtype, framework.ids_dtype), verify=verify)
         planner = TextPlanner(batching, reader.lengths, order, self._ranks.world_size)
         made_by = batchify or default_batchify(planner, reader, columns)
         spec = probe(made_by, planner, reader)
@@ -169,13 +169,14 @@ class TextLoader(Loader):
         self._config = TextLoaderConfig(opened, reader, planner, made_by, names, batch_type(names))
         self._history: tuple[int, History] = (0, ())
         self._steps = len(planner.plan(0))
-        super().__init__(self._ranks, self._config.identity, planner.most_steps, prefetch, output)
+        super().__init__(self._ranks, self._config.identity, planner.most_steps, prefetch)
+        adapters.specialize_loader(self, output)
         self._cache_prefetcher = make_cache_prefetcher(opened)
-        device = devices.as_text(device)
-        devices.choose("auto", device, self._ranks.local_rank)  # refuses a device that is not there
-        place = device and devices.place(device, self._ranks.local_rank)
-        copied = framework == "torch" and place not in (None, "cpu")
-        self._adapter = adapters.load(framework, place, pin_memory=pin_memory or copied)
+        wanted = numbered_device(device_name(device), this_machine(), self._ranks.local_rank)
+        placement = place_batches(
+            wanted, made_on="cpu", pin_memory=pin_memory, copies_from_pinned=framework.pins_memory
+        )
+        self._adapter = adapters.load(framework, placement)
 
     def __repr__(self) -> str:
         ranks = self._ranks
@@ -318,7 +319,7 @@ def _refuse_copies(sampler: Sampler | None) -> None:
         )
 
 
-def _dtype(dtype: str | None, output: str) -> str:
+def _dtype(dtype: str | None, default: str) -> str:
     if dtype not in (None, "int32", "int64"):
         raise ConfigError(f"dtype must be 'int32' or 'int64', found {dtype!r}")
-    return dtype or ("int64" if output == "torch" else "int32")
+    return dtype or default

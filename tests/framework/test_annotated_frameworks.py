@@ -13,6 +13,7 @@ from stoker.formats.dataset.annotation_columns import to_columns
 from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline import adapters
+from stoker.pipeline.engines.devices import BatchPlacement
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,7 +101,7 @@ def test_other_engines_have_the_same_objects(annotated: Path, engine: str) -> No
 def test_images_that_lie_on_a_gpu_are_mixed_alike(output: str, transform: Any, dtype: str) -> None:
     """What adapters do there, on arrays on the CPU."""
     pytest.importorskip(output)
-    adapter = adapters.load(output, None)
+    adapter = adapters.load(adapters.FRAMEWORKS[output], BatchPlacement(None, pin_memory=False))
     images = (np.random.default_rng(0).random((5, 3, 6, 8)) * 200).astype(np.float32)
     params = transform.draw(np.arange(5), (6, 8), 0, 1)
     stored = images.astype("uint8" if dtype == "uint8" else "float32")

@@ -16,8 +16,9 @@ torch = pytest.importorskip("torch")
 from stoker import ImageLoader, TextLoader, convert_text  # noqa: E402 - after the skip
 from stoker.augment import Normalize, Resize  # noqa: E402
 from stoker.errors import ConfigError  # noqa: E402
-from stoker.pipeline.adapters import load  # noqa: E402
+from stoker.pipeline.adapters import FRAMEWORKS, load  # noqa: E402
 from stoker.pipeline.adapters import torch as adapter  # noqa: E402
+from stoker.pipeline.engines.devices import BatchPlacement  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -129,7 +130,7 @@ def _on_meta(init: Any) -> Any:
 
 
 def test_ragged_columns_are_kept_for_the_consumer_too(cuda: Cuda) -> None:
-    made = load("torch", "meta", pin_memory=True)
+    made = load(FRAMEWORKS["torch"], BatchPlacement("meta", pin_memory=True))
     assert made.copy_stream is not None
     values = made.ragged(np.zeros((3, 4), np.float32), np.array([1, 2]))
     made.copy_stream.ready((values, ["a", "b"], made.column(np.zeros(2))))()

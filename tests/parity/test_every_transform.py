@@ -20,8 +20,9 @@ from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines import devices
-from stoker.pipeline.engines.base import Output, Status, Work
-from stoker.pipeline.engines.selection import executes, make_engine
+from stoker.pipeline.engines.base import EngineSettings, Output, Status, Work
+from stoker.pipeline.engines.registry import make_engine
+from stoker.pipeline.engines.selection import executes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -124,16 +125,16 @@ def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed:
         )
     made = make_engine(
         engine,
-        "cpu",
-        [str(file) for file in dataset.data_files],
-        dataset.data_sizes,
-        BYTES,
-        batch_size=len(dataset),
-        num_threads=2,
-        depth=2,
-        max_pixels=10**8,
-        verify=True,
-        mapped=True,
+        EngineSettings(
+            [str(file) for file in dataset.data_files],
+            dataset.data_sizes,
+            BYTES,
+            device="cpu",
+            batch_size=len(dataset),
+            num_threads=2,
+            depth=2,
+            max_pixels=10**8,
+        ),
     )
     made.submit(Work(samples, params))
     result = made.collect()

@@ -40,8 +40,9 @@ from stoker.augment.geometry.segments import encode_runs, transform_segments
 from stoker.augment.geometry.transform import mirrored, transform_boxes, transform_keypoints, transform_mask
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import Output, Work
-from stoker.pipeline.engines.selection import executes, make_engine
+from stoker.pipeline.engines.base import EngineSettings, Output, Work
+from stoker.pipeline.engines.registry import make_engine
+from stoker.pipeline.engines.selection import executes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,8 +121,11 @@ def run(engine: str, images: Any, params: ImageParams, folder: Path) -> Any:
         width=np.full(N, WIDTH, np.int32),
         orientation=np.ones(N, np.uint8),
     )
-    fixed = {"num_threads": 1, "depth": 1, "max_pixels": 10**7, "verify": True, "mapped": True}
-    made = make_engine(engine, "cpu", [str(path)], [size * N], Output("uint8", "NHWC"), batch_size=N, **fixed)
+    form = Output("uint8", "NHWC")
+    settings = EngineSettings(
+        [str(path)], [size * N], form, "cpu", 1, depth=1, batch_size=N, max_pixels=10**7
+    )
+    made = make_engine(engine, settings)
     made.submit(Work(samples, params))
     result = made.collect()
     made.close()

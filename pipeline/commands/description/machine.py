@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from stoker import __version__
 from stoker.formats.concurrency.cores import available_cores
 
-from ...engines import devices
+from ...engines.devices import this_machine
+from ...engines.selection import choose_engine
 from ...execution.ranks import find_ranks
 
 __all__ = ["Finding", "examine"]
@@ -69,13 +70,13 @@ def _ranks() -> list[Finding]:
 
 
 def _gpu() -> list[Finding]:
-    count = devices.gpu_count()
-    if not count:
+    machine = this_machine()
+    if not machine.gpus:
         return [Finding("GPU", "none that the driver shows")]
     advice = ""
-    if not devices.has_dali():
+    if not machine.has_dali:
         advice = "pip install 'stoker[dali-cuda12]' decodes on the GPU (driver 525 or later)."
-    return [Finding("GPU", f"{count} visible", advice)]
+    return [Finding("GPU", f"{machine.gpus} visible", advice)]
 
 
 def _packages() -> list[Finding]:
@@ -105,6 +106,6 @@ def _version(name: str) -> str | None:
 
 
 def _engine() -> Finding:
-    engine, device = devices.choose("auto", None, find_ranks().local_rank)
+    engine, device = choose_engine("auto", None, frozenset(), this_machine(), find_ranks().local_rank)
     advice = "" if sys.platform == "linux" else "Only Linux is tested."
     return Finding("engine='auto'", f"{engine} on {device}", advice)

@@ -1,4 +1,4 @@
-"""Which engine runs where, on machines with and without GPUs and DALI."""
+"""Devices: their names, their numbers, and where batches are handed out."""
 
 from __future__ import annotations
 
@@ -6,52 +6,15 @@ import pytest
 
 from stoker.errors import ConfigError
 from stoker.pipeline.engines import devices
-
-
-@pytest.fixture
-def machine(monkeypatch: pytest.MonkeyPatch) -> object:
-    def pretend(gpus: int, dali: bool) -> None:
-        monkeypatch.setattr(devices, "gpu_count", lambda: gpus)
-        monkeypatch.setattr(devices, "has_dali", lambda: dali)
-
-    return pretend
-
-
-@pytest.mark.parametrize(
-    ("gpus", "dali", "engine", "device", "local_rank", "expected"),
-    [
-        (0, True, "auto", None, 0, ("native", "cpu")),
-        (0, True, "dali", None, 0, ("dali", "cpu")),
-        (0, False, "auto", "cpu", 0, ("native", "cpu")),
-        (2, True, "auto", None, 0, ("dali", "cuda:0")),
-        (2, True, "auto", None, 3, ("dali", "cuda:1")),
-        (2, False, "auto", None, 0, ("native", "cpu")),
-        (2, True, "auto", "cpu", 1, ("native", "cpu")),
-        (2, True, "native", "cuda:1", 0, ("native", "cpu")),
-        (2, True, "dali", "cpu", 0, ("dali", "cpu")),
-        (2, True, "dali", "cuda:1", 0, ("dali", "cuda:1")),
-        (2, True, "dali", "cuda", 1, ("dali", "cuda:1")),
-        (2, False, "auto", "cuda:1", 0, ("native", "cpu")),
-    ],
+from stoker.pipeline.engines.devices import (
+    BatchPlacement,
+    Machine,
+    device_name,
+    numbered_device,
+    place_batches,
 )
-def test_choice(
-    machine: object,
-    gpus: int,
-    dali: bool,
-    engine: str,
-    device: str | None,
-    local_rank: int,
-    expected: tuple[str, str],
-) -> None:
-    machine(gpus, dali)
-    assert devices.choose(engine, device, local_rank) == expected
 
-
-def test_cuda_without_a_number_is_the_GPU_of_the_rank(machine: object) -> None:  # noqa: N802 - a GPU
-    machine(4, True)
-    assert devices.place("cuda", 6) == "cuda:2"
-    assert devices.place("cuda:3", 6) == "cuda:3"
-    assert devices.place("cpu", 6) == "cpu"
+FOUR_GPUS = Machine(cores=8, gpus=4, has_dali=False)
 
 
 def test_devices_of_frameworks_are_named_by_their_text() -> None:
@@ -59,26 +22,51 @@ def test_devices_of_frameworks_are_named_by_their_text() -> None:
         def __str__(self) -> str:
             return "cuda:1"
 
-    assert devices.as_text(Device()) == devices.as_text("cuda:1") == "cuda:1"
-    assert devices.as_text("cpu:0") == devices.as_text("cpu") == "cpu"
-    assert devices.as_text(None) is None
-    with pytest.raises(ConfigError, match="device must be 'cpu', 'cuda' or 'cuda:N', found '0'"):
-        devices.choose("auto", devices.as_text(0), 0)
+    assert device_name(Device()) == device_name("cuda:1") == "cuda:1"
+    assert device_name("cpu:0") == device_name("cpu") == "cpu"
+    assert device_name(None) is None
+
+
+def test_cuda_without_a_number_is_the_gpu_of_the_rank() -> None:
+    assert numbered_device("cuda", FOUR_GPUS, 6) == "cuda:2"
+    assert numbered_device("cuda:3", FOUR_GPUS, 6) == "cuda:3"
+    assert numbered_device("cpu", FOUR_GPUS, 6) == "cpu"
+    assert numbered_device(None, FOUR_GPUS, 6) is None
 
 
 @pytest.mark.parametrize(
-    ("engine", "device", "message"),
+    ("device", "message"),
     [
-        ("fast", None, "engine must be 'auto', 'native', 'dali' or 'reference', found 'fast'"),
-        ("auto", "gpu", "device must be 'cpu', 'cuda' or 'cuda:N', found 'gpu'"),
-        ("auto", "cuda:x", "found 'cuda:x'"),
-        ("auto", "cuda:2", "'cuda:2' was asked for and 2 GPUs are visible"),
+        ("gpu", "device must be 'cpu', 'cuda' or 'cuda:N', found 'gpu'"),
+        ("0", "device must be 'cpu', 'cuda' or 'cuda:N', found '0'"),
+        ("cuda:x", "found 'cuda:x'"),
+        ("cuda:4", "'cuda:4' was asked for and 4 GPUs are visible"),
     ],
 )
-def test_refusals(machine: object, engine: str, device: str | None, message: str) -> None:
-    machine(2, True)
+def test_devices_that_are_not_there(device: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        devices.choose(engine, device, 0)
+        numbered_device(device, FOUR_GPUS, 0)
+
+
+@pytest.mark.parametrize(
+    ("device", "made_on", "pin_memory", "copies_from_pinned", "expected"),
+    [
+        (None, "cpu", False, True, BatchPlacement(None, pin_memory=False)),
+        (None, "cpu", True, True, BatchPlacement(None, pin_memory=True)),
+        ("cpu", "cpu", False, True, BatchPlacement("cpu", pin_memory=False)),
+        ("cuda:1", "cpu", False, True, BatchPlacement("cuda:1", pin_memory=True)),
+        ("cuda:1", "cpu", False, False, BatchPlacement("cuda:1", pin_memory=False)),
+        (None, "cuda:2", False, True, BatchPlacement("cuda:2", pin_memory=False)),
+        ("cuda:1", "cuda:1", False, True, BatchPlacement("cuda:1", pin_memory=False)),
+    ],
+)
+def test_where_batches_are_handed_out(
+    device: str | None, made_on: str, pin_memory: bool, copies_from_pinned: bool, expected: BatchPlacement
+) -> None:
+    found = place_batches(
+        device, made_on=made_on, pin_memory=pin_memory, copies_from_pinned=copies_from_pinned
+    )
+    assert found == expected
 
 
 def test_a_machine_without_a_driver_has_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:

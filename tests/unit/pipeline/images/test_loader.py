@@ -12,6 +12,7 @@ from stoker import ImageLoader
 from stoker.augment import CenterCrop, Normalize, Resize
 from stoker.errors import ConfigError, DatasetError, LoaderClosedError
 from stoker.formats.open import open as open_dataset
+from stoker.pipeline.engines.devices import Machine
 from stoker.pipeline.execution.batch import ColumnSpec
 from stoker.pipeline.images import loader as image_loader
 from stoker.pipeline.order.epoch_order import BlockShuffle
@@ -232,24 +233,6 @@ def test_columns_of_strings_are_refused_at_once(
     assert loader.element_spec() == (ColumnSpec("weight", "float32", ()),)
 
 
-def test_threads_are_shared_with_the_ranks_of_the_machine(
-    load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = []
-    monkeypatch.setattr(image_loader, "available_cores", lambda: 12)
-    for name, value in {"RANK": 0, "WORLD_SIZE": 4, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 4}.items():
-        monkeypatch.setenv(name, str(value))  # as torchrun does
-    make = image_loader.make_engine
-
-    def spy(*arguments: Any, num_threads: int, **settings: Any) -> Any:
-        asked.append(num_threads)
-        return make(*arguments, num_threads=1, **settings)
-
-    monkeypatch.setattr(image_loader, "make_engine", spy)
-    load(num_threads=None)
-    assert asked == [3]
-
-
 def test_repr_says_what_it_is(load: Callable[..., ImageLoader]) -> None:
     loader = load()
     assert "4 batches of 16" in repr(loader)
@@ -260,7 +243,7 @@ def test_repr_says_what_it_is(load: Callable[..., ImageLoader]) -> None:
 def test_numpy_batches_come_from_the_cpu_on_a_machine_with_gpus(
     load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_loader.devices, "gpu_count", lambda: 1)
+    monkeypatch.setattr(image_loader, "this_machine", lambda: Machine(cores=2, gpus=1, has_dali=True))
     assert load(engine="auto", batch_size=4).device == "cpu"
 
 

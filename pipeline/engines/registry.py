@@ -1,0 +1,111 @@
+"""The engines that there are: a row each, from which loaders choose one and make it.
+
+A new engine is a module with a class that fulfils :class:`~stoker.pipeline.engines.base.Engine`, and a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .dali import DaliEngine
+from .native.engine import NativeEngine
+from .reference import ReferenceEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .base import Engine, EngineSettings
+
+__all__ = ["ENGINES", "EngineRow", "make_engine"]
+
+
+@dataclass(frozen=True)
+class EngineRow:
+    """One engine.
+
+    Attributes:
+        name: Value of the loader's argument ``engine``.
+        executes: What it executes of :attr:`ImagePlan.needs`; None for everything.
+        make: Makes the engine; raises what the engine's class says.
+        depth: Batches in flight that keep the engine busy, from its threads and the samples of a batch.
+    """
+
+    name: str
+    executes: frozenset[str] | None
+    make: Callable[[EngineSettings], Engine]
+    depth: Callable[[int, int], int]
+
+
+def make_engine(name: str, settings: EngineSettings) -> Engine:
+    """Make the engine ``name``; the caller closes it.
+
+    Raises:
+        StaleIndexError: A data file has another size than the dataset says.
+        DatasetError: A data file cannot be opened.
+        MissingDependencyError: The engine needs a package that is not installed.
+    """
+    return ENGINES[name].make(settings)
+
+
+def _make_native(settings: EngineSettings) -> Engine:
+    return NativeEngine(
+        settings.files,
+        settings.sizes,
+        settings.output,
+        num_threads=settings.num_threads,
+        depth=settings.depth,
+        max_pixels=settings.max_pixels,
+        verify=settings.verify,
+        mapped=settings.mapped,
+        empty=settings.allocate,
+    )
+
+
+def _make_dali(settings: EngineSettings) -> Engine:
+    return DaliEngine(
+        settings.files,
+        settings.sizes,
+        settings.output,
+        device=settings.device,
+        num_threads=settings.num_threads,
+        depth=settings.depth,
+        batch_size=settings.batch_size,
+        max_pixels=settings.max_pixels,
+        verify=settings.verify,
+        mapped=settings.mapped,
+    )
+
+
+def _make_reference(settings: EngineSettings) -> Engine:
+    return ReferenceEngine(
+        settings.files,
+        settings.sizes,
+        settings.output,
+        num_threads=settings.num_threads,
+        depth=settings.depth,
+        max_pixels=settings.max_pixels,
+        verify=settings.verify,
+        mapped=settings.mapped,
+    )
+
+
+def _two_samples_a_thread(threads: int, batch_size: int) -> int:
+    """Batches of two samples a thread, from two."""
+    return max(2, -(-2 * threads // batch_size))
+
+
+def _four_batches(threads: int, batch_size: int) -> int:
+    """Four: with two, DALI's threads idle a twelfth of the time, as an operator waits for its last sample."""
+    return 4
+
+
+ENGINES = {
+    row.name: row
+    for row in (
+        EngineRow("native", NativeEngine.executes, _make_native, _two_samples_a_thread),
+        EngineRow("dali", DaliEngine.executes, _make_dali, _four_batches),
+        EngineRow("reference", ReferenceEngine.executes, _make_reference, _two_samples_a_thread),
+    )
+}
+"""All engines by name."""
