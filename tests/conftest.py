@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from stoker.formats.codecs.header import read_header
-from stoker.formats.containers.base import container
-from stoker.formats.containers.example import encode_datum, encode_image_example
+from stoker.formats.containers.image_record import ImageRecord
+from stoker.formats.containers.registry import find_container, find_writer
 from stoker.formats.dataset.index import Index, concat_indexes, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from stoker.formats.files.reading import file_digest
@@ -35,31 +35,21 @@ def jpeg(seed: int, height: int = 12, width: int = 16) -> bytes:
     return stream.getvalue()
 
 
-def around(kind: str, row: int, size: int) -> tuple[bytes, bytes]:
+def wrap(container: str, row: int, size: int) -> tuple[bytes, bytes]:
     """Prefix and suffix of a record, as a conversion would write them."""
-    label = row % len(CLASSES)
-    if kind == "lmdb":
-        return encode_datum(payload_bytes=size, height=12, width=16, label=label)
-    return encode_image_example(
-        payload_bytes=size,
-        format="JPEG",
-        height=12,
-        width=16,
-        key=f"k{row}",
-        label=label,
-        class_name=CLASSES[label],
-    )
+    labels = (row % len(CLASSES),)
+    record = ImageRecord(f"k{row}", size, "JPEG", height=12, width=16, labels=labels, classes=CLASSES)
+    return find_container(container).wrap_image(record)
 
 
 def build_shard(
-    folder: Path, kind: str, number: int, of: int, rows: list[int], payloads: Sequence[bytes]
+    folder: Path, container: str, number: int, of: int, rows: list[int], payloads: Sequence[bytes]
 ) -> Shard:
     """Write one shard, and its part of the index as ``part-<number>``."""
-    module = container(kind)
-    name = f"shard-{number:05d}-of-{of:05d}{module.SUFFIX}"
-    with module.Writer(folder / name) as writer:
+    name = f"shard-{number:05d}-of-{of:05d}{find_container(container).suffix}"
+    with find_writer(container)(folder / name) as writer:
         for row in rows:
-            prefix, suffix = around(kind, row, len(payloads[row]))
+            prefix, suffix = wrap(container, row, len(payloads[row]))
             writer.write(b"k%d" % row, prefix, payloads[row], suffix)
         shard = writer.finish()
     constant = {"shard": number, "codec": 1, "height": 12, "width": 16, "orientation": 1}
@@ -70,12 +60,12 @@ def build_shard(
     return Shard(name, shard.data_bytes, shard.records, shard.digest)
 
 
-def publish(folder: Path, kind: str, shards: Sequence[Shard]) -> None:
+def publish(folder: Path, container: str, shards: Sequence[Shard]) -> None:
     """Write the manifest that fits the index and these shards."""
     path = folder / INDEX_NAME
     index = Index.open(path)
     manifest = Manifest(
-        container=kind,
+        container=container,
         sample_type="image",
         columns=index.types,
         shards=tuple(shards),
@@ -85,16 +75,18 @@ def publish(folder: Path, kind: str, shards: Sequence[Shard]) -> None:
     (folder / MANIFEST_NAME).write_text(manifest.to_json())
 
 
-def build(folder: Path, kind: str, payloads: Sequence[bytes], shards: int) -> Path:
+def build(folder: Path, container: str, payloads: Sequence[bytes], shards: int) -> Path:
     """Write a dataset of JPEGs, 12 x 16, whose label is row % 3 and whose key is ``k<row>``."""
     folder.mkdir(parents=True)
     blocks = np.array_split(np.arange(len(payloads)), shards)
-    written = [build_shard(folder, kind, i, shards, rows.tolist(), payloads) for i, rows in enumerate(blocks)]
+    written = [
+        build_shard(folder, container, i, shards, rows.tolist(), payloads) for i, rows in enumerate(blocks)
+    ]
     parts = [folder / f"part-{i}" for i in range(shards)]
     concat_indexes(parts, folder / INDEX_NAME)
     for part in parts:
         part.unlink()
-    publish(folder, kind, written)
+    publish(folder, container, written)
     return folder
 
 
@@ -106,15 +98,15 @@ def without_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def make_dataset(tmp_path: Path) -> Callable[..., Path]:
-    """``make_dataset(kind, payloads, shards=2, name="dataset")``: its folder; six JPEGs by default."""
+    """``make_dataset(container, payloads, shards=2, name="dataset")``: its folder; six JPEGs by default."""
 
     def make(
-        kind: str = "tfrecord",
+        container: str = "tfrecord",
         payloads: Sequence[bytes] | None = None,
         shards: int = 2,
         name: str = "dataset",
     ) -> Path:
-        return build(tmp_path / name, kind, payloads or [jpeg(i) for i in range(6)], shards)
+        return build(tmp_path / name, container, payloads or [jpeg(i) for i in range(6)], shards)
 
     return make
 
@@ -137,16 +129,16 @@ def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
 
 @pytest.fixture
 def republish() -> Callable[[Path, str, Sequence[Shard]], None]:
-    """``republish(folder, kind, shards)`` writes the manifest that fits the index as it is now."""
+    """``republish(folder, container, shards)`` writes the manifest that fits the index as it is now."""
     return publish
 
 
 def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Path:
     """Write any payloads as a dataset of one TFRecord shard; see the fixture of the same name."""
     name = "shard-00000-of-00001.tfrecord"
-    with container("tfrecord").Writer(folder / name) as writer:
+    with find_writer("tfrecord")(folder / name) as writer:
         for row, payload in enumerate(payloads):
-            prefix, suffix = around("tfrecord", row, len(payload))
+            prefix, suffix = wrap("tfrecord", row, len(payload))
             writer.write(b"", prefix, payload, suffix)
         shard = writer.finish()
     n = len(payloads)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from stoker.errors import DatasetError
 
 from ..concurrency.bounded_map import bounded_map
+from ..containers.registry import find_container
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, Manifest
 from ..remote.store import Store, is_url
 
@@ -92,8 +93,9 @@ class RemoteDataset:
     def small_files(self) -> dict[str, bytes]:
         """What belongs to the dataset beside index and shards, by name, as far as it is there."""
         names = list(_OPTIONAL)
-        if self.manifest.container == "tfrecord":
-            names += [_text_index(shard) for shard in self.manifest.shards]
+        for sidecar in find_container(self.manifest.container).sidecars:
+            shards = self.manifest.shards
+            names += [sidecar.name(shard.name, external=shard.path is not None) for shard in shards]
         tasks = ((name, partial(self.store.read_if_there, name)) for name in names)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
             found = bounded_map(pool, tasks, 4 * _AT_ONCE)
@@ -140,20 +142,10 @@ def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
     """The data file of a shard, which lies in the dataset's folder or at a URL of its own."""
     _check(shard, store)
     path = shard.path or shard.name
-    name = _place(shard.name if is_url(path) else path, manifest)
-    url = _place(path, manifest) if is_url(path) else store.at(name)
+    data_url = find_container(manifest.container).data_url
+    name = data_url(shard.name if is_url(path) else path)
+    url = data_url(path) if is_url(path) else store.at(name)
     return RemoteFile(name, shard.bytes, shard.digest, shard.name, url)
-
-
-def _text_index(shard: Shard) -> str:
-    """Name of DALI's index: beside shards of others their whole names stand in it."""
-    return f"{shard.name.removesuffix('.tfrecord') if shard.path is None else shard.name}.idx"
-
-
-def _place(path: str, manifest: Manifest) -> str:
-    """Path or URL of the data file of the shard at ``path``."""
-    # LMDB's environments are folders; others name the file in one, or a file without one.
-    return f"{path}/data.mdb" if manifest.container == "lmdb" and not path.endswith(".mdb") else path
 
 
 def _check(shard: Shard, store: Store) -> None:

@@ -1,34 +1,35 @@
-"""What the containers have in common: the same verbs on the same few types.
+"""The contract of a container: what a format of shard files must say to be written, read and indexed.
 
-A container is a module with ``Writer``, ``scan``, ``data_file`` and ``SUFFIX``; see :class:`Container`.
+A container is one module with one :class:`Container`, and one row in
+:mod:`stoker.formats.containers.registry`. No other module knows which containers there are.
 """
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
-
-from stoker.errors import ConfigError
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["CONTAINERS", "Container", "Record", "Writer", "WrittenShard", "container"]
+    from .image_record import ExternalSample, FeatureNames, ImageRecord
 
-CONTAINERS = ("tfrecord", "lmdb")
+__all__ = ["Container", "ReadStart", "Record", "Sidecar", "Writer", "WrittenShard"]
+
+ReadStart = Callable[[str, int], bytes | None]
+"""Reads the start of a file of a shard: called with the file's name in the shard (empty for the shard
+itself) and the most bytes to return. Returns None where there is no such regular file."""
 
 
 class Record(NamedTuple):
-    """One record as it lies in a data file.
+    """One record in a data file.
 
     Attributes:
-        position: From 0.
-        key: The container's own key; empty where it has none.
+        position: Position in the shard, from 0.
+        key: The container's own key; empty where the container has none.
         offset: First byte of the value in the data file.
         length: Bytes of the value.
         view: The value.
@@ -65,9 +66,9 @@ class WrittenShard:
 
 
 class Writer(Protocol):
-    """Writes one shard; a context manager that leaves no descriptor open, whatever happens.
+    """Writes one shard and its sidecar files; a context manager that always closes its files.
 
-    Nothing is synced and nothing renamed: publishing belongs to whoever writes the manifest.
+    It neither syncs nor renames: the conversion publishes the shard.
     """
 
     def __enter__(self) -> Writer: ...
@@ -79,39 +80,75 @@ class Writer(Protocol):
 
         Args:
             key: The sample's name.
-            prefix: What the message has before the payload.
+            prefix: The bytes of the message before the payload.
             payload: Any C-contiguous buffer.
-            suffix: What the message has after it.
+            suffix: The bytes of the message after the payload.
 
         Raises:
-            OSError: As the operating system says, for instance that the disk is full.
+            OSError: The operating system refuses the write, for instance because the disk is full.
         """
 
     def finish(self) -> WrittenShard:
-        """Write what is left, close the files and say what they hold."""
+        """Write the remaining bytes, close the files and describe the shard."""
 
 
-class Container(Protocol):
-    """The verbs of a container module."""
+@dataclass(frozen=True)
+class Sidecar:
+    """A small file beside a shard that another reader needs, with one entry for each record.
 
-    SUFFIX: str
-
-    def Writer(self, path: Path) -> Writer:  # noqa: N802 - a class in each container module
-        """Start a shard at ``path``, which must not exist."""
-
-    def scan(self, path: Path) -> Iterator[Record]:
-        """Read a data file from start to end; CorruptRecordError at the first thing wrong."""
-
-    def data_file(self, path: Path) -> Path:
-        """Name of the file in which a shard's payloads lie."""
-
-
-def container(name: str) -> Container:
-    """Look up a container by its name in manifests and on the command line.
-
-    Raises:
-        ConfigError: There is no such container.
+    Attributes:
+        suffix: Suffix of its name, such as ``.idx``; none of those of shards, ``.arrow`` and ``.json``.
+        reader: The program that reads it, for messages.
+        entry: Returns the entry of one record, called with ``Record.offset`` and ``Record.length``.
     """
-    if name not in CONTAINERS:
-        raise ConfigError(f"format must be one of {', '.join(CONTAINERS)}, not {name!r}")
-    return cast("Container", importlib.import_module(f"stoker.formats.containers.{name}"))
+
+    suffix: str
+    reader: str
+    entry: Callable[[int, int], bytes]
+
+    def name(self, shard: str, *, external: bool = False) -> str:
+        """Name of the file beside the shard named ``shard``.
+
+        The suffix replaces that of a shard which Stoker wrote. It follows the whole name of an external
+        shard, such as ``images.tfrecord-00000-of-00010``, which may have no suffix to replace.
+        """
+        return f"{shard}{self.suffix}" if external else str(PurePosixPath(shard).with_suffix(self.suffix))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Container:
+    """One format of shard files. A shard is a file, or a folder with one data file in it.
+
+    Attributes:
+        name: Name in manifests and on the command line.
+        suffix: Suffix of the names of shards that Stoker writes.
+        shards: What the shards are, in the plural and for messages, such as "TFRecord files".
+        recognizes: Returns whether a shard is one of this container, by the first bytes of its files.
+        data_file: Returns the data file of the shard at a local path.
+        data_url: Returns the URL, or the path in a remote dataset, of the data file of the shard at a URL or
+            path; by the name alone.
+        scan: Yields the records of a data file from start to end. It checks every length against the file,
+            and raises CorruptRecordError at the first fault.
+        parse_image: Returns where the image lies in a record of an external shard, and what the record says
+            of it. Raises SourceError for a record without an image, DecodeError for an image whose header
+            is damaged, and CorruptRecordError for a damaged record.
+        wrap_image: Returns the bytes of a record before the encoded image and after it. A mask is whole in
+            the bytes after it.
+        writer: Starts a shard at a path that does not exist; None for a container that is only read.
+        sidecars: The files beside each shard; the writer writes them, and ``stoker index`` does for external
+            shards.
+        has_feature_names: Whether ``parse_image`` finds the parts of a record by the names that it gets.
+    """
+
+    name: str
+    suffix: str
+    shards: str
+    recognizes: Callable[[ReadStart], bool]
+    data_file: Callable[[Path], Path]
+    data_url: Callable[[str], str]
+    scan: Callable[[Path], Iterator[Record]]
+    parse_image: Callable[[Record, FeatureNames], ExternalSample]
+    wrap_image: Callable[[ImageRecord], tuple[bytes, bytes]]
+    writer: Callable[[Path], Writer] | None = None
+    sidecars: tuple[Sidecar, ...] = ()
+    has_feature_names: bool = False

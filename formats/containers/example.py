@@ -1,28 +1,24 @@
-"""tf.train.Example and Caffe's Datum on the wire, without TensorFlow or Caffe.
+"""Encoding and parsing of tf.train.Example without TensorFlow.
 
-Both are written as a prefix and a suffix around the payload, so that an image is never copied into
-a message; and read as the places where things lie. Field numbers are those of
-tensorflow/core/example/{example,feature}.proto and caffe/proto/caffe.proto.
+An Example is written as the bytes before and after the payload, so that an image is never copied into a
+message, and is parsed into the positions of its values. Field numbers are those of
+tensorflow/core/example/{example,feature}.proto.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from stoker.errors import CorruptRecordError
 
-from .wire import FIXED32, LENGTH, VARINT, Span, delimited, fields, read_varint, varint
+from .wire import FIXED32, LENGTH, VARINT, Span, delimited, fields, read_varint, signed, varint
 
 __all__ = [
-    "Datum",
     "Feature",
-    "encode_datum",
     "encode_example",
     "encode_image_example",
-    "parse_datum",
     "parse_example",
 ]
 
@@ -199,12 +195,12 @@ def _parse_integers(view: memoryview, span: Span) -> list[int]:
         if field.number != 1:
             continue
         if field.wire == VARINT:
-            values.append(_signed(field.value))
+            values.append(signed(field.value))
         elif field.wire == LENGTH:
             at, end = field.span.offset, field.span.offset + field.span.length
             while at < end:
                 value, at = read_varint(view, at, end)
-                values.append(_signed(value))
+                values.append(signed(value))
     return values
 
 
@@ -218,89 +214,3 @@ def _parse_floats(view: memoryview, span: Span) -> list[float]:
         chunk = view[field.span.offset : field.span.offset + field.span.length]
         values.extend(struct.unpack(f"<{len(chunk) // 4}f", chunk))
     return values
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >> 63 else value
-
-
-@dataclass(frozen=True)
-class Datum:
-    """A Caffe Datum, read.
-
-    Attributes:
-        channels: As written; 0 where it is not.
-        height: Likewise, pixels.
-        width: Likewise.
-        label: Likewise.
-        encoded: Whether ``data`` is an encoded image; else it is (channels, height, width) uint8.
-        data: Where the bytes lie; None if there are none.
-        floats: Whether it holds pixels as floats.
-    """
-
-    channels: int
-    height: int
-    width: int
-    label: int
-    encoded: bool
-    data: Span | None
-    floats: bool
-
-
-_CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
-
-
-_MASK = 1000  # beyond Datum's own fields, so that Caffe and DALI pass over it
-
-
-def encode_datum(
-    *, payload_bytes: int, height: int, width: int, label: int | None = None, mask: bytes | None = None
-) -> tuple[bytes, bytes]:
-    """Encode an encoded image as a Caffe Datum, in the order of the field numbers.
-
-    Args:
-        payload_bytes: Length of the encoded image.
-        height: Pixels, after the EXIF orientation has been applied.
-        width: Likewise.
-        label: From 0.
-        mask: An encoded mask, field 1000: of no Datum, and passed over by readers of one.
-
-    Returns:
-        What the message has before the encoded image, and after it.
-    """
-    prefix = b"".join(_number(*item) for item in ((_CHANNELS, 3), (_HEIGHT, height), (_WIDTH, width)))
-    suffix = b"" if label is None else _number(_LABEL, label)
-    suffix += _number(_ENCODED, 1)
-    return prefix + delimited(_DATA, b"", payload_bytes), suffix + (delimited(_MASK, mask) if mask else b"")
-
-
-def _number(number: int, value: int) -> bytes:
-    return varint(number << 3 | VARINT) + varint(value)
-
-
-def parse_datum(data: memoryview | bytes) -> Datum:
-    """Read a Datum.
-
-    Raises:
-        CorruptRecordError: It is not the encoding of a Datum.
-    """
-    view = memoryview(data)
-    numbers: dict[int, int] = {}
-    payload: Span | None = None
-    floats = False
-    for field in fields(view, Span(0, len(view))):
-        if field.number == _DATA and field.wire == LENGTH:
-            payload = field.span
-        elif field.number == _FLOATS:
-            floats = True
-        elif field.wire == VARINT:
-            numbers[field.number] = _signed(field.value)
-    return Datum(
-        channels=numbers.get(_CHANNELS, 0),
-        height=numbers.get(_HEIGHT, 0),
-        width=numbers.get(_WIDTH, 0),
-        label=numbers.get(_LABEL, 0),
-        encoded=bool(numbers.get(_ENCODED, 0)),
-        data=payload,
-        floats=floats,
-    )

@@ -20,26 +20,42 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
 from ..files.reading import file_digest, open_regular, read_at
-from .base import Record, WrittenShard
+from .base import Container, Record, WrittenShard
+from .datum import parse_image, wrap_image
 from .lmdb_pages import BadPageError, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SUFFIX", "Writer", "data_file", "scan"]
+    from .base import ReadStart
 
-SUFFIX = ".lmdb"
+__all__ = ["LMDB", "Writer", "scan"]
 
 _DATA_FILE = "data.mdb"
+_MAGIC = b"\xde\xc0\xef\xbe"
+_MAGIC_OFFSET = 16  # in the first meta page
 _LONGEST_KEY = 511
 _TRANSACTION = 2 << 20
 _LEAST_MAP = 64 << 20
 _LEAST_FREE = 1 << 20  # bytes; with fewer a disk is full
 
 
-def data_file(path: Path) -> Path:
-    """``data.mdb`` in the folder that is the shard; ``path`` itself where it is a file already."""
-    return path if path.is_file() else path / _DATA_FILE
+def _data_file(shard: Path) -> Path:
+    """Return ``data.mdb`` in the folder that is the shard, or the shard itself where it is a file."""
+    return shard if shard.is_file() else shard / _DATA_FILE
+
+
+def _data_url(shard: str) -> str:
+    """Return the data file by its name: a shard is a folder, unless its name is that of a data file."""
+    return shard if shard.endswith(".mdb") else f"{shard}/{_DATA_FILE}"
+
+
+def _recognizes(read_start: ReadStart) -> bool:
+    """Return whether the shard is a folder with ``data.mdb``, or a file with LMDB's magic number."""
+    size = _MAGIC_OFFSET + len(_MAGIC)
+    if read_start(_DATA_FILE, size) is not None:
+        return True
+    return (read_start("", size) or b"")[_MAGIC_OFFSET:] == _MAGIC
 
 
 class Writer:
@@ -104,7 +120,7 @@ class Writer:
         """Write what is left, close the file, and find where the payloads lie in it."""
         self._commit()
         self._env.close()
-        path = data_file(self._path)
+        path = _data_file(self._path)
         prefix, length, crc = np.array(self._payloads).reshape(-1, 3).T
         with open_regular(path) as (descriptor, size):
             values = np.fromiter((node.offset for node in walk(descriptor, size)), np.int64, len(prefix))
@@ -156,3 +172,17 @@ def _os_errors(path: Path) -> Iterator[None]:
         if code == EIO and shutil.disk_usage(path).free < _LEAST_FREE:
             code = ENOSPC
         raise OSError(code, os.strerror(code), os.fspath(path)) from error
+
+
+LMDB = Container(
+    name="lmdb",
+    suffix=".lmdb",
+    shards="LMDB folders or data files",
+    recognizes=_recognizes,
+    data_file=_data_file,
+    data_url=_data_url,
+    scan=scan,
+    parse_image=parse_image,
+    wrap_image=wrap_image,
+    writer=Writer,
+)

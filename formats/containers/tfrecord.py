@@ -10,7 +10,7 @@ import struct
 from array import array
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,14 +18,15 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
 from ..files.reading import digest_of, open_regular, read_at
-from .base import Record, WrittenShard
+from .base import Container, Record, Sidecar, WrittenShard
+from .image_example import parse_image, wrap_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SUFFIX", "Writer", "data_file", "masked_crc", "scan", "text_index_path"]
+    from .base import ReadStart
 
-SUFFIX = ".tfrecord"
+__all__ = ["DALI_INDEX", "TFRECORD", "Writer", "masked_crc", "scan"]
 
 _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
@@ -33,6 +34,7 @@ _FRAMING = _HEADER.size + _FOOTER.size
 _BUFFER = 1 << 20
 # A protocol buffer message is shorter than 2 GiB, so a sparse file cannot make a reader allocate more.
 _LONGEST = (1 << 31) - 1
+_Shard = TypeVar("_Shard")
 
 
 def masked_crc(crc: int) -> int:
@@ -43,19 +45,12 @@ def masked_crc(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def data_file(path: Path) -> Path:
-    """The shard itself."""
-    return path
+def _dali_index_line(value_offset: int, value_length: int) -> bytes:
+    """Return a line of the index of DALI's ``readers.tfrecord``: first byte and bytes of the record."""
+    return b"%d %d\n" % (value_offset - _HEADER.size, value_length + _FRAMING)
 
 
-def text_index_path(path: Path) -> Path:
-    """Where DALI's index of the shard ``path`` lies: beside it, with the suffix ``.idx``."""
-    return path.with_suffix(".idx")
-
-
-def text_index_line(value_offset: int, value_length: int) -> str:
-    """One line of the index that DALI's ``readers.tfrecord`` wants: first byte and bytes of the record."""
-    return f"{value_offset - _HEADER.size} {value_length + _FRAMING}\n"
+DALI_INDEX = Sidecar(".idx", "DALI", _dali_index_line)
 
 
 class Writer:
@@ -90,7 +85,7 @@ class Writer:
         length_bytes = struct.pack("<Q", length)
         header = length_bytes + _FOOTER.pack(masked_crc(crc32c(length_bytes)))
         value_crc = crc32c(suffix, crc32c(payload, crc32c(prefix)))
-        self._index += text_index_line(self._position + _HEADER.size, length).encode()
+        self._index += DALI_INDEX.entry(self._position + _HEADER.size, length)
         self._payloads.extend((self._position + len(header) + len(prefix), size, crc32c(payload)))
         for part in (header, prefix, payload, suffix, _FOOTER.pack(masked_crc(value_crc))):
             self._file.write(part)
@@ -98,9 +93,9 @@ class Writer:
         self._position += length + _FRAMING
 
     def finish(self) -> WrittenShard:
-        """Write what is left and the text index, close both files."""
+        """Write the remaining bytes and the DALI index, and close both files."""
         self._file.close()
-        index = text_index_path(self._path)
+        index = self._path.with_name(DALI_INDEX.name(self._path.name))
         index.write_bytes(self._index)
         table = np.array(self._payloads).reshape(-1, 3)
         return WrittenShard(
@@ -162,3 +157,34 @@ def _value_length(path: Path, position: int, header: bytes, left: int) -> int:
 
 def _corrupt(message: str, path: Path, position: int, hint: str | None = None) -> CorruptRecordError:
     return CorruptRecordError(message, path=path, shard=Path(path).name, record=position, hint=hint)
+
+
+def _recognizes(read_start: ReadStart) -> bool:
+    """Return whether the shard is a file that starts with a length and its checksum."""
+    header = read_start("", _HEADER.size)
+    return (
+        header is not None
+        and len(header) == _HEADER.size
+        and masked_crc(crc32c(header[:8])) == _HEADER.unpack(header)[1]
+    )
+
+
+def _itself(shard: _Shard) -> _Shard:
+    """Return a shard, which is its own data file."""
+    return shard
+
+
+TFRECORD = Container(
+    name="tfrecord",
+    suffix=".tfrecord",
+    shards="TFRecord files",
+    recognizes=_recognizes,
+    data_file=_itself,
+    data_url=_itself,
+    scan=scan,
+    parse_image=parse_image,
+    wrap_image=wrap_image,
+    writer=Writer,
+    sidecars=(DALI_INDEX,),
+    has_feature_names=True,
+)

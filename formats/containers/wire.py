@@ -23,6 +23,7 @@ __all__ = [
     "delimited",
     "fields",
     "read_varint",
+    "signed",
     "varint",
 ]
 
@@ -85,6 +86,11 @@ def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
         if shift > 63:
             break
     raise CorruptRecordError("the message has a number that does not end or is too large")
+
+
+def signed(value: int) -> int:
+    """Return the int64 whose two's complement is the uint64 ``value``."""
+    return value - (1 << 64) if value >> 63 else value
 
 
 def fields(data: memoryview, span: Span) -> Iterator[Field]:

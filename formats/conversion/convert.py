@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError
 
 from ..codecs.header import MAX_PIXELS
+from ..containers.registry import DEFAULT_CONTAINER
 from ..files.byte_size import parse_byte_size
 from ..files.paths import is_inside
 from ..files.reading import check_named
@@ -36,7 +37,7 @@ def convert(
     src: str | os.PathLike[str],
     dst: str | os.PathLike[str],
     *,
-    format: Literal["tfrecord", "lmdb"] = "tfrecord",  # noqa: A002 - the user's word for it
+    format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
     seed: int | None = None,
     resize: str | None = None,
     encoding: Encoding = "keep",
@@ -76,7 +77,7 @@ def convert(
             annotations of COCO, Pascal VOC or YOLO (see the modules of these names). Any of them may be
             at a URL that fsspec knows, such as ``s3://bucket/photos``.
         dst: Folder to write; made if missing. May be such a URL, too.
-        format: Container of the shards.
+        format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the sorted order.
         resize: ``shorter=N``, ``longer=N``, ``squash=HxW``, ``crop=HxW`` or ``fill=HxW``, see
             :func:`stoker.formats.conversion.options.parse_resize`. None leaves the bytes as they are.

@@ -13,7 +13,7 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ..codecs.header import MAX_PIXELS
-from ..containers.base import CONTAINERS
+from ..containers.registry import DEFAULT_CONTAINER, find_writer
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -51,7 +51,7 @@ class ShardOptions:
     """How samples of any kind are divided among splits and shards.
 
     Attributes:
-        container: tfrecord or lmdb.
+        container: Name of the container of the shards, such as tfrecord.
         seed: Seed of the global shuffle, from 0; None keeps the order of the source.
         shard_bytes: Bytes that a shard has at most, about, unless a sample alone has more; 0 if not by size.
         shard_records: Records that a shard has at most; 0 if not by records.
@@ -61,7 +61,7 @@ class ShardOptions:
         strict: Whether the first sample that would be skipped stops the conversion.
     """
 
-    container: str = "tfrecord"
+    container: str = DEFAULT_CONTAINER
     seed: int | None = None
     shard_bytes: int = 0
     shard_records: int = 0
@@ -73,7 +73,7 @@ class ShardOptions:
     made_by: ClassVar[str] = "convert"
 
     def __post_init__(self) -> None:
-        _one_of("format", self.container, CONTAINERS)
+        find_writer(self.container)
         if self.seed is not None:
             self._whole("seed", 0, (1 << 64) - 1)
         for name in ("shard_bytes", "shard_records", "shards"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..concurrency.bounded_map import bounded_map
-from ..containers.base import container
+from ..containers.registry import find_container, find_writer
 from ..dataset.index import write_index
 from ..dataset.strings import take_strings
 from ..files.publishing import move_durably, remove, sync, sync_folder, write_durably
@@ -27,7 +27,15 @@ if TYPE_CHECKING:
     from .encoder import EncodedRecord
     from .plan import ConversionPlan, PlannedShard
 
-__all__ = ["Cancelled", "ShardContext", "ShardResult", "finished_shard", "shard_files", "write_shard"]
+__all__ = [
+    "Cancelled",
+    "ShardContext",
+    "ShardResult",
+    "finished_shard",
+    "published_names",
+    "shard_files",
+    "write_shard",
+]
 
 _CHUNK_BYTES = 1 << 20  # of the source, in one task of the pool: several in flight take little memory
 
@@ -74,18 +82,27 @@ class ShardResult:
     skipped: tuple[Skip, ...]
 
 
-def shard_files(state: Path, number: int, container_name: str) -> dict[str, Path]:
-    """Files of a finished shard until it is published: shard, idx (of TFRecord), index and result."""
-    names = {"shard": container(container_name).SUFFIX, "index": ".arrow", "result": ".json"}
-    if container_name == "tfrecord":
-        names["idx"] = ".idx"
-    return {what: state / f"{number:05d}{suffix}" for what, suffix in names.items()}
+def shard_files(state: Path, number: int, container: str) -> dict[str, Path]:
+    """Return the files of a finished shard until it is published: shard, index, result, and its sidecars.
+
+    Each sidecar file has its suffix as key.
+    """
+    found = find_container(container)
+    suffixes = {"shard": found.suffix, "index": ".arrow", "result": ".json"}
+    suffixes |= {sidecar.suffix: sidecar.suffix for sidecar in found.sidecars}
+    return {file: state / f"{number:05d}{suffix}" for file, suffix in suffixes.items()}
 
 
-def finished_shard(state: Path, number: int, container_name: str) -> ShardResult | None:
+def published_names(name: str, container: str) -> dict[str, str]:
+    """Return the names in a dataset of the shard ``name`` and its sidecar files, with the same keys."""
+    sidecars = find_container(container).sidecars
+    return {"shard": name} | {sidecar.suffix: sidecar.name(name) for sidecar in sidecars}
+
+
+def finished_shard(state: Path, number: int, container: str) -> ShardResult | None:
     """Result of a shard that is finished; None if it is not."""
     try:
-        document = json.loads(shard_files(state, number, container_name)["result"].read_text())
+        document = json.loads(shard_files(state, number, container)["result"].read_text())
     except FileNotFoundError:
         return None
     document["skipped"] = tuple(Skip(*skip) for skip in document["skipped"])
@@ -112,17 +129,17 @@ def write_shard(
         StokerError: A sample would be skipped and the plan is strict.
         OSError: The shard cannot be written.
     """
-    container_name = plan.options.container
-    if (result := finished_shard(state, number, container_name)) is not None:
+    container = plan.options.container
+    if (result := finished_shard(state, number, container)) is not None:
         return result
     attempt = state / f"attempt-{secrets.token_hex(8)}"
     attempt.mkdir()
     try:
-        written = shard_files(attempt, number, container_name)
+        written = shard_files(attempt, number, container)
         task = _ShardTask(plan, plan.shards[number], context or ShardContext())
         result = task.run(written["shard"], written["index"])
         sync(attempt)
-        final = shard_files(state, number, container_name)
+        final = shard_files(state, number, container)
         for name in final.keys() - {"result"}:
             move_durably(written[name], final[name])
         sync_folder(state)
@@ -147,7 +164,7 @@ class _ShardTask:
         attributes, written = array("q"), array("q")
         skipped: list[Skip] = []
         details: list[Any] = []
-        with container(self._plan.options.container).Writer(path) as writer:
+        with find_writer(self._plan.options.container)(path) as writer:
             for chunk, outcomes in self._outcomes():
                 for i, outcome in zip(chunk, outcomes, strict=True):
                     if isinstance(outcome, Skip):

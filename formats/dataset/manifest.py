@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 
 from stoker.errors import DatasetError
 
-from ..containers.base import CONTAINERS, container
+from ..containers.registry import CONTAINERS, find_container
 from ..files.reading import open_regular, read_at
 from ..remote.store import is_url
 from .annotations import AnnotationInfo
@@ -101,7 +101,7 @@ class Manifest:
     """A dataset, as its ``dataset.json`` describes it.
 
     Attributes:
-        container: tfrecord or lmdb.
+        container: Name of the container, such as tfrecord.
         sample_type: What a sample is: image or text; ``kind`` in the file.
         columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
         shards: In the order that the index column ``shard`` counts.
@@ -169,7 +169,7 @@ class Manifest:
                     "here: stoker stage",
                 )
         folder = folder.absolute()
-        data_file = container(self.container).data_file
+        data_file = find_container(self.container).data_file
         return [data_file(folder / (shard.path or shard.name)) for shard in self.shards]
 
     def to_json(self) -> str:

@@ -13,8 +13,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, SourceError
 
-from ..containers import base as containers
-from ..containers.tfrecord import text_index_line
+from ..containers.image_record import FeatureNames
 from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from ..files.publishing import (
@@ -30,14 +29,14 @@ from ..files.reading import check_named, file_digest
 from ..remote.store import Store, is_url
 from ..sources.listing import Skip
 from ..sources.no_images import no_images
-from .records import ExternalSample, FeatureNames, read_example, read_value
 from .shards import ExternalShard, find_shards
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..containers.base import Record
+    from ..containers.base import Container, Record, Sidecar
+    from ..containers.image_record import ExternalSample
 
 __all__ = ["FeatureNames", "index"]
 
@@ -69,7 +68,8 @@ def index(
         into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. In one on a
             disk a dataset may have shards at URLs: it is opened with a cache. The URL of a folder is good if
             all shards lie in it.
-        container: tfrecord, lmdb, or auto to look at the first shard.
+        container: Name of the container, such as ``tfrecord`` or ``lmdb``; ``auto`` detects it from the first
+            shard.
         names: Names of the features in TFRecord files.
         classes: Names of the classes, that of label 0 first; by default those that the records themselves
             give.
@@ -88,8 +88,8 @@ def index(
         StorageError: A URL cannot be read or written.
     """
     check_named(into=into)
-    kind, shards = find_shards(paths, container)
-    indexer = _Indexer(kind, names or FeatureNames(), classes, progress)
+    found, shards = find_shards(paths, container)
+    indexer = _Indexer(found, names or FeatureNames(), classes, progress)
     places = [shard.place(into) for shard in shards]
     if is_url(into):
         return _index_to_url(indexer, shards, places, Store(into))
@@ -127,13 +127,12 @@ class _Indexer:
 
     def __init__(
         self,
-        kind: str,
+        container: Container,
         names: FeatureNames,
         classes: Sequence[str] | None,
         progress: Callable[[int, int], None] | None,
     ) -> None:
-        self._kind = kind
-        self._container = containers.container(kind)
+        self._container = container
         self._names = names
         self._classes = classes
         self._report = progress
@@ -172,10 +171,12 @@ class _Indexer:
     def _read_shard(
         self, number: int, name: str, file: Path, temporary: Path, report: Callable[[int], None]
     ) -> int:
-        lines = []
-        done = 0
+        entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in self._container.sidecars}
+        count = done = 0
         for record in self._container.scan(file):
-            lines.append(text_index_line(record.offset, record.length))
+            count += 1
+            for sidecar, lines in entries.items():
+                lines.append(sidecar.entry(record.offset, record.length))
             try:
                 self._add(number, name, record)
             except DecodeError:
@@ -187,15 +188,14 @@ class _Indexer:
             if len(self._rows) >= _ROWS_IN_MEMORY:
                 self._flush(temporary)
             done += record.length
-            if len(lines) % _RECORDS_A_REPORT == 0:
+            if count % _RECORDS_A_REPORT == 0:
                 report(done)
-        if self._kind == "tfrecord":
-            # Names such as images.tfrecord-00000-of-00010 have no suffix to replace.
-            (temporary / f"{name}.idx").write_text("".join(lines), encoding="ascii")
-        return len(lines)
+        for sidecar, lines in entries.items():
+            (temporary / sidecar.name(name, external=True)).write_bytes(b"".join(lines))
+        return count
 
     def _add(self, number: int, shard: str, record: Record) -> None:
-        sample = read_example(record, self._names) if self._kind == "tfrecord" else read_value(record)
+        sample = self._container.parse_image(record, self._names)
         self._check_label(sample)
         payload, header = sample.payload, sample.header
         crc = crc32c(record.view[payload.offset : payload.offset + payload.length])
@@ -249,13 +249,13 @@ class _Indexer:
     def _manifest(self, shards: list[Shard], path: Path) -> Manifest:
         index = Index.open(path)
         return Manifest(
-            container=self._kind,
+            container=self._container.name,
             sample_type="image",
             columns=index.types,
             shards=tuple(shards),
             index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
             classes=self._class_names(index),
-            options={"made_by": "index", **(vars(self._names) if self._kind == "tfrecord" else {})},
+            options={"made_by": "index", **(vars(self._names) if self._container.has_feature_names else {})},
             skipped=dict(self._skipped),
         )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from stoker.errors import ConfigError, SourceError, StokerError
 
 from ..concurrency.bounded_map import bounded_map
-from ..containers.base import container as container_of
+from ..containers.registry import CONTAINERS, DEFAULT_CONTAINER, detect_container, find_container
 from ..files.publishing import remove
 from ..files.reading import check_named, open_regular, read_at
 from ..remote.store import Store, is_url
@@ -23,11 +23,10 @@ from ..remote.store import Store, is_url
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from ..containers.base import Container
+
 __all__ = ["ExternalShard", "find_shards"]
 
-_LMDB_FILE = "data.mdb"
-_LMDB_MAGIC = b"\xde\xc0\xef\xbe"
-_MAGIC_AT = 16  # in the first meta page
 _CONNECTIONS = 8
 _REQUEST_BYTES = 8 << 20
 
@@ -37,7 +36,7 @@ class ExternalShard:
     """A shard.
 
     Attributes:
-        source: Its resolved path, or its URL: of a file, or of the folder that is an LMDB environment.
+        source: Its resolved path or its URL, of a file or of a folder with a data file.
         file: Path or URL of its data file.
         size: Bytes of that.
     """
@@ -112,7 +111,7 @@ class ExternalShard:
 
 def find_shards(
     paths: Iterable[str | os.PathLike[str]], container: str = "auto"
-) -> tuple[str, list[ExternalShard]]:
+) -> tuple[Container, list[ExternalShard]]:
     """The container of some shards, and the shards, before the first of them is read.
 
     Raises:
@@ -129,13 +128,12 @@ def find_shards(
             path=next(filter(is_url, sources)),
             hint="make a dataset of each, and mix them: stoker.mix",
         )
-    kind = _detect(sources[0]) if container == "auto" else container
-    container_of(kind)  # refuses what is none
+    found = _detect(sources[0]) if container == "auto" else find_container(container)
     times = Counter(sources)
     for source in sources:
         if times[source] > 1:
             raise SourceError("the shard is named more than once", path=source)
-    return kind, [(_stored if is_url(source) else _local)(source, kind) for source in sources]
+    return found, [(_stored if is_url(source) else _local)(source, found) for source in sources]
 
 
 def _sources(path: str | os.PathLike[str]) -> list[str]:
@@ -152,38 +150,55 @@ def _sources(path: str | os.PathLike[str]) -> list[str]:
     return [f"{folder}/{name}" for name in fitting]
 
 
-def _detect(source: str) -> str:
-    """LMDB is a folder, or a file that has its magic number in the first meta page."""
+def _detect(source: str) -> Container:
+    """Return the container that recognizes a shard.
+
+    A file that none of them recognizes passes for one of the default container, whose reader then says what
+    is wrong with it.
+    """
+    if (found := detect_container(partial(_read_start, source))) is not None:
+        return found
+    if is_url(source) or Path(source).is_file() or not Path(source).exists():
+        return find_container(DEFAULT_CONTAINER)
+    raise _no_shard(source, *CONTAINERS)
+
+
+def _read_start(source: str, name: str, most: int) -> bytes | None:
+    """Return the first bytes of a file of a shard, see :data:`stoker.formats.containers.base.ReadStart`."""
     if is_url(source):
-        folder, _, name = source.rpartition("/")
-        if Store(source).size(_LMDB_FILE) is not None:
-            return "lmdb"
-        head = Store(folder).read_if_there(name, most=_MAGIC_AT + len(_LMDB_MAGIC)) or b""
-    else:
-        if not Path(source).is_file():
-            return "lmdb"
-        with open_regular(source) as (descriptor, _):
-            head = read_at(descriptor, 0, _MAGIC_AT + len(_LMDB_MAGIC))
-    return "lmdb" if head[_MAGIC_AT : _MAGIC_AT + len(_LMDB_MAGIC)] == _LMDB_MAGIC else "tfrecord"
+        folder, _, file = f"{source}/{name}".rstrip("/").rpartition("/")
+        store = Store(folder)
+        return None if store.size(file) is None else store.read_if_there(file, most=most)
+    try:
+        with open_regular(Path(source) / name) as (descriptor, _):
+            return read_at(descriptor, 0, most)
+    except OSError:
+        return None
 
 
-def _local(source: str, kind: str) -> ExternalShard:
+def _local(source: str, container: Container) -> ExternalShard:
     path = Path(source)
-    file = container_of(kind).data_file(path)
+    file = container.data_file(path)
     if not path.exists():
         raise SourceError("there is no such shard", path=source)
     if not file.is_file():
-        hint = "name the shards themselves, of one kind: TFRecord files, or folders of LMDB"
-        raise SourceError(f"this is no shard of {kind}", path=source, hint=hint)
+        raise _no_shard(source, container.name)
     return ExternalShard(source, str(file), file.stat().st_size)
 
 
-def _stored(source: str, kind: str) -> ExternalShard:
-    file = source
-    if kind == "lmdb" and not source.endswith(".mdb"):
-        file = f"{source}/{_LMDB_FILE}"
+def _no_shard(source: str, *containers: str) -> SourceError:
+    known = " or ".join(find_container(name).shards for name in CONTAINERS)
+    return SourceError(
+        f"this is no shard of {' or '.join(containers)}",
+        path=source,
+        hint=f"name the shards themselves, all of one container: {known}",
+    )
+
+
+def _stored(source: str, container: Container) -> ExternalShard:
+    file = container.data_url(source)
     folder, _, name = file.rpartition("/")
     size = Store(folder).size(name)
     if size is None:
-        raise SourceError(f"there is no such shard of {kind}", path=file)
+        raise SourceError(f"there is no such shard of {container.name}", path=file)
     return ExternalShard(source, file, size)

@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
 from ..concurrency.bounded_map import bounded_map
+from ..containers.registry import DEFAULT_CONTAINER
 from ..conversion.convert import shard_bytes
 from ..conversion.execution import Summary, check_num_threads, execute
 from ..conversion.options import ShardOptions, parse_share
@@ -80,7 +81,7 @@ def convert_text(
     *,
     tokenizer: str | os.PathLike[str] = "whitespace",
     fields: Sequence[str] | None = None,
-    format: Literal["tfrecord", "lmdb"] = "tfrecord",  # noqa: A002 - the user's word for it
+    format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
     seed: int | None = None,
     shard_size: str | int | None = None,
     shard_records: int | None = None,
@@ -108,7 +109,7 @@ def convert_text(
         tokenizer: "whitespace" (words of ``src``, the vocabulary is made first), "bytes" (of UTF-8), or
             a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
         fields: Of JSON Lines, the fields to take, by default ``text``; of parallel files, their names.
-        format: Container of the shards.
+        format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the lines.
         shard_size: Bytes that a shard has about, such as ``256MB``, which is the default.
         shard_records: Records that a shard has, instead of a size.

@@ -11,15 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import CorruptRecordError, DatasetError
 
 from ..concurrency.bounded_map import bounded_map
 from ..concurrency.cores import check_threads
-from ..containers.base import container
-from ..containers.tfrecord import text_index_line
+from ..containers.registry import find_container
 from ..dataset.consistency import local_folder, open_index
 from ..dataset.manifest import INDEX_NAME, Manifest
 from ..files.reading import file_digest, open_regular, read_at
@@ -29,7 +27,9 @@ from .payloads import payload_problems
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
+    from ..containers.base import Container, Sidecar
     from ..dataset.index import Index
     from ..dataset.manifest import Shard
 
@@ -174,7 +174,7 @@ def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[
 
 
 def _verify_file(folder: Path, manifest: Manifest, file: Path, number: int) -> list[Problem]:
-    """Size, digest and framing of a data file, and DALI's index of it."""
+    """Check the size, the digest and the framing of a data file, and the sidecar files of its shard."""
     shard = manifest.shards[number]
     problems = []
     try:
@@ -184,16 +184,7 @@ def _verify_file(folder: Path, manifest: Manifest, file: Path, number: int) -> l
             return [Problem(f"the file has {size} bytes where the manifest says {shard.bytes}", shard.name)]
         if file_digest(file) != shard.digest:
             problems.append(Problem("the file is not as it was written: its digest differs", shard.name))
-        lines = [
-            text_index_line(record.offset, record.length)
-            for record in container(manifest.container).scan(file)
-        ]
-        if len(lines) != shard.records:
-            problems.append(
-                Problem(f"{len(lines)} records where the manifest says {shard.records}", shard.name)
-            )
-        if manifest.container == "tfrecord" and not _is_text_index(folder, shard, "".join(lines).encode()):
-            problems.append(Problem("the .idx file, which DALI reads, is not that of the shard", shard.name))
+        problems += _verify_records(folder, find_container(manifest.container), file, shard)
     except CorruptRecordError as error:
         problems.append(Problem(error.message, shard.name, error.record))
     except OSError as error:
@@ -201,12 +192,27 @@ def _verify_file(folder: Path, manifest: Manifest, file: Path, number: int) -> l
     return problems
 
 
-def _is_text_index(folder: Path, shard: Shard, expected: bytes) -> bool:
-    """Whether a shard's ``.idx`` file is as expected, or there is none, which nothing but DALI misses."""
-    # Beside shards of others, whose names may have no suffix to replace.
-    name = Path(shard.name).with_suffix(".idx") if shard.path is None else f"{shard.name}.idx"
+def _verify_records(folder: Path, container: Container, file: Path, shard: Shard) -> Iterator[Problem]:
+    """Count the records of a data file and compare the sidecar files with them."""
+    count = 0
+    entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in container.sidecars}
+    for record in container.scan(file):
+        count += 1
+        for sidecar, lines in entries.items():
+            lines.append(sidecar.entry(record.offset, record.length))
+    if count != shard.records:
+        yield Problem(f"{count} records where the manifest says {shard.records}", shard.name)
+    for sidecar, lines in entries.items():
+        path = folder / sidecar.name(shard.name, external=shard.path is not None)
+        if not _is_content(path, b"".join(lines)):
+            words = f"the {sidecar.suffix} file, which {sidecar.reader} reads, is not that of the shard"
+            yield Problem(words, shard.name)
+
+
+def _is_content(path: Path, expected: bytes) -> bool:
+    """Return whether a file has this content, or does not exist: only its own reader misses a sidecar."""
     try:
-        with open_regular(folder / name) as (descriptor, size):
+        with open_regular(path) as (descriptor, size):
             return size == len(expected) and read_at(descriptor, 0, size) == expected
     except FileNotFoundError:
         return True

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from stoker.formats.containers.registry import DEFAULT_CONTAINER
 from stoker.formats.remote.store import is_url
 
 from .shared.console import out, print_summary
@@ -40,7 +41,7 @@ def convert(
         ),
     ],
     target: Target,
-    container: Container = "tfrecord",
+    container: Container = DEFAULT_CONTAINER,
     seed: Annotated[
         int | None, typer.Option(help="Seed of a shuffle; without it, the samples are sorted.")
     ] = None,

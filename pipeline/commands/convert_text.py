@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from stoker.formats.containers.registry import DEFAULT_CONTAINER
+
 from .shared.console import print_summary
 from .shared.options import (
     Container,
@@ -41,7 +43,7 @@ def convert_text(
         str | None,
         typer.Option(help="Fields of the JSON lines, or names for parallel files, with commas between."),
     ] = None,
-    container: Container = "tfrecord",
+    container: Container = DEFAULT_CONTAINER,
     seed: Annotated[
         int | None, typer.Option(help="Seed of a shuffle; without it, the lines keep their order.")
     ] = None,

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from stoker.formats.containers.registry import CONTAINERS, find_container
+
 from .shared.console import count, out, print_skipped
 from .shared.options import Classes
 from .shared.progress import progress
@@ -22,7 +24,10 @@ def index(
     ],
     into: Annotated[str, typer.Option(help="Folder or URL for the index.")],
     container: Annotated[
-        str, typer.Option("--format", help="Format of the shards: tfrecord, lmdb, or auto to detect it.")
+        str,
+        typer.Option(
+            "--format", help=f"Format of the shards: {', '.join(CONTAINERS)}, or auto to detect it."
+        ),
     ] = "auto",
     image: Annotated[str, typer.Option(help="Feature with the encoded image.")] = "image/encoded",
     label: Annotated[str, typer.Option(help="Feature with the label.")] = "image/class/label",
@@ -53,6 +58,6 @@ def index(
             progress=show,
         )
     print_skipped(manifest.skipped)
-    if manifest.container == "tfrecord" and "label" not in manifest.columns:
+    if find_container(manifest.container).has_feature_names and "label" not in manifest.columns:
         out.print(f"no labels: no record has the feature {label!r} (--label names another)", style="yellow")
     out.print(f"{count(manifest.index.rows, 'sample')} of {count(len(manifest.shards), 'shard')}: {into}")

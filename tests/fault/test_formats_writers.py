@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.base import CONTAINERS, WrittenShard, container
+from stoker.formats.containers.base import WrittenShard
+from stoker.formats.containers.registry import CONTAINERS, find_container, find_writer
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def files_limited_to(size: int) -> Iterator[None]:
 
 def write(kind: str, path: Path) -> WrittenShard:
     rng = random.Random(0)
-    with container(kind).Writer(path) as writer:
+    with find_writer(kind)(path) as writer:
         for i in range(40):
             writer.write(b"%d" % i, b"<", rng.randbytes(rng.choice([10, 2500, 300_000])), b">")
         return writer.finish()
@@ -41,11 +42,11 @@ def test_a_hundred_places_to_fail(kind: str, tmp_path: Path, open_files: Callabl
         path = tmp_path / str(number)
         with files_limited_to(limit), pytest.raises(OSError, match=r"\[Errno"):
             write(kind, path)
-        file = container(kind).data_file(path)
+        file = find_container(kind).data_file(path)
         if file.is_file():
             assert file.stat().st_size <= limit
             with suppress(CorruptRecordError):
-                assert sum(1 for _ in container(kind).scan(file)) < whole.records
+                assert sum(1 for _ in find_container(kind).scan(file)) < whole.records
             file.unlink()
     assert open_files() == []
 
@@ -54,7 +55,7 @@ def test_a_hundred_places_to_fail(kind: str, tmp_path: Path, open_files: Callabl
 def test_a_writer_that_is_left_early_leaves_no_descriptor(
     kind: str, tmp_path: Path, open_files: Callable[[], list[Path]]
 ) -> None:
-    with suppress(ZeroDivisionError), container(kind).Writer(tmp_path / "shard") as writer:
+    with suppress(ZeroDivisionError), find_writer(kind)(tmp_path / "shard") as writer:
         writer.write(b"a", b"", b"payload", b"")
         assert open_files()
         raise ZeroDivisionError

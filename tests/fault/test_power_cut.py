@@ -19,7 +19,7 @@ import pytest
 import stoker
 from stoker.formats.caching.stage import stage
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.external import external_index as foreign
+from stoker.formats.external import external_index
 
 Dataset = dict[str, bytes]
 RMTREE = shutil.rmtree
@@ -156,7 +156,7 @@ def test_an_index_and_a_copy(photos: Path, tmp_path: Path, kind: Any) -> None:
     stoker.convert(photos, tmp_path / "shards", shards=2, format=kind)
     shards = sorted((tmp_path / "shards").glob(f"*.{kind}"))
     actions: list[Callable[[Path], object]] = [
-        lambda into: foreign.index(shards, into),
+        lambda into: external_index.index(shards, into),
         lambda into: stage(tmp_path / "shards", into),
     ]
     for number, action in enumerate(actions):

@@ -9,7 +9,7 @@ import pytest
 
 import stoker
 from stoker.errors import StorageError
-from stoker.formats.external import shards as foreign_shards
+from stoker.formats.external import shards as external_shards
 from stoker.formats.external.external_index import index
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def test_shards_of_others_at_a_bad_server(
 def test_shards_of_others_at_a_server_without_ranges(
     tmp_path: Path, make_dataset: Callable[..., Path], serve: Callable[[Path], Any], monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(foreign_shards, "_REQUEST_BYTES", 512)
+    monkeypatch.setattr(external_shards, "_REQUEST_BYTES", 512)
     folder = make_dataset()
     server = serve(folder)
     server.ranges = False

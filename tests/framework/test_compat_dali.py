@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 import stoker
-from stoker.formats.containers import tfrecord
-from stoker.formats.external import external_index as foreign
+from stoker.formats.external import external_index
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("nvidia.dali") is None if importlib.util.find_spec("nvidia") else True,
@@ -73,7 +72,7 @@ def test_readers_tfrecord_reads_our_shards_by_our_index(
     make_dataset: Make, make_jpeg: Callable[..., bytes]
 ) -> None:
     files = stoker.open(make_dataset()).data_files
-    indexes = [os.fspath(tfrecord.text_index_path(file)) for file in files]
+    indexes = [os.fspath(file.with_suffix(".idx")) for file in files]
     rows = run(TFRECORD, paths=list(map(os.fspath, files)), indexes=indexes)
     assert [bytes(row[0]) for row in rows] == [make_jpeg(i) for i in range(6)]
     assert [row[1:] for row in rows] == [[[i % 3], [12], [12, 16, 3]] for i in range(6)]
@@ -83,7 +82,7 @@ def test_readers_tfrecord_reads_others_shards_by_our_index(
     make_dataset: Make, make_jpeg: Callable[..., bytes], tmp_path: Path
 ) -> None:
     files = stoker.open(make_dataset()).data_files
-    foreign.index(files, tmp_path / "into")
+    external_index.index(files, tmp_path / "into")
     indexes = [os.fspath(tmp_path / "into" / f"{file.name}.idx") for file in files]
     rows = run(TFRECORD, paths=list(map(os.fspath, files)), indexes=indexes)
     assert [bytes(row[0]) for row in rows] == [make_jpeg(i) for i in range(6)]

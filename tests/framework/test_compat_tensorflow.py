@@ -17,7 +17,7 @@ import pytest
 import stoker
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers import tfrecord
-from stoker.formats.external import external_index as foreign
+from stoker.formats.external import external_index
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("tensorflow") is None,
@@ -113,7 +113,7 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 
 def test_we_index_and_read_their_shards(theirs: list[Path], tmp_path: Path) -> None:
-    foreign.index(theirs, tmp_path / "into")
+    external_index.index(theirs, tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert len(dataset) == 40
     assert dataset.classes == tuple(f"class {i}" for i in range(5))
@@ -139,5 +139,5 @@ def test_their_checksums_are_checked(theirs: list[Path], tmp_path: Path) -> None
             (tmp_path / "damaged").write_bytes(data)
             data[at] ^= 1
             with pytest.raises(CorruptRecordError, match="checksum") as caught:
-                foreign.index([tmp_path / "damaged"], tmp_path / "into")
+                external_index.index([tmp_path / "damaged"], tmp_path / "into")
             assert caught.value.record == record.position

@@ -16,7 +16,7 @@ from stoker.errors import DatasetError, StorageError
 from stoker.formats.caching.stage import stage
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.example import encode_example
-from stoker.formats.external import external_index as foreign
+from stoker.formats.external import external_index
 from stoker.formats.remote import retry as patience
 from stoker.formats.sources.source_reader import read_source
 
@@ -145,15 +145,15 @@ def test_shards_of_others_with_an_index_beside_them(
                 example = {"image/encoded": make_jpeg(i), "image/class/label": [number]}
                 writer.write(b"", encode_example(example)[0], b"", b"")
             writer.finish()
-        tfrecord.text_index_path(path).unlink()
-    foreign.index(paths, tmp_path / "theirs")
+        path.with_suffix(".idx").unlink()
+    external_index.index(paths, tmp_path / "theirs")
     s3.put(str(tmp_path / "theirs"), "data/theirs", recursive=True)
     check_same(tmp_path / "theirs", "s3://data/theirs", cache=tmp_path / "cache")
     stage("s3://data/theirs", tmp_path / "staged")
     assert content(tmp_path / "staged") == content(tmp_path / "theirs")
     assert stoker.verify(tmp_path / "staged").ok
     urls = ["s3://data/theirs/a.tfrecord-*0", "s3://data/theirs/parts/b.tfrecord"]
-    foreign.index(urls, tmp_path / "index")
+    external_index.index(urls, tmp_path / "index")
     check_same(tmp_path / "theirs", tmp_path / "index", cache=tmp_path / "second cache")
 
 

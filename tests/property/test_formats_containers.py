@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.base import CONTAINERS, container
+from stoker.formats.containers.registry import CONTAINERS, find_container, find_writer
 from stoker.formats.files.reading import file_digest
 
 RECORDS = st.lists(
@@ -28,10 +28,10 @@ RECORDS = st.lists(
 @settings(deadline=None, max_examples=60)
 @given(records=RECORDS)
 def test_records_come_back_from_where_the_writer_says(kind: str, records: list[tuple[bytes, ...]]) -> None:
-    module = container(kind)
+    module = find_container(kind)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"shard{module.SUFFIX}"
-        with module.Writer(path) as writer:
+        path = Path(folder) / f"shard{module.suffix}"
+        with find_writer(kind)(path) as writer:
             for record in records:
                 writer.write(*record)
             shard = writer.finish()
@@ -52,7 +52,7 @@ def test_records_come_back_from_where_the_writer_says(kind: str, records: list[t
 @settings(deadline=None)
 @given(data=st.binary(max_size=9000))
 def test_any_bytes_are_refused(kind: str, data: bytes) -> None:
-    module = container(kind)
+    module = find_container(kind)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.mdb"
         path.write_bytes(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from PIL import Image
@@ -11,7 +12,7 @@ from stoker import _native
 
 from ...codecs.codec import Codec
 from ...codecs.decode import decode_other
-from ...containers.example import Feature, encode_datum, encode_example, encode_image_example
+from ...containers.image_record import ImageRecord
 from ...sources.source_reader import SkippedError, check_image
 from ..options import QUALITY, SUBSAMPLING
 from .object_features import object_features
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ...dataset.annotations import Annotations
     from ..options import ConvertOptions
 
-__all__ = ["EncodedImage", "Sample", "around", "encode_image"]
+__all__ = ["EncodedImage", "Sample", "encode_image", "image_record"]
 
 # Of these check_image() sees without decoding them that they are whole.
 _TELL_DAMAGE = (Codec.JPEG, Codec.PNG, Codec.WEBP)
@@ -112,54 +113,29 @@ def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptio
     return EncodedImage(payload, target, height, width, 1, (header.height, header.width))
 
 
-def around(
-    container: str, sample: Sample, image: EncodedImage, classes: tuple[str, ...], keypoints: tuple[str, ...]
-) -> tuple[bytes, bytes]:
-    """What a record has before and after its payload: an Example, or in LMDB a Datum of the first label.
+def image_record(
+    sample: Sample, image: EncodedImage, classes: tuple[str, ...], keypoints: tuple[str, ...]
+) -> ImageRecord:
+    """Return what the record of an image may say.
 
     Args:
-        container: tfrecord or lmdb.
         sample: What is known of the image.
         image: The payload.
         classes: Names of the labels; empty where they have none.
         keypoints: Names of an object's keypoints; likewise.
     """
-    size = len(image.payload)
-    labels = sample.labels
-    if container == "lmdb":
-        return encode_datum(
-            payload_bytes=size,
-            height=image.height,
-            width=image.width,
-            label=labels[0] if labels else None,
-            mask=sample.mask,
-        )
-    if labels is not None and len(labels) == 1 and sample.objects is None and sample.mask is None:
-        return encode_image_example(
-            payload_bytes=size,
-            format=image.codec.name,
-            height=image.height,
-            width=image.width,
-            key=sample.key,
-            orientation=image.orientation,
-            label=labels[0],
-            class_name=classes[labels[0]] if classes else None,
-        )
-    features: dict[str, Feature] = {
-        "image/channels": [3],
-        "image/filename": sample.key.encode(),
-        "image/format": image.codec.name.encode(),
-        "image/height": [image.height],
-        "image/orientation": [image.orientation],
-        "image/width": [image.width],
-    }
-    if labels is not None:
-        features["image/class/label"] = labels
-        if classes:
-            features["image/class/text"] = [classes[label].encode() for label in labels]
-    if sample.objects is not None:
-        features |= object_features(sample.objects, image.height, image.width, classes, keypoints)
-    if sample.mask is not None:
-        features |= {"image/segmentation/class/encoded": sample.mask}
-        features |= {"image/segmentation/class/format": b"png"}
-    return encode_example(features, "image/encoded", size)
+    objects = sample.objects
+    return ImageRecord(
+        key=sample.key,
+        payload_bytes=len(image.payload),
+        format=image.codec.name,
+        height=image.height,
+        width=image.width,
+        orientation=image.orientation,
+        labels=sample.labels,
+        classes=classes,
+        objects=None
+        if objects is None
+        else partial(object_features, objects, image.height, image.width, classes, keypoints),
+        mask=sample.mask,
+    )

@@ -14,12 +14,13 @@ import pyarrow as pa
 from stoker._native import crc32c
 from stoker.errors import DecodeError
 
+from ...containers.registry import find_container
 from ...dataset.annotation_columns import MASK_COLUMNS, from_columns, to_columns
 from ...dataset.list_column import ListColumn
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError, read_source
 from ..encoder import EncodedRecord
-from .encode_image import Sample, around, encode_image
+from .encode_image import Sample, encode_image, image_record
 from .image_objects import encode_mask, fit_objects
 from .resize_geometry import place
 
@@ -104,9 +105,8 @@ class ImageEncoder:
         objects, skipped = self._fit(source, image)
         mask = self._mask(source.row, image)
         sample = Sample(source.key, source.labels, objects, mask)
-        prefix, suffix = around(
-            self.options.container, sample, image, self.listing.classes, self.listing.info.keypoints
-        )
+        record = image_record(sample, image, self.listing.classes, self.listing.info.keypoints)
+        prefix, suffix = find_container(self.options.container).wrap_image(record)
         place_of_mask = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
         known = objects is not None or mask is not None
         return EncodedRecord(

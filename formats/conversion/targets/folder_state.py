@@ -18,8 +18,7 @@ import numpy as np
 
 from stoker.errors import DatasetError, SourceError
 
-from ...containers.base import container
-from ...containers.tfrecord import text_index_path
+from ...containers.registry import find_container
 from ...dataset.index import Index, concat_indexes, write_index
 from ...dataset.manifest import (
     INDEX_NAME,
@@ -33,7 +32,7 @@ from ...dataset.manifest import (
 )
 from ...files.publishing import move_durably, remove, sync, sync_folder, write_durably
 from ...files.reading import file_digest
-from ..shards import ShardResult, finished_shard, shard_files
+from ..shards import ShardResult, finished_shard, published_names, shard_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -101,7 +100,7 @@ class FolderState:
         return state
 
     def _refuse_to_replace(self) -> None:
-        shards = f"shard-*-of-*{container(self._container).SUFFIX}"
+        shards = f"shard-*-of-*{find_container(self._container).suffix}"
         for dataset in self.datasets().values():
             if (dataset / MANIFEST_NAME).exists():
                 raise DatasetError(
@@ -180,8 +179,8 @@ class FolderState:
             manifest = Manifest.from_json(retired.read_text(encoding="utf-8"))
             # stoker index leaves shards where they lie: they belong to the user.
             for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
-                remove(dataset / shard.name)
-                remove(text_index_path(dataset / shard.name))
+                for name in published_names(shard.name, manifest.container).values():
+                    remove(dataset / name)
         for name in (INDEX_NAME, SKIPPED_NAME, TOKENIZER_NAME):
             remove(dataset / name)
         retired.unlink()
@@ -197,9 +196,8 @@ class FolderState:
         index = self._merge_index(split, named)
         for shard in named:
             files = shard_files(self.folder, shard.number, self._container)
-            _move_once(files["shard"], dataset / shard.name)
-            if "idx" in files:
-                _move_once(files["idx"], text_index_path(dataset / shard.name))
+            for file, name in published_names(shard.name, self._container).items():
+                _move_once(files[file], dataset / name)
         skipped = self._skipped(split, results)
         manifest = self._manifest(index, named, skipped)
         lines = bytearray()
@@ -240,7 +238,7 @@ class FolderState:
             for number, (shard, result) in enumerate(zip(self.plan.shards, results, strict=True))
             if shard.split == split and result.records
         ]
-        suffix = container(self._container).SUFFIX
+        suffix = find_container(self._container).suffix
         return [
             _NamedShard(number, f"shard-{position:05d}-of-{len(numbers):05d}{suffix}", results[number])
             for position, number in enumerate(numbers)

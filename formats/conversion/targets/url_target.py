@@ -22,7 +22,7 @@ from stoker.errors import DatasetError, SampleError, SourceError
 from ...concurrency.bounded_map import bounded_map
 from ...dataset.manifest import MANIFEST_NAME, Manifest
 from ...remote.store import Store
-from ..shards import shard_files, write_shard
+from ..shards import published_names, shard_files, write_shard
 from .folder_state import STATE_NAME, FolderState
 from .published import PublishedDatasets, count_published
 
@@ -55,7 +55,7 @@ class UrlShardMaker:
             files = shard_files(Path(folder), number, plan.options.container)
             result_file = files.pop("result")
             for file in files.values():
-                # An LMDB shard is a folder of one file.
+                # A shard may be a folder of files.
                 for part in sorted(file.iterdir()) if file.is_dir() else [file]:
                     store.upload(part, f"{STATE_NAME}/{part.relative_to(folder)}")
             store.upload(result_file, f"{STATE_NAME}/{result_file.name}")
@@ -138,8 +138,8 @@ class _UrlTarget:
         with suppress(DatasetError, UnicodeDecodeError):
             manifest = Manifest.from_json(content.decode())
             for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
-                dataset.remove(shard.name)
-                dataset.remove(str(Path(shard.name).with_suffix(".idx")))
+                for name in published_names(shard.name, manifest.container).values():
+                    dataset.remove(name)
 
     def fetch_results(self, state: FolderState) -> None:
         """Download the results that the local state lacks, with their parts of the index."""
@@ -182,12 +182,11 @@ class _UrlTarget:
         moves = []
         for number, shard in zip(numbers, manifest.shards, strict=True):
             files = shard_files(Path(), number, self._container)
-            targets = {"shard": shard.name, "idx": str(Path(shard.name).with_suffix(".idx"))}
-            for what in files.keys() & targets.keys():
-                source = str(files[what])
-                # An LMDB shard is a folder of one file. An interrupted run may have moved a file already.
+            for file, target in published_names(shard.name, self._container).items():
+                source = str(files[file])
+                # A shard may be a folder of files. An interrupted run may have moved a file already.
                 moves += [
-                    (f"{STATE_NAME}/{name}", _join(split, targets[what] + name.removeprefix(source)))
+                    (f"{STATE_NAME}/{name}", _join(split, target + name.removeprefix(source)))
                     for name in stored
                     if name == source or name.startswith(f"{source}/")
                 ]

@@ -5,13 +5,8 @@ from dataclasses import replace
 import pytest
 
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.example import (
-    encode_datum,
-    encode_example,
-    encode_image_example,
-    parse_datum,
-    parse_example,
-)
+from stoker.formats.containers.datum import encode_datum, parse_datum
+from stoker.formats.containers.example import encode_example, encode_image_example, parse_example
 from stoker.formats.containers.wire import FIXED64, Span, delimited, varint
 
 

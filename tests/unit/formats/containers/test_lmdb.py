@@ -115,7 +115,7 @@ def test_an_existing_folder_is_not_written_into(tmp_path: Path) -> None:
 def test_data_file(tmp_path: Path) -> None:
     write(tmp_path / "s.lmdb", [])
     path = tmp_path / "s.lmdb" / "data.mdb"
-    assert lmdb.data_file(tmp_path / "s.lmdb") == lmdb.data_file(path) == path
+    assert lmdb.LMDB.data_file(tmp_path / "s.lmdb") == lmdb.LMDB.data_file(path) == path
 
 
 def test_the_walker_reads_what_others_wrote_and_deleted(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StaleIndexError
-from stoker.formats.external import external_index as foreign
+from stoker.formats.external import external_index
 
 ReadFiles = Callable[[Path], dict[str, bytes]]
 
@@ -52,7 +52,7 @@ def test_overwrite_leaves_shards_that_were_only_indexed(photos: Path, tmp_path: 
     (tmp_path / "out").mkdir()
     shard = tmp_path / "out" / "theirs.tfrecord"
     before = (tmp_path / "theirs/shard-00000-of-00001.tfrecord").rename(shard).read_bytes()
-    foreign.index([shard], tmp_path / "out")
+    external_index.index([shard], tmp_path / "out")
     stoker.convert(photos, tmp_path / "out", shards=1, seed=1, overwrite=True)
     assert stoker.verify(tmp_path / "out").ok
     assert shard.read_bytes() == before
@@ -182,7 +182,7 @@ def test_a_path_that_is_not_utf_8(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out")
     shard = stoker.open(tmp_path / "out").data_files[0]
     with pytest.raises(ConfigError, match="not UTF-8"):
-        foreign.index([shard], target)
+        external_index.index([shard], target)
     (tmp_path / "out").rename(target)
     with pytest.raises(StaleIndexError, match="cannot be read"):
         stoker.open(target)

@@ -10,7 +10,7 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError, StaleIndexError
-from stoker.formats.containers.base import CONTAINERS
+from stoker.formats.containers.registry import CONTAINERS
 from stoker.formats.dataset.index import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 

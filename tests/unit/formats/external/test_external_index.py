@@ -18,9 +18,10 @@ from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, LockedError, SourceError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.containers import tfrecord
-from stoker.formats.containers.example import Feature, encode_datum, encode_example
+from stoker.formats.containers.datum import encode_datum
+from stoker.formats.containers.example import Feature, encode_example
 from stoker.formats.dataset.manifest import MANIFEST_NAME
-from stoker.formats.external import external_index as foreign
+from stoker.formats.external import external_index
 from stoker.formats.files.publishing import folder_lock
 
 Jpeg = Callable[..., bytes]
@@ -31,7 +32,7 @@ def write_tfrecord(path: Path, examples: list[Mapping[str, Feature]]) -> Path:
         for features in examples:
             writer.write(b"", encode_example(features)[0], b"", b"")
         writer.finish()
-    tfrecord.text_index_path(path).unlink()
+    path.with_suffix(".idx").unlink()
     return path
 
 
@@ -62,7 +63,7 @@ def test_tfrecord_files_become_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> Non
     ]
     before = [path.read_bytes() for path in paths]
     reports: list[tuple[int, int]] = []
-    manifest = foreign.index(paths, tmp_path / "into", progress=lambda *at: reports.append(at))
+    manifest = external_index.index(paths, tmp_path / "into", progress=lambda *at: reports.append(at))
     dataset = stoker.open(tmp_path / "into")
     assert dataset.manifest == manifest
     assert [dataset.read(i) for i in range(5)] == images
@@ -84,8 +85,8 @@ def test_tfrecord_files_become_a_dataset(tmp_path: Path, make_jpeg: Jpeg) -> Non
 
 def test_names_of_features_are_options(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"jpg": make_jpeg(0), "cls": [7], "id": b"seven"}])
-    names = foreign.FeatureNames(encoded="jpg", label="cls", text=None, key="id")
-    foreign.index([path], tmp_path / "into", names=names)
+    names = external_index.FeatureNames(encoded="jpg", label="cls", text=None, key="id")
+    external_index.index([path], tmp_path / "into", names=names)
     dataset = stoker.open(tmp_path / "into")
     assert dataset.keys([0]) == ["seven"]
     assert dataset.labels.tolist() == [7]
@@ -94,7 +95,7 @@ def test_names_of_features_are_options(tmp_path: Path, make_jpeg: Jpeg) -> None:
 
 def test_shards_that_have_gone(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0)])
-    foreign.index([path], tmp_path / "into")
+    external_index.index([path], tmp_path / "into")
     path.rename(tmp_path / "y")
     with pytest.raises(DatasetError, match="shard x is missing") as caught:
         stoker.open(tmp_path / "into")
@@ -103,7 +104,7 @@ def test_shards_that_have_gone(tmp_path: Path, make_jpeg: Jpeg) -> None:
 
 def test_without_labels_and_keys(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(i)} for i in range(2)])
-    foreign.index([path], tmp_path / "into")
+    external_index.index([path], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert dataset.keys([0, 1]) == ["x:0", "x:1"]
     assert dataset.classes == ()
@@ -114,7 +115,7 @@ def test_raw_pixels_of_our_own(tmp_path: Path) -> None:
     pixels = bytes(range(18))
     features = {"image/format": b"RAW", "image/height": [2], "image/width": [3]}
     path = write_tfrecord(tmp_path / "x", [example(pixels, 0, **features)])
-    foreign.index([path], tmp_path / "into")
+    external_index.index([path], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     samples = dataset.samples([0])
     assert (samples.codec[0], samples.height[0], samples.width[0]) == (Codec.RAW, 2, 3)
@@ -125,7 +126,7 @@ def test_raw_pixels_of_our_own(tmp_path: Path) -> None:
 def test_lmdb_of_datum(tmp_path: Path, make_jpeg: Jpeg) -> None:
     values = {b"%08d_a" % i: datum(make_jpeg(i, 60 + i), i % 2) for i in range(40)}
     path = write_lmdb(tmp_path / "x", values)
-    foreign.index([path], tmp_path / "into")
+    external_index.index([path], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert [dataset.read(i) for i in range(40)] == [make_jpeg(i, 60 + i) for i in range(40)]
     assert dataset.labels.tolist() == [0, 1] * 20
@@ -138,7 +139,7 @@ def test_lmdb_of_plain_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
     Image.new("RGB", (9, 5)).save(stream, "PNG")
     path = write_lmdb(tmp_path / "x", {b"a": make_jpeg(0), b"b": stream.getvalue()})
     # The data file may be named as well as its folder.
-    foreign.index([path / "data.mdb"], tmp_path / "into")
+    external_index.index([path / "data.mdb"], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert dataset.keys([0, 1]) == ["a", "b"]
     assert dataset.samples([0, 1]).codec.tolist() == [Codec.JPEG, Codec.PNG]
@@ -149,7 +150,7 @@ def test_lmdb_that_is_a_single_file(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = tmp_path / "x.lmdb"
     with py_lmdb.open(os.fspath(path), subdir=False, lock=False) as env, env.begin(write=True) as txn:
         txn.put(b"a", make_jpeg(0))
-    foreign.index([path], tmp_path / "into")
+    external_index.index([path], tmp_path / "into")
     assert stoker.open(tmp_path / "into").read(0) == make_jpeg(0)
 
 
@@ -158,7 +159,7 @@ def test_shards_and_dataset_may_move_together(tmp_path: Path, make_jpeg: Jpeg) -
     home.mkdir()
     near = write_tfrecord(home / "x", [example(make_jpeg(0), 0)])
     far = write_tfrecord(tmp_path / "y", [example(make_jpeg(1), 0)])
-    foreign.index([near, far], home / "into")
+    external_index.index([near, far], home / "into")
     shutil.move(home, tmp_path / "moved")
     dataset = stoker.open(tmp_path / "moved/into")
     assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
@@ -169,7 +170,7 @@ def test_shards_of_one_name(tmp_path: Path, make_jpeg: Jpeg) -> None:
     for i in range(2):
         (tmp_path / str(i)).mkdir()
         paths.append(write_tfrecord(tmp_path / str(i) / "x", [example(make_jpeg(i), i)]))
-    foreign.index(paths, tmp_path / "into")
+    external_index.index(paths, tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert [shard.name for shard in dataset.manifest.shards] == ["00000-x", "00001-x"]
     assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
@@ -178,16 +179,16 @@ def test_shards_of_one_name(tmp_path: Path, make_jpeg: Jpeg) -> None:
 def test_more_rows_than_are_kept_in_memory(
     tmp_path: Path, make_jpeg: Jpeg, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "_ROWS_IN_MEMORY", 3)
-    write, rows = foreign.write_index, []
+    monkeypatch.setattr(external_index, "_ROWS_IN_MEMORY", 3)
+    write, rows = external_index.write_index, []
 
     def counted(path: Path, columns: dict[str, Any]) -> None:
         rows.append(len(columns["key"]))
         write(path, columns)
 
-    monkeypatch.setattr(foreign, "write_index", counted)
+    monkeypatch.setattr(external_index, "write_index", counted)
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), i) for i in range(10)])
-    foreign.index([path], tmp_path / "into")
+    external_index.index([path], tmp_path / "into")
     assert rows == [3, 3, 3, 1]
     assert stoker.open(tmp_path / "into").labels.tolist() == list(range(10))
     assert stoker.verify(tmp_path / "into", decode=True).ok
@@ -197,7 +198,7 @@ def test_broken_images_are_skipped_and_counted(tmp_path: Path, make_jpeg: Jpeg) 
     path = write_tfrecord(
         tmp_path / "x", [example(make_jpeg(0), 0), example(b"broken", 1), example(make_jpeg(2), 2)]
     )
-    manifest = foreign.index([path], tmp_path / "into")
+    manifest = external_index.index([path], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert manifest.skipped == {"image whose header cannot be read": 1}
     assert dataset.labels.tolist() == [0, 2]
@@ -223,7 +224,7 @@ def test_records_that_cannot_be_served(
     good: dict[str, Feature] = {} if "image" in features else {"image/encoded": make_jpeg(0)}
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {**good, **features}])
     with pytest.raises(SourceError, match=message) as caught:
-        foreign.index([path], tmp_path / "into")
+        external_index.index([path], tmp_path / "into")
     assert (caught.value.shard, caught.value.record) == ("x", 1)
     assert not (tmp_path / "into" / MANIFEST_NAME).exists()
 
@@ -231,30 +232,30 @@ def test_records_that_cannot_be_served(
 def test_labels_are_on_all_or_none(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0), {"image/encoded": make_jpeg(1)}])
     with pytest.raises(SourceError, match="no label, unlike those before it"):
-        foreign.index([path], tmp_path / "into")
+        external_index.index([path], tmp_path / "into")
 
 
 def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 2)])
     with pytest.raises(SourceError, match="label 2, and there are 2 names of classes"):
-        foreign.index([path], tmp_path / "into", classes=["a", "b"])
+        external_index.index([path], tmp_path / "into", classes=["a", "b"])
     below = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), -1)])
     with pytest.raises(SourceError, match="label -1, and there are 2 names of classes"):
-        foreign.index([below], tmp_path / "into", classes=["a", "b"])
-    assert foreign.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
+        external_index.index([below], tmp_path / "into", classes=["a", "b"])
+    assert external_index.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
 
 
 def test_names_of_classes_want_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(0)}])
     with pytest.raises(SourceError, match="no label, and there are names") as caught:
-        foreign.index([path], tmp_path / "into", classes=["a", "b"])
+        external_index.index([path], tmp_path / "into", classes=["a", "b"])
     assert "--label" in str(caught.value)
 
 
 def test_labels_that_are_no_positions_name_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     for name, labels in (("low", [-1, 1]), ("high", [0, 1_000_000]), ("both", [-1, 2**62])):
         path = write_tfrecord(tmp_path / name, [example(make_jpeg(0), label) for label in labels])
-        assert foreign.index([path], tmp_path / f"into-{name}").classes == ()
+        assert external_index.index([path], tmp_path / f"into-{name}").classes == ()
         assert stoker.open(tmp_path / f"into-{name}").labels.tolist() == labels
 
 
@@ -268,7 +269,7 @@ def planes(pixels: NDArray[np.uint8]) -> bytes:
 def test_pixels_in_a_datum(tmp_path: Path, engine: str) -> None:
     bgr = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
     values = {b"color": planes(bgr), b"grey": planes(bgr[:1])}
-    foreign.index([write_lmdb(tmp_path / "x", values)], tmp_path / "into")
+    external_index.index([write_lmdb(tmp_path / "x", values)], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert dataset.samples([0, 1]).codec.tolist() == [Codec.PLANES] * 2
     assert dataset.labels.tolist() == [7, 7]
@@ -282,9 +283,9 @@ def test_pixels_in_a_datum(tmp_path: Path, engine: str) -> None:
 def test_pixels_in_a_datum_that_are_no_image(tmp_path: Path) -> None:
     two = planes(np.zeros((2, 4, 5), np.uint8))
     with pytest.raises(SourceError, match="pixels of 2 channels"):
-        foreign.index([write_lmdb(tmp_path / "x", {b"a": two})], tmp_path / "into")
+        external_index.index([write_lmdb(tmp_path / "x", {b"a": two})], tmp_path / "into")
     with pytest.raises(SourceError, match="holds floats"):
-        foreign.index([write_lmdb(tmp_path / "y", {b"a": b"\x32\x04" + bytes(4)})], tmp_path / "into")
+        external_index.index([write_lmdb(tmp_path / "y", {b"a": b"\x32\x04" + bytes(4)})], tmp_path / "into")
 
 
 def test_damage_and_compression_are_errors(tmp_path: Path, make_jpeg: Jpeg) -> None:
@@ -293,41 +294,41 @@ def test_damage_and_compression_are_errors(tmp_path: Path, make_jpeg: Jpeg) -> N
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(CorruptRecordError, match="checksum") as caught:
-        foreign.index([path], tmp_path / "into")
+        external_index.index([path], tmp_path / "into")
     assert caught.value.record == 1
     path.write_bytes(b"\x1f\x8b" + bytes(30))
     with pytest.raises(CorruptRecordError, match="gzip"):
-        foreign.index([path], tmp_path / "into")
+        external_index.index([path], tmp_path / "into")
     assert not (tmp_path / "into").exists(), "nothing is left"
 
 
 def test_what_cannot_be_meant(tmp_path: Path, make_jpeg: Jpeg) -> None:
     with pytest.raises(ConfigError, match="no shards"):
-        foreign.index([], tmp_path / "into")
+        external_index.index([], tmp_path / "into")
     with pytest.raises(SourceError, match="no such shard"):
-        foreign.index([tmp_path / "x"], tmp_path / "into")
+        external_index.index([tmp_path / "x"], tmp_path / "into")
     with pytest.raises(SourceError, match="no image in these shards"):
-        foreign.index([write_tfrecord(tmp_path / "x", [])], tmp_path / "into")
+        external_index.index([write_tfrecord(tmp_path / "x", [])], tmp_path / "into")
     with pytest.raises(SourceError, match="left out: 2 x image whose header cannot be read"):
-        foreign.index([write_tfrecord(tmp_path / "raw", [example(b"raw", 0)] * 2)], tmp_path / "into")
+        external_index.index([write_tfrecord(tmp_path / "raw", [example(b"raw", 0)] * 2)], tmp_path / "into")
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     with pytest.raises(SourceError, match="more than once"):
-        foreign.index([path, tmp_path / "into" / ".." / "y"], tmp_path / "into")
-    foreign.index([path], tmp_path / "into")
+        external_index.index([path, tmp_path / "into" / ".." / "y"], tmp_path / "into")
+    external_index.index([path], tmp_path / "into")
     with pytest.raises(DatasetError, match="a dataset already"):
-        foreign.index([path], tmp_path / "into")
+        external_index.index([path], tmp_path / "into")
 
 
 def test_what_is_no_shard(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     os.mkfifo(tmp_path / "fifo")
-    for sources, kind in (
-        ([tmp_path], "lmdb"),
-        ([tmp_path / "fifo"], "lmdb"),
+    for sources, containers in (
+        ([tmp_path], "tfrecord or lmdb"),
+        ([tmp_path / "fifo"], "tfrecord or lmdb"),
         ([path, tmp_path], "tfrecord"),
     ):
-        with pytest.raises(SourceError, match=f"no shard of {kind}"):
-            foreign.index(sources, tmp_path / "into")
+        with pytest.raises(SourceError, match=f"no shard of {containers}"):
+            external_index.index(sources, tmp_path / "into")
     assert not (tmp_path / "into").exists()
 
 
@@ -336,7 +337,7 @@ def test_what_failed_leaves_no_folder(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     for into in (tmp_path / "a" / "b", tmp_path / "mine"):
         with pytest.raises(SourceError, match="no image in these shards"):
-            foreign.index([empty], into)
+            external_index.index([empty], into)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "x"]
 
 
@@ -344,11 +345,11 @@ def test_two_at_once_into_one_folder(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     (tmp_path / "into").mkdir()
     with folder_lock(tmp_path / "into"), pytest.raises(LockedError):
-        foreign.index([path], tmp_path / "into")
+        external_index.index([path], tmp_path / "into")
 
 
 def test_what_a_killed_run_left_is_removed(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     (tmp_path / "into" / ".index-killed").mkdir(parents=True)
-    foreign.index([path], tmp_path / "into")
+    external_index.index([path], tmp_path / "into")
     assert not (tmp_path / "into" / ".index-killed").exists()

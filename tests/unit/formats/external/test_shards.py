@@ -14,9 +14,10 @@ from stoker.augment import Resize
 from stoker.errors import CorruptRecordError, DatasetError, SourceError, StorageError
 from stoker.formats.caching.stage import stage
 from stoker.formats.containers import tfrecord
-from stoker.formats.containers.example import encode_datum, encode_example
-from stoker.formats.external import external_index as foreign
-from stoker.formats.external import shards as foreign_shards
+from stoker.formats.containers.datum import encode_datum
+from stoker.formats.containers.example import encode_example
+from stoker.formats.external import external_index
+from stoker.formats.external import shards as external_shards
 from stoker.formats.remote import retry as patience
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ ROOT = "memory://bucket/shards"
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses before tries, and several requests for a shard."""
     monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
-    monkeypatch.setattr(foreign_shards, "_REQUEST_BYTES", 500)
+    monkeypatch.setattr(external_shards, "_REQUEST_BYTES", 500)
 
 
 @pytest.fixture
@@ -70,10 +71,10 @@ def test_they_are_loaded_and_staged_like_any_other(
     shards: dict[str, list[Path]], tmp_path: Path, memory: Any, kind: str, at_url: bool
 ) -> None:
     before = memory.find("/bucket/shards")
-    expected = foreign.index(shards[kind], tmp_path / "expected")
+    expected = external_index.index(shards[kind], tmp_path / "expected")
     into = ROOT if at_url else tmp_path / "into"
     named = [f"{ROOT}/train-*.tfrecord"] if kind == "tfrecord" else urls(shards, kind)
-    manifest = foreign.index(named, into)
+    manifest = external_index.index(named, into)
     assert manifest.fingerprint == expected.fingerprint
     assert [shard.path for shard in manifest.shards] == [
         url.removeprefix(f"{ROOT}/") if at_url else url for url in urls(shards, kind)
@@ -107,9 +108,9 @@ def test_they_are_loaded_and_staged_like_any_other(
 
 def test_they_may_be_on_a_mounted_disk(shards: dict[str, list[Path]], tmp_path: Path) -> None:
     for kind, paths in shards.items():
-        manifest = foreign.index([f"file://{path}" for path in paths], tmp_path / f"{kind} there")
+        manifest = external_index.index([f"file://{path}" for path in paths], tmp_path / f"{kind} there")
         assert manifest.container == kind
-        assert manifest.fingerprint == foreign.index(paths, tmp_path / f"{kind} here").fingerprint
+        assert manifest.fingerprint == external_index.index(paths, tmp_path / f"{kind} here").fingerprint
 
 
 def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
@@ -124,7 +125,7 @@ def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path:
         urls(shards, "tfrecord"), ("checksum does not match", "no bytes in"), strict=True
     ):
         with pytest.raises((CorruptRecordError, SourceError), match=message) as caught:
-            foreign.index([url], tmp_path / "into")
+            external_index.index([url], tmp_path / "into")
         assert caught.value.path == url
         assert not list((tmp_path / "into").glob("[!.]*"))
 
@@ -132,7 +133,7 @@ def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path:
 def test_a_bad_sample_is_named_by_the_url_of_its_shard(
     shards: dict[str, list[Path]], tmp_path: Path, memory: Any
 ) -> None:
-    foreign.index(urls(shards, "tfrecord"), tmp_path / "into")
+    external_index.index(urls(shards, "tfrecord"), tmp_path / "into")
     data = bytearray(memory.cat_file("/bucket/shards/train-1.tfrecord"))
     data[200] ^= 1
     memory.pipe("/bucket/shards/train-1.tfrecord", bytes(data))
@@ -155,20 +156,20 @@ def test_what_is_refused(shards: dict[str, list[Path]], tmp_path: Path, memory: 
         ([url], "memory://bucket/other", "has its shards in its folder"),
     ):
         with pytest.raises(SourceError, match=message):
-            foreign.index(paths, into)
-    foreign.index([url], ROOT)
+            external_index.index(paths, into)
+    external_index.index([url], ROOT)
     with pytest.raises(DatasetError, match="there is a dataset already") as caught:
-        foreign.index([url], ROOT)
+        external_index.index([url], ROOT)
     assert caught.value.path == ROOT
 
 
 def test_shards_here_and_at_urls_are_not_one_dataset(shards: dict[str, list[Path]], tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="some shards are at URLs and some on a disk"):
-        foreign.index([shards["tfrecord"][0], urls(shards, "tfrecord")[1]], tmp_path / "into")
+        external_index.index([shards["tfrecord"][0], urls(shards, "tfrecord")[1]], tmp_path / "into")
 
 
 def test_a_folder_whose_name_begins_alike_is_another() -> None:
-    shard = foreign_shards.ExternalShard(f"{ROOT}-2/x.tfrecord", f"{ROOT}-2/x.tfrecord", 1)
+    shard = external_shards.ExternalShard(f"{ROOT}-2/x.tfrecord", f"{ROOT}-2/x.tfrecord", 1)
     with pytest.raises(SourceError, match="this one is not in"):
         shard.place(ROOT)
     assert shard.place(f"{ROOT}-2") == "x.tfrecord"

@@ -13,8 +13,8 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
-from stoker.formats.containers.base import container
 from stoker.formats.containers.example import parse_example
+from stoker.formats.containers.registry import find_container
 from stoker.formats.text import convert
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven"]
@@ -73,7 +73,7 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, kind
     assert dataset.column("q_length").tolist() == [len(line) for line in LINES]
     row = 0
     for file in dataset.data_files:
-        for record in container(kind).scan(file):
+        for record in find_container(kind).scan(file):
             example = parse_example(record.view)
             texts = rows[row]["q"], rows[row]["a"]
             assert (example["q"], example["a"]) == tuple(list(text.encode()) for text in texts)

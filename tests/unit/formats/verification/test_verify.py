@@ -12,10 +12,10 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, DatasetError
-from stoker.formats.containers.base import CONTAINERS
+from stoker.formats.containers.registry import CONTAINERS
 from stoker.formats.dataset.index import Index, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
-from stoker.formats.external import external_index as foreign
+from stoker.formats.external import external_index
 from stoker.formats.files.reading import file_digest
 from stoker.formats.verification.verify import Problem
 
@@ -249,8 +249,8 @@ def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., byte
     (tmp_path / "photos" / "a" / "0.jpg").write_bytes(make_jpeg(0))
     stoker.convert(tmp_path / "photos", tmp_path / "shards")
     shard = stoker.open(tmp_path / "shards").data_files[0]
-    foreign.index([shard], tmp_path / "foreign")
-    for folder, name in (("shards", "shard-00000-of-00001.idx"), ("foreign", f"{shard.name}.idx")):
+    external_index.index([shard], tmp_path / "external")
+    for folder, name in (("shards", "shard-00000-of-00001.idx"), ("external", f"{shard.name}.idx")):
         assert stoker.verify(tmp_path / folder).ok
         index = tmp_path / folder / name
         good = index.read_text()

@@ -179,8 +179,8 @@ def test_a_mean_image_that_cannot_be_written(run: Run, photos: Path, tmp_path: P
 def test_index(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards")
     shard = stoker.open(tmp_path / "shards").data_files[0]
-    assert "6 samples of 1 shard" in run("index", shard, "--into", tmp_path / "foreign")
-    assert stoker.open(tmp_path / "foreign").classes == ("a", "b")
+    assert "6 samples of 1 shard" in run("index", shard, "--into", tmp_path / "external")
+    assert stoker.open(tmp_path / "external").classes == ("a", "b")
     said = run("index", shard, "--into", tmp_path / "unlabelled", "--label", "lable")
     assert "no labels: no record has the feature 'lable'" in said
 

@@ -1,0 +1,80 @@
+"""Images in records: what a conversion writes of an image, and what an external record says of one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ..codecs.header import Header
+    from .example import Feature
+    from .wire import Span
+
+__all__ = ["ExternalSample", "FeatureNames", "ImageRecord"]
+
+
+@dataclass(frozen=True)
+class ImageRecord:
+    """An image of a conversion and all that its record may say of it.
+
+    Attributes:
+        key: Path of the image relative to the source.
+        payload_bytes: Length of the encoded image.
+        format: Name of its codec, such as JPEG; RAW for (height, width, 3) uint8 RGB pixels.
+        height: Pixels, after the EXIF orientation has been applied.
+        width: Likewise.
+        orientation: EXIF orientation of the encoded image, 1 to 8.
+        labels: Labels of the sample, from 0; None where it has none of its own.
+        classes: Names of the labels; empty where they have none.
+        objects: Returns the features of the image's objects; None where the source knows of none.
+        mask: Encoded mask, PNG; None where there is none.
+    """
+
+    key: str
+    payload_bytes: int
+    format: str
+    height: int
+    width: int
+    orientation: int = 1
+    labels: tuple[int, ...] | None = None
+    classes: tuple[str, ...] = ()
+    objects: Callable[[], Mapping[str, Feature]] | None = None
+    mask: bytes | None = None
+
+
+@dataclass(frozen=True)
+class FeatureNames:
+    """Names of the features of a tf.train.Example; the defaults are those of ImageNet.
+
+    Attributes:
+        encoded: The encoded image, bytes.
+        label: The class, int64; None or absent from the records where there is none.
+        text: The class's name, bytes.
+        key: The sample's name, bytes; where it is absent, shard and record name the sample.
+    """
+
+    encoded: str = "image/encoded"
+    label: str | None = "image/class/label"
+    text: str | None = "image/class/text"
+    key: str | None = "image/filename"
+
+
+@dataclass(frozen=True)
+class ExternalSample:
+    """The image in a record of an external shard.
+
+    Attributes:
+        payload: Where the encoded image lies within the record's value.
+        header: Header of the image.
+        key: The sample's name; empty where the record has none.
+        label: The class; None where the record has none.
+        text: The class's name; empty where the record has none.
+    """
+
+    payload: Span
+    header: Header
+    key: str
+    label: int | None
+    text: str

@@ -1,0 +1,120 @@
+"""Containers by name, and that one more container is one more row of the registry."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from toy_container import POSITIONS, READ_ONLY, TOY
+
+import stoker
+from stoker.augment import Resize
+from stoker.errors import ConfigError, CorruptRecordError
+from stoker.formats.caching.stage import stage
+from stoker.formats.containers import registry
+from stoker.formats.containers.registry import CONTAINERS, find_container, find_writer
+from stoker.formats.external.external_index import index
+
+Jpeg = Callable[..., bytes]
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_a_record_is_found_where_it_was_written(name: str, tmp_path: Path) -> None:
+    container = find_container(name)
+    path = tmp_path / f"shard{container.suffix}"
+    with find_writer(name)(path) as writer:
+        writer.write(b"name", b"pre", b"payload", b"post")
+        shard = writer.finish()
+    assert container.name == name
+    assert shard.files[0] == container.data_file(path)
+    assert str(shard.files[0]) == container.data_url(str(path))
+    assert {file.name for file in shard.files[1:]} == {one.name(path.name) for one in container.sidecars}
+    assert all(file.is_file() for file in shard.files)
+    (record,) = container.scan(shard.files[0])
+    assert bytes(record.view) == b"prepayloadpost"
+    assert (record.position, record.offset + 3) == (0, shard.offset[0])
+    for sidecar, file in zip(container.sidecars, shard.files[1:], strict=True):
+        assert file.read_bytes() == sidecar.entry(record.offset, record.length)
+
+
+@pytest.mark.parametrize("name", ["zip", "", "../os", "files"])
+def test_other_names_are_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="format must be one of tfrecord, lmdb"):
+        find_container(name)
+
+
+@pytest.fixture
+def toys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.CONTAINERS, "toy", lambda: TOY)
+
+
+@pytest.fixture
+def photos(tmp_path: Path, make_jpeg: Jpeg) -> Path:
+    for label in ("cat", "dog"):
+        (tmp_path / "photos" / label).mkdir(parents=True)
+        for number in range(3):
+            (tmp_path / "photos" / label / f"{number}.jpg").write_bytes(
+                make_jpeg(number + 3 * (label == "dog"))
+            )
+    return tmp_path / "photos"
+
+
+def batch(folder: Path) -> list[Any]:
+    with stoker.ImageLoader(folder, batch_size=6, transforms=[Resize((8, 8))], num_threads=1) as loader:
+        return list(next(iter(loader)))
+
+
+@pytest.mark.usefixtures("toys")
+def test_a_container_of_ones_own_is_written_verified_loaded_and_staged(photos: Path, tmp_path: Path) -> None:
+    for name in ("toy", "tfrecord"):
+        stoker.convert(photos, tmp_path / name, format=name, shards=2)
+    shards = sorted(path.name for path in (tmp_path / "toy").iterdir() if path.name.startswith("shard"))
+    assert shards == [
+        f"shard-0000{number}-of-00002{suffix}" for number in (0, 1) for suffix in (".positions", ".toy")
+    ]
+    assert stoker.verify(tmp_path / "toy", decode=True).ok
+    for found, expected in zip(batch(tmp_path / "toy"), batch(tmp_path / "tfrecord"), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    stage(tmp_path / "toy", tmp_path / "staged")
+    assert stoker.verify(tmp_path / "staged").ok
+    assert (tmp_path / "staged" / shards[0]).read_bytes() == (tmp_path / "toy" / shards[0]).read_bytes()
+    (tmp_path / "staged" / shards[0]).write_bytes(b"0+0\n")
+    (problem,) = stoker.verify(tmp_path / "staged").problems
+    assert problem.message == "the .positions file, which a toy reads, is not that of the shard"
+
+
+@pytest.mark.usefixtures("toys")
+def test_converting_again_replaces_shards_and_sidecars(photos: Path, tmp_path: Path) -> None:
+    stoker.convert(photos, tmp_path / "out", format="toy", shards=3)
+    stoker.convert(photos, tmp_path / "out", format="tfrecord", shards=1, overwrite=True)
+    assert not [path for path in (tmp_path / "out").iterdir() if path.suffix in (".toy", ".positions")]
+
+
+def test_a_container_that_is_only_read(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.CONTAINERS, "read-only", lambda: READ_ONLY)
+    with pytest.raises(ConfigError, match="format read-only cannot be written, only read") as caught:
+        stoker.convert(photos, tmp_path / "out", format="read-only")
+    assert caught.value.hint == "write tfrecord or lmdb instead"
+    payloads = [file.read_bytes() for file in sorted(photos.rglob("*.jpg"))]
+    with TOY.writer(tmp_path / "external.toy") as writer:  # type: ignore[misc]  # it has one
+        for number, payload in enumerate(payloads):
+            writer.write(b"%d" % number, b"%d\n" % (number // 3), payload, b"")
+        writer.finish()
+    manifest = index([tmp_path / "external.toy"], tmp_path / "indexed", classes=["cat", "dog"])
+    assert manifest.container == "read-only"
+    assert manifest.options == {"made_by": "index"}
+    assert (tmp_path / "indexed" / "external.toy.positions").is_file()
+    assert stoker.verify(tmp_path / "indexed", decode=True).ok
+    dataset = stoker.open(tmp_path / "indexed")
+    assert [dataset.read(i) for i in range(6)] == payloads
+    assert dataset.labels.tolist() == [0, 0, 0, 1, 1, 1]
+    assert len(batch(tmp_path / "indexed")[0]) == 6
+    (tmp_path / "external.toy").write_bytes((tmp_path / "external.toy").read_bytes()[:-1])
+    with pytest.raises(CorruptRecordError, match="the record is cut off"):
+        index([tmp_path / "external.toy"], tmp_path / "again")
+
+
+def test_sidecars_of_external_shards_keep_the_whole_name() -> None:
+    assert POSITIONS.name("a.toy-00000-of-00001", external=True) == "a.toy-00000-of-00001.positions"
+    assert POSITIONS.name("a.toy") == "a.positions"
