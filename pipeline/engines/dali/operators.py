@@ -1,4 +1,4 @@
-"""Operations that several parts of the graph are made of, in DALI's operators for either device."""
+"""Operations that several parts of a pipeline are made of, in operators that DALI has on CPUs and GPUs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     # (name, dtype of DALI, dimensions of a sample) -> external source
     Source = Callable[[str, Any, int], Any]
 
-__all__ = ["mixed", "rounded", "warped"]
+__all__ = ["mean_and_deviation", "mixed", "rounded", "warped"]
 
 
 def mixed(image: Any, source: Source, uses_mean: bool) -> Any:
@@ -27,17 +27,18 @@ def mixed(image: Any, source: Source, uses_mean: bool) -> Any:
 
 
 def rounded(values: Any) -> Any:
-    """Floats as uint8, rounded half up and clipped."""
+    """The floats as uint8, rounded half up and clipped to 0..255."""
     from nvidia.dali import fn, math, types
 
-    # ``cast`` rounds, too, but slowly on a CPU, and half to even on a GPU; it clips on both.
+    # ``cast`` rounds as well, but slowly on a CPU, and half to even on a GPU; it clips on both.
     return fn.cast(math.floor(values + 0.5), dtype=types.UINT8)
 
 
 def warped(image: Any, matrix: Any, size: Size, fill: Sequence[int], *, nearest: bool = False) -> Any:
-    """The image resampled through the (3, 3) matrix that leads from the output to it; bilinearly, or picked.
+    """The image resampled by a (3, 3) matrix from points of the output, (x, y, 1), to points of the image.
 
-    DALI's ``warp_affine`` does the same, where a matrix is affine, in five times the time on a CPU.
+    Bilinear, or the nearest pixel. ``warp_affine`` would do for affine matrices, but takes five times as long
+    on a CPU.
     """
     from nvidia.dali import fn, types
 
@@ -50,3 +51,8 @@ def warped(image: Any, matrix: Any, size: Size, fill: Sequence[int], *, nearest:
         interp_type=types.INTERP_NN if nearest else types.INTERP_LINEAR,
         pixel_origin="corner",
     )
+
+
+def mean_and_deviation(scale: Any, shift: Any) -> tuple[Any, Any]:
+    """Mean and deviation of DALI's ``(x - mean) / stddev`` that are ``scale * x + shift``."""
+    return -shift / scale, 1 / scale

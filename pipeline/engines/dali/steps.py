@@ -1,6 +1,7 @@
-"""Steps on pixels as operators of DALI: what each is fed, and what it adds to the graph.
+"""Steps on pixels as operators of DALI: the inputs of each step, and the nodes that it adds to a pipeline.
 
-The operators of a step run on those samples of a batch that it is applied to.
+A step runs on those samples of a batch that it is applied to; DALI's conditionals take the others past it. A
+new step is two functions and a row of ``_OPERATORS``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.steps import Affine, Blur, Mix, Shift
+from stoker.augment.steps import (
+    Affine,
+    Autocontrast,
+    Blur,
+    Equalize,
+    Mix,
+    Posterize,
+    Sharpen,
+    Shift,
+    Solarize,
+    Step,
+)
 
 from .operators import mixed, rounded, warped
 
@@ -19,7 +31,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.augment.steps import Posterize, Step
     from stoker.augment.transforms.base import Size
 
     from .operators import Source
@@ -34,18 +45,18 @@ _SMOOTH = np.array([[1, 1, 1], [1, 5, 1], [1, 1, 1]], np.float32)
 
 @dataclass(frozen=True)
 class StepSignature:
-    """A step as the graph knows it: what two steps share that the same operators execute.
+    """What decides the nodes of a step: steps with equal signatures share a pipeline.
 
     Attributes:
-        name: Class of the step.
-        kernel_size: Of a Blur.
-        uses_mean: Whether an Affine does.
-        fill: Of a Shift.
-        nearest: Whether a Shift is.
-        chains: Of a Mix.
+        step: Class of the step.
+        kernel_size: Height and width of the kernel of a Blur.
+        uses_mean: Whether an Affine adds a share of the mean RGB.
+        fill: RGB beside the image of a Shift.
+        nearest: Whether a Shift takes the nearest pixel.
+        chains: Signatures of each chain of a Mix.
     """
 
-    name: str
+    step: type[Step]
     kernel_size: tuple[int, ...] = ()
     uses_mean: bool = False
     fill: tuple[int, ...] = ()
@@ -54,13 +65,13 @@ class StepSignature:
 
 
 def signatures_of(steps: Iterable[Step]) -> tuple[StepSignature, ...]:
-    """What the graph must know of the steps."""
+    """The signatures of steps, in order."""
     return tuple(map(_signature, steps))
 
 
 def _signature(step: Step) -> StepSignature:
     return StepSignature(
-        type(step).__name__,
+        type(step),
         kernel_size=step.kernel_size if isinstance(step, Blur) else (),
         uses_mean=isinstance(step, Affine) and step.mean is not None,
         fill=step.fill if isinstance(step, Shift) else (),
@@ -70,15 +81,15 @@ def _signature(step: Step) -> StepSignature:
 
 
 def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
-    """What the operators of the steps are fed: (N, ...) by name.
+    """Inputs of the operators of steps, (N, ...) by the name of their external source.
 
     Args:
-        steps: Steps with N rows.
-        good: (N,) bool, samples that are none but a black pixel are False.
+        steps: Steps of N samples.
+        good: (N,) bool, False for bad samples, in whose place is a black pixel.
     """
     feeds: Inputs = {}
     for position, step in enumerate(steps):
-        named = {"where": step.where & good, **_FEED[type(step).__name__](step)}
+        named = {"where": step.where & good, **_OPERATORS[type(step)].inputs(step)}
         if isinstance(step, Mix):
             for number, chain in enumerate(step.chains):
                 named |= {f"{number}.{name}": values for name, values in inputs_of(chain, good).items()}
@@ -89,21 +100,24 @@ def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
 def add_steps(
     signatures: Iterable[StepSignature], image: Any, source: Source, size: Size, device: str
 ) -> Any:
-    """Add the operators of steps behind ``image``, (H, W, 3) uint8, and return what they leave.
+    """Add the operators of steps behind an image.
 
     Args:
-        signatures: What the steps are, in order.
-        image: Node of a graph with conditionals.
+        signatures: Signatures of the steps, in order.
+        image: Node, (H, W, 3) uint8, of a pipeline with conditionals.
         source: Makes an external source.
-        size: Height and width of the image.
-        device: Where it is, "cpu" or "gpu".
+        size: Height and width of the image, pixels.
+        device: Where the image is, "cpu" or "gpu".
+
+    Returns:
+        The node behind the last step, (H, W, 3) uint8.
     """
     from nvidia.dali import types
 
     for position, signature in enumerate(signatures):
         own = _within(f"{position}.", source)
-        if own("where", types.BOOL, 0):  # DALI makes of this that the rest of the batch passes by
-            image = _ADD[signature.name](signature, image, own, size, device)
+        if own("where", types.BOOL, 0):  # a conditional of DALI, which splits the batch
+            image = _OPERATORS[signature.step].add(signature, image, own, size, device)
     return image
 
 
@@ -143,9 +157,11 @@ def _autocontrast(signature: StepSignature, image: Any, source: Source, size: Si
 
 
 def _equalize(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
-    """DALI's level x is ``255 * (c(x) - c(lowest)) / (c(255) - c(lowest))`` with c the cumulated histogram.
+    """Pillow's equalization out of DALI's.
 
-    Of the inverted image that is 255 less ``255 * c(x - 1) / c(highest - 1)``, from which Pillow's
+    DALI's level x is ``255 * (c(x) - c(lowest)) / (c(255) - c(lowest))`` with c the cumulative histogram.
+
+    For the inverted image that is 255 less ``255 * c(x - 1) / c(highest - 1)``, from which Pillow's
     follows: ``(c(x - 1) + step // 2) // step`` with ``step = c(highest - 1) // 255``.
     """
     from nvidia.dali import fn, math, types
@@ -194,44 +210,64 @@ def _mix(signature: StepSignature, image: Any, source: Source, size: Size, devic
     return rounded(total)
 
 
-def _feed_affine(step: Affine) -> Inputs:
+def _affine_inputs(step: Affine) -> Inputs:
     return {"color": step.color} if step.mean is None else {"color": step.color, "mean": step.mean}
 
 
-def _feed_posterize(step: Posterize) -> Inputs:
+def _posterize_inputs(step: Posterize) -> Inputs:
     return {"kept": (0xFF00 >> step.bits.astype(np.int64) & 0xFF).astype(np.uint8)}
 
 
-def _feed_mix(step: Mix) -> Inputs:
+def _solarize_inputs(step: Solarize) -> Inputs:
+    return {"threshold": step.threshold}
+
+
+def _sharpen_inputs(step: Sharpen) -> Inputs:
+    return {"smoothing": 1 - step.factor}
+
+
+def _blur_inputs(step: Blur) -> Inputs:
+    return {"sigma": step.sigma}
+
+
+def _shift_inputs(step: Shift) -> Inputs:
+    return {"matrix": step.matrix.astype(np.float32)}
+
+
+def _mix_inputs(step: Mix) -> Inputs:
     own, *chains = step.weights.T
     return {"weight": own} | {f"{number}.weight": weight for number, weight in enumerate(chains)}
 
 
-def _feed_nothing(step: Step) -> Inputs:
+def _no_inputs(step: Step) -> Inputs:
     return {}
 
 
-_FEED: dict[str, Callable[[Any], Inputs]] = {
-    "Affine": _feed_affine,
-    "Posterize": _feed_posterize,
-    "Solarize": lambda step: {"threshold": step.threshold},
-    "Autocontrast": _feed_nothing,
-    "Equalize": _feed_nothing,
-    "Sharpen": lambda step: {"smoothing": 1 - step.factor},
-    "Blur": lambda step: {"sigma": step.sigma},
-    "Shift": lambda step: {"matrix": step.matrix.astype(np.float32)},
-    "Mix": _feed_mix,
+@dataclass(frozen=True)
+class _Operators:
+    """How DALI executes one class of step.
+
+    Attributes:
+        inputs: Inputs of a step of N samples, (N, ...) by name.
+        add: Adds the step's nodes; takes what :func:`add_steps` takes, for one signature.
+    """
+
+    inputs: Callable[[Any], Inputs]
+    add: Callable[[StepSignature, Any, Source, Size, str], Any]
+
+
+# There is no row for ``Table``: a Table has 256 levels for each sample, and DALI's ``lookup_table`` takes one
+# table when a pipeline is defined, for all samples of all batches.
+_OPERATORS: dict[type[Step], _Operators] = {
+    Affine: _Operators(_affine_inputs, _affine),
+    Posterize: _Operators(_posterize_inputs, _posterize),
+    Solarize: _Operators(_solarize_inputs, _solarize),
+    Autocontrast: _Operators(_no_inputs, _autocontrast),
+    Equalize: _Operators(_no_inputs, _equalize),
+    Sharpen: _Operators(_sharpen_inputs, _sharpen),
+    Blur: _Operators(_blur_inputs, _blur),
+    Shift: _Operators(_shift_inputs, _shift),
+    Mix: _Operators(_mix_inputs, _mix),
 }
-_ADD: dict[str, Callable[[StepSignature, Any, Source, Size, str], Any]] = {
-    "Affine": _affine,
-    "Posterize": _posterize,
-    "Solarize": _solarize,
-    "Autocontrast": _autocontrast,
-    "Equalize": _equalize,
-    "Sharpen": _sharpen,
-    "Blur": _blur,
-    "Shift": _shift,
-    "Mix": _mix,
-}
-STEPS = frozenset(_FEED)
-"""Classes of steps that DALI's operators execute."""
+STEPS = frozenset(step.__name__ for step in _OPERATORS)
+"""Names of the classes of steps that DALI executes."""

@@ -1,4 +1,4 @@
-"""The DALI engine's own ways: graphs, batches that fail as a whole, and what is refused."""
+"""What only the DALI engine does: its pipelines, batches that fail as a whole, and what it refuses."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ from stoker.pipeline.engines.base import Output, Status, Work
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali import engine as dali
-from stoker.pipeline.engines.dali.graph import define
-from stoker.pipeline.engines.dali.inputs import Batch, Graph
+from stoker.pipeline.engines.dali.inputs import DaliBatch
 from stoker.pipeline.engines.dali.payloads import PayloadReader
+from stoker.pipeline.engines.dali.pipeline import define_pipeline
+from stoker.pipeline.engines.dali.spec import PipelineSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +70,7 @@ def images(engine: DaliEngine, *works: Work) -> list[Any]:
     return [engine.collect().images for _ in works]
 
 
-def test_batches_of_different_graphs_leave_in_the_order_they_came(
+def test_batches_of_different_pipelines_leave_in_the_order_of_their_submission(
     opened: Dataset, make: Callable[..., DaliEngine]
 ) -> None:
     kinds: list[list[Any]] = [PLAIN, FLIPPED, PADDED, PLAIN, FLIPPED]
@@ -86,9 +87,9 @@ def test_a_short_batch_after_a_long_one(opened: Dataset, make: Callable[..., Dal
     assert [len(long), len(short), len(one)] == [4, 3, 1]
 
 
-def test_the_smallest_graph_is_built(opened: Dataset) -> None:
+def test_the_smallest_pipeline_is_built(opened: Dataset) -> None:
     plain, flipped, padded = (
-        Graph.of(work(opened, 0, transforms).params) for transforms in (PLAIN, FLIPPED, PADDED)
+        PipelineSpec.of(work(opened, 0, transforms).params) for transforms in (PLAIN, FLIPPED, PADDED)
     )
     assert (plain.padded, plain.vertical) == (False, False)
     assert (flipped.padded, flipped.vertical) == (False, True)
@@ -113,12 +114,14 @@ def test_the_smallest_graph_is_built(opened: Dataset) -> None:
 )
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 @pytest.mark.parametrize("encoded", [True, False])
-def test_a_graph_is_one_of_a_gpu_too(transforms: list[Any], encoded: bool, dtype: Any) -> None:
+def test_every_operator_of_a_pipeline_exists_on_a_gpu(
+    transforms: list[Any], encoded: bool, dtype: Any
+) -> None:
     """DALI checks arguments, and where they are, before it looks for the GPU; not where operators run."""
     sides = np.full(64, 8)  # of as many samples as meet most operations of a policy
     params = compile_image([CenterCrop(8), *transforms], dtype).draw(sides, sides, np.arange(64), 0, 0)
-    graph = Graph.of(params, encoded=encoded)
-    pipeline = define(graph, Output(dtype), device_id=0, batch_size=4, num_threads=1, depth=2)
+    spec = PipelineSpec.of(params, encoded=encoded)
+    pipeline = define_pipeline(spec, Output(dtype), device_id=0, batch_size=4, num_threads=1, depth=2)
     pipeline._build_graph()
     operators = [operator._op for operator in pipeline._ops if not isinstance(operator._op, ExternalSource)]
     used = {(operator.device, operator.schema_name) for operator in operators}
@@ -140,7 +143,7 @@ def test_a_batch_may_be_black_throughout(
         list(map(str, dataset.data_files)), dataset.data_sizes, max_pixels=10**6, verify=True
     )
     encoded = bool((one.samples.codec == Codec.JPEG).any())
-    batch = Batch(Graph.of(one.params, encoded=encoded), one.params, reader.read(one.samples))
+    batch = DaliBatch(PipelineSpec.of(one.params, encoded=encoded), one.params, reader.read(one.samples))
     engine = make()
     assert [engine._run(black).shape[0] for black in (batch.black(4), batch.black(1))] == [4, 1]
     assert not engine._run(batch.black(3)).any()
@@ -167,7 +170,7 @@ class TestABatchThatFailsAsAWhole:
     def fails(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
         """How many more runs of a pipeline fail."""
         left = [0]
-        finish = dali._Pipe.finish
+        finish = dali._Pipeline.finish
 
         def sometimes(pipe: Any) -> Any:
             found = finish(pipe)
@@ -176,7 +179,7 @@ class TestABatchThatFailsAsAWhole:
                 raise RuntimeError("Error in CPU operator\nAssert on something failed: no reason\n")
             return found
 
-        monkeypatch.setattr(dali._Pipe, "finish", sometimes)
+        monkeypatch.setattr(dali._Pipeline, "finish", sometimes)
         return left
 
     def test_the_sample_that_cannot_be_decoded_is_found(
@@ -206,7 +209,7 @@ class TestABatchThatFailsAsAWhole:
         assert not engine.collect().status.any(), "the batch behind it is not lost"
 
 
-def test_a_batch_that_could_not_start_is_not_under_way(
+def test_a_batch_that_could_not_start_is_not_in_flight(
     opened: Dataset, make: Callable[..., DaliEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine = make()
@@ -214,7 +217,7 @@ def test_a_batch_that_could_not_start_is_not_under_way(
     def refuse(_: Any, __: Any) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(dali._Pipe, "start", refuse)
+    monkeypatch.setattr(dali._Pipeline, "start", refuse)
     with pytest.raises(ZeroDivisionError):
         engine.submit(work(opened, 0, PLAIN))
     monkeypatch.undo()
@@ -234,18 +237,18 @@ def test_what_is_fed_of_a_batch_that_could_not_start_is_not_of_the_next(
         batch_size=4,
         max_pixels=10**6,
     )
-    inputs = Batch.inputs
+    inputs = DaliBatch.inputs
 
-    def fails(batch: Batch) -> Any:
+    def fails(batch: DaliBatch) -> Any:
         raise MemoryError
 
     try:
         works = [work(opened, first, PLAIN) for first in (0, 4, 8)]
         expected = images(engine, works[2])
-        monkeypatch.setattr(Batch, "inputs", fails)
+        monkeypatch.setattr(DaliBatch, "inputs", fails)
         with pytest.raises(MemoryError):
             engine.submit(works[1])
-        monkeypatch.setattr(Batch, "inputs", inputs)
+        monkeypatch.setattr(DaliBatch, "inputs", inputs)
         assert np.array_equal(images(engine, works[2]), expected)
     finally:
         engine.close()

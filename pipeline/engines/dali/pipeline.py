@@ -1,4 +1,7 @@
-"""The graph that DALI executes, the same on a CPU and on a GPU but for where its images are."""
+"""The DALI pipeline of a specification: the same operators on a CPU and on a GPU.
+
+Node functions take and return nodes of DALI's graph; none of them holds data.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +9,33 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .inputs import Graph, as_mean
-from .operators import mixed, warped
+from .operators import mean_and_deviation, mixed, warped
 from .steps import add_steps
 
 if TYPE_CHECKING:
     from ..base import Output
+    from .spec import PipelineSpec
 
-__all__ = ["define"]
+__all__ = ["define_pipeline"]
 
 
-def define(
-    graph: Graph, output: Output, *, device_id: int | None, batch_size: int, num_threads: int, depth: int
+def define_pipeline(
+    spec: PipelineSpec,
+    output: Output,
+    *,
+    device_id: int | None,
+    batch_size: int,
+    num_threads: int,
+    depth: int,
 ) -> Any:
-    """A DALI pipeline, to be built: region decode, one resampling, steps on pixels, colour, erased boxes.
+    """Define a DALI pipeline; the caller builds it.
+
+    It decodes a region, resamples it once, executes steps on pixels, maps colours, and erases boxes.
 
     Args:
-        graph: What it must be able to do.
+        spec: What the pipeline must be able to do.
         output: Form of the images.
-        device_id: The GPU, or None for the CPU.
+        device_id: Number of the GPU; None for the CPU.
         batch_size: Samples in the largest batch.
         num_threads: CPU threads.
         depth: Batches in flight at once.
@@ -33,29 +44,29 @@ def define(
 
     pipeline = pipeline_def(
         _images,
-        # To prepare for conditions takes half a second, once in a process.
-        enable_conditionals=bool(graph.steps) or graph.perspective or graph.nearest,
+        # Conditionals cost half a second, once in a process.
+        enable_conditionals=bool(spec.steps) or spec.perspective or spec.nearest,
         batch_size=batch_size,
         num_threads=num_threads,
         device_id=device_id,
         prefetch_queue_depth=depth,
         exec_dynamic=True,
     )
-    return pipeline(graph, output, "cpu" if device_id is None else "gpu")
+    return pipeline(spec, output, "cpu" if device_id is None else "gpu")
 
 
-def _images(graph: Graph, output: Output, device: str) -> Any:
-    crop = _decoded(device) if graph.encoded else _sent(device)
-    image = _resampled(crop, graph, device)
-    image = add_steps(graph.steps, image, _source, graph.size, device)
-    return _erased(_finished(image, graph, output), graph, output)
+def _images(spec: PipelineSpec, output: Output, device: str) -> Any:
+    crop = _decoded(device) if spec.encoded else _sent(device)
+    image = _resampled(crop, spec, device)
+    image = add_steps(spec.steps, image, _source, spec.size, device)
+    return _erased(_finished(image, spec, output), spec, output)
 
 
 def _source(name: str, dtype: Any, ndim: int) -> Any:
     from nvidia.dali import fn
 
-    # The list of payloads is a copy already: what DALI shared with Python its threads would free, for which
-    # they wait for the interpreter, that may be waiting for them to end.
+    # Payloads are a copy already. Other inputs are copied: memory that DALI shared with Python would be freed
+    # by DALI's threads, which need the interpreter for that while it may be waiting for them to end.
     return fn.external_source(name=name, dtype=dtype, ndim=ndim, batch=True, no_copy=name == "payload")
 
 
@@ -74,41 +85,41 @@ def _decoded(device: str) -> Any:
 
 
 def _sent(device: str) -> Any:
-    """Payloads that are pixels; of these the feeder crops, so that a GPU is sent no more than is needed."""
+    """Payloads that are pixels, which were cropped before, so that no more than is needed goes to a GPU."""
     from nvidia.dali import types
 
     image = _source("payload", types.UINT8, 3)
     return image.gpu() if device == "gpu" else image
 
 
-def _resampled(image: Any, graph: Graph, device: str) -> Any:
+def _resampled(image: Any, spec: PipelineSpec, device: str) -> Any:
     from nvidia.dali import fn, types
 
     region: dict[str, Any] = {}
-    if not graph.whole:
+    if not spec.whole:
         region = {name: _source(name, types.FLOAT, 1) for name in ("roi_start", "roi_end")}
         region["roi_relative"] = False
-    own_size = graph.padded or graph.warp
+    own_size = spec.padded or spec.warp
     image = fn.resize(
         image,
-        size=_source("dest_size", types.FLOAT, 1) if own_size else list(graph.size),
+        size=_source("dest_size", types.FLOAT, 1) if own_size else list(spec.size),
         **region,
-        interp_type=_interpolation() if graph.interpolation else types.INTERP_LINEAR,
+        interp_type=_interpolation() if spec.interpolation else types.INTERP_LINEAR,
         antialias=True,
     )
-    if graph.warp:
-        image = _warped(image, graph)
-        return _before_horizon(image, graph, device) if graph.perspective else image
-    if graph.padded:
+    if spec.warp:
+        image = _warped(image, spec)
+        return _before_horizon(image, spec, device) if spec.perspective else image
+    if spec.padded:
         image = fn.slice(
             image,
             start=_source("dest_anchor", types.INT32, 1),
-            shape=list(graph.size),
+            shape=list(spec.size),
             axis_names="HW",
             out_of_bounds_policy="pad",
-            fill_values=list(graph.fill),
+            fill_values=list(spec.fill),
         )
-    if graph.vertical:
+    if spec.vertical:
         image = fn.flip(image, horizontal=0, vertical=_source("vertical", types.INT32, 0))
     return image
 
@@ -119,50 +130,50 @@ def _interpolation() -> Any:
     return fn.reinterpret(_source("interpolation", types.INT32, 0), dtype=types.INTERP_TYPE)
 
 
-def _warped(image: Any, graph: Graph) -> Any:
+def _warped(image: Any, spec: PipelineSpec) -> Any:
     from nvidia.dali import types
 
     matrix = _source("matrix", types.FLOAT, 2)
-    if not graph.nearest:
-        return warped(image, matrix, graph.size, graph.fill)
+    if not spec.nearest:
+        return warped(image, matrix, spec.size, spec.fill)
     if _source("picks", types.BOOL, 0):
-        image = warped(image, matrix, graph.size, graph.fill, nearest=True)
+        image = warped(image, matrix, spec.size, spec.fill, nearest=True)
     else:
-        image = warped(image, matrix, graph.size, graph.fill)
+        image = warped(image, matrix, spec.size, spec.fill)
     return image
 
 
-def _before_horizon(image: Any, graph: Graph, device: str) -> Any:
-    """``fill`` where the third component of the warp's map is not positive."""
+def _before_horizon(image: Any, spec: PipelineSpec, device: str) -> Any:
+    """The image with ``fill`` where the third component of the warp's map is not positive."""
     from nvidia.dali import types
 
     if _source("behind", types.BOOL, 0):
-        y, x = (np.indices((*graph.size, 1), np.float32) + 0.5)[:2]
+        y, x = (np.indices((*spec.size, 1), np.float32) + 0.5)[:2]
         horizon = _source("horizon", types.FLOAT, 1)
         columns, rows = (types.Constant(value=grid, dtype=types.FLOAT, device=device) for grid in (x, y))
-        fill = types.Constant(value=np.array([[graph.fill]], np.uint8), dtype=types.UINT8, device=device)
+        fill = types.Constant(value=np.array([[spec.fill]], np.uint8), dtype=types.UINT8, device=device)
         ahead = columns * horizon[0] + rows * horizon[1] + horizon[2] > 0
         image = fill ^ ((image ^ fill) & (ahead * types.Constant(255, types.UINT8)))
     return image
 
 
-def _finished(image: Any, graph: Graph, output: Output) -> Any:
-    """Colour, mirror, element type and layout."""
+def _finished(image: Any, spec: PipelineSpec, output: Output) -> Any:
+    """The image with its last colour map, mirrored, in the output's element type and layout."""
     from nvidia.dali import fn, types
 
     scaling: dict[str, Any]
-    if graph.mixing:
-        image = mixed(image, _source, graph.mean)
+    if spec.mixing:
+        image = mixed(image, _source, spec.mean)
         scaling = {"mean": 0.0, "std": 1.0}
-    elif graph.scale is not None:
-        average, deviation = as_mean(np.array(graph.scale), np.array(graph.shift))
+    elif spec.scale is not None:
+        average, deviation = mean_and_deviation(np.array(spec.scale), np.array(spec.shift))
         scaling = {"mean": average.tolist(), "std": deviation.tolist()}
     else:
         names = {"mean": "average", "std": "deviation"}
         scaling = {argument: _source(name, types.FLOAT, 1) for argument, name in names.items()}
-    if not graph.warp:
+    if not spec.warp:
         scaling["mirror"] = _source("horizontal", types.INT32, 0)
-    dtypes = {"uint8": types.UINT8, "float16": types.FLOAT if graph.erase else types.FLOAT16}
+    dtypes = {"uint8": types.UINT8, "float16": types.FLOAT if spec.erase else types.FLOAT16}
     return fn.crop_mirror_normalize(
         image,
         **scaling,
@@ -172,11 +183,11 @@ def _finished(image: Any, graph: Graph, output: Output) -> Any:
     )
 
 
-def _erased(image: Any, graph: Graph, output: Output) -> Any:
-    """Boxes overwritten, in the output's element type."""
+def _erased(image: Any, spec: PipelineSpec, output: Output) -> Any:
+    """The image with its boxes overwritten, in the output's element type."""
     from nvidia.dali import fn, types
 
-    for position, value in enumerate(graph.erase):
+    for position, value in enumerate(spec.erase):
         image = fn.erase(
             image,
             anchor=_source(f"erase.{position}.anchor", types.FLOAT, 1),
@@ -186,5 +197,5 @@ def _erased(image: Any, graph: Graph, output: Output) -> Any:
             normalized_anchor=False,
             normalized_shape=False,
         )
-    # On a GPU ``erase`` lacks float16.
-    return fn.cast(image, dtype=types.FLOAT16) if graph.erase and output.dtype == "float16" else image
+    # DALI's ``erase`` has no float16 on a GPU.
+    return fn.cast(image, dtype=types.FLOAT16) if spec.erase and output.dtype == "float16" else image

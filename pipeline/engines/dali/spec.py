@@ -1,0 +1,108 @@
+"""The specification of a DALI pipeline: what it must be able to do for a batch. Nothing here imports DALI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .steps import signatures_of
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from stoker.augment.params.image_params import ImageParams
+
+    from .steps import StepSignature
+
+__all__ = ["PipelineSpec"]
+
+
+@dataclass(frozen=True)
+class PipelineSpec:
+    """What a pipeline must be able to do; the engine builds one for each specification that occurs.
+
+    Attributes:
+        size: Height and width of the output, pixels.
+        padded: Whether the ``dest`` of some sample does not fill the output.
+        fill: RGB where an image shows nothing of its source.
+        vertical: Whether some sample is mirrored vertically.
+        mixing: Whether the colour matrix of some sample mixes channels, or empties one.
+        whole: Whether ``region`` is all of ``crop`` for every sample, so that the resize needs no region.
+        encoded: Whether some payload may be a JPEG, so that the decoder takes all payloads. Otherwise all are
+            pixels.
+        interpolation: Whether each sample names the filter of its resize. Otherwise all are bilinear.
+        scale: Three factors, where all samples have one colour matrix that does not mix; else None.
+        shift: Three constants, likewise.
+        steps: Steps on pixels, in order.
+        mean: Whether the mean RGB of an image has a share in its colour.
+        warp: Whether images are resampled by a matrix, which then mirrors and pads, too.
+        perspective: Whether the matrix may have a horizon.
+        nearest: Whether some samples take the nearest pixel, and are not interpolated.
+        erase: RGB of each box that is overwritten.
+    """
+
+    size: tuple[int, int]
+    padded: bool
+    fill: tuple[int, ...]
+    vertical: bool
+    mixing: bool
+    whole: bool
+    encoded: bool = True
+    interpolation: bool = False
+    scale: tuple[float, ...] | None = None
+    shift: tuple[float, ...] | None = None
+    steps: tuple[StepSignature, ...] = ()
+    mean: bool = False
+    warp: bool = False
+    perspective: bool = False
+    nearest: bool = False
+    erase: tuple[tuple[float, ...], ...] = ()
+
+    @classmethod
+    def of(
+        cls, params: ImageParams, color: npt.NDArray[np.float32] | None = None, *, encoded: bool = True
+    ) -> PipelineSpec:
+        """The smallest specification that executes ``params``.
+
+        Args:
+            params: Parameters of a batch.
+            color: (3, 4), a colour matrix that becomes part of the pipeline where all samples have it, such
+                as that of the first batch. None for a pipeline that takes any.
+            encoded: Whether there may be JPEGs among the payloads.
+        """
+        warp = params.warp is not None
+        padded = not warp and bool((params.dest != np.array((0, 0, *params.size))).any())
+        common = color is not None and bool((params.color == color).all()) and not _mixes(color[None])
+        return cls(
+            size=params.size,
+            padded=padded,
+            fill=tuple(params.fill.tolist()) if padded or warp else (0, 0, 0),
+            vertical=not warp and bool(params.flip[:, 1].any()),
+            mixing=params.mean is not None or (not common and _mixes(params.color)),
+            whole=bool((params.region == _edges(params.crop)).all()),
+            encoded=encoded,
+            interpolation=params.interpolation is not None,
+            scale=tuple(np.diag(color[:, :3]).tolist()) if common and color is not None else None,
+            shift=tuple(color[:, 3].tolist()) if common and color is not None else None,
+            steps=signatures_of(params.steps or ()),
+            mean=params.mean is not None,
+            warp=warp,
+            perspective=params.warp is not None and params.warp.perspective,
+            nearest=params.warp is not None and params.warp.nearest is not None,
+            erase=tuple(tuple(erase.value.tolist()) for erase in params.erase or ()),
+        )
+
+
+def _edges(boxes: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
+    """Top, left, bottom, right of (N, 4) boxes of top, left, height, width."""
+    edges: npt.NDArray[np.int32] = boxes.copy()
+    edges[:, 2:] += boxes[:, :2]
+    return edges
+
+
+def _mixes(color: npt.NDArray[np.float32]) -> bool:
+    scale = np.einsum("nii->ni", color[:, :, :3])
+    diagonal = scale[:, :, None] * np.eye(3, dtype=np.float32)
+    return not np.array_equal(color[:, :, :3], diagonal) or bool((scale == 0).any())
