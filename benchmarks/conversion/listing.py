@@ -23,6 +23,7 @@ from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.sources.detect import find_format, list_source
+from stoker.formats.sources.source import Source
 
 __all__ = ["Listed", "make_sources", "measure"]
 
@@ -80,7 +81,8 @@ def _child(source: Path) -> Listed:
 
 
 def _plan(source: Path) -> tuple[int, int]:
-    listing = list_source(source, find_format(source))
+    opened = Source(source)
+    listing = list_source(opened, find_format(opened))
     plan_conversion(listing, ConvertOptions(shard_bytes=256_000_000, seed=0, val=Fraction(1, 10)))
     return len(listing), listing.keys.buffers()[2].size
 

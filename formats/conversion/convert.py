@@ -1,4 +1,4 @@
-"""Converting images into shards: the options of a conversion, and its plan."""
+"""``stoker.convert``: from the options of a conversion to its published datasets."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from stoker.errors import ConfigError, SourceError
 
 from ..codecs.header import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER
-from ..files.byte_size import parse_byte_size
 from ..files.paths import is_inside
 from ..files.reading import check_named
 from ..remote.store import is_url
-from ..sources.class_numbers import check_classes, number_classes
+from ..sources.classes import check_classes, number_classes
 from ..sources.detect import find_format, list_source
-from ..sources.folder import may_be_image
+from ..sources.folders.local_images import may_be_image
+from ..sources.source import Source
 from .execution import Engine, Summary, check_num_threads, execute
-from .options import ConvertOptions, Encoding, SourceFormat, parse_resize, parse_share
+from .options import ConvertOptions, Encoding, parse_resize, parse_share, shard_bytes
 from .plan import plan_conversion
 from .renamed_option import renamed_option
 from .run import Progress, no_progress
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from fractions import Fraction
 
+    from ..sources.format_names import SourceFormatName
     from ..sources.listing import Listing
 
-__all__ = ["convert", "shard_bytes"]
+__all__ = ["convert"]
 
 
 @renamed_option("num_workers", "num_threads")
@@ -55,7 +56,7 @@ def convert(
     max_pixels: int = MAX_PIXELS,
     overwrite: bool = False,
     engine: Engine = "local",
-    source_format: SourceFormat | None = None,
+    source_format: SourceFormatName | None = None,
     images: str | os.PathLike[str] | None = None,
     masks: str | os.PathLike[str] | None = None,
     ignore_index: int | None = 255,
@@ -64,58 +65,59 @@ def convert(
     """Convert images, with their labels, objects and masks, into a dataset of shards.
 
     The same source and options give the same bytes, whatever ``num_threads``. If the conversion is
-    killed or the disk fills up, the same call goes on where it stopped and ends with the same bytes
-    too; once it has ended, the same call sees that and does nothing, as
-    :mod:`stoker.formats.conversion.targets.already_converted` says.
-    ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) in the last
-    moment; until then it is none.
+    killed or the disk fills up, the same call resumes it and ends with the same bytes, too. Once it has
+    ended, the same call recognises the dataset and does nothing, see
+    :mod:`stoker.formats.conversion.targets.already_converted`.
+    ``dst`` becomes a dataset (with splits: ``dst/train``, ``dst/val``, ``dst/test``) in the last moment;
+    until then it is none.
 
     Args:
-        src: A folder with one folder a class (see :mod:`stoker.formats.sources.folder`), or a ``.csv``,
-            ``.json`` or ``.jsonl`` list of path and label (see
-            :mod:`stoker.formats.sources.lists.file_list`); or
-            annotations of COCO, Pascal VOC or YOLO (see the modules of these names). Any of them may be
-            at a URL that fsspec knows, such as ``s3://bucket/photos``.
-        dst: Folder to write; made if missing. May be such a URL, too.
+        src: A folder with one folder for each class (see :mod:`stoker.formats.sources.class_folder`); a
+            ``.csv``, ``.json`` or ``.jsonl`` list of path and label (see
+            :mod:`stoker.formats.sources.lists.file_list`); or annotations of COCO, Pascal VOC or YOLO (see
+            the modules of these names). It may be at a URL that fsspec knows, such as
+            ``s3://bucket/photos``.
+        dst: Folder to write; made if missing. It may be such a URL, too.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the sorted order.
         resize: ``shorter=N``, ``longer=N``, ``squash=HxW``, ``crop=HxW`` or ``fill=HxW``, see
-            :func:`stoker.formats.conversion.options.parse_resize`. None leaves the bytes as they are.
-        encoding: What is stored: ``keep`` (resized images are JPEG where they were JPEG or WebP, else
-            PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. EXIF orientation is
-            applied when pixels are touched, and recorded in the index when not.
-        quality: Of what is encoded as JPEG, 1 to 100, by default 90. With ``encoding="jpeg"`` JPEGs are
-            encoded anew if ``quality`` or ``subsampling`` is given, and kept as they are if not.
-        subsampling: Likewise: 444, 422 or, by default, 420.
-        shard_size: Bytes that a shard has about, such as ``256MB``, which is the default.
-        shard_records: Records that a shard has, instead of a size.
+            :func:`stoker.formats.conversion.options.parse_resize`. None keeps the size of the images.
+        encoding: Encoding of the stored images: ``keep`` (resized images are JPEG where they were JPEG or
+            WebP, else PNG), ``jpeg``, ``png``, or ``raw`` for (H, W, 3) uint8 RGB pixels. The EXIF
+            orientation is applied where images are encoded anew; elsewhere the index records it.
+        quality: JPEG quality of images that are encoded anew, 1 to 100, by default 90. With
+            ``encoding="jpeg"``, JPEGs are encoded anew if ``quality`` or ``subsampling`` is given, and
+            kept as they are if not.
+        subsampling: JPEG chroma subsampling of the same images: 444, 422 or, by default, 420.
+        shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
+        shard_records: Records of a shard, instead of a size.
         shards: Number of shards of each split, instead of a size.
-        val: Share of the samples of each class that becomes a dataset of its own: ``0.1`` or ``10%``.
-            Which ones depends on their keys alone.
-        test: Likewise.
-        strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and those that
-            are no image by their names and their content, are skipped all the same.
+        val: Share of the samples of each class that becomes a validation dataset: ``0.1`` or ``10%``.
+            Only the samples' keys decide which samples these are.
+        test: Share that becomes a test dataset, chosen in the same way.
+        strict: Stop at the first image, or object of one, that would be skipped. Hidden files, and files
+            that are no image by their names and their content, are skipped all the same.
         num_threads: By default the number of cores that this process may use, and at least 32 where the
-            source is a URL. With ``engine="ray"``, the number of CPUs of a Ray cluster that is started on
-            this machine.
+            source is at a URL. With ``engine="ray"``, the number of CPUs of a Ray cluster that is started
+            on this machine.
         class_depth: Number of leading folders that name the class; None for all of them.
         classes: Names of the classes, that of label 0 first, such as those of another dataset,
             ``stoker.open("shards/train").classes``; by default those of the source, in its order.
-        max_pixels: Larger images are skipped.
-        overwrite: Replace a dataset, or what is left of another conversion, in ``dst``.
+        max_pixels: Images of more pixels are skipped.
+        overwrite: Replace a dataset, or another unfinished conversion, in ``dst``.
         engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is
-            connected to, or that ``RAY_ADDRESS`` names, else of one on this machine. ``src`` and ``dst``
-            must be within reach of all its machines. The bytes are the same.
-        source_format: folder, list, coco, voc, yolo or pairs; by default found by looking, see
+            connected to, or that ``RAY_ADDRESS`` names, else of one on this machine. All its machines
+            must be able to reach ``src`` and ``dst``. The bytes are the same.
+        source_format: folder, list, coco, voc, yolo or pairs; by default it is detected, see
             :func:`stoker.formats.sources.detect.find_format`.
-        images: Folder of the images of a COCO JSON, or its URL; that of the file by default.
+        images: Folder of the images of a COCO JSON, or its URL; by default that of the file.
         masks: Folder with a mask of classes for each image, or its URL, see
             :mod:`stoker.formats.sources.annotated.mask_pairs`.
-        ignore_index: Value in masks of what belongs to no class; None if there is none.
+        ignore_index: Value in masks for pixels without a class; None if there is none.
         progress: Called about ten times a second.
 
     Raises:
-        ConfigError: An option cannot be meant as given.
+        ConfigError: An option has a value that it cannot have.
         SourceError: The source cannot be used, or has a class that is not among ``classes``.
         DatasetError: There is another dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
@@ -126,6 +128,8 @@ def convert(
     check_named(source=src, target=dst, images=images, masks=masks)
     mode, height, width = parse_resize(resize)
     names = check_classes(classes)
+    source = Source(src, images, masks, ignore_index, class_depth)
+    found_format = find_format(source, source_format)
     options = ConvertOptions(
         container=format,
         seed=seed,
@@ -143,20 +147,13 @@ def convert(
         class_depth=class_depth,
         max_pixels=max_pixels,
         strict=strict,
-        source_format=find_format(src, source_format, masks),
+        source_format=found_format.name,
     )
-    report = progress or no_progress
-    report(0, 0, 0, "listing")
     threads = check_num_threads(num_threads, remote=any(map(is_url, (src, images, masks))))
     _check_target(src, dst, options)
-    listing = list_source(
-        src,
-        options.source_format,
-        images=images,
-        masks=masks,
-        ignore_index=ignore_index,
-        class_depth=class_depth,
-    )
+    report = progress or no_progress
+    report(0, 0, 0, "listing")
+    listing = list_source(source, found_format)
     if strict:
         _check_nothing_lost(src, listing)
     if names is not None:
@@ -165,15 +162,8 @@ def convert(
     return execute(plan, dst, threads, overwrite=overwrite, report=report, engine=engine)
 
 
-def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
-    """Bytes of a shard as asked for, by default 256 MB; 0 where shards are made by another rule."""
-    if shard_size is None:
-        return 0 if shard_records is not None or shards is not None else 256_000_000
-    return parse_byte_size("shard_size", shard_size)
-
-
 def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], options: ConvertOptions) -> None:
-    """See that shards would not mix with the images of a folder."""
+    """Raise ConfigError if the target lies in the source, whose images would mix with shards."""
     if not os.path.isdir(src):  # noqa: PTH112 - a path or a string
         return
     source = os.path.realpath(src)
@@ -188,7 +178,7 @@ def _check_target(src: str | os.PathLike[str], dst: str | os.PathLike[str], opti
 
 
 def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
-    """Refuse a source of which the listing leaves out what may be an image."""
+    """Raise SourceError for the first file that the listing leaves out and that may be an image."""
     for skip in filter(may_be_image, listing.skipped):
         raise SourceError(
             skip.words,

@@ -14,9 +14,12 @@ from stoker.errors import ConfigError
 
 from ..codecs.header import MAX_PIXELS
 from ..containers.registry import DEFAULT_CONTAINER, find_writer
+from ..files.byte_size import parse_byte_size
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from ..sources.format_names import SourceFormatName
 
 __all__ = [
     "QUALITY",
@@ -25,14 +28,13 @@ __all__ = [
     "Encoding",
     "ResizeMode",
     "ShardOptions",
-    "SourceFormat",
     "parse_resize",
     "parse_share",
+    "shard_bytes",
 ]
 
 Encoding = Literal["keep", "jpeg", "png", "raw"]
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
-SourceFormat = Literal["folder", "list", "coco", "voc", "yolo", "pairs"]
 
 QUALITY = 90
 SUBSAMPLING = "420"
@@ -123,7 +125,7 @@ class ConvertOptions(ShardOptions):
         subsampling: Of JPEG: 444, 422 or 420; None for :data:`SUBSAMPLING`, likewise.
         class_depth: Number of leading folders that name the class; None for all.
         max_pixels: Largest image that is taken.
-        source_format: Form of the source, see :mod:`stoker.formats.sources.detect`.
+        source_format: Name of the format of the source, see :mod:`stoker.formats.sources.registry`.
     """
 
     mode: ResizeMode = "none"
@@ -134,7 +136,7 @@ class ConvertOptions(ShardOptions):
     subsampling: str | None = None
     class_depth: int | None = None
     max_pixels: int = MAX_PIXELS
-    source_format: SourceFormat = "folder"
+    source_format: SourceFormatName = "folder"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,6 +173,17 @@ class ConvertOptions(ShardOptions):
                 pixels *= {"shorter": _ASPECT, "longer": 1 / _ASPECT}.get(self.mode, 1)
             sizes = (pixels * _BYTES_A_PIXEL[self.encoding]).astype(np.int64)
         return super().record_bytes(sizes)
+
+
+def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards: int | None) -> int:
+    """Bytes of a shard: as given, by default 256 MB, and 0 where another option divides the samples.
+
+    Raises:
+        ConfigError: ``shard_size`` is no number of bytes.
+    """
+    if shard_size is None:
+        return 0 if shard_records is not None or shards is not None else 256_000_000
+    return parse_byte_size("shard_size", shard_size)
 
 
 def parse_share(name: str, value: str | float | Fraction) -> Fraction:

@@ -17,9 +17,8 @@ from stoker.errors import ConfigError
 
 from ..concurrency.bounded_map import bounded_map
 from ..containers.registry import DEFAULT_CONTAINER
-from ..conversion.convert import shard_bytes
 from ..conversion.execution import Summary, check_num_threads, execute
-from ..conversion.options import ShardOptions, parse_share
+from ..conversion.options import ShardOptions, parse_share, shard_bytes
 from ..conversion.plan import plan_conversion
 from ..conversion.renamed_option import renamed_option
 from ..conversion.run import Progress, no_progress

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 
 from stoker.formats.containers.registry import DEFAULT_CONTAINER
 from stoker.formats.remote.store import is_url
+from stoker.formats.sources.format_names import SourceFormatName
 
 from .shared.console import out, print_summary
 from .shared.options import (
@@ -75,7 +76,7 @@ def convert(
     source_format: Annotated[
         str | None,
         typer.Option(
-            help="Format of the source: folder, list, coco, voc, yolo or pairs; by default it is detected."
+            help=f"Format of the source: {', '.join(get_args(SourceFormatName))}; by default it is detected."
         ),
     ] = None,
     images: Annotated[
@@ -117,7 +118,7 @@ def convert(
       stoker convert s3://bucket/photos s3://bucket/shards --engine ray
     """
     from stoker.formats.conversion.convert import convert as run
-    from stoker.formats.sources.class_names import parse_class_names
+    from stoker.formats.sources.classes import parse_class_names
 
     options: dict[str, Any] = {  # run() checks the words in these
         "format": container,

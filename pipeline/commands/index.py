@@ -45,7 +45,7 @@ def index(
     """
     from stoker.formats.external.external_index import FeatureNames
     from stoker.formats.external.external_index import index as run
-    from stoker.formats.sources.class_names import parse_class_names
+    from stoker.formats.sources.classes import parse_class_names
 
     names = FeatureNames(encoded=image, label=label, text=text, key=key)
     with progress("indexing", "bytes") as show:

@@ -12,7 +12,9 @@ order.
 from __future__ import annotations
 
 import math
+import os
 from array import array
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,9 @@ import pyarrow as pa
 from stoker.errors import SourceError
 
 from ...dataset.run_lengths import checked_runs, decompress_runs
+from ...files.reading import open_regular, read_at
+from ...remote.copies import local_copies
+from ...remote.store import Store, is_url
 from ..listing import ListedObjects, Listing, Skip
 from ..lists.file_list import find_files, resolve
 from ..lists.json_stream import stream_object
@@ -30,11 +35,38 @@ from .object_issues import BadObjectError, Issues, checked_box, numbers
 from .object_table import ObjectTable
 
 if TYPE_CHECKING:
-    import os
-
     from ..lists.file_list import Found
+    from ..source import Source
 
-__all__ = ["list_coco"]
+__all__ = ["is_coco", "list_coco", "list_coco_source"]
+
+_HEAD_BYTES = 4096
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+def is_coco(source: Source) -> bool:
+    """Whether a source is a ``.json`` file, on a disk or at a URL, that holds an object."""
+    path = os.fspath(source.path)
+    if not path.lower().endswith(".json"):
+        return False
+    head = b""
+    if is_url(path):
+        folder, _, name = path.rpartition("/")
+        head = Store(folder).read_if_there(name, most=_HEAD_BYTES) or b""
+    else:
+        with suppress(OSError), open_regular(path) as (descriptor, _):
+            head = read_at(descriptor, 0, _HEAD_BYTES)
+    return head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
+
+
+def list_coco_source(source: Source) -> Listing:
+    """List the images of a COCO JSON on a disk or at a URL; its images lie beside it by default.
+
+    Raises: As :func:`list_coco`, and StorageError where a URL cannot be read.
+    """
+    folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
+    with local_copies([source.path]) as (file,):
+        return list_coco(file, source.images or folder)
 
 
 def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> Listing:

@@ -17,19 +17,35 @@ import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
+from ..folders.source_folder import open_folder
 from ..listing import Listing, Skip
 from ..no_images import no_images
-from ..source_folder import open_folder
 
 if TYPE_CHECKING:
+    from ..folders.source_folder import SourceFolder
     from ..listing import ListedFiles
-    from ..source_folder import SourceFolder
+    from ..source import Source
 
-__all__ = ["list_images", "with_masks"]
+__all__ = ["has_masks", "list_images", "list_pairs", "with_masks"]
 
 _IMAGE_ENDING = "_leftImg8bit"
 _MASK_ENDINGS = ("", "_gtFine_labelTrainIds", "_gtFine_labelIds")
 _NAMES = "classes.txt"
+
+
+def has_masks(source: Source) -> bool:
+    """Whether the caller has named a folder of masks."""
+    return source.masks is not None
+
+
+def list_pairs(source: Source) -> Listing:
+    """List the images of a folder; :func:`with_masks` adds the masks.
+
+    Raises: As :func:`list_images`, and ConfigError where no folder of masks is named.
+    """
+    if source.masks is None:
+        raise ConfigError("pairs of images and masks need the folder of the masks", hint="--masks DIR")
+    return list_images(source.path)
 
 
 def list_images(root: str | os.PathLike[str]) -> Listing:

@@ -18,14 +18,16 @@ import numpy as np
 
 from stoker.errors import SourceError
 
+from ..folders.source_folder import open_folder, split_at_folder
 from ..listing import ListedObjects, Listing, Skip
 from ..lists.file_list import find_files
-from ..source_folder import open_folder, parts_around
+from ..lists.list_entries import has_list_suffix
 from .object_issues import BadObjectError, checked_box
 from .object_table import ObjectTable
 
 if TYPE_CHECKING:
-    from ..source_folder import SourceFolder
+    from ..folders.source_folder import SourceFolder
+    from ..source import Source
 
 __all__ = ["is_voc", "list_voc"]
 
@@ -34,41 +36,43 @@ _SUFFIX = ".xml"
 _FLAGS = ("difficult", "truncated")
 
 
-def is_voc(path: str | os.PathLike[str]) -> bool:
-    """Whether a path or URL is a folder in the form of VOC, or a list of images in its ImageSets."""
-    root = _root(path)
+def is_voc(source: Source) -> bool:
+    """Whether a source is a folder in the form of VOC, or a list of images in its ImageSets."""
+    if has_list_suffix(source.path):
+        return False
+    root = _root(source)
     return root is not None and bool(_stems(root))
 
 
-def _root(path: str | os.PathLike[str]) -> SourceFolder | None:
-    """The folder with Annotations that a source means."""
-    root = open_folder(path)
-    around = parts_around(path, _SETS)
-    if around and not root.is_there():
-        root = open_folder(around[0])
+def _root(source: Source) -> SourceFolder | None:
+    """The folder that holds Annotations: the source, or the one that its list belongs to."""
+    root = source.folder
+    parts = split_at_folder(source.path, _SETS)
+    if parts and not root.is_there():
+        root = source.open(parts[0])
     return root if root.child(_ANNOTATIONS).is_there() else None
 
 
-def list_voc(path: str | os.PathLike[str]) -> Listing:
+def list_voc(source: Source) -> Listing:
     """List the images of a VOC folder, with their objects; classes in sorted order.
 
     Args:
-        path: The folder, for instance ``VOCdevkit/VOC2012``, or its URL; or one of its lists of images,
-            such as ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``, for those images alone.
+        source: The folder, for instance ``VOCdevkit/VOC2012``; or one of its lists of images, such as
+            ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``, for those images alone.
 
     Raises:
         SourceError: There are no annotations, or not one of their images is there.
     """
-    root = _root(path)
+    root = _root(source)
     if root is None:
         raise SourceError(
             f"the source is not in the form of Pascal VOC: there is no folder {_ANNOTATIONS}",
-            path=path,
+            path=source.path,
             hint=f"expected are {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg",
         )
     reader = _Reader(root, root.child(_IMAGES))
-    whole = open_folder(path).is_there()
-    stems = _stems(root) if whole else _listed(os.fspath(path))
+    whole = source.folder.is_there()
+    stems = _stems(root) if whole else _listed(os.fspath(source.path))
     contents = root.child(_ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
     for stem, content in zip(stems, contents, strict=True):
         reader.read(stem, content)

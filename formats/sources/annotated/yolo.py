@@ -19,9 +19,9 @@ from stoker.errors import SourceError
 
 from ...dataset.annotations import AnnotationInfo
 from ...files.paths import printable_name
+from ..folders.source_folder import split_at_folder
 from ..listing import ListedObjects, Listing, Skip
 from ..no_images import no_images
-from ..source_folder import open_folder, parts_around
 from .object_issues import BadObjectError, checked_box, numbers
 from .object_table import ObjectTable
 from .yolo_names import YoloNames, read_names
@@ -29,8 +29,9 @@ from .yolo_names import YoloNames, read_names
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
+    from ..folders.source_folder import SourceFolder
     from ..listing import ListedFiles
-    from ..source_folder import SourceFolder
+    from ..source import Source
 
 __all__ = ["is_yolo", "list_yolo"]
 
@@ -39,21 +40,20 @@ _NOT_LABELS = frozenset({"classes.txt"})
 _MOST_CLASSES = 1_000_000  # where none has a name, and the highest number says how many there are
 
 
-def is_yolo(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder, which may be a URL, has images and labels, or is such a folder of images."""
-    folders = _folders(path)
+def is_yolo(source: Source) -> bool:
+    """Whether a source is a folder with images and labels, or such a folder of images."""
+    folders = _folders(source)
     return folders is not None and bool(_label_files(folders[1]))
 
 
-def _folders(path: str | os.PathLike[str]) -> tuple[SourceFolder, SourceFolder] | None:
-    """The folder of images and that of labels that a source means."""
-    source = open_folder(path)
-    images, labels = source.child(_IMAGES), source.child(_LABELS)
+def _folders(source: Source) -> tuple[SourceFolder, SourceFolder] | None:
+    """The folder of the images and that of the labels; None where the source has none."""
+    images, labels = source.folder.child(_IMAGES), source.folder.child(_LABELS)
     if not (images.is_there() and labels.is_there()):
-        around = parts_around(path, _IMAGES)
-        if around is None:
+        parts = split_at_folder(source.path, _IMAGES)
+        if parts is None:
             return None
-        images, labels = source, open_folder("/".join([around[0], _LABELS, around[1]]).rstrip("/"))
+        images, labels = source.folder, source.open("/".join([parts[0], _LABELS, parts[1]]).rstrip("/"))
     return (images, labels) if images.is_there() and labels.is_there() else None
 
 
@@ -61,29 +61,29 @@ def _label_files(labels: SourceFolder) -> list[str]:
     return [name for name in labels.names(".txt") if name.rpartition("/")[2] not in _NOT_LABELS]
 
 
-def list_yolo(path: str | os.PathLike[str]) -> Listing:
+def list_yolo(source: Source) -> Listing:
     """List the images of a YOLO folder, with their objects.
 
     Args:
-        path: The folder with ``images`` and ``labels``, or its URL; or a folder in ``images``, such as
+        source: The folder with ``images`` and ``labels``; or a folder in ``images``, such as
             ``images/train``. Names of classes come from ``data.yaml`` or ``classes.txt`` in it, in the
             folder of labels, or in one of the two folders above.
 
     Raises:
         SourceError: There are no images, or ``data.yaml`` cannot be understood.
     """
-    folders = _folders(path)
+    folders = _folders(source)
     if folders is None:
         raise SourceError(
             "the source is not in the form of YOLO",
-            path=path,
+            path=source.path,
             hint="expected are images/.../x.jpg and labels/.../x.txt",
         )
     images, labels = folders
     files, skipped = images.images()
     if not len(files):
         raise no_images("the folder holds no image", images.root, skipped)
-    names = read_names([open_folder(path), images, labels, images.parent, images.parent.parent])
+    names = read_names([source.folder, images, labels, images.parent, images.parent.parent])
     reader = _Reader(names, ObjectTable(keypoints=names.keypoints), skipped)
     contents = labels.read(map(_labels_of, files.names()))
     for number, (key, content) in enumerate(zip(files.names(), contents, strict=True)):

@@ -11,7 +11,7 @@ from stoker.errors import SourceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..source_folder import SourceFolder
+    from ..folders.source_folder import SourceFolder
 
 __all__ = ["YoloNames", "read_names"]
 

@@ -23,19 +23,38 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ...files.paths import is_inside, is_regular, printable_name
+from ...remote.copies import local_copies
 from ...remote.store import Store, is_url
 from ..file_table import FileTable
 from ..listing import ListedFiles, Listing, Skip
 from ..no_images import no_images
 from .list_columns import ListColumns
-from .list_entries import fail, has_cells, read_entries
+from .list_entries import fail, has_cells, has_list_suffix, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     import numpy.typing as npt
 
-__all__ = ["Found", "find_files", "list_file", "resolve"]
+    from ..source import Source
+
+__all__ = ["Found", "find_files", "is_list", "list_file", "list_list_source", "resolve"]
+
+
+def is_list(source: Source) -> bool:
+    """Whether a source is a file: at a URL its name says so."""
+    path = source.path
+    return has_list_suffix(path) if is_url(path) else not Path(path).is_dir()
+
+
+def list_list_source(source: Source) -> Listing:
+    """List the images that a list on a disk or at a URL names.
+
+    Raises: As :func:`list_file`, and StorageError where a URL cannot be read.
+    """
+    folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
+    with local_copies([source.path]) as (file,):
+        return list_file(file, folder)
 
 
 class Found(NamedTuple):

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TextIO
 
-__all__ = ["fail", "has_cells", "read_entries"]
+__all__ = ["fail", "has_cells", "has_list_suffix", "read_entries"]
 
 _RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *OBJECT_COLUMNS, *MASK_COLUMNS, "label", "row", "image"}
+_SUFFIXES = (".csv", ".json", ".jsonl")
 _LARGEST = 1 << 63
 _MOST_SHOWN = 200  # characters of names in a message
 _SEVERAL, _BETWEEN = "labels", "|"
@@ -41,6 +42,11 @@ def fail(file: Path, message: str) -> NoReturn:
         "and label (or labels, several); or a folder of classes, COCO's JSON object, or a folder of Pascal "
         "VOC or YOLO",
     )
+
+
+def has_list_suffix(path: str | os.PathLike[str]) -> bool:
+    """Whether a path or URL has the name of a list."""
+    return os.path.splitext(path)[1].lower() in _SUFFIXES  # noqa: PTH122 - it may be a URL
 
 
 def has_cells(file: Path) -> bool:

@@ -17,7 +17,7 @@ from stoker.formats.containers.example import parse_example
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.conversion.shards import write_shard
-from stoker.formats.sources.folder import list_folder
+from stoker.formats.sources.class_folder import list_folder
 
 Encode = Callable[..., bytes]
 ReadFiles = Callable[[Path], dict[str, bytes]]

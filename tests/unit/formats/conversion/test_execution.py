@@ -23,7 +23,7 @@ from stoker.formats.conversion.runners.ray_runner import RayRunner
 from stoker.formats.conversion.shards import Cancelled, ShardContext, ShardResult, write_shard
 from stoker.formats.conversion.targets import folder_target
 from stoker.formats.conversion.targets.folder_target import FolderShardMaker
-from stoker.formats.sources.folder import list_folder
+from stoker.formats.sources.class_folder import list_folder
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
+from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.file_table import FileTable
-from stoker.formats.sources.folder import list_folder
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=6))
 

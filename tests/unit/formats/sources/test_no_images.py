@@ -7,7 +7,7 @@ import pytest
 
 from stoker.errors import SourceError
 from stoker.formats.sources.annotated.mask_pairs import list_images
-from stoker.formats.sources.folder import list_folder
+from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.lists.file_list import list_file
 
 

@@ -20,6 +20,7 @@ from stoker.formats.dataset.index import Index, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.files.reading import file_digest
 from stoker.formats.sources.detect import find_format
+from stoker.formats.sources.source import Source
 from stoker.pipeline.commands.app import app
 from stoker.pipeline.commands.description.facts import class_table, facts
 
@@ -92,7 +93,7 @@ def test_a_source_is_found_by_looking(tmp_path: Path) -> None:
     for name, text in (("coco", ' \n{"images": []}'), ("list", "[]"), ("marked", '\ufeff{"images": []}')):
         (tmp_path / f"{name}.json").write_text(text)
     found = {
-        name: find_format(tmp_path / name)
+        name: find_format(Source(tmp_path / name)).name
         for name in ("voc", "yolo", "plain", "coco.json", "marked.json", "list.json", "nowhere.csv")
     }
     assert found == {
@@ -104,9 +105,9 @@ def test_a_source_is_found_by_looking(tmp_path: Path) -> None:
         "list.json": "list",
         "nowhere.csv": "list",
     }
-    assert find_format(tmp_path / "plain", masks=tmp_path) == "pairs"
-    assert find_format(tmp_path / "yolo" / "images" / "a") == "yolo"
-    assert find_format(tmp_path / "list.json", "coco") == "coco"
+    assert find_format(Source(tmp_path / "plain", masks=tmp_path)).name == "pairs"
+    assert find_format(Source(tmp_path / "yolo" / "images" / "a")).name == "yolo"
+    assert find_format(Source(tmp_path / "list.json"), "coco").name == "coco"
     (tmp_path / "notes.txt").touch()
     with pytest.raises(SourceError, match="COCO"):
         stoker.convert(tmp_path / "notes.txt", tmp_path / "out")

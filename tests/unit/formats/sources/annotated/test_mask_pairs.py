@@ -16,7 +16,8 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceE
 from stoker.formats.conversion.images.image_objects import encode_mask
 from stoker.formats.conversion.images.resize_geometry import place
 from stoker.formats.conversion.targets.folder_state import FolderState
-from stoker.formats.sources.detect import list_source
+from stoker.formats.sources.detect import find_format, list_source
+from stoker.formats.sources.source import Source
 from stoker.formats.sources.source_reader import SkippedError
 from stoker.formats.verification.annotations import mask_problem
 
@@ -272,7 +273,8 @@ def test_masks_beside_labels(root: Path) -> None:
 def test_another_mask_is_another_conversion(root: Path) -> None:
     def fingerprint(**options: Any) -> str:
         given = {"masks": root / "masks", **options}
-        return list_source(root / "images", "pairs", **given).fingerprint()
+        source = Source(root / "images", **given)
+        return list_source(source, find_format(source, "pairs")).fingerprint()
 
     before = fingerprint()
     assert fingerprint() == before
@@ -289,7 +291,8 @@ def test_another_mask_is_another_conversion(root: Path) -> None:
 
 
 def test_shards_are_cut_where_images_and_masks_have_the_bytes(root: Path) -> None:
-    listing = list_source(root / "images", "pairs", masks=root / "masks")
+    source = Source(root / "images", masks=root / "masks")
+    listing = list_source(source, find_format(source))
     assert listing.masks is not None
     assert (listing.bytes == listing.sizes + listing.masks.sizes).all()
     # Large enough for all the images, and not for their masks.
@@ -302,7 +305,7 @@ def test_what_cannot_be_meant(root: Path) -> None:
         convert(root, ignore_index=-1)
     with pytest.raises(ConfigError, match="need the folder of the masks"):
         stoker.convert(root / "images", root / "out", source_format="pairs")
-    with pytest.raises(ConfigError, match="images is for COCO"):
+    with pytest.raises(ConfigError, match="images is for sources of the format coco"):
         stoker.convert(root / "images", root / "out", images=root)
     with pytest.raises(ConfigError, match="must be one of folder, list, coco"):
         stoker.convert(root / "images", root / "out", source_format="imagenet")  # type: ignore[arg-type]  # as meant

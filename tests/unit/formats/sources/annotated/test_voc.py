@@ -11,6 +11,7 @@ import stoker
 from stoker.errors import SourceError
 from stoker.formats.sources.annotated.voc import list_voc
 from stoker.formats.sources.detect import find_format
+from stoker.formats.sources.source import Source
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -85,7 +86,7 @@ def test_objects_stay_with_their_images(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "numbers"), [("train", [0, 1]), ("dog_val", [0, 2])])
 def test_a_list_of_images_is_a_source(root: Path, tmp_path: Path, name: str, numbers: list[int]) -> None:
     source = root / "ImageSets" / "Main" / f"{name}.txt"
-    assert find_format(source) == "voc"
+    assert find_format(Source(source)).name == "voc"
     dataset = convert(source, tmp_path / "out")
     assert dataset.keys(range(2)) == [f"JPEGImages/{i}.jpg" for i in numbers]
 
@@ -126,7 +127,7 @@ def test_a_list_names_nothing_outside(root: Path) -> None:
     (root.parent / "1.xml").write_text(annotation("1.jpg"))
     file = root / "ImageSets" / "Main" / "train.txt"
     file.write_text("0\n../../1\n")
-    listing = list_voc(file)
+    listing = list_voc(Source(file))
     assert list(listing.names()) == ["JPEGImages/0.jpg"]
     assert [skip.reason for skip in listing.skipped] == ["broken annotation"]
     assert "leaves the source" in listing.skipped[0].detail
@@ -140,7 +141,7 @@ def test_a_size_of_0_says_nothing(root: Path, tmp_path: Path) -> None:
 def test_an_image_without_an_annotation_is_told(root: Path) -> None:
     (root / "Annotations" / "2.xml").unlink()
     (root / "JPEGImages" / "1.jpg").unlink()
-    listing = list_voc(root)
+    listing = list_voc(Source(root))
     assert [skip[:2] for skip in listing.skipped] == [
         ("JPEGImages/1.jpg", "unreadable"),
         ("JPEGImages/2.jpg", "image without an annotation"),
@@ -149,8 +150,8 @@ def test_an_image_without_an_annotation_is_told(root: Path) -> None:
 
 def test_folders_that_are_not_voc(root: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="not in the form of Pascal VOC"):
-        list_voc(tmp_path)
+        list_voc(Source(tmp_path))
     for path in (root / "JPEGImages").iterdir():
         path.unlink()
     with pytest.raises(SourceError, match="not one of the images of 3 annotations"):
-        list_voc(root)
+        list_voc(Source(root))

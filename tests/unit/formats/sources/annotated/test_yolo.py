@@ -12,7 +12,8 @@ import stoker
 from stoker.errors import SourceError
 from stoker.formats.sources.annotated.yolo import is_yolo, list_yolo
 from stoker.formats.sources.annotated.yolo_names import YoloNames, read_names
-from stoker.formats.sources.source_folder import open_folder
+from stoker.formats.sources.folders.source_folder import open_folder
+from stoker.formats.sources.source import Source
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -54,7 +55,7 @@ def test_shares_become_pixels(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_of_images_is_a_split(root: Path, tmp_path: Path) -> None:
-    assert is_yolo(root / "images" / "train")
+    assert is_yolo(Source(root / "images" / "train"))
     dataset = convert(root / "images" / "train", tmp_path / "out")
     assert dataset.keys(range(2)) == ["a.png", "b.png"]
     assert dataset.classes == ("person", "traffic light")
@@ -95,7 +96,7 @@ def test_a_broken_line_is_left_out_and_told(root: Path, tmp_path: Path, line: st
 def test_a_class_without_a_name_has_a_number_that_can_be_meant(root: Path) -> None:
     (root / "data.yaml").unlink()
     (root / "labels" / "train" / "b.txt").write_text("2147483647 0.5 0.5 0.5 0.5\n")
-    listing = list_yolo(root)
+    listing = list_yolo(Source(root))
     assert listing.skipped[0][:2] == ("train/b.png", "object of an unknown category")
     assert len(listing.classes) < 3
 
@@ -103,7 +104,10 @@ def test_a_class_without_a_name_has_a_number_that_can_be_meant(root: Path) -> No
 def test_keypoints_that_no_image_has(root: Path) -> None:
     (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
     (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 1e300 0.5 0 0\n")
-    assert list_yolo(root).skipped[0][:2] == ("train/a.png", "object with keypoints that are no numbers")
+    assert list_yolo(Source(root)).skipped[0][:2] == (
+        "train/a.png",
+        "object with keypoints that are no numbers",
+    )
 
 
 def test_labels_without_an_image_and_labels_that_are_no_text(root: Path) -> None:
@@ -113,7 +117,7 @@ def test_labels_without_an_image_and_labels_that_are_no_text(root: Path) -> None
     (root / "labels" / "train" / "a.txt").unlink()
     (root.parent / "secret").write_text("0 0.5 0.5 0.5 0.5")
     (root / "labels" / "train" / "a.txt").symlink_to(root.parent / "secret")
-    assert [skip[:2] for skip in list_yolo(root).skipped] == [
+    assert [skip[:2] for skip in list_yolo(Source(root)).skipped] == [
         ("train/a.png", "labels that cannot be read"),
         ("train/b.png", "labels that cannot be read"),
         ("val/gone.txt", "labels without an image"),
@@ -177,12 +181,12 @@ def test_yaml_that_cannot_be_understood(tmp_path: Path, text: str) -> None:
 
 def test_names_of_classes_in_text_or_nowhere(root: Path) -> None:
     (root / "data.yaml").unlink()
-    assert list_yolo(root).classes == ("0", "1")
+    assert list_yolo(Source(root)).classes == ("0", "1")
     (root / "labels" / "classes.txt").write_text("x\ny\n")
-    assert list_yolo(root).classes == ("x", "y")
+    assert list_yolo(Source(root)).classes == ("x", "y")
 
 
 def test_folders_that_are_not_yolo(tmp_path: Path) -> None:
-    assert not is_yolo(tmp_path)
+    assert not is_yolo(Source(tmp_path))
     with pytest.raises(SourceError, match="not in the form of YOLO"):
-        list_yolo(tmp_path)
+        list_yolo(Source(tmp_path))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stoker.errors import SourceError
-from stoker.formats.sources.folder import list_folder
+from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.listing import Listing
 
 

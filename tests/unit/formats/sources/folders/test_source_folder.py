@@ -18,7 +18,8 @@ from stoker.formats.remote import retry as patience
 from stoker.formats.remote.store import Store
 from stoker.formats.remote.web import crawl, look_up
 from stoker.formats.sources.detect import find_format
-from stoker.formats.sources.source_folder import open_folder, parts_around
+from stoker.formats.sources.folders.source_folder import open_folder, split_at_folder
+from stoker.formats.sources.source import Source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -107,7 +108,7 @@ def test_the_records_are_those_of_a_disk(
     summaries = []
     for side, root in (("here", str(sources)), ("there", places[storage])):
         given = {} if masks is None else {"masks": f"{root}/{masks}"}
-        assert find_format(f"{root}/{name}", **given) == form
+        assert find_format(Source(f"{root}/{name}", **given)).name == form
         summaries.append(stoker.convert(f"{root}/{name}", tmp_path / side, shards=2, seed=1, **given))
     assert summaries[0].written == summaries[1].written > 0
     assert summaries[0].skipped == summaries[1].skipped
@@ -232,8 +233,8 @@ def test_pages_without_end() -> None:
         ("s3://images/train", None),
     ],
 )
-def test_parts_around_a_folder(path: str, parts: tuple[str, str] | None) -> None:
-    assert parts_around(path, "images") == parts
+def test_split_at_folder_a_folder(path: str, parts: tuple[str, str] | None) -> None:
+    assert split_at_folder(path, "images") == parts
 
 
 def test_the_folder_above() -> None:

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import SourceError
 
-from ..concurrency.bounded_map import bounded_map
-from ..files.paths import is_inside
-from ..files.reading import open_regular, read_at
-from ..remote.store import Store, is_url
-from .folder import find_images
-from .remote_listing import find_stored_images
+from ...concurrency.bounded_map import bounded_map
+from ...files.paths import is_inside
+from ...files.reading import open_regular, read_at
+from ...remote.store import Store, is_url
+from .local_images import find_images
+from .stored_images import find_stored_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ..remote.store import StoredFile
-    from .listing import ListedFiles, Skip
+    from ...remote.store import StoredFile
+    from ..listing import ListedFiles, Skip
 
-__all__ = ["SourceFolder", "open_folder", "parts_around"]
+__all__ = ["SourceFolder", "open_folder", "split_at_folder"]
 
 _LONGEST = 16 << 20  # bytes of a file of annotations, or of names
 _AT_ONCE = 32  # files that are read from afar, each after a round trip
@@ -105,7 +105,7 @@ def open_folder(path: str | os.PathLike[str]) -> SourceFolder:
     return _StoredFolder(Store(path)) if is_url(path) else _LocalFolder(Path(path))
 
 
-def parts_around(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
+def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
     """What stands in a path or URL before its last folder ``name``, and behind; None where there is none."""
     text = os.fspath(path).rstrip("/") if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - as text
     before, found, behind = f"{text}/".rpartition(f"/{name}/")
@@ -167,10 +167,12 @@ class _StoredFolder(SourceFolder):
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._children: dict[str, SourceFolder] = {}
         self.root = store.url
 
     def child(self, name: str) -> SourceFolder:
-        return _StoredFolder(self._store.child(name))
+        # Always the same one, whose files are then listed once.
+        return self._children.setdefault(name, _StoredFolder(self._store.child(name)))
 
     @property
     def parent(self) -> SourceFolder:

@@ -11,45 +11,41 @@ from __future__ import annotations
 import os
 from array import array
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from stoker.errors import SourceError
 
-from ..files.paths import is_inside, is_regular, printable_name
+from ..remote.store import Store, is_url
 from .file_table import FileTable
+from .folders.local_images import walk_images
+from .folders.stored_images import find_stored_images
 from .listing import Listing, Skip
 from .no_images import no_images
 from .source_reader import looks_like_image
-from .suffixes import has_image_suffix, why_no_image
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
-    from .listing import ListedFiles
+    from .source import Source
 
-__all__ = ["find_images", "list_folder", "may_be_image"]
+__all__ = ["is_class_folder", "list_class_folder", "list_folder"]
 
 
-def find_images(root: str | os.PathLike[str]) -> tuple[ListedFiles, list[Skip]]:
-    """Files in a folder and the folders in it that look like images, sorted, and what else is there.
+def is_class_folder(source: Source) -> bool:
+    """Whether a source may be a folder of classes; of those that no other format detects, any may."""
+    return True
 
-    Raises:
-        SourceError: The folder cannot be read.
+
+def list_class_folder(source: Source) -> Listing:
+    """List a folder with one folder for each class, on a disk or at a URL.
+
+    Raises: As :func:`list_folder`, and StorageError where a URL cannot be listed.
     """
-    folder = os.path.realpath(root)
-    table = FileTable()
-    skipped = []
-    for found in _walk(folder):
-        if isinstance(found, Skip):
-            skipped.append(found)
-        else:
-            table.add(*found)
-    return table.sorted(Path(folder))[0], sorted(skipped)
+    list_classes = _list_stored_folder if is_url(source.path) else list_folder
+    return list_classes(os.fspath(source.path), class_depth=source.class_depth)
 
 
 def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None) -> Listing:
@@ -67,7 +63,7 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
     folder = os.path.realpath(root)
     table, classes = FileTable(), _Classes(folder, class_depth)
     skipped = []
-    for found in _walk(folder):
+    for found in walk_images(folder):
         if isinstance(found, Skip):
             skipped.append(found)
         else:
@@ -126,68 +122,36 @@ class _Classes:
         return label_of[np.frombuffer(self._number_of_file, np.int64)]
 
 
-class _File(NamedTuple):
-    """A file: its path in the source, bytes, and time in nanoseconds since 1970."""
+def _list_stored_folder(url: str, class_depth: int | None = None) -> Listing:
+    """List the images of a folder at a URL with one folder a class.
 
-    key: str
-    size: int
-    modified: int
+    Classes are named as by :func:`list_folder`.
 
+    Args:
+        url: The folder, such as ``s3://bucket/photos``.
+        class_depth: Number of leading folders that name the class; None for all of them.
 
-def _walk(root: str) -> Iterator[_File | Skip]:
-    """What is in the folders under ``root``, which is resolved: files that look like images, and all else."""
-    folders = [""]
-    while folders:
-        prefix = folders.pop()
-        try:
-            with os.scandir(os.path.join(root, prefix)) as entries:  # noqa: PTH118 - a path object a file costs more than reading it
-                for entry in entries:
-                    key = f"{prefix}/{entry.name}" if prefix else entry.name
-                    if not _is_utf8(entry.name):
-                        yield Skip(printable_name(key), "name is not UTF-8")
-                    elif entry.name.startswith("."):
-                        yield Skip(key, "hidden")
-                    elif entry.is_dir(follow_symlinks=False):
-                        folders.append(key)
-                    else:
-                        yield _look_at(entry, key, root)
-        except OSError as error:
-            if not prefix:
-                raise SourceError(f"the folder cannot be read: {error.strerror}", path=root) from error
-            yield Skip(prefix, "unreadable", error.strerror or "")
-
-
-def _look_at(entry: os.DirEntry[str], key: str, root: str) -> _File | Skip:
-    try:
-        if entry.is_symlink() and not is_inside(os.path.realpath(entry.path), root):
-            return Skip(key, "link that leaves the source")
-        status = entry.stat()
-    except OSError as error:
-        return Skip(key, "unreadable", error.strerror or "")
-    if not is_regular(status):
-        return Skip(key, "link to a folder" if entry.is_dir() else "not a regular file")
-    # Spares a look into files that are most likely images.
-    if not has_image_suffix(key) and not looks_like_image(root, key):
-        return Skip(key, why_no_image(key))
-    return _File(key, status.st_size, status.st_mtime_ns)
-
-
-def may_be_image(skip: Skip) -> bool:
-    """Whether a file that was left out may be an image, which a strict conversion does not do without.
-
-    It is none if it is hidden, as what file managers and version control leave is, or if neither its name nor
-    its content says that it is one.
+    Raises:
+        SourceError: There is no image.
+        StorageError: The storage cannot be listed.
     """
-    if skip.reason == "not an image":
-        return has_image_suffix(skip.key)
-    return skip.reason != "hidden"
-
-
-def _is_utf8(name: str) -> bool:
-    if name.isascii():
-        return True
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    store = Store(url)
+    files, skipped = find_stored_images(store.url, store.files())
+    in_class = np.array(["/" in key for key in files.names()], bool)
+    skipped += [Skip(key, "not in a class folder") for key in files.keys.filter(~in_class).to_pylist()]
+    files = files.take(np.flatnonzero(in_class))
+    if not len(files):
+        raise SourceError(
+            "there is no image in a class folder",
+            path=url,
+            hint="expected is one folder a class: URL/CLASS/IMAGE.jpg",
+        )
+    names = ["/".join(key.split("/")[:-1][:class_depth]) for key in files.names()]
+    classes = sorted(set(names))
+    label_of = {name: label for label, name in enumerate(classes)}
+    return Listing(
+        **vars(files),
+        labels=pa.array([label_of[name] for name in names], pa.int64()),
+        classes=tuple(classes),
+        skipped=tuple(sorted(skipped)),
+    )

@@ -1,0 +1,1 @@
+"""Folders of a source, on a disk or at a URL, and the images in them."""

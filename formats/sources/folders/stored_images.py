@@ -1,0 +1,35 @@
+"""Finding the images in a folder at a URL, by their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...files.paths import printable_name
+from ..file_table import FileTable
+from ..listing import Skip
+from .suffixes import has_image_suffix, why_no_image
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...remote.store import StoredFile
+    from ..listing import ListedFiles
+
+__all__ = ["find_stored_images"]
+
+
+def find_stored_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
+    """Those files of a folder at a URL that are images by their names, sorted, and what else is there.
+
+    Names cost nothing, a look into a file does: content decides when the files are converted.
+    """
+    table = FileTable()
+    skipped = []
+    for file in files:
+        if any(part.startswith(".") for part in file.name.split("/")):
+            skipped.append(Skip(printable_name(file.name), "hidden"))
+        elif not has_image_suffix(file.name):
+            skipped.append(Skip(printable_name(file.name), why_no_image(file.name)))
+        else:
+            table.add(*file)
+    return table.sorted(url)[0], sorted(skipped)

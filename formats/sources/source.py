@@ -1,0 +1,46 @@
+"""A source as the caller names it: its path or URL, and the options that say what belongs to it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .folders.source_folder import open_folder
+
+if TYPE_CHECKING:
+    from .folders.source_folder import SourceFolder
+
+__all__ = ["Source"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source of images, before its files are listed.
+
+    It keeps the folders that are opened in it, so that what was read to detect its format is not read again
+    to list it.
+
+    Attributes:
+        path: The source, or its URL.
+        images: Folder of the images, or its URL, for formats that keep them elsewhere.
+        masks: Folder of the images' masks, or its URL.
+        ignore_index: Value in masks for pixels without a class; None if there is none.
+        class_depth: Number of leading folders that name the class; None for all of them.
+    """
+
+    path: str | os.PathLike[str]
+    images: str | os.PathLike[str] | None = None
+    masks: str | os.PathLike[str] | None = None
+    ignore_index: int | None = 255
+    class_depth: int | None = None
+    _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def folder(self) -> SourceFolder:
+        """The source as a folder, which need not exist."""
+        return self.open(self.path)
+
+    def open(self, path: str | os.PathLike[str]) -> SourceFolder:
+        """The folder at a path or URL, which need not exist; always the same one."""
+        return self._folders.setdefault(os.fspath(path), open_folder(path))

@@ -1,0 +1,27 @@
+"""The registry of source formats."""
+
+from typing import get_args
+
+import pytest
+
+from stoker.errors import ConfigError
+from stoker.formats.sources.detect import find_format, list_source
+from stoker.formats.sources.format_names import SourceFormatName
+from stoker.formats.sources.registry import SOURCE_FORMATS, SourceFormat
+from stoker.formats.sources.source import Source
+
+
+def test_each_name_has_one_row() -> None:
+    assert sorted(row.name for row in SOURCE_FORMATS) == sorted(get_args(SourceFormatName))
+
+
+def test_an_unknown_name() -> None:
+    with pytest.raises(ConfigError, match="coco, folder, list, pairs, voc, yolo, not 'lvis'"):
+        find_format(Source("photos"), "lvis")
+
+
+@pytest.mark.parametrize("source_format", SOURCE_FORMATS, ids=lambda row: row.name)
+def test_options_of_other_formats_are_refused(source_format: SourceFormat) -> None:
+    source = Source("photos", images="photos", class_depth=1)
+    with pytest.raises(ConfigError, match=f"; this one is {source_format.name}"):
+        list_source(source, source_format)
