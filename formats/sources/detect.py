@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from stoker.errors import ConfigError, SourceError, StokerError
 
 from ..remote.store import is_url
 from .annotated.mask_pairs import with_masks
+from .format_names import SourceFormatName
 from .registry import SOURCE_FORMATS
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ def find_format(source: Source, name: str | None = None) -> SourceFormat:
     if name is not None:
         named = {row.name: row for row in SOURCE_FORMATS}
         if name not in named:
-            raise ConfigError(f"source_format must be one of {', '.join(sorted(named))}, not {name!r}")
+            raise ConfigError(
+                f"source_format must be one of {', '.join(get_args(SourceFormatName))}, not {name!r}"
+            )
         return named[name]
     try:
         return next(row for row in SOURCE_FORMATS if row.detects(source))
