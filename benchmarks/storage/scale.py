@@ -30,7 +30,8 @@ from stoker.benchmarks.report.machine import available_cores, describe
 from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.pipeline.commands.shared.console import human_bytes, out, table
-from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Schedule
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
+from stoker.pipeline.order.schedule import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +84,7 @@ def _orders(samples: int) -> tuple[Order, ...]:
 
 
 def _rows(order: Order, schedule: Schedule, step: int) -> npt.NDArray[np.int64]:
-    return order.rows(3, schedule.positions(step)[0])
+    return order.positions(3, schedule.draws(step)[0])
 
 
 def _timed(order: Order, schedule: Schedule) -> tuple[float, int]:

@@ -16,7 +16,7 @@ from stoker.formats.dataset.dataset import Dataset
 
 from ..engines.base import DType, Layout, Output
 from ..execution.batch import NUMBERS, ColumnSpec, batch_type
-from ..order.epoch_order import BlockShuffle, LastBatch, Order, Stream
+from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sampling import make_draws, open_source
 from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
 from .batch_transforms import BatchTransformPlan, split_transforms
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
+    from ..order.schedule import LastBatch
     from .batch_transforms import AnyTransform
     from .objects import ObjectConfig
 
@@ -102,18 +103,18 @@ class ImageLoaderConfig:
         return 0 if isinstance(self.order, Stream) else epoch
 
     def draw_keys(
-        self, epoch: int, positions: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+        self, epoch: int, draws: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
         """What keys the random parameters of draws, (N,) int64.
 
         Args:
             epoch: Of the draws.
-            positions: (N,) int64, in the epoch.
+            draws: (N,) int64, in the epoch.
             rows: (N,) int64, of the samples in the index: the keys, where an epoch draws no row twice.
         """
         if isinstance(self.order, Stream):
-            return self.order.place(epoch, positions)
-        return rows if self._rows_are_distinct else positions
+            return self.order.stream_draws(epoch, draws)
+        return rows if self._rows_are_distinct else draws
 
     def draw(
         self,

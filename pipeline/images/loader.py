@@ -17,7 +17,7 @@ from ..execution.arguments import optional_number, whole_number
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import in_epochs_of
-from ..order.epoch_order import BlockShuffle, LastBatch, Schedule
+from ..order.schedule import LastBatch, Schedule
 from .batch import made_by_functions
 from .config import OnError, make_config
 from .objects import ObjectConfig, ObjectForm
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ..engines.base import DType, Layout
     from ..execution.batch import ColumnSpec
+    from ..order.epoch_order import BlockShuffle
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
     from .batch_transforms import AnyTransform

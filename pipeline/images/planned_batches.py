@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset.samples import Samples
 
-    from ..order.epoch_order import Schedule
+    from ..order.schedule import Schedule
     from .config import ImageLoaderConfig
 
 __all__ = ["PlannedBatch", "planned_batches"]
@@ -48,15 +48,15 @@ def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -
 
     Args:
         config: What a batch is.
-        schedule: The positions of each step, of this rank.
+        schedule: The draws of each step, of this rank.
         epoch: Of the pass.
     """
     first, steps = 0, 1  # the first batch is not kept waiting
     while first < len(schedule):
-        parts = [schedule.positions(step) for step in range(first, min(first + steps, len(schedule)))]
+        parts = [schedule.draws(step) for step in range(first, min(first + steps, len(schedule)))]
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))
-        drawn = config.order.rows(epoch, np.concatenate([positions for positions, _ in parts]))
-        ends = np.cumsum([len(positions) for positions, _ in parts])
-        for (places, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
+        drawn = config.order.positions(epoch, np.concatenate([draws for draws, _ in parts]))
+        ends = np.cumsum([len(draws) for draws, _ in parts])
+        for (draws, mask), positions in zip(parts, np.split(drawn, ends[:-1]), strict=True):
             samples = config.dataset.samples(positions)
-            yield PlannedBatch(positions, mask, samples, config.draw_keys(epoch, places, samples.row))
+            yield PlannedBatch(positions, mask, samples, config.draw_keys(epoch, draws, samples.row))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..caching.cache_prefetcher import CachedEpoch, CachePrefetcher
     from ..engines.base import Engine
     from ..execution.stats import StatsTotals
-    from ..order.epoch_order import Schedule
+    from ..order.schedule import Schedule
     from .annotation_processor import AnnotationProcessor
     from .config import ImageLoaderConfig
     from .planned_batches import PlannedBatch

@@ -1,4 +1,4 @@
-"""Orders whose draws are not each sample once: by weight, and in shares of classes or datasets."""
+"""Orders that do not draw every sample once: by weight, and in quotas of classes or datasets."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     Float64 = npt.NDArray[np.float64]
 
-__all__ = ["Balanced", "MixedOrder", "WeightedDraws", "WeightedShuffle", "without_order"]
+__all__ = ["Balanced", "MixedOrder", "WeightedDraws", "WeightedShuffle", "unspread"]
 
-_CHUNK = 1 << 14  # numbers that stay in the cache while a formula works on them
+_CHUNK = 1 << 14  # numbers that fit into the processor's cache while a formula uses them
 
 
 @dataclass(frozen=True, eq=False)
-class _Draws:
-    """What these orders are made of.
+class _ColumnOrder:
+    """Base of the orders that a column of numbers determines.
 
     Attributes:
         n: Draws in an epoch.
-        seed: Chooses them.
-        column: (N,) numbers, one a row: its weight, from 0, or its class.
-        digest: Names the column in checkpoints.
+        seed: Determines the draws.
+        column: (N,) numbers, one for each position: its weight, from 0, or its class.
+        digest: Identifies the column in checkpoints.
     """
 
     n: int
@@ -49,60 +49,62 @@ class _Draws:
         object.__setattr__(self, "digest", digest)
 
 
-class WeightedDraws(_Draws):
+class WeightedDraws(_ColumnOrder):
     """Independent draws with probabilities in proportion to weights.
 
-    A draw is a number that its position gives, looked up in the sums of the weights before each row.
+    Each draw hashes to a random number, which is looked up in the cumulative weights.
     """
 
     distinct = False
 
     @cached_property
-    def _ends(self) -> Float64:
-        ends: Float64 = np.cumsum(self.column)
-        return ends
+    def _cumulative(self) -> Float64:
+        cumulative: Float64 = np.cumsum(self.column)
+        return cumulative
 
-    def rows(self, epoch: int, positions: Int64) -> Int64:
-        """Rows at ``positions`` of ``epoch``, (N,) int64."""
-        target = unit_interval(hash_words((self.seed, epoch), positions)) * self._ends[-1]
-        # Rounding may make a target of all the weight there is, which is behind the last row that has any.
-        last = np.searchsorted(self._ends, self._ends[-1], side="left")
-        ascending = np.argsort(target)  # so that neighbours are looked up where the cache has the sums
+    def positions(self, epoch: int, draws: Int64) -> Int64:
+        """See :meth:`Order.positions`."""
+        target = unit_interval(hash_words((self.seed, epoch), draws)) * self._cumulative[-1]
+        # Rounding can make a target equal to the total, which is behind the last position with a weight.
+        last = np.searchsorted(self._cumulative, self._cumulative[-1], side="left")
+        ascending = np.argsort(target)  # neighbouring look-ups then share the processor's cache
         found = np.empty(len(target), np.int64)
-        found[ascending] = np.minimum(np.searchsorted(self._ends, target[ascending], side="right"), last)
+        found[ascending] = np.minimum(
+            np.searchsorted(self._cumulative, target[ascending], side="right"), last
+        )
         return found
 
 
-class WeightedShuffle(_Draws):
-    """Draws without replacement, each in proportion to the weights of what is left.
+class WeightedShuffle(_ColumnOrder):
+    """Draws without replacement, each with probability in proportion to the weights of what is left.
 
-    A row's turn is an exponential number of rate ``weight``, and rows come by their turns (Efraimidis and
-    Spirakis 2006).
+    Each position has an exponential random number with its weight as the rate, and positions are drawn in
+    ascending order of these (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
     """
 
     distinct = True
 
     @cached_property
-    def _orders(self) -> EpochCache[int, Int64]:
+    def _epochs(self) -> EpochCache[int, Int64]:
         return EpochCache()
 
-    def rows(self, epoch: int, positions: Int64) -> Int64:
-        """Rows at ``positions`` of ``epoch``, (N,) int64."""
-        return self._orders.get(epoch, self._order)[positions]
+    def positions(self, epoch: int, draws: Int64) -> Int64:
+        """See :meth:`Order.positions`."""
+        return self._epochs.get(epoch, self._whole_epoch)[draws]
 
-    def _order(self, epoch: int) -> Int64:
+    def _whole_epoch(self, epoch: int) -> Int64:
         candidates = np.flatnonzero(self.column)
-        turns = np.empty(len(candidates))
+        arrivals = np.empty(len(candidates))
         for first in range(0, len(candidates), _CHUNK):
-            rows = candidates[first : first + _CHUNK]
-            drawn = unit_interval(hash_words((self.seed, epoch), rows))
-            turns[first : first + _CHUNK] = -_log(1.0 - drawn) / self.column[rows]
-        return candidates[np.argsort(turns, kind="stable")[: self.n]]
+            chunk = candidates[first : first + _CHUNK]
+            drawn = unit_interval(hash_words((self.seed, epoch), chunk))
+            arrivals[first : first + _CHUNK] = -_log(1.0 - drawn) / self.column[chunk]
+        return candidates[np.argsort(arrivals, kind="stable")[: self.n]]
 
 
 @dataclass(frozen=True, eq=False)
-class Balanced(_Draws):
-    """Every class in equal shares, of each class all rows in turn.
+class Balanced(_ColumnOrder):
+    """Equal quotas of all classes; the draws of a class cycle through its samples.
 
     Attributes:
         spread: See :class:`~stoker.pipeline.order.quotas.QuotaSchedule`.
@@ -113,76 +115,76 @@ class Balanced(_Draws):
 
     @cached_property
     def _members(self) -> Int64:
-        """Rows, class by class."""
+        """(N,) int64, positions class by class."""
         return np.argsort(self.column, kind="stable")
 
     @cached_property
-    def _shares(self) -> QuotaSchedule:
+    def _quota_schedule(self) -> QuotaSchedule:
         _, sizes = np.unique(self.column, return_counts=True)
-        return QuotaSchedule(
-            apportion([1.0] * len(sizes), self.n), sizes.astype(np.int64), self.seed, self.spread
-        )
+        quotas = apportion([1.0] * len(sizes), self.n)
+        return QuotaSchedule(quotas, sizes.astype(np.int64), self.seed, self.spread)
 
-    def rows(self, epoch: int, positions: Int64) -> Int64:
-        """Rows at ``positions`` of ``epoch``, (N,) int64."""
-        sizes = self._shares.sizes
-        group, lap, place = self._shares.turns(epoch, positions)
+    def positions(self, epoch: int, draws: Int64) -> Int64:
+        """See :meth:`Order.positions`."""
+        sizes = self._quota_schedule.sizes
+        group, cycle, offset = self._quota_schedule.assign(epoch, draws)
         starts = np.cumsum(sizes) - sizes
-        member = starts[group] + permute(place, sizes[group], hash_words((self.seed,), group, lap))
-        rows: Int64 = self._members[member]
-        return rows
+        member = starts[group] + permute(offset, sizes[group], hash_words((self.seed,), group, cycle))
+        positions: Int64 = self._members[member]
+        return positions
 
 
 @dataclass(frozen=True, eq=False)
 class MixedOrder:
-    """Rounds of several orders, each as often as its share says.
+    """Cycles of several orders, with a quota of draws for each.
 
     Attributes:
-        shares: Of each order in an epoch.
-        rounds: The order of each dataset's rows in every round.
+        quota_schedule: Assigns the draws of an epoch to the orders.
+        rounds: The order of each dataset's samples; its epochs are the cycles.
+        quotas: Draws of each dataset in an epoch.
     """
 
-    shares: QuotaSchedule = field(repr=False)
+    quota_schedule: QuotaSchedule = field(repr=False)
     rounds: tuple[Order, ...]
     quotas: tuple[int, ...] = field(init=False)
     distinct = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "quotas", tuple(self.shares.quotas.tolist()))
+        object.__setattr__(self, "quotas", tuple(self.quota_schedule.quotas.tolist()))
 
     @property
     def n(self) -> int:
         """Draws in an epoch."""
-        return self.shares.n
+        return self.quota_schedule.n
 
-    def rows(self, epoch: int, positions: Int64) -> Int64:
-        """Positions in the mixture at ``positions`` of ``epoch``, (N,) int64."""
-        group, lap, place = self.shares.turns(epoch, positions)
-        starts = np.cumsum(self.shares.sizes) - self.shares.sizes
-        rows = np.empty_like(positions)
+    def positions(self, epoch: int, draws: Int64) -> Int64:
+        """See :meth:`Order.positions`; positions are those in the mixture."""
+        group, cycle, offset = self.quota_schedule.assign(epoch, draws)
+        starts = np.cumsum(self.quota_schedule.sizes) - self.quota_schedule.sizes
+        positions = np.empty_like(draws)
         for d in np.unique(group).tolist():
             of_dataset = np.flatnonzero(group == d)
-            laps = lap[of_dataset]
-            for number in np.unique(laps).tolist():
-                here = of_dataset[laps == number]
-                rows[here] = starts[d] + self.rounds[d].rows(number, place[here])
-        return rows
+            for number in np.unique(cycle[of_dataset]).tolist():
+                here = of_dataset[cycle[of_dataset] == number]
+                positions[here] = starts[d] + self.rounds[d].positions(number, offset[here])
+        return positions
 
 
-def without_order(order: Order) -> Order:
-    """What draws the same in each epoch, in the order that is worked out fastest."""
+def unspread(order: Order) -> Order:
+    """An order with the same draws in each epoch, group after group, which is computed much faster."""
     if isinstance(order, Balanced):
         return replace(order, spread=False)
     if isinstance(order, MixedOrder):
-        return replace(order, shares=replace(order.shares, spread=False))
+        return replace(order, quota_schedule=replace(order.quota_schedule, spread=False))
     return order
 
 
 def _log(x: Float64) -> Float64:
-    """Natural logarithm of numbers in (0, 1], to 1e-15 of it.
+    """Natural logarithm of numbers in (0, 1], with a relative error of 1e-15.
 
-    Of additions, multiplications and divisions alone, which IEEE 754 rounds in one way: NumPy's own differs
-    in the last bit between processors, and ranks on two kinds of them would disagree about an order.
+    It uses only additions, multiplications and divisions, whose rounding IEEE 754 defines. NumPy's own
+    logarithm differs in the last bit between processors, so that ranks on different ones would disagree about
+    an order.
     """
     mantissa, exponent = np.frexp(x)
     low = mantissa < np.sqrt(0.5)

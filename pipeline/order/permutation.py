@@ -1,4 +1,4 @@
-"""Keyed pseudo-random permutations that are evaluated at any positions, without an array of them."""
+"""Keyed pseudo-random permutations of ranges of integers, computed element by element for the orders."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MULTIPLIER = np.uint64(0xD6E8FEB86659FD93)  # of the "rrmxmx" family of mixers:
 
 
 class Permutation:
-    """A keyed pseudo-random permutation of ``range(n)``, evaluated at any positions without an array.
+    """A keyed pseudo-random permutation of ``range(n)``, computed for any elements without an array of all.
 
     An alternating Feistel network over the smallest power of two that holds n, with cycle walking
-    (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): what falls outside ``range(n)`` is
-    permuted again, fewer than twice on average.
+    (Black and Rogaway, "Ciphers with arbitrary finite domains", 2002): an image outside ``range(n)`` is
+    permuted again, less than twice on average.
 
     Args:
         n: Size of the domain, at least 1.
-        key: Integers that choose the permutation.
+        key: Integers that determine the permutation.
     """
 
     def __init__(self, n: int, *key: int) -> None:
@@ -38,12 +38,12 @@ class Permutation:
         self._high = np.asarray(np.uint64(bits - bits // 2))
         self._keys = sequence(hash_words((n, *key)), np.arange(_ROUNDS))
 
-    def __call__(self, positions: npt.ArrayLike) -> Int64:
-        """Images of ``positions``, (N,) integers in ``range(n)``, as (N,) int64."""
-        return self._walk(positions, 1)
+    def __call__(self, elements: npt.ArrayLike) -> Int64:
+        """Images, (M,) int64, of ``elements``, (M,) integers in ``range(n)``."""
+        return self._walk(elements, 1)
 
     def inverse(self, images: npt.ArrayLike) -> Int64:
-        """Positions of which ``images`` are the images, (N,) int64."""
+        """Elements, (M,) int64, that have these ``images``, (M,) integers in ``range(n)``."""
         return self._walk(images, -1)
 
     def _walk(self, values: npt.ArrayLike, direction: int) -> Int64:
@@ -56,24 +56,24 @@ class Permutation:
         return x.astype(np.int64)
 
 
-def permute(positions: Int64, sizes: Int64, words: UInt64) -> Int64:
-    """Images under many permutations at once, as :class:`Permutation` makes them, one for each element.
+def permute(elements: Int64, sizes: Int64, words: UInt64) -> Int64:
+    """Images of elements that each have a permutation of their own, like :class:`Permutation`.
 
     Args:
-        positions: (N,) int64, each in ``range(sizes[i])``.
-        sizes: (N,) int64, sizes of the domains, from 1.
-        words: (N,) uint64: elements of one size and word share a permutation.
+        elements: (M,) int64, each in ``range(sizes[i])``.
+        sizes: (M,) int64, sizes of the domains, from 1.
+        words: (M,) uint64 keys; elements with the same size and key share a permutation.
 
     Returns:
-        (N,) int64, each in ``range(sizes[i])``.
+        (M,) int64, each in ``range(sizes[i])``.
     """
-    # frexp's exponent is the bit length; above 2**53 it may be one more, which is only a larger domain.
+    # frexp's exponent is the bit length; above 2**53 it can be one more, which only makes the domain larger.
     bits = np.maximum(2, np.frexp((sizes - 1).astype(np.float64))[1]).astype(np.uint64)
     low = bits >> np.uint64(1)
-    x, high, limit = positions.astype(np.uint64), bits - low, sizes.astype(np.uint64)
+    x, high, limit = elements.astype(np.uint64), bits - low, sizes.astype(np.uint64)
     left = np.arange(len(x))
     while left.size:
-        # Derived again for the few that walk on: that costs less than keeping them for all.
+        # Deriving the keys of the few elements left again costs less than keeping the keys of all.
         keys = sequence(words[left], np.arange(_ROUNDS)[:, None])
         x[left] = _network(x[left], high[left], low[left], keys, 1)
         left = left[x[left] >= limit[left]]
@@ -81,9 +81,9 @@ def permute(positions: Int64, sizes: Int64, words: UInt64) -> Int64:
 
 
 def _network(x: UInt64, high: UInt64, low: UInt64, keys: UInt64, direction: int) -> UInt64:
-    """Images of numbers of ``high + low`` bits; backwards where ``direction`` is -1.
+    """Images of ``x``, (M,) numbers of ``high + low`` bits; of the inverse if ``direction`` is -1.
 
-    ``high`` and ``low`` are one for all, or (N,) as ``x`` is; ``keys`` are (12,) or (12, N).
+    ``high`` and ``low`` are scalars or (M,); ``keys`` are (12,) or (12, M), one for each round.
     """
     one, shift = np.uint64(1), np.uint64(32)
     masks = (one << high) - one, (one << low) - one

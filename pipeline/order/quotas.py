@@ -1,4 +1,4 @@
-"""Exact shares of several groups in an epoch, well mixed, evaluated at any position without an array."""
+"""Exact shares of several groups in an epoch, well mixed, computed for any draws without an array of all."""
 
 from __future__ import annotations
 
@@ -21,63 +21,64 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["QuotaSchedule", "Turns", "apportion"]
+__all__ = ["GroupDraws", "QuotaSchedule", "apportion"]
 
-_BLOCK = 64  # positions that are shuffled among themselves: enough that no rank gets one group only
+_BLOCK = 64  # draws that are shuffled among each other: enough that no rank receives one group only
 
 
 def apportion(weights: Sequence[float], n: int) -> Int64:
-    """Whole numbers in proportion to ``weights`` that add up to ``n``, (G,) int64.
+    """Return whole numbers in proportion to ``weights`` that add up to ``n``, (G,) int64.
 
-    By largest remainder (Hamilton's method), the first of equals first: each is its exact share rounded
-    down or up.
+    Uses the largest remainders (Hamilton's method; the first of equal ones wins). So each number is its
+    exact share rounded down or up.
 
     Raises:
-        ConfigError: A weight is no number from 0, or all are 0.
+        ConfigError: A weight is not a number from 0, or all are 0.
     """
     if not all(0 <= weight < float("inf") for weight in weights) or not any(weights):
         raise ConfigError(f"weights must be numbers from 0, one of them above, found {list(weights)}")
     exact = [Fraction(weight) for weight in weights]
     total = sum(exact)
-    ideal = [n * weight / total for weight in exact]
-    counts = [int(share) for share in ideal]
-    by_remainder = sorted(range(len(ideal)), key=lambda i: counts[i] - ideal[i])
+    shares = [n * weight / total for weight in exact]
+    counts = [int(share) for share in shares]
+    by_remainder = sorted(range(len(shares)), key=lambda i: counts[i] - shares[i])
     for i in by_remainder[: n - sum(counts)]:
         counts[i] += 1
     return np.array(counts, np.int64)
 
 
-class Turns(NamedTuple):
-    """Draws from groups.
+class GroupDraws(NamedTuple):
+    """What draws of an epoch become in their groups.
 
     Attributes:
-        group: (N,) int64, which group.
-        lap: (N,) int64, how often it was gone through before, over all epochs, modulo 2**62.
-        place: (N,) int64, the place in its present round.
+        group: (M,) int64, number of the group.
+        cycle: (M,) int64, cycles of the group that are complete before the draw, over all epochs, modulo
+            2**62.
+        offset: (M,) int64, place in the group's present cycle.
     """
 
     group: Int64
-    lap: Int64
-    place: Int64
+    cycle: Int64
+    offset: Int64
 
 
 @dataclass(frozen=True, eq=False)
 class QuotaSchedule:
-    """Which group each position of an epoch draws from, as often as its quota says.
+    """The group that each draw of an epoch belongs to, so that each group has its quota of draws.
 
-    An epoch is cut into blocks of about 64 positions, or one for each group where there are more. A block
-    holds of each group the next whole number of its quota's even spread, in random order. So a group's
-    draws up to any position are near its share of the positions, too.
+    An epoch is cut into blocks of about 64 draws, or of one draw for each group if there are more groups.
+    Each block has its even share of every group, rounded, in random order. So the count of a group's draws up
+    to any draw is near its share, too.
 
-    Draws of a group go round its samples, on from where the epoch before stopped: no sample is drawn once
-    more before all others are.
+    The draws of a group cycle through its members, and go on where the epoch before stopped. No member is
+    drawn again before all others have been.
 
     Attributes:
         quotas: (G,) int64, draws of each group in an epoch.
-        sizes: (G,) int64, its samples; from 1 where it has a quota.
-        seed: Decides the order of groups.
-        spread: False draws group after group instead: the same in each epoch, worked out much faster, for
-            who puts it into an order of its own.
+        sizes: (G,) int64, members of each group; at least 1 if the group has a quota.
+        seed: Determines the order of groups.
+        spread: False makes one run of each group instead, the same in each epoch and computed much faster,
+            for callers that put the draws into another order.
     """
 
     quotas: Int64
@@ -94,42 +95,44 @@ class QuotaSchedule:
     def blocks(self) -> int:
         """Blocks in an epoch."""
         block = max(_BLOCK, len(self.quotas))
-        # Their number times n must stay in 63 bits: beyond 10**10 draws blocks grow.
+        # blocks * n must fit into 63 bits: beyond 10**10 draws blocks become larger.
         return max(1, min(self.n // block, (1 << 62) // max(1, self.n)))
 
-    def turns(self, epoch: int, positions: Int64) -> Turns:
-        """What is drawn at ``positions``, (N,) int64 in ``range(n)``, of ``epoch``."""
-        group, count = self._place(epoch, positions)
-        # Any epoch is allowed: what it drew before is counted in Python's integers.
+    def assign(self, epoch: int, draws: Int64) -> GroupDraws:
+        """Groups of ``draws``, (M,) int64 in ``range(n)``, of ``epoch``."""
+        group, earlier = self._groups(epoch, draws)
+        # The epoch can be any integer, so the draws of all epochs before are counted in Python's integers.
         before = [
             divmod(epoch * quota, max(1, size))
             for quota, size in zip(self.quotas.tolist(), self.sizes.tolist(), strict=True)
         ]
-        laps = np.array([lap % (1 << 62) for lap, _ in before], np.int64)
-        places = np.array([place for _, place in before], np.int64)
-        lap, place = np.divmod(places[group] + count, self.sizes[group])
-        return Turns(group, laps[group] + lap, place)
+        cycles = np.array([cycle % (1 << 62) for cycle, _ in before], np.int64)
+        offsets = np.array([offset for _, offset in before], np.int64)
+        cycle, offset = np.divmod(offsets[group] + earlier, self.sizes[group])
+        return GroupDraws(group, cycles[group] + cycle, offset)
 
-    def _place(self, epoch: int, positions: Int64) -> tuple[Int64, Int64]:
-        """The group at each position, and how often the epoch drew from it before, (N,) int64 each."""
+    def _groups(self, epoch: int, draws: Int64) -> tuple[Int64, Int64]:
+        """The group of each draw, and how many earlier draws of the epoch it has, (M,) int64 each."""
         if not self.spread:
             ends = np.cumsum(self.quotas)
-            group = np.searchsorted(ends, positions, side="right")
-            return group, positions - (ends - self.quotas)[group]
+            group = np.searchsorted(ends, draws, side="right")
+            return group, draws - (ends - self.quotas)[group]
         words = hash_words((self.seed, epoch, 0), np.arange(len(self.quotas)))
         phases = (words % np.uint64(self.blocks)).astype(np.int64)
-        # Rounding moves draws by less than one a group, of which there are no more than a block has places:
-        # a position is in the block where it would be without, or in one beside it, of which both ends count.
-        near = np.unique(positions * self.blocks // self.n)
+        # Rounding moves block boundaries by less than one draw for each group, and so by less than a block. A
+        # draw is in the block where it would be without rounding, or in a neighbour, whose both ends are
+        # needed.
+        near = np.unique(draws * self.blocks // self.n)
         blocks = np.unique(np.clip(near[:, None] + np.arange(-1, 3), 0, self.blocks))
         begins = (blocks[:, None] * self.quotas + phases) // self.blocks  # (K, G), draws before each block
         starts = begins.sum(axis=1)
-        which = np.searchsorted(starts, positions, side="right") - 1
+        which = np.searchsorted(starts, draws, side="right") - 1
         lengths = np.diff(starts)[which]
         words = hash_words((self.seed, epoch, 1), blocks[which])
-        drawn = starts[which] + permute(positions - starts[which], lengths, words)
-        # A block's draws in the order of groups: where each group's end, ascending over all blocks.
+        shuffled = starts[which] + permute(draws - starts[which], lengths, words)
+        # Before the shuffle a block has its draws group by group; ``ends`` ascends over all blocks and
+        # groups.
         ends = begins[:-1].sum(axis=1)[:, None] + np.cumsum(np.diff(begins, axis=0), axis=1)
-        group = np.searchsorted(ends.ravel(), drawn, side="right") - which * len(self.quotas)
+        group = np.searchsorted(ends.ravel(), shuffled, side="right") - which * len(self.quotas)
         first = np.where(group > 0, ends[which, group - 1], starts[which])
-        return group, begins[which, group] + drawn - first
+        return group, begins[which, group] + shuffled - first

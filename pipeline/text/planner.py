@@ -20,7 +20,7 @@ from stoker.bucketing.boundaries.lengths import cost_function
 from stoker.errors import ConfigError
 
 from ..execution.epoch_cache import EpochCache
-from ..order.draws import without_order
+from ..order.draws import unspread
 from ..order.epoch_order import Stream
 from .epoch import TextEpoch
 
@@ -65,7 +65,7 @@ class TextPlanner:
         self.batching = batching
         self.order = order
         self.takes_all = _takes_all(order, len(lengths))
-        self._draws = without_order(order) if batching.shuffle else order
+        self._draws = unspread(order) if batching.shuffle else order
         self._lengths = _limited(lengths, batching)
         self._world_size = world_size
         self._drawn: EpochCache[int, Int64] = EpochCache()
@@ -146,7 +146,7 @@ class TextPlanner:
         return TextEpoch(self._sampler(full, self._costs(packing)), drawn, packing)
 
     def _draw(self, epoch: int) -> Int64:
-        return _rows(self._draws, epoch)
+        return _drawn_positions(self._draws, epoch)
 
     def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
         batching = self.batching
@@ -198,7 +198,9 @@ class TextPlanner:
         order = self.order.order if isinstance(self.order, Stream) else self.order
         if _takes_all(order, len(self._lengths)):
             return self._lengths
-        drawn = self._drawn.get(0, self._draw) if order is self.order else _rows(without_order(order), 0)
+        drawn = (
+            self._drawn.get(0, self._draw) if order is self.order else _drawn_positions(unspread(order), 0)
+        )
         return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
 
 
@@ -206,13 +208,13 @@ def _takes_all(order: Order, samples: int) -> bool:
     return order.distinct and order.n == samples
 
 
-def _rows(order: Order, epoch: int) -> Int64:
-    """(n,) int64, all that an epoch draws."""
-    rows = np.empty(order.n, np.int64)
+def _drawn_positions(order: Order, epoch: int) -> Int64:
+    """(n,) int64, the positions that an epoch draws."""
+    positions = np.empty(order.n, np.int64)
     for start in range(0, order.n, _CHUNK):
-        chunk = rows[start : start + _CHUNK]
-        chunk[:] = order.rows(epoch, np.arange(start, start + len(chunk)))
-    return rows
+        chunk = positions[start : start + _CHUNK]
+        chunk[:] = order.positions(epoch, np.arange(start, start + len(chunk)))
+    return positions
 
 
 def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig) -> npt.NDArray[Any]:

@@ -234,7 +234,7 @@ class Stress:
             if key not in self.orders:
                 schedule = loader_schedule(epoch, 0)
                 rows = [
-                    recipe_order.rows(epoch, schedule.positions(step)[0]).tolist()
+                    recipe_order.positions(epoch, schedule.draws(step)[0]).tolist()
                     for step in range(len(schedule))
                 ]
                 self.orders[key] = rows

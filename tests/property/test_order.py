@@ -9,17 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.epoch_order import (
-    BlockShuffle,
-    FullShuffle,
-    Order,
-    Repeat,
-    Schedule,
-    Sequential,
-    Stream,
-)
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
 from stoker.pipeline.order.permutation import Permutation, permute
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion
+from stoker.pipeline.order.schedule import Schedule
 
 seeds = st.integers(-(2**80), 2**80)
 epochs = st.integers(0, 2**40)
@@ -73,7 +66,7 @@ def test_any_position_of_any_domain(n: int, key: int, data: st.DataObject) -> No
 
 @given(order=orders(), epoch=epochs)
 def test_an_epoch_holds_every_sample_once(order: Order, epoch: int) -> None:
-    assert np.array_equal(np.sort(order.rows(epoch, np.arange(order.n))), np.arange(order.n))
+    assert np.array_equal(np.sort(order.positions(epoch, np.arange(order.n))), np.arange(order.n))
 
 
 @given(sizes=st.lists(st.integers(1, 2**62), min_size=1, max_size=20), data=st.data())
@@ -96,9 +89,9 @@ def test_shares_are_exact_in_every_epoch(weights: list[float], n: int, seed: int
     exact = n * np.array(weights) / np.sum(np.array(weights) / 2) / 2
     assert (np.abs(quotas - exact) < 1 + 1e-6 * n).all()
     few = QuotaSchedule(apportion(weights, n % 699 + 1), np.full(len(weights), 7), seed)
-    turns = few.turns(epoch, np.arange(few.n))
+    turns = few.assign(epoch, np.arange(few.n))
     assert np.array_equal(np.bincount(turns.group, minlength=len(weights)), few.quotas)
-    in_a_row = replace(few, spread=False).turns(epoch, np.arange(few.n))
+    in_a_row = replace(few, spread=False).assign(epoch, np.arange(few.n))
     assert sorted(zip(*in_a_row, strict=True)) == sorted(zip(*turns, strict=True))
 
 
@@ -106,9 +99,9 @@ def test_shares_are_exact_in_every_epoch(weights: list[float], n: int, seed: int
 def test_a_position_does_not_depend_on_what_else_is_asked(
     order: Order, epoch: int, data: st.DataObject
 ) -> None:
-    everything = order.rows(epoch, np.arange(order.n))
+    everything = order.positions(epoch, np.arange(order.n))
     some = np.array(data.draw(st.lists(st.integers(0, order.n - 1), min_size=1, max_size=30)))
-    assert np.array_equal(order.rows(epoch, some), everything[some])
+    assert np.array_equal(order.positions(epoch, some), everything[some])
 
 
 schedules = st.fixed_dictionaries(
@@ -135,7 +128,7 @@ def test_all_ranks_together_cover_what_is_left_exactly_once(
     ranks = on_all_ranks(start, **options)
     steps = {len(schedule) for schedule in ranks}
     assert len(steps) == 1, "every rank has the same number of steps"
-    drawn = [schedule.positions(step) for schedule in ranks for step in range(len(schedule))]
+    drawn = [schedule.draws(step) for schedule in ranks for step in range(len(schedule))]
     real = np.sort(np.concatenate([[], *(positions[mask] for positions, mask in drawn)]))
     left = n - start
     if options["last_batch"] == "drop":
@@ -155,5 +148,5 @@ def test_a_global_batch_does_not_depend_on_the_number_of_ranks(
     one = Schedule(n, 12 * batch)
     many = on_all_ranks(0, world, n=n, batch_size=12 * batch // world, last_batch="partial")
     for step in range(len(one)):
-        shared = np.concatenate([schedule.positions(step)[0] for schedule in many])
-        assert sorted(shared) == one.positions(step)[0].tolist()
+        shared = np.concatenate([schedule.draws(step)[0] for schedule in many])
+        assert sorted(shared) == one.draws(step)[0].tolist()

@@ -10,16 +10,9 @@ import pytest
 
 from stoker.pipeline.order import permutation
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
-from stoker.pipeline.order.epoch_order import (
-    BlockShuffle,
-    FullShuffle,
-    Order,
-    Repeat,
-    Schedule,
-    Sequential,
-    Stream,
-)
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
 from stoker.pipeline.order.quotas import QuotaSchedule, apportion
+from stoker.pipeline.order.schedule import Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +46,7 @@ def ranks_of(n: int, batch_size: int, world_size: int, last_batch: Any, start: i
 
 def positions_of(ranks: list[Schedule], first: int, last: int) -> Int64:
     """Positions that all ranks together get in steps first..last-1, without padding."""
-    drawn = [rank.positions(step) for step in range(first, last) for rank in ranks]
+    drawn = [rank.draws(step) for step in range(first, last) for rank in ranks]
     return np.concatenate([np.empty(0, np.int64), *(positions[mask] for positions, mask in drawn)])
 
 
@@ -75,14 +68,17 @@ def resumptions(n: int, before: int, after: int, last_batch: Any) -> Iterator[tu
 def test_every_stop_on_every_other_number_of_ranks(name: str, last_batch: Any) -> None:
     """Run it with ``-s`` for the table."""
     order, epoch = ORDERS[name], 2
-    whole = order.rows(epoch, np.arange(order.n))
+    whole = order.positions(epoch, np.arange(order.n))
     lines = []
     for before in WORLDS:
         cells = []
         for after in WORLDS:
             stops = lost = repeated = 0
             for drawn, end in resumptions(order.n, before, after, last_batch):
-                rows, expected = Counter(order.rows(epoch, drawn).tolist()), Counter(whole[:end].tolist())
+                rows, expected = (
+                    Counter(order.positions(epoch, drawn).tolist()),
+                    Counter(whole[:end].tolist()),
+                )
                 stops += 1
                 lost += (expected - rows).total()
                 repeated += (rows - expected).total()
@@ -122,6 +118,6 @@ def test_going_on_costs_the_same_at_any_position(
         permutation, "_network", lambda x, *rest: (worked_out.append(len(x)), network(x, *rest))[1]
     )
     schedule = Schedule(order.n, 8, rank=1, world_size=2, start=position)
-    assert len(order.rows(7, schedule.positions(0)[0])) == 8
+    assert len(order.positions(7, schedule.draws(0)[0])) == 8
     # Eight draws, two permutations each, and each walks fewer than two steps more on average.
     assert sum(worked_out) < 8 * 2 * 6

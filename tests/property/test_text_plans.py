@@ -84,7 +84,7 @@ def tokens(made: TextPlanner, epoch: int, rows: list[int]) -> Counter[tuple[int,
 
 
 def expected(order: Order, epoch: int) -> Counter[tuple[int, int]]:
-    rows = order.rows(epoch, np.arange(order.n)).tolist()
+    rows = order.positions(epoch, np.arange(order.n)).tolist()
     return Counter((row, place) for row in rows for place in range(int(LENGTHS[row, 0])))
 
 

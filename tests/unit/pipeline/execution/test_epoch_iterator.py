@@ -11,14 +11,14 @@ from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution.batch import FinishedBatch
 from stoker.pipeline.execution.epoch_iterator import EpochIterator, Progress
 from stoker.pipeline.execution.stats import StatsTotals
-from stoker.pipeline.order.epoch_order import Schedule
+from stoker.pipeline.order.schedule import Schedule
 
 
 class Batches:
     """Stands in for a prefetcher."""
 
     def __init__(self, schedule: Schedule) -> None:
-        self._sizes = iter([len(schedule.positions(step)[0]) for step in range(len(schedule))])
+        self._sizes = iter([len(schedule.draws(step)[0]) for step in range(len(schedule))])
         self.handed_out = 0
         self.closed = 0
         self.kept = 0

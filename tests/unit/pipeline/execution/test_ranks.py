@@ -302,7 +302,7 @@ def test_processes_that_a_launcher_started_share_the_global_batch(
     said = [json.loads(process.communicate(timeout=300)[0]) for process in running]
     assert [(who, local) for who, local, _, _ in said] == [(source, 0), (source, 1), (source, 0)]
     assert all(f"rank {rank} of 3" in loader for rank, (_, _, loader, _) in enumerate(said))
-    order = FullShuffle(61).rows(0, np.arange(61)).tolist()
+    order = FullShuffle(61).positions(0, np.arange(61)).tolist()
     steps = list(zip(*(batches for _, _, _, batches in said), strict=True))
     together = [sorted(row for batch in step for row in batch) for step in steps]
     assert together == [sorted(order[first : first + 9]) for first in range(0, 61, 9)]

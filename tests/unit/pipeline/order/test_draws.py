@@ -20,7 +20,7 @@ def chi_squared(counts: np.ndarray, expected: np.ndarray) -> float:
 
 def test_draws_with_replacement_are_in_proportion_to_weights() -> None:
     n = 50_000
-    rows = WeightedDraws(n, 3, WEIGHTS).rows(2, np.arange(n))
+    rows = WeightedDraws(n, 3, WEIGHTS).positions(2, np.arange(n))
     counts = np.bincount(rows, minlength=8)
     assert counts[WEIGHTS == 0].tolist() == [0, 0, 0]
     # 4 degrees of freedom: the 0.999 quantile is 18.5
@@ -29,7 +29,7 @@ def test_draws_with_replacement_are_in_proportion_to_weights() -> None:
 
 def test_draws_with_replacement_do_not_depend_on_each_other() -> None:
     n = 50_000
-    rows = WeightedDraws(n, 3, np.ones(4)).rows(0, np.arange(n))
+    rows = WeightedDraws(n, 3, np.ones(4)).positions(0, np.arange(n))
     pairs = np.bincount(4 * rows[:-1] + rows[1:], minlength=16)
     # 15 degrees of freedom: the 0.999 quantile is 37.7
     assert chi_squared(pairs, np.full(16, (n - 1) / 16)) < 37.7
@@ -37,13 +37,13 @@ def test_draws_with_replacement_do_not_depend_on_each_other() -> None:
 
 def test_the_largest_number_still_finds_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "unit_interval", lambda words: np.linspace(0, 1, len(words)))
-    rows = WeightedDraws(3, 0, WEIGHTS).rows(0, np.arange(3))
+    rows = WeightedDraws(3, 0, WEIGHTS).positions(0, np.arange(3))
     assert rows.tolist() == [1, 4, 6]
 
 
 def test_without_replacement_every_draw_is_in_proportion_to_what_is_left() -> None:
     order, epochs = WeightedShuffle(5, 1, WEIGHTS), 5000
-    drawn = np.array([order.rows(epoch, np.arange(5)) for epoch in range(epochs)])
+    drawn = np.array([order.positions(epoch, np.arange(5)) for epoch in range(epochs)])
     assert (np.sort(drawn, axis=1) == LIVE).all()
     shares = WEIGHTS[LIVE] / WEIGHTS.sum()
     assert chi_squared(np.bincount(drawn[:, 0], minlength=8)[LIVE], epochs * shares) < 18.5
@@ -55,21 +55,21 @@ def test_without_replacement_every_draw_is_in_proportion_to_what_is_left() -> No
 
 
 def test_numbers_worked_out_in_chunks_are_those_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [WeightedShuffle(40, 1, np.ones(50)).rows(epoch, np.arange(40)) for epoch in range(3)]
+    rows = [WeightedShuffle(40, 1, np.ones(50)).positions(epoch, np.arange(40)) for epoch in range(3)]
     monkeypatch.setattr(draws, "_CHUNK", 7)
-    again = [WeightedShuffle(40, 1, np.ones(50)).rows(epoch, np.arange(40)) for epoch in range(3)]
+    again = [WeightedShuffle(40, 1, np.ones(50)).positions(epoch, np.arange(40)) for epoch in range(3)]
     assert np.array_equal(again, rows)
 
 
 def test_orders_of_two_epochs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
-    sort = WeightedShuffle._order
+    sort = WeightedShuffle._whole_epoch
     monkeypatch.setattr(
-        WeightedShuffle, "_order", lambda self, epoch: (made.append(epoch), sort(self, epoch))[1]
+        WeightedShuffle, "_whole_epoch", lambda self, epoch: (made.append(epoch), sort(self, epoch))[1]
     )
     order = WeightedShuffle(5, 1, WEIGHTS)
     for epoch in (0, 0, 1, 0, 1, 2, 1, 2, 0):
-        assert order.rows(epoch, np.arange(5)).tolist() == sort(order, epoch).tolist()
+        assert order.positions(epoch, np.arange(5)).tolist() == sort(order, epoch).tolist()
     assert made == [0, 1, 2, 0]
 
 
@@ -81,7 +81,7 @@ def test_logarithms_are_right_and_made_of_exact_operations() -> None:
 def test_classes_in_equal_shares() -> None:
     classes = np.repeat([7, -2, 5], [50, 3, 1])
     order = Balanced(90, 4, classes)
-    epochs = [order.rows(epoch, np.arange(90)) for epoch in range(5)]
+    epochs = [order.positions(epoch, np.arange(90)) for epoch in range(5)]
     for rows in epochs:
         assert [int((classes[rows] == label).sum()) for label in (7, -2, 5)] == [30, 30, 30]
     counts = np.bincount(np.concatenate(epochs), minlength=54)
@@ -95,7 +95,7 @@ def test_classes_in_equal_shares() -> None:
 
 
 def test_shares_that_are_no_whole_number_differ_by_one() -> None:
-    rows = Balanced(53, 0, np.arange(53) % 7).rows(0, np.arange(53))
+    rows = Balanced(53, 0, np.arange(53) % 7).positions(0, np.arange(53))
     assert sorted(np.bincount(rows % 7).tolist()) == [7, 7, 7, 8, 8, 8, 8]
 
 
@@ -119,5 +119,5 @@ def test_names_in_checkpoints_tell_columns_apart(kind: type) -> None:
 )
 def test_orders_are_those_of_every_version(kind: type, expected: str) -> None:
     order = kind(400, -(2**70), np.arange(500) % 23 + 1)
-    rows = order.rows(2**65, np.arange(400))
+    rows = order.positions(2**65, np.arange(400))
     assert hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16] == expected

@@ -9,20 +9,13 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.order.epoch_order import (
-    BlockShuffle,
-    FullShuffle,
-    Order,
-    Repeat,
-    Schedule,
-    Sequential,
-    Stream,
-)
+from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
 from stoker.pipeline.order.permutation import Permutation
+from stoker.pipeline.order.schedule import Schedule
 
 
 def digest(order: Order, epoch: int) -> str:
-    rows = order.rows(epoch, np.arange(order.n))
+    rows = order.positions(epoch, np.arange(order.n))
     return hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16]
 
 
@@ -45,7 +38,7 @@ def test_orders_are_those_of_every_version(order: Order, epoch: int, expected: s
 
 
 def test_every_permutation_of_four_is_drawn_about_equally_often() -> None:
-    drawn = [tuple(FullShuffle(4, seed).rows(0, np.arange(4))) for seed in range(2400)]
+    drawn = [tuple(FullShuffle(4, seed).positions(0, np.arange(4))) for seed in range(2400)]
     counts = np.array([drawn.count(p) for p in itertools.permutations(range(4))])
     # chi-squared with 23 degrees of freedom: the 0.999 quantile is 49.7
     assert ((counts - 100) ** 2 / 100).sum() < 49.7
@@ -55,14 +48,14 @@ def test_every_sample_is_as_likely_at_every_position() -> None:
     n, seeds = 13, 2000
     counts = np.zeros((n, n), np.int64)
     for seed in range(seeds):
-        counts[np.arange(n), FullShuffle(n, seed).rows(0, np.arange(n))] += 1
+        counts[np.arange(n), FullShuffle(n, seed).positions(0, np.arange(n))] += 1
     expected = seeds / n
     # 144 degrees of freedom: the 0.999 quantile is 201
     assert ((counts - expected) ** 2 / expected).sum() < 201
 
 
 def test_neighbours_do_not_stay_together() -> None:
-    rows = FullShuffle(100_000, 3).rows(0, np.arange(100_000))
+    rows = FullShuffle(100_000, 3).positions(0, np.arange(100_000))
     assert abs(np.corrcoef(rows[:-1], rows[1:])[0, 1]) < 0.015
     assert abs(np.corrcoef(np.arange(100_000), rows)[0, 1]) < 0.015
     # Two of 100,000 random neighbours are expected to be neighbours; many would betray structure.
@@ -71,7 +64,7 @@ def test_neighbours_do_not_stay_together() -> None:
 
 def test_epochs_and_seeds_differ() -> None:
     orders = [
-        FullShuffle(500, seed).rows(epoch, np.arange(500)).tobytes()
+        FullShuffle(500, seed).positions(epoch, np.arange(500)).tobytes()
         for seed in range(8)
         for epoch in range(8)
     ]
@@ -82,7 +75,7 @@ def test_a_billion_samples_cost_what_their_positions_cost() -> None:
     n = 10**9 + 7
     order = FullShuffle(n, 1)
     positions = np.array([0, 1, n // 2, n - 1])
-    rows = order.rows(4, positions)
+    rows = order.positions(4, positions)
     assert len(set(rows.tolist())) == 4
     assert rows.min() >= 0
     assert rows.max() < n
@@ -103,7 +96,7 @@ def test_block_shuffle_refuses_empty(name: str) -> None:
 
 def test_a_window_holds_whole_blocks_and_no_more() -> None:
     order = BlockShuffle(1000, 3, block=10, window=5)
-    rows = order.rows(0, np.arange(1000)).reshape(20, 50)
+    rows = order.positions(0, np.arange(1000)).reshape(20, 50)
     for window in rows:
         blocks, counts = np.unique(window // 10, return_counts=True)
         assert len(blocks) == 5
@@ -113,7 +106,7 @@ def test_a_window_holds_whole_blocks_and_no_more() -> None:
 
 
 def test_a_block_shuffle_with_one_window_over_all_is_a_full_shuffle() -> None:
-    rows = BlockShuffle(997, 1, block=100, window=10).rows(0, np.arange(997))
+    rows = BlockShuffle(997, 1, block=100, window=10).positions(0, np.arange(997))
     assert sorted(rows) == list(range(997))
     assert abs(np.corrcoef(np.arange(997), rows)[0, 1]) < 0.1
 
@@ -121,7 +114,7 @@ def test_a_block_shuffle_with_one_window_over_all_is_a_full_shuffle() -> None:
 @pytest.mark.parametrize("epoch", [0, 5, 2**62, 2**70 + 1])
 def test_each_draw_of_a_stream_has_a_place_of_its_own(epoch: int) -> None:
     stream = Stream(Sequential(13), 40)
-    places = np.concatenate([stream.place(epoch + i, np.arange(40)) for i in range(3)])
+    places = np.concatenate([stream.stream_draws(epoch + i, np.arange(40)) for i in range(3)])
     assert (np.diff(places) == 1).all()
     assert places[0] == epoch * 40 % 2**62, "however long its epochs are"
 
@@ -135,8 +128,8 @@ def test_an_epoch_is_distinct_only_where_nothing_is_repeated(order: Order, times
 class TestSchedule:
     def test_ranks_interleave_within_the_global_batch(self) -> None:
         schedules = [Schedule(20, 2, rank, 3) for rank in range(3)]
-        assert [s.positions(0)[0].tolist() for s in schedules] == [[0, 3], [1, 4], [2, 5]]
-        assert [s.positions(1)[0].tolist() for s in schedules] == [[6, 9], [7, 10], [8, 11]]
+        assert [s.draws(0)[0].tolist() for s in schedules] == [[0, 3], [1, 4], [2, 5]]
+        assert [s.draws(1)[0].tolist() for s in schedules] == [[6, 9], [7, 10], [8, 11]]
 
     @pytest.mark.parametrize(
         ("last_batch", "steps", "last"),
@@ -149,7 +142,7 @@ class TestSchedule:
     def test_last_batch(self, last_batch: str, steps: int, last: tuple[list[int], list[bool]]) -> None:
         schedule = Schedule(20, 2, 0, 3, last_batch)
         assert len(schedule) == steps
-        positions, mask = schedule.positions(steps - 1)
+        positions, mask = schedule.draws(steps - 1)
         assert (positions.tolist(), mask.tolist()) == last
         assert positions.dtype == np.int64
         assert mask.dtype == np.bool_
@@ -157,11 +150,11 @@ class TestSchedule:
     def test_a_rank_for_which_nothing_is_left_gets_an_empty_batch(self) -> None:
         schedules = [Schedule(4, 3, rank, 3) for rank in range(3)]
         assert [len(s) for s in schedules] == [1, 1, 1]
-        assert [s.positions(0)[0].tolist() for s in schedules] == [[0, 3], [1], [2]]
-        assert Schedule(2, 1, 2, 3).positions(0)[0].tolist() == []
+        assert [s.draws(0)[0].tolist() for s in schedules] == [[0, 3], [1], [2]]
+        assert Schedule(2, 1, 2, 3).draws(0)[0].tolist() == []
 
     def test_padding_goes_round_more_than_once(self) -> None:
-        positions, mask = Schedule(3, 8, last_batch="pad").positions(0)
+        positions, mask = Schedule(3, 8, last_batch="pad").draws(0)
         assert positions.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
         assert mask.tolist() == [True] * 3 + [False] * 5
 

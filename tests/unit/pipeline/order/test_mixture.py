@@ -178,7 +178,7 @@ def test_repeated_and_stream(load: Callable[..., stoker.ImageLoader], folders: l
 def test_datasets_of_one_size_do_not_meet_in_the_same_pairs(folders: list[Path]) -> None:
     mixture = mix([(folders[0], 1), (folders[0], 1)])
     orders = [one for seed in (0, 1, 3) for one in mixture.order(shuffle=True, seed=seed).rounds]
-    rows = {tuple(order.rows(0, np.arange(20)).tolist()) for order in orders}
+    rows = {tuple(order.positions(0, np.arange(20)).tolist()) for order in orders}
     assert len(rows) == len(orders), "nor with one seed as with another"
 
 

@@ -49,7 +49,7 @@ def shares(weights: list[float], n: int, sizes: list[int], seed: int = 3) -> Quo
 
 def test_up_to_any_position_shares_are_near() -> None:
     made = shares([6, 3, 1], 5000, [5000, 5000, 5000])
-    group = made.turns(0, np.arange(5000)).group
+    group = made.assign(0, np.arange(5000)).group
     assert np.bincount(group).tolist() == [3000, 1500, 500]
     for number, share in enumerate([0.6, 0.3, 0.1]):
         error = np.cumsum(group == number) - share * np.arange(1, 5001)
@@ -58,21 +58,21 @@ def test_up_to_any_position_shares_are_near() -> None:
 
 def test_blocks_hold_each_of_many_groups_once() -> None:
     made = shares([1.0] * 100, 1000, [10] * 100)
-    group = made.turns(4, np.arange(1000)).group.reshape(10, 100)
+    group = made.assign(4, np.arange(1000)).group.reshape(10, 100)
     assert (np.sort(group, axis=1) == np.arange(100)).all()
     assert len({tuple(block) for block in group.tolist()}) == 10, "each time in another order"
 
 
 def test_rare_groups_are_spread_over_the_epoch() -> None:
     made = shares([900, *[1.0] * 100], 1000, [1] * 101)
-    group = made.turns(0, np.arange(1000)).group
+    group = made.assign(0, np.arange(1000)).group
     rare = np.flatnonzero(group > 0)
     # The mean of 100 uniform places has a standard deviation of 29.
     assert abs(rare.mean() - 500) < 100
 
 
 def test_a_stride_of_ranks_does_not_meet_one_group_only() -> None:
-    group = shares([1, 1], 6400, [1, 1]).turns(0, np.arange(6400)).group
+    group = shares([1, 1], 6400, [1, 1]).assign(0, np.arange(6400)).group
     for world_size in (2, 4, 8, 64):
         part = group[::world_size].mean()
         # Independent draws would have a standard deviation of 0.5 / sqrt(draws).
@@ -85,11 +85,11 @@ def test_rounds_go_on_from_epoch_to_epoch(epoch: int) -> None:
     for group, (quota, size) in enumerate([(20, 7), (10, 100)]):
         drawn: list[Any] = []
         for one in (epoch, epoch + 1):
-            turns = made.turns(one, np.arange(30))
+            turns = made.assign(one, np.arange(30))
             mine = turns.group == group
-            order = np.lexsort((turns.place[mine], turns.lap[mine]))
+            order = np.lexsort((turns.offset[mine], turns.cycle[mine]))
             drawn += list(
-                zip(turns.lap[mine][order].tolist(), turns.place[mine][order].tolist(), strict=True)
+                zip(turns.cycle[mine][order].tolist(), turns.offset[mine][order].tolist(), strict=True)
             )
         first = epoch * quota
         expected = [divmod(t, size) for t in range(first, first + 2 * quota)]
@@ -99,8 +99,8 @@ def test_rounds_go_on_from_epoch_to_epoch(epoch: int) -> None:
 @pytest.mark.parametrize("weights", [[1, 1], [6, 3, 1], [1.0] * 40, [50, *[1.0] * 40]], ids=len)
 def test_a_position_alone_is_what_it_is_among_others(weights: list[float]) -> None:
     made = shares(weights, 700, [9] * len(weights))
-    everything = made.turns(1, np.arange(700))
-    alone = [made.turns(1, np.array([position])) for position in range(700)]
+    everything = made.assign(1, np.arange(700))
+    alone = [made.assign(1, np.array([position])) for position in range(700)]
     for column, values in enumerate(everything):
         assert values.tolist() == [int(turns[column][0]) for turns in alone]
 
@@ -108,12 +108,12 @@ def test_a_position_alone_is_what_it_is_among_others(weights: list[float]) -> No
 def test_a_position_costs_what_it_costs_however_long_the_epoch() -> None:
     n = 10**13
     made = shares([7, 3], n, [10**9, 10**9])
-    turns = made.turns(5, np.arange(n - 4096, n))
+    turns = made.assign(5, np.arange(n - 4096, n))
     assert abs((turns.group == 0).mean() - 0.7) < 0.05
-    assert turns.place.max() < 10**9
+    assert turns.offset.max() < 10**9
 
 
 def test_sequences_are_those_of_every_version() -> None:
-    turns = shares([5, 0, 2, 1], 777, [40, 1, 30, 900], seed=-(2**70)).turns(2**65, np.arange(777))
+    turns = shares([5, 0, 2, 1], 777, [40, 1, 30, 900], seed=-(2**70)).assign(2**65, np.arange(777))
     digest = hashlib.sha256(np.concatenate(turns).astype("<i8").tobytes()).hexdigest()[:16]
     assert digest == "23ea3cb72f016c58"

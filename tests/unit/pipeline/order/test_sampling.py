@@ -102,7 +102,7 @@ def test_repeated_augmentation_of_an_epoch_of_the_usual_length(
     load: Callable[..., stoker.ImageLoader],
 ) -> None:
     """As DeiT's RASampler: indices repeated, interleaved over ranks, and cut to the usual length."""
-    order = FullShuffle(61, 5).rows(0, np.arange(61))
+    order = FullShuffle(61, 5).positions(0, np.arange(61))
     usual = np.repeat(order, 3)[:61]
     for rank in range(4):
         loader = load(sampler=Repeated(3, samples=61), shuffle=True, rank=rank, world_size=4, batch_size=2)
@@ -158,7 +158,7 @@ class TestStream:
         assert len(loader) == 3
         drawn = [row for _ in range(6) for row in rows(loader)]
         order = FullShuffle(61, 5)
-        assert drawn == [int(row) for e in range(3) for row in order.rows(e, np.arange(61))][:144]
+        assert drawn == [int(row) for e in range(3) for row in order.positions(e, np.arange(61))][:144]
 
     def test_may_be_longer_than_the_dataset(self, load: Callable[..., stoker.ImageLoader]) -> None:
         loader = load(steps_per_epoch=20)

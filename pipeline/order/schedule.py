@@ -1,0 +1,76 @@
+"""The draws that each rank receives at each step of an epoch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from stoker.errors import ConfigError
+
+__all__ = ["LastBatch", "Schedule"]
+
+LastBatch = Literal["drop", "pad", "partial"]
+Int64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Which draws of an epoch a rank receives at each step.
+
+    Step s has the global batch of draws ``[start + s * G, start + (s + 1) * G)`` with
+    ``G = batch_size * world_size``; rank r receives every ``world_size``-th of them, from the r-th on. So
+    the global batch does not depend on the number of ranks that share it, every rank has the same number of
+    steps, and any number of ranks can go on with an epoch at any draw.
+
+    Attributes:
+        n: Draws in an epoch.
+        batch_size: Samples in a batch of one rank.
+        rank: This rank.
+        world_size: Number of ranks.
+        last_batch: What becomes of the last global batch if it is short: "drop" leaves it out, "pad" fills it
+            with draws from the start of the epoch, masked, and "partial" hands out what is left (a rank may
+            receive none of it if fewer draws than ranks are left).
+        start: First draw of the first step.
+    """
+
+    n: int
+    batch_size: int
+    rank: int = 0
+    world_size: int = 1
+    last_batch: LastBatch = "partial"
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise ConfigError(f"batch_size must be at least 1, found {self.batch_size}")
+        if not 0 <= self.rank < self.world_size:
+            raise ConfigError(f"rank must be in 0..world_size-1, found rank {self.rank} of {self.world_size}")
+        if self.last_batch not in ("drop", "pad", "partial"):
+            raise ConfigError(f"last_batch must be 'drop', 'pad' or 'partial', found {self.last_batch!r}")
+        if not 0 <= self.start <= self.n:
+            raise ConfigError(f"start must be in 0..{self.n}, found {self.start}")
+
+    @property
+    def global_batch(self) -> int:
+        """Draws in a step over all ranks."""
+        return self.batch_size * self.world_size
+
+    def __len__(self) -> int:
+        left = self.n - self.start
+        return left // self.global_batch if self.last_batch == "drop" else -(-left // self.global_batch)
+
+    def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
+        """Draws of this rank at ``step``, (M,) int64, and which of them are no padding, (M,) bool."""
+        first = self.start + step * self.global_batch + self.rank
+        draws = first + self.world_size * np.arange(self.batch_size, dtype=np.int64)
+        real = draws < self.n
+        if self.last_batch == "pad":
+            return draws % self.n, real
+        return draws[real], np.ones(int(real.sum()), dtype=np.bool_)
+
+    def consumed(self, steps: int) -> int:
+        """Draws of the epoch that the ranks have received after ``steps`` steps."""
+        return min(self.n, self.start + steps * self.global_batch)
