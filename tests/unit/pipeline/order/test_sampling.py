@@ -141,8 +141,8 @@ def test_a_sampler_of_ones_own(load: Callable[..., stoker.ImageLoader]) -> None:
             class Order:
                 n, distinct = len(dataset), True
 
-                def rows(self, epoch: int, positions: Any) -> Any:
-                    return self.n - 1 - positions
+                def positions(self, epoch: int, draws: Any) -> Any:
+                    return self.n - 1 - draws
 
                 def __repr__(self) -> str:
                     return "Backwards()"
