@@ -1,4 +1,4 @@
-"""The loader of images."""
+"""The loader of images: checks arguments, plans what to run on, and makes the parts."""
 
 from __future__ import annotations
 
@@ -40,74 +40,90 @@ __all__ = ["ImageLoader"]
 
 
 class ImageLoader(Loader):
-    """Feeds decoded, augmented batches of images to a training loop, working ahead of it.
+    """Loads batches of decoded and augmented images for a training loop, ahead of the step that needs them.
 
-    Each pass over the loader is one epoch, the next pass the next one. Leaving a pass early ends it. A
-    batch does not depend on threads, prefetching or engine: it is a function of seed, epoch and step.
+    Iterating over the loader runs one epoch; iterating again runs the next one. A batch is a named tuple of
+    columns: ``images, labels = batch`` and ``batch.image`` both work. Leaving the loop early ends the epoch.
+    The loader's threads end when nothing refers to it any more, or with :meth:`close`, or a ``with`` block.
+
+    A batch is a function of the dataset, the transforms, the seed, the epoch and the step. It does not depend
+    on threads, prefetching or timing, and engines differ by rounding alone.
 
     Args:
-        dataset: A dataset or the path of one, or several mixed by :func:`stoker.mix`; with ``cache``, the URL
-            of one. What lies elsewhere of datasets that :func:`stoker.open` opened with a cache is fetched
-            ahead, too.
-        batch_size: Samples a batch on this rank.
-        transforms: What happens to the images, see :mod:`stoker.augment`; they must end in one size. Behind
-            them transforms of batches (MixUp, CutMix, Mosaic, or a RandomChoice of these, which draws one for
-            the batch), and behind those functions of your own: each takes the batch's images as they are
-            handed out and returns as many.
-        shuffle: False for the order of the index, True for a full shuffle, or a
-            :class:`~stoker.pipeline.order.epoch_order.BlockShuffle` for storage that wants long reads.
-        sampler: What an epoch draws, if not every sample once: :class:`~stoker.Weighted`,
-            :class:`~stoker.ClassBalanced`, :class:`~stoker.Repeated`, or a sampler of your own.
-        steps_per_epoch: Make a pass this many steps of an infinite stream of draws, which goes on from pass
-            to pass; by default a pass is all draws once.
-        seed: Decides the order and every random parameter.
-        rank: This rank; by default found from torch.distributed, JAX, or the launcher's environment.
-        world_size: Number of ranks, likewise.
-        last_batch: "partial" hands out a short last batch, "drop" leaves it out, "pad" fills it and adds a
-            column ``mask``, (N,) bool, False where a sample is padding.
-        engine: "native" (C++), "dali", "reference" (Pillow and NumPy: slow, and executes all transforms), or
-            "auto": dali where there are a GPU and DALI, else native; reference where the transforms need it.
-        device: Where batches are wanted, "cpu", "cuda:N", or a device of PyTorch or JAX; by default where
-            the engine leaves them.
-        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
-            and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
-        columns: What a batch holds: "image", "label", "row" (position in the index), "key" (name in the
-            source), "mask", and any further column of numbers of the index; of annotated datasets "boxes",
-            "box_labels", "crowd", "area", "object_id", "keypoints", "masks" (of objects, 0 or 1), and
-            "segmentation". "label" is (N,) int64, or (N, classes) float32 where samples have several, or
-            where a transform mixes them.
-        objects: How columns of objects leave: "ragged", a list of N arrays, (M, ...) for a sample of M
-            objects; or "padded" with zeros to (N, most, ...), with a column ``count``, (N,) int64.
-        box_format: "XYXY" (left, top, right, bottom), "XYWH" or "CXCYWH", pixels of the output.
-        min_visible: Objects of whose box a smaller share is seen are dropped, 0 to 1. Of what is not seen at
-            all nothing is left in any case.
-        min_size: Objects whose box is narrower or lower are dropped, pixels of the output.
-        dtype: "uint8", "float32", "float16" or "bfloat16"; by default what the transforms end in. Floats
-            are in 0..1 before Normalize, as torchvision's ``ToDtype(scale=True)`` makes them.
-        layout: "NCHW", "NHWC", or "NHWC4", which pads the channels to four.
-        num_threads: Engine threads; by default the cores this process may use, shared with the other
-            ranks of this machine.
-        prefetch: Batches that may be ready or in flight ahead of the consumer, from 1.
-        read_ahead: Batches whose bytes the kernel is asked for before they are started; 0 for none. The
-            default covers half a second of work at a thousand images a second.
-        on_error: What a bad sample does: "raise" an error that names it, "skip" leaves it out of its batch,
-            "replace" puts the next good sample of the batch in its place.
-        max_pixels: Images with more are bad samples; checked before anything is decoded.
-        verify: Compare every payload with its checksum.
-        mapped: Map the shards; False reads each payload instead, as suits network file systems, where a
-            file that shrinks under a mapping ends the process.
-        pin_memory: Make the batches of ``output="torch"`` in page-locked memory, from which
-            ``.to("cuda", non_blocking=True)`` copies while the processor goes on. With ``device="cuda:N"``
-            the native engine does so anyway, and the copy runs on a stream of its own.
-        cache: Folder on a local disk for what is fetched of a dataset at a URL (or on a network file
-            system), in the order in which it is needed; ranks of one machine share it.
-        cache_size: Bytes that it may have about, such as ``"200GB"``; what lies behind is evicted. None for
-            any number.
+        dataset: Folder of a dataset, or what :func:`stoker.open` or :func:`stoker.mix` returns. With
+            ``cache`` it may be the URL of a dataset.
+        batch_size: Samples of a batch on this rank.
+        transforms: List of transforms from :mod:`stoker.augment`, which decide what happens to each image.
+            All images must leave them in one size. Transforms of batches (MixUp, CutMix, Mosaic, or a
+            RandomChoice of these) may follow, and functions of your own after those. A function takes the
+            images of a batch as the loader would hand them out, and returns as many images, of any shape and
+            dtype.
+        shuffle: False keeps the order of the index. True draws any order of all samples. A
+            :class:`stoker.BlockShuffle` reads long runs of samples, for storage that needs them.
+        sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
+            :class:`stoker.ClassBalanced`, :class:`stoker.Repeated`, or a sampler of your own.
+        steps_per_epoch: Steps of an epoch. Epochs are then cut from an infinite stream of draws, and each
+            goes on where the last one ended. None makes an epoch of all draws, once.
+        seed: Integer that decides the order and every random parameter.
+        rank: Rank of this process. None finds it with torch.distributed, JAX, or the launcher's environment
+            variables. Give both ``rank`` and ``world_size``, or neither.
+        world_size: Number of ranks.
+        last_batch: What happens to samples that do not fill a last batch. "partial" hands out a smaller
+            batch, "drop" leaves them out, and "pad" repeats samples and adds a column ``mask``, (N,) bool,
+            False for each repeated sample.
+        engine: What decodes and transforms images: "native" (C++), "dali" (NVIDIA DALI), or "reference"
+            (Pillow and NumPy; slow, and executes every transform). "auto" takes "dali" if there are a GPU and
+            DALI, else "native", and "reference" for transforms that the others do not execute.
+        device: Where batches are handed out: "cpu", "cuda", "cuda:N", or a device object of PyTorch or JAX.
+            "cuda" is the GPU of this rank. None leaves batches where the engine makes them.
+        output: Framework of the arrays: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet". "keras"
+            hands out arrays of Keras' backend, and ``fit``, ``evaluate`` and ``predict`` take the loader
+            itself.
+        columns: Names of the columns of a batch of N samples:
+
+            - "image": (N, 3, H, W), or as ``layout`` says, of the dtype ``dtype``.
+            - "label": (N,) int64; (N, classes) float32 if samples have several labels or a transform mixes
+              samples.
+            - "row": (N,) int64, row of each sample in the index. "key": list of N names in the source.
+            - "mask": (N,) bool, see ``last_batch``.
+            - Any column of numbers of the index, (N,), by its name.
+            - Of annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
+              int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
+              float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64.
+        objects: Form of the columns of objects. "ragged" hands out a list of N arrays. "padded" hands out one
+            array, (N, largest M, ...), padded with zeros, and adds a column ``count``, (N,) int64.
+        box_format: "XYXY" (left, top, right, bottom), "XYWH" (left, top, width, height) or "CXCYWH" (center,
+            width, height), in pixels of the output.
+        min_visible: Share of an object's box, 0 to 1, that must be visible; other objects are dropped from
+            all columns. An object that is not visible at all is always dropped.
+        min_size: Least width and height of an object's box, pixels of the output; other objects are dropped.
+        dtype: Dtype of the images: "uint8", "float32", "float16" or "bfloat16". None takes the dtype that the
+            transforms end in. Floats are in 0..1 before Normalize, as torchvision's ``ToDtype(scale=True)``
+            makes them.
+        layout: Axes of the images: "NCHW", "NHWC", or "NHWC4", which has a fourth channel of zeros.
+        num_threads: Threads of the engine. None takes this rank's share of the cores that the process may
+            use.
+        prefetch: Batches that may be ready or in flight ahead of the step, from 1.
+        read_ahead: Batches whose bytes the operating system is asked to read before the engine needs them; 0
+            for none. The default covers half a second at a thousand images a second.
+        on_error: What happens to a bad sample. "raise" raises an error that names it, "skip" leaves it out of
+            its batch, and "replace" puts the next good sample of the batch in its place.
+        max_pixels: An image with more pixels is a bad sample. Its header is checked before it is decoded.
+        verify: Whether every payload is compared with its checksum.
+        mapped: Whether shards are mapped into memory. False reads each payload instead, which suits network
+            file systems: a file that shrinks while it is mapped ends the process.
+        pin_memory: Whether ``output="torch"`` hands out batches in page-locked memory, from which
+            ``.to("cuda", non_blocking=True)`` copies in the background. With ``device="cuda:N"`` the loader
+            copies through page-locked memory by itself, on a stream of its own.
+        cache: Folder on a local disk that keeps what is fetched of a remote dataset. The loader fetches in
+            the order of its batches. Ranks of one machine share a cache.
+        cache_size: Size of the cache in bytes, or as text such as "200GB". What was used is evicted first.
+            None sets no limit.
 
     Raises:
-        ConfigError: An argument cannot be meant as given.
-        DatasetError: The path is no dataset that can be read.
-        MissingDependencyError: The engine or the output needs a package that is not installed.
+        ConfigError: An argument is wrong, or two arguments do not fit each other.
+        DatasetError: The path holds no dataset that can be read.
+        MissingDependencyError: The engine or the framework needs a package that is not installed.
     """
 
     def __init__(
@@ -171,6 +187,7 @@ class ImageLoader(Loader):
         )
         super().__init__(self._ranks, self._config.identity, self._config.order.n, prefetch)
         adapters.specialize_loader(self, output)
+
         framework = adapters.framework_of(output)
         plan = plan_execution(
             engine,
@@ -185,13 +202,15 @@ class ImageLoader(Loader):
             batch_size=batch_size,
             prefetch=self._prefetch,
         )
-        self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
+
+        opened = self._config.dataset
+        self._cache_prefetcher = make_cache_prefetcher(opened)
         self._adapter = adapters.load(framework, plan.placement)
         self._engine = make_engine(
             plan.engine,
             EngineSettings(
-                [str(path) for path in self._config.dataset.data_files],
-                self._config.dataset.data_sizes,
+                [str(path) for path in opened.data_files],
+                opened.data_sizes,
                 self._config.output,
                 device=plan.engine_device,
                 num_threads=plan.num_threads,
@@ -203,7 +222,7 @@ class ImageLoader(Loader):
                 allocate=self._adapter.allocate,
             ),
         )
-        self._annotations = self._config.annotations.processor(self._config.dataset, plan.num_threads)
+        self._annotations = self._config.annotations.processor(opened, plan.num_threads)
 
     def __repr__(self) -> str:
         return (
@@ -214,29 +233,29 @@ class ImageLoader(Loader):
 
     @property
     def dataset(self) -> SampleSource:
-        """What is drawn from."""
+        """The dataset or mixture whose samples are drawn."""
         return self._config.dataset
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of a batch."""
+        """Names of the columns of a batch, in their order."""
         return self._config.columns
 
     @property
     def engine(self) -> str:
-        """Name of the engine that runs."""
+        """Name of the engine that runs: "native", "dali" or "reference"."""
         return self._engine.name
 
     @property
     def device(self) -> str:
-        """Where the engine leaves images, "cpu" or "cuda:N"."""
+        """Device on which the engine makes images, "cpu" or "cuda:N"."""
         return self._engine.device
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
-        """Form of the columns of a batch, without the batch axis.
+        """Dtype and shape of each column of a batch, without the batch axis.
 
-        Where functions of your own stand at the end of the transforms, they are called with a batch of zeros,
-        once: they may make images of another shape or dtype.
+        Functions of your own at the end of the transforms may change the shape and dtype of images. They are
+        called once, with a batch of zeros, to find out.
         """
         return tuple(
             self._made_by_functions
@@ -250,23 +269,23 @@ class ImageLoader(Loader):
         return made_by_functions(self._config, self._adapter, self._batch_size)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, as a small JSON-able dict.
+        """The loader's position, as a small dict that JSON can hold.
 
-        It counts what the consumer has received, not what is ready. After a pass that was left early it
-        names the next batch of that pass.
+        It counts the batches that you have received, not those that are ready. After an epoch that you left
+        early it names the next batch of that epoch.
         """
         state = super().state_dict()
         return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state`` was taken: the next pass begins with exactly the next batch.
+        """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
-        The number of ranks, the batch size, the engine and the threads may be others than before. Where
-        ``steps_per_epoch`` then makes epochs of another number of samples, a stream goes on where it was,
-        in the epoch that this is with the new length.
+        The number of ranks, the batch size, the engine and the threads may differ from those of then. With
+        ``steps_per_epoch``, an epoch may then have another number of samples; the stream goes on at the same
+        draw, and the number of the epoch is that of the new length.
 
         Raises:
-            CheckpointError: The state belongs to another dataset or configuration; says what differs.
+            CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
         super().load_state_dict(in_epochs_of(self._samples, state))
 
