@@ -6,7 +6,7 @@ NATIVE := $(wildcard native/*/*.cpp native/*/*.h)
 FOLDERS := $(shell find formats augment bucketing pipeline benchmarks -type d -not -name __pycache__)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint types sanitize bench clean
+.PHONY: help setup demo test stress lint types sanitize bench clean
 
 help:           ## Say what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -22,6 +22,9 @@ demo: setup     ## Convert photographs, train on them, compare with the native l
 
 test: lint types ## Lint, types and all tests
 	@$(PY) -m pytest -q
+
+stress: setup   ## Tests at random moments and of many repetitions: minutes, and the clock decides
+	@$(PY) -m pytest -q tests/stress
 
 lint: setup     ## Style and common mistakes
 	@$(PY) -m ruff check .

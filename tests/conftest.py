@@ -118,6 +118,16 @@ def make_jpeg() -> Callable[..., bytes]:
 
 
 @pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Twelve pictures of noise in two classes."""
+    root = tmp_path / "photos"
+    for i in range(12):
+        (root / f"class-{i % 2}").mkdir(parents=True, exist_ok=True)
+        (root / f"class-{i % 2}" / f"{i}.jpg").write_bytes(jpeg(i))
+    return root
+
+
+@pytest.fixture
 def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
     """``open_files()``: what this process has open in the folder of the test, not elsewhere."""
     return lambda: [

@@ -129,16 +129,6 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
 
 
 @pytest.fixture
-def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    """Twelve pictures in two classes."""
-    root = tmp_path / "photos"
-    for i in range(12):
-        (root / f"class-{i % 2}").mkdir(parents=True, exist_ok=True)
-        (root / f"class-{i % 2}" / f"{i}.jpg").write_bytes(make_jpeg(i))
-    return root
-
-
-@pytest.fixture
 def producers_ended() -> Callable[[], bool]:
     """``producers_ended()``: waits for threads of prefetchers that began in the test, a minute at most."""
     before = threading.enumerate()  # of other tests' loaders, which may still be ending

@@ -1,4 +1,4 @@
-"""The disk refuses a call, any call: a typed error, no dataset, and the same command resumes."""
+"""A conversion in which the disk refuses a call: a typed error, no dataset, and the same command resumes."""
 
 import errno
 import os
@@ -6,93 +6,32 @@ import resource
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from disk_calls import DiskFault, FailingConversion, os_error
+from file_trees import read_files
 
 import stoker
 from stoker.errors import DatasetError, LockedError, WriteError
-from stoker.formats.containers import lmdb, tfrecord
+from stoker.formats.containers import tfrecord
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 OPTIONS: dict[str, Any] = {"seed": 3, "shards": 3, "val": "25%", "num_threads": 2}
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
-class Fault:
-    """Counts calls, and fails the n-th of them."""
-
-    def __init__(self, n: int, code: int) -> None:
-        self._n = n
-        self._code = code
-        self._calls = 0
-        self._lock = threading.Lock()
-        self.hit = False
-
-    def wrap(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def wrapped(*arguments: Any, **named: Any) -> Any:
-            with self._lock:
-                self._calls += 1
-                failing = self._calls == self._n
-                self.hit |= failing
-            if failing:
-                raise OSError(self._code, os.strerror(self._code))
-            return call(*arguments, **named)
-
-        return wrapped
-
-    @contextmanager
-    def installed(self) -> Iterator[None]:
-        """Into every call by which a conversion changes the disk."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(os, "write", self.wrap(os.write))
-            patch.setattr(os, "fsync", self.wrap(lambda descriptor: None))
-            patch.setattr(Path, "rename", self.wrap(Path.rename))
-            patch.setattr(Path, "mkdir", self.wrap(Path.mkdir))
-            for writer in (tfrecord.Writer, lmdb.Writer):
-                patch.setattr(writer, "write", self.wrap(writer.write))
-                patch.setattr(writer, "finish", self.wrap(writer.finish))
-            yield
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO], ids=["ENOSPC", "EIO"])
-def test_the_nth_call_fails(photos: Path, tmp_path: Path, kind: Any, code: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        stoker.convert(photos, tmp_path / "reference", format=kind, **OPTIONS)
-        expected = content(tmp_path / "reference")
-        injections = 0
-        for n in range(1, 1000):
-            out = tmp_path / f"out-{n}"
-            fault = Fault(n, code)
-            with fault.installed():
-                try:
-                    stoker.convert(photos, out, format=kind, **OPTIONS)
-                except WriteError as error:
-                    assert ("disk is full" in str(error)) == (code == errno.ENOSPC)  # noqa: PT017 - not every one fails
-                    assert fault.hit
-            leftovers = [path.name for path in out.glob(".stoker-*/*")] if out.exists() else []
-            assert not [name for name in leftovers if name.startswith("attempt-")]
-            for split in ("train", "val"):
-                if (out / split / MANIFEST_NAME).exists():
-                    stoker.open(out / split)
-            resume(photos, out, kind)
-            assert content(out) == expected
-            shutil.rmtree(out)
-            if not fault.hit:
-                break
-            injections += 1
-        else:
-            raise AssertionError("there is no end of calls")
-    assert injections >= 50, "of 200 in the four cases together"
+@pytest.mark.parametrize(("kind", "code"), [("tfrecord", errno.ENOSPC), ("lmdb", errno.EIO)])
+def test_a_conversion_resumes_after_a_fault_in_a_call_of_each_kind(
+    photos: Path, tmp_path: Path, kind: Any, code: int
+) -> None:
+    """Every call of each kind fails in tests/stress."""
+    conversion = FailingConversion(photos, tmp_path, kind, code)
+    for name, count in conversion.calls.counts.items():
+        for number in sorted({1, (count + 1) // 2, count}):
+            assert conversion.fails_and_resumes(number, name)
+    assert len(conversion.calls.counts) >= 6
 
 
 def test_a_replacement_fails_at_the_nth_name(
@@ -103,17 +42,17 @@ def test_a_replacement_fails_at_the_nth_name(
     (tmp_path / "text").write_text("one\ntwo\nthree\n")
     stoker.convert_text(tmp_path / "text", tmp_path / "old", shards=3)
     stoker.convert(photos, tmp_path / "fresh", shards=2, seed=1)
-    expected = content(tmp_path / "fresh")
+    expected = read_files(tmp_path / "fresh")
     for n in range(1, 1000):
         out = shutil.copytree(tmp_path / "old", tmp_path / f"out-{n}")
-        fault = Fault(n, errno.EIO)
+        fault = DiskFault(n, os_error(errno.EIO))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Path, "rename", fault.wrap(Path.rename))
             patch.setattr(Path, "unlink", fault.wrap(Path.unlink))
             with suppress(WriteError):
                 stoker.convert(photos, out, shards=2, seed=1, overwrite=True)
         stoker.convert(photos, out, shards=2, seed=1, overwrite=True)
-        assert content(out) == expected
+        assert read_files(out) == expected
         if not fault.hit:
             break
     assert n > 30, "the calls that a conversion takes"
@@ -138,19 +77,11 @@ def test_a_state_that_cannot_be_removed_is_none(
     assert not list(out.glob(".stoker-*"))
 
 
-def resume(photos: Path, out: Path, kind: Any) -> None:
-    try:
-        stoker.convert(photos, out, format=kind, **OPTIONS)
-    except DatasetError as error:
-        # The fault came after the last rename: there was nothing left to do.
-        assert "already" in str(error)  # noqa: PT017 - both are right
-
-
 @pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
 def test_files_that_cannot_grow(photos: Path, tmp_path: Path, kind: Any) -> None:
     """The kernel itself refuses to write beyond a size: at every stage of every file."""
     stoker.convert(photos, tmp_path / "reference", format=kind, **OPTIONS)
-    expected = content(tmp_path / "reference")
+    expected = read_files(tmp_path / "reference")
     largest = max(len(data) for data in expected.values())
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -169,7 +100,7 @@ def test_files_that_cannot_grow(photos: Path, tmp_path: Path, kind: Any) -> None
         signal.signal(signal.SIGXFSZ, handler)
     assert failed >= 20
     stoker.convert(photos, tmp_path / "out", format=kind, **OPTIONS)
-    assert content(tmp_path / "out") == expected
+    assert read_files(tmp_path / "out") == expected
 
 
 @pytest.mark.parametrize("writers", [2, 8])
@@ -193,14 +124,14 @@ def test_of_several_writers_into_one_folder_one_wins(photos: Path, tmp_path: Pat
     assert outcomes.count(False) == 1
     # One that comes when the first has ended finds that all is made already.
     assert len(outcomes) == writers
-    assert content(tmp_path / "out") == content(tmp_path / "reference")
+    assert read_files(tmp_path / "out") == read_files(tmp_path / "reference")
 
 
 class TestUnfinished:
     @pytest.fixture
     def unfinished(self, photos: Path, tmp_path: Path) -> Path:
         """A conversion that a full disk stopped after its first shards."""
-        with Fault(40, errno.ENOSPC).installed(), pytest.raises(WriteError):
+        with DiskFault(40, os_error(errno.ENOSPC)).installed(), pytest.raises(WriteError):
             stoker.convert(photos, tmp_path / "out", **OPTIONS)
         return tmp_path / "out"
 
@@ -217,7 +148,7 @@ class TestUnfinished:
     def test_overwrite_starts_anew(self, photos: Path, unfinished: Path, tmp_path: Path) -> None:
         stoker.convert(photos, unfinished, overwrite=True, shards=1)
         stoker.convert(photos, tmp_path / "fresh", shards=1)
-        assert content(unfinished) == content(tmp_path / "fresh")
+        assert read_files(unfinished) == read_files(tmp_path / "fresh")
 
     def test_num_threads_is_no_other_option(self, photos: Path, unfinished: Path) -> None:
         stoker.convert(photos, unfinished, **{**OPTIONS, "num_threads": 7})
@@ -243,7 +174,7 @@ class TestUnfinished:
     ) -> None:
         attempt = unfinished / ".stoker-convert/attempt-1"
         attempt.mkdir()
-        fault = Fault(1, errno.ENOSPC)
+        fault = DiskFault(1, os_error(errno.ENOSPC))
         monkeypatch.setattr(tfrecord.Writer, "write", fault.wrap(tfrecord.Writer.write))
         with pytest.raises(WriteError):
             stoker.convert(photos, unfinished, **OPTIONS)

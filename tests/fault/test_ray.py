@@ -1,109 +1,113 @@
-"""A conversion on Ray whose worker is killed in the middle ends with the bytes of a local one."""
+"""A conversion on Ray, by a stand-in that runs each task here: what it asks of Ray, and its errors."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
+import pickle
 import sys
-import tempfile
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from file_trees import read_files
 
 import stoker
-from stoker.errors import ConfigError, MissingDependencyError
-
-PHOTOGRAPHS = Path(__file__).parents[2] / "examples" / "photos"
-OPTIONS = {"shards": 8, "seed": 5, "resize": "shorter=300", "encoding": "png"}
-
-# Read by each process of Ray's as it starts. The first worker that has written a shard, and not moved it to
-# its place, is killed; no other is.
-DIES = """
-import os, signal, sys
-from pathlib import Path
-
-killed = Path(__file__).with_name("killed")
-
-def dies_once(path):
-    sync(path)
-    try:
-        killed.touch(exist_ok=False)
-    except FileExistsError:
-        return
-    os.kill(os.getpid(), signal.SIGKILL)
-
-if "default_worker.py" in "".join(sys.orig_argv) and not killed.exists():
-    from stoker.formats.conversion import shards
-    sync, shards.sync = shards.sync, dies_once
-"""
-
-CONVERT = """
-import json, sys
-import ray, stoker
-
-# Ray gives its own processes half a minute to start, which is short on a busy machine: it gets more tries.
-start = ray.init
-def init(**options):
-    for left in (2, 1, 0):
-        try:
-            return start(**options)
-        except Exception:
-            ray.shutdown()
-            if not left:
-                raise
-ray.init = init
-
-source, target, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-shown = []
-summary = stoker.convert(
-    source, target, engine="ray", num_threads=2, progress=lambda *state: shown.append(state), **options
-)
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)  # from here on, one that runs already
-stoker.convert(source, f"file://{target}-url", engine="ray", **options)
-ray.shutdown()
-print(json.dumps([summary.written, summary.shards, shown[-1]]))
-"""
+from stoker.errors import ConfigError, DecodeError, EngineError, MissingDependencyError
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+class RayError(Exception):
+    """A task that Ray gave up."""
 
 
-@pytest.mark.slow
-def test_a_worker_is_killed_in_the_middle(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    local = stoker.convert(PHOTOGRAPHS, tmp_path / "local", **OPTIONS)
-    (tmp_path / "sitecustomize.py").write_text(DIES)
-    # Names of sockets are short: there is no room for pytest's folder in them.
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as temporary:
-        run = subprocess.run(
-            [sys.executable, "-c", CONVERT, PHOTOGRAPHS, tmp_path / "ray", json.dumps(OPTIONS)],
-            env={
-                **os.environ,
-                "PYTHONPATH": str(tmp_path),
-                "RAY_TMPDIR": temporary,
-                "RAY_memory_monitor_refresh_ms": "0",  # no worker dies of memory that others take
-            },
-            capture_output=True,
-            text=True,
-            timeout=1200,
-            check=False,
-        )
-    assert run.returncode == 0, run.stderr
-    written, shards, shown = json.loads(run.stdout.splitlines()[-1])  # Ray itself tells of the death
-    assert (tmp_path / "killed").exists()
-    assert (written, shards) == (local.written, local.shards) == (shown[0], 8)
-    assert shown[3] == "publishing"
-    assert content(tmp_path / "ray") == content(tmp_path / "ray-url") == content(tmp_path / "local")
+class RayTaskError(RayError):
+    """An exception that a task raised."""
+
+    cause: Exception
 
 
-def test_another_engine_is_refused(tmp_path: Path) -> None:
+class Ray:
+    """Runs each task at once, on copies of its arguments.
+
+    Attributes:
+        lost: Number of tasks that end before the worker of the next one dies, for good.
+    """
+
+    exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
+
+    def __init__(self, lost: int = 1000) -> None:
+        self.lost = lost
+        self.ended: dict[object, Any] = {}
+        self.shared: dict[object, bytes] = {}
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def put(self, value: Any) -> object:
+        reference = object()
+        self.shared[reference] = pickle.dumps(value)
+        return reference
+
+    def remote(self, *, num_cpus: int, max_retries: int) -> Any:
+        assert num_cpus == 1
+        assert max_retries > 0
+        return lambda function: SimpleNamespace(remote=lambda *given: self.run(function, *given))
+
+    def run(self, function: Any, shared: object, number: int) -> object:
+        reference = object()
+        if len(self.ended) < self.lost:
+            self.ended[reference] = pickle.dumps(function(pickle.loads(self.shared[shared]), number))
+        return reference
+
+    def wait(self, references: list[object], *, num_returns: int, timeout: float) -> Any:
+        return references[:num_returns], references[num_returns:]
+
+    def get(self, reference: object) -> Any:
+        if reference not in self.ended:
+            raise RayError("the worker died")
+        return pickle.loads(self.ended[reference])
+
+    def cancel(self, reference: object, *, force: bool) -> None:
+        assert force
+
+
+def test_shards_have_the_bytes_of_a_local_conversion(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Ray())
+    summary = stoker.convert(photos, tmp_path / "ray", engine="ray", shards=4, seed=5)
+    local = stoker.convert(photos, tmp_path / "local", shards=4, seed=5)
+    assert (summary.written, summary.shards) == (local.written, local.shards)
+    assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
+
+
+def test_a_shard_whose_workers_die_is_an_error_and_the_next_run_resumes(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Ray(lost=2))
+    with pytest.raises(EngineError, match="could not make a shard: the worker died"):
+        stoker.convert(photos, tmp_path / "ray", engine="ray", shards=4)
+    stoker.convert(photos, tmp_path / "ray", shards=4)
+    stoker.convert(photos, tmp_path / "local", shards=4)
+    assert read_files(tmp_path / "ray") == read_files(tmp_path / "local")
+
+
+def test_an_error_in_a_shard_is_raised_as_it_is(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", Ray())
+    (photos / "class-0" / "0.jpg").write_bytes(b"no picture")
+    with pytest.raises(DecodeError, match=r"0\.jpg"):
+        stoker.convert(photos, tmp_path / "ray", engine="ray", strict=True)
+
+
+def test_another_engine_is_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="engine must be one of local, ray, not 'spark'"):
-        stoker.convert(PHOTOGRAPHS, tmp_path / "out", engine="spark")  # type: ignore[arg-type]  # the test
+        stoker.convert(photos, tmp_path / "out", engine="spark")  # type: ignore[arg-type]  # the test
 
 
-def test_without_ray_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_ray_is_named_with_its_command(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MissingDependencyError, match=r"stoker\[ray\]"):
-        stoker.convert(PHOTOGRAPHS, tmp_path / "out", engine="ray")
+        stoker.convert(photos, tmp_path / "out", engine="ray")

@@ -1,7 +1,7 @@
 """Random uses of loaders against a plain model of what they must hand out; nothing hangs, nothing is left.
 
 The same actions in every run of the tests, however fast the machine is;
-``python tests/fault/test_loader_stress.py ACTIONS [SEED]`` takes more of them, or others.
+``python tests/stress/test_loader_stress.py ACTIONS [SEED]`` takes more of them, or others.
 """
 
 from __future__ import annotations
