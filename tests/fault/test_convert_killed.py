@@ -1,4 +1,4 @@
-"""A conversion that is killed at a call which changes the disk: it resumes and ends byte for byte the same."""
+"""A conversion that is killed at a call which changes the disk: it resumes and ends with the same bytes."""
 
 from pathlib import Path
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pickle
 import sys
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DecodeError, EngineError, MissingDependencyError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class RayError(Exception):

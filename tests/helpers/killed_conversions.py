@@ -2,7 +2,7 @@
 
 One process that has imported everything forks every converter, so that a hundred kills cost no imports.
 
-    python killed_conversions.py SOURCE FOLDER CONTAINER calls      at one call of every kind that changes the disk
+    python killed_conversions.py SOURCE FOLDER CONTAINER calls      at a call of every kind
     python killed_conversions.py SOURCE FOLDER CONTAINER moments    at fifty random moments
 """
 
