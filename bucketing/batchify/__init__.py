@@ -1,1 +1,1 @@
-"""Functions that turn lists of samples into padded or packed arrays."""
+"""Batchify functions, which turn the samples of a batch into padded or packed arrays."""

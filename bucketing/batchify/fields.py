@@ -22,41 +22,41 @@ __all__ = ["Batchify", "Dict", "List", "Stack", "Tuple"]
 
 
 class Batchify(Protocol):
-    """What turns samples into a batch."""
+    """A function that turns the samples of a batch into arrays."""
 
     def __call__(self, samples: Any, length: Any = None) -> Any:
-        """Samples of one batch into arrays; ``length`` is what sequences are padded to, if fixed."""
+        """Return the arrays of one batch; sequences are padded to ``length``, where it is given."""
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Equal samples into one array with a new first axis.
+    """Stacks samples of one shape into an array with a new first axis.
 
     Attributes:
-        dtype: Of the array; None keeps the samples'.
+        dtype: Type of the array; None keeps that of the samples.
     """
 
     dtype: npt.DTypeLike | None = None
 
     def __call__(self, samples: Sequence[npt.ArrayLike], length: int | None = None) -> npt.NDArray[Any]:
-        """(N, ...) from N samples of shape (...); an array passes through."""
+        """Return (N, ...) for N samples of shape (...); an array of that shape stays as it is."""
         return np.asarray(samples, dtype=self.dtype)
 
 
 @dataclass(frozen=True)
 class List:
-    """Samples as they are, in a list."""
+    """Keeps samples as they are, in a list."""
 
     def __call__(self, samples: Sequence[Any], length: int | None = None) -> list[Any]:
-        """The same objects."""
+        """Return a list of the same objects."""
         return list(samples)
 
 
 class Tuple:
-    """One function a field, for samples that are tuples.
+    """Applies one function to each field of samples that are tuples.
 
     Args:
-        functions: In the order of the fields.
+        functions: One for each field, in their order.
     """
 
     def __init__(self, *functions: Batchify) -> None:
@@ -67,20 +67,21 @@ class Tuple:
         samples: Sequence[Sequence[Any]] | tuple[Any, ...],
         length: int | Sequence[int | None] | None = None,
     ) -> tuple[Any, ...]:
-        """A tuple with one result a field.
+        """Return a tuple with one result for each field.
 
         Args:
             samples: A list of tuples, or a tuple of columns.
-            length: One for all fields, or one a field.
+            length: Padded length of all fields, or one for each field.
 
         Raises:
-            ConfigError: The number of fields is another.
+            ConfigError: The numbers of functions, fields and lengths differ.
         """
         columns = samples if isinstance(samples, tuple) else tuple(map(list, zip(*samples, strict=True)))
         lengths = (length,) * len(columns) if length is None or isinstance(length, int) else tuple(length)
         if not len(columns) == len(self._functions) == len(lengths):
             raise ConfigError(
-                f"{len(self._functions)} functions, {len(columns)} fields and {len(lengths)} lengths"
+                f"{len(self._functions)} functions, {len(columns)} fields and {len(lengths)} lengths",
+                hint="Give one function, and one length if any, for each field of a sample.",
             )
         return tuple(
             function(column, each)
@@ -89,12 +90,13 @@ class Tuple:
 
 
 class Dict:
-    """One function a field, for samples that are dicts.
+    """Applies one function to each field of samples that are dicts.
 
-    Results that are dicts themselves, as Pad's, are merged: use their ``prefix`` to tell two apart.
+    A result that is itself a dict, such as that of Pad, is merged into the batch. ``prefix`` of Pad, Flatten
+    and Pack keeps the names of two fields apart.
 
     Args:
-        functions: By field; fields without a function are left out.
+        functions: A function by the name of its field; fields without a function are left out.
     """
 
     def __init__(self, functions: Mapping[str, Batchify]) -> None:
@@ -105,14 +107,14 @@ class Dict:
         samples: Sequence[Mapping[str, Any]] | Mapping[str, Any],
         length: int | Mapping[str, int] | None = None,
     ) -> dict[str, Any]:
-        """A dict of arrays.
+        """Return a dict of arrays.
 
         Args:
             samples: A list of dicts, or a dict of columns.
-            length: One for all fields, or by field.
+            length: Padded length of all fields, or by the name of a field.
 
         Raises:
-            ConfigError: Two results have one name.
+            ConfigError: Two results have the same name.
         """
         merged: dict[str, Any] = {}
         for name, function in self._functions.items():
@@ -122,6 +124,8 @@ class Dict:
             parts = result if isinstance(result, dict) else {name: result}
             twice = merged.keys() & parts.keys()
             if twice:
-                raise ConfigError(f"two fields give {sorted(twice)}", hint="Give one of them a prefix.")
+                raise ConfigError(
+                    f"two fields give arrays of one name: {sorted(twice)}", hint="Give one field a prefix."
+                )
             merged.update(parts)
         return merged

@@ -1,4 +1,4 @@
-"""Where tokens go in a padded or packed array, and every column that follows from it."""
+"""The layout of tokens in padded or packed rows, from which all arrays of a batch follow."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 __all__ = ["Layout", "Side"]
 
 Side = Literal["left", "right"]
-"""On which side padding goes."""
+"""The side of a row that is padded."""
 
 
 class _Spans(NamedTuple):
-    """Sequences and paddings, in the order in which they lie in the flattened rows.
+    """The sequences and the paddings, in their order in the flattened rows.
 
     Attributes:
-        bounds: (spans + 1,) int64, where each begins, and the end of the last.
-        segment: (spans,) int32, number of the sequence in its row from 1; 0 for padding.
+        bounds: (spans + 1,) int64, the begin of each span, and the end of the last.
+        segment: (spans,) int32, the number of the sequence in its row, from 1; 0 for padding.
     """
 
     bounds: npt.NDArray[np.int64]
@@ -38,12 +38,12 @@ class _Spans(NamedTuple):
 class Layout:
     """B rows of one width, each with sequences end to end and padding on one side.
 
-    Everything follows from lengths: no token id stands for padding.
+    The lengths alone tell padding from tokens; token ids do not.
 
     Args:
         packed: S sequences in B rows.
-        width: Tokens of a row.
-        side: Where padding goes.
+        width: Number of tokens of a row, with padding.
+        side: Side of a row that is padded.
 
     Raises:
         ConfigError: A row holds more than ``width`` tokens.
@@ -57,7 +57,7 @@ class Layout:
         self.width = width
         bounds = self._offsets[packed.groups]
         self.filled: npt.NDArray[np.int64] = bounds[1:] - bounds[:-1]
-        """(B,) int64, tokens of each row without padding."""
+        """(B,) int64, the number of tokens in each row, without padding."""
         if self.filled.max() > width:
             row = int(self.filled.argmax())
             raise ConfigError(
@@ -66,14 +66,14 @@ class Layout:
 
     @cached_property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """(B, width) bool, True for tokens, False for padding."""
+        """(B, width) bool: True for tokens, False for padding."""
         place = np.arange(self.width)
         if self._side == "left":
             return np.greater_equal(place, (self.width - self.filled)[:, None])
         return np.less(place, self.filled[:, None])
 
     def tokens(self, fill: int, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
-        """(B, width), the tokens, and ``fill`` where padding is."""
+        """Return (B, width): the tokens, and ``fill`` as padding."""
         shape = (len(self.filled), self.width)
         if len(self._values) == shape[0] * shape[1]:
             return self._values.reshape(shape).astype(dtype or self._values.dtype)
@@ -82,28 +82,28 @@ class Layout:
         return padded
 
     def position_ids(self, start: int) -> npt.NDArray[np.int32]:
-        """(B, width) int32: each sequence counts from ``start``; 0 where padding is."""
+        """Return (B, width) int32: positions in each sequence from ``start``; 0 for padding."""
         positions = np.arange(start, start + self.mask.size, dtype=np.int32)
         positions -= np.repeat(self._spans.bounds[:-1].astype(np.int32), self._spans.lengths)
         positions *= self.mask.reshape(-1)
         return positions.reshape(self.mask.shape)
 
     def segment_ids(self) -> npt.NDArray[np.int32]:
-        """(B, width) int32: the sequences of a row count from 1; 0 where padding is."""
+        """Return (B, width) int32: the number of the sequence in its row, from 1; 0 for padding."""
         return np.repeat(self._spans.segment, self._spans.lengths).reshape(self.mask.shape)
 
     def labels(self, ignore_index: int, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
-        """(B, width), the tokens, with ``ignore_index`` for padding and for each first token.
+        """Return (B, width): the tokens, but ``ignore_index`` for padding and for each first token.
 
-        A model that compares its output at t with the label at t + 1 then never predicts one
-        sequence's first token from another's last.
+        A model that compares its output at t with the label at t + 1 then never predicts the first token
+        of a sequence from the last token of another.
         """
         labels = self.tokens(ignore_index, dtype)
         labels.reshape(-1)[self._first_tokens] = ignore_index
         return labels
 
     def loss_weights(self, *, by_sequence: bool) -> npt.NDArray[np.float32]:
-        """(B, width) float32: 0 where :meth:`labels` ignores; elsewhere 1, or a sequence adds up to 1."""
+        """Return (B, width) float32: 0 where ``labels`` ignores, else 1, or a share of the sequence's 1."""
         spans = self._spans
         each = (spans.segment > 0).astype(np.float32)
         if by_sequence:
@@ -113,15 +113,14 @@ class Layout:
         return weights.reshape(self.mask.shape)
 
     def cu_seqlens(self, max_sequences: int | None) -> npt.NDArray[np.int32]:
-        """Where each sequence of the flattened rows begins, and where the last ends.
+        """Return the begin of each sequence of the flattened rows, and the end of the last: int32.
 
-        A row's padding counts as one sequence, so that every token belongs to one. With
-        ``max_sequences`` the array has a fixed size, (B * (max_sequences + 1) + 1,), filled up with
-        empty sequences at the end; without, (S + padded rows + 1,). int32, as variable-length
-        attention kernels take it.
+        The padding of a row counts as a sequence, so that every token belongs to one. With
+        ``max_sequences`` the shape is fixed, (B * (max_sequences + 1) + 1,), with empty sequences at the end.
+        Without it the shape is (S + padded rows + 1,). Kernels of variable-length attention take this array.
 
         Raises:
-            ConfigError: A row has more than ``max_sequences``.
+            ConfigError: A row has more than ``max_sequences`` sequences.
         """
         bounds = self._spans.bounds.astype(np.int32)
         if max_sequences is None:
@@ -133,17 +132,17 @@ class Layout:
         return fixed
 
     def max_seqlen(self, max_sequences: int | None) -> int:
-        """The longest sequence in ``cu_seqlens``, padding included; ``width`` where that is fixed."""
+        """Return the longest span of ``cu_seqlens``; ``width`` where that has a fixed shape."""
         return self.width if max_sequences is not None else int(self._spans.lengths.max())
 
     @cached_property
     def _numbers(self) -> npt.NDArray[np.int64]:
-        """(B,) int64, sequences of each row."""
+        """(B,) int64, the number of sequences in each row."""
         return self._groups[1:] - self._groups[:-1]
 
     @cached_property
     def _starts(self) -> npt.NDArray[np.int64]:
-        """(S,) int64, where each sequence begins in the flattened rows."""
+        """(S,) int64, the begin of each sequence in the flattened rows."""
         gaps = self.width - self.filled
         before = np.cumsum(gaps) - (gaps if self._side == "right" else 0)
         return self._offsets[:-1] + np.repeat(before, self._numbers)

@@ -1,4 +1,4 @@
-"""Sequences of different lengths in one array."""
+"""Arrays of sequences with different lengths, which batchify functions take."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["Packed", "Ragged", "as_packed", "as_ragged"]
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """N sequences, end to end.
+    """N sequences, end to end in one array.
 
     Attributes:
         values: (T,) of any dtype, all tokens.
-        offsets: (N + 1,) int64, where each sequence begins, and T.
+        offsets: (N + 1,) int64, the begin of each sequence in ``values``, and T.
     """
 
     values: npt.NDArray[Any]
@@ -32,7 +32,7 @@ class Ragged:
     def __post_init__(self) -> None:
         shapes = self.values.ndim == 1 and self.offsets.ndim == 1 and len(self.offsets) > 0
         if not shapes or self.offsets[0] != 0 or self.offsets[-1] != len(self.values):
-            raise ConfigError("values must be (T,) and offsets (N + 1,), from 0 to T")
+            raise ConfigError("values must be (T,), and offsets (N + 1,) from 0 to T")
         if (self.offsets[1:] < self.offsets[:-1]).any():
             raise ConfigError("offsets must be ascending")
 
@@ -41,17 +41,17 @@ class Ragged:
 
     def __getitem__(self, index: int) -> npt.NDArray[Any]:
         if not 0 <= index < len(self):
-            raise IndexError(f"sequence must be from 0 to {len(self) - 1}, not {index}")
+            raise IndexError(f"sequence must be from 0 to {len(self) - 1}, found {index}")
         return self.values[self.offsets[index] : self.offsets[index + 1]]
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """(N,) int64, tokens of each sequence."""
+        """(N,) int64, the number of tokens of each sequence."""
         return self.offsets[1:] - self.offsets[:-1]
 
 
 class Packed(NamedTuple):
-    """Sequences and which of them share a packed row.
+    """Sequences, and the packed row of each.
 
     Attributes:
         sequences: S sequences, packed row after packed row.
@@ -63,20 +63,20 @@ class Packed(NamedTuple):
 
 
 def as_ragged(samples: Ragged | Sequence[npt.ArrayLike]) -> Ragged:
-    """Put sequences end to end; a Ragged passes through.
+    """Return sequences end to end; a Ragged is returned as it is.
 
     Args:
         samples: (length,) arrays or lists, at least one.
 
     Raises:
-        ConfigError: There is none, or one is not one-dimensional.
+        ConfigError: There is no sequence, or a sequence is not one-dimensional.
     """
     if isinstance(samples, Ragged):
         return samples
     arrays = [np.asarray(sample) for sample in samples]
     if not arrays or any(array.ndim != 1 for array in arrays):
         raise ConfigError("a batch needs at least one sequence, and sequences must be one-dimensional")
-    # An empty Python list is float64 to NumPy and would turn all tokens into floats.
+    # NumPy makes float64 of an empty list, which would turn all tokens into floats.
     typed = [array for array in arrays if len(array)] or arrays[:1]
     offsets = np.zeros(len(arrays) + 1, np.int64)
     np.cumsum([len(array) for array in arrays], out=offsets[1:])
@@ -84,17 +84,17 @@ def as_ragged(samples: Ragged | Sequence[npt.ArrayLike]) -> Ragged:
 
 
 def as_packed(samples: Packed | Sequence[Sequence[npt.ArrayLike]]) -> Packed:
-    """Put packed rows, each a list of sequences, end to end; a Packed passes through.
+    """Return packed rows, each a list of sequences, end to end; a Packed is returned as it is.
 
     Raises:
-        ConfigError: There is no row, or groups and sequences do not belong together.
+        ConfigError: There is no row, or the groups do not cover the sequences.
     """
     if not isinstance(samples, Packed):
         groups = np.cumsum([0, *(len(row) for row in samples)], dtype=np.int64)
         samples = Packed(as_ragged(list(chain.from_iterable(samples))), groups)
     groups = samples.groups
     if len(groups) < 2 or groups[0] != 0 or groups[-1] != len(samples.sequences):
-        raise ConfigError(f"groups must run from 0 to the {len(samples.sequences)} sequences")
+        raise ConfigError(f"groups must rise from 0 to {len(samples.sequences)}, the number of sequences")
     if (groups[1:] < groups[:-1]).any():
         raise ConfigError("groups must be ascending")
     return samples

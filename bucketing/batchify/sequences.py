@@ -1,4 +1,4 @@
-"""Batchify functions for sequences of tokens: padded, end to end, or packed.
+"""Batchify functions for sequences of tokens: Pad, Flatten and Pack.
 
 :class:`stoker.TextLoader` calls them with the sequences of a batch; users compose them with ``Dict``
 and ``Tuple``.
@@ -37,17 +37,18 @@ Output = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class _Tokens:
-    """Options of Pad, Flatten and Pack.
+    """The options that Pad, Flatten and Pack share.
 
     Attributes:
-        outputs: Which arrays to make, of :data:`Output`.
-        prefix: Put before the names of the arrays.
-        value: Token id written where padding is. It is never read as a sign of padding.
-        dtype: Of the token ids; None keeps theirs.
-        multiple_of: Where the length is not fixed, it is rounded up to a multiple.
-        position_start: Where position ids of every sequence start (2 for RoBERTa).
-        ignore_index: Label of what is not to be predicted.
-        loss_weights: "tokens" weighs every label 1, "sequences" every sequence 1.
+        outputs: Names of the arrays to make, of :data:`Output`.
+        prefix: Text before the names of the arrays.
+        value: Token id of padding. It is only written: a token with this id is still a token.
+        dtype: Type of the token ids; None keeps that of the samples.
+        multiple_of: A length that is not given is rounded up to a multiple of this.
+        position_start: First position id of each sequence (2 for RoBERTa).
+        ignore_index: Label where nothing is predicted.
+        loss_weights: With "tokens" the weight of each label is 1, with "sequences" the weights of a
+            sequence add up to 1.
     """
 
     outputs: Sequence[Output] = ("input_ids", "attention_mask")
@@ -62,9 +63,9 @@ class _Tokens:
     def __post_init__(self) -> None:
         unknown = set(self.outputs) - set(get_args(Output))
         if unknown:
-            raise ConfigError(f"outputs must be of {get_args(Output)}, not {sorted(unknown)}")
+            raise ConfigError(f"outputs must be among {get_args(Output)}, found {sorted(unknown)}")
         if self.multiple_of < 1:
-            raise ConfigError(f"multiple_of must be at least 1, not {self.multiple_of}")
+            raise ConfigError(f"multiple_of must be at least 1, found {self.multiple_of}")
 
     def _width(self, longest: int, length: int | None) -> int:
         return max(-(-longest // self.multiple_of), 1) * self.multiple_of if length is None else length
@@ -86,10 +87,10 @@ class _Tokens:
 
 @dataclass(frozen=True)
 class Pad(_Tokens):
-    """Sequences into rows of one length.
+    """Pads sequences to rows of one length.
 
     Attributes:
-        side: Where padding goes.
+        side: Side of the row that is padded.
     """
 
     side: Side = field(default="right", kw_only=True)
@@ -97,11 +98,11 @@ class Pad(_Tokens):
     def __call__(
         self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None
     ) -> dict[str, Any]:
-        """Arrays by name, (N, length) but for lengths (N,) int32; attention_mask is bool.
+        """Return arrays by name: (N, length), but lengths are (N,) int32; attention_mask is bool.
 
         Args:
             samples: N sequences.
-            length: Pad to this, as a bucket asks; None pads to the longest.
+            length: Padded length, such as that of a bucket; None pads to the longest sequence.
 
         Raises:
             ConfigError: A sequence is longer than ``length``.
@@ -113,11 +114,11 @@ class Pad(_Tokens):
 
 @dataclass(frozen=True)
 class Flatten(_Tokens):
-    """Sequences end to end, for variable-length attention.
+    """Puts sequences end to end, for variable-length attention.
 
     Attributes:
-        max_sequences: With it, ``cu_seqlens`` has the fixed shape (max_sequences + 2,), and
-            ``max_seqlen`` is the padded length; give ``length`` too, and all shapes are static.
+        max_sequences: With this limit, ``cu_seqlens`` has the fixed shape (max_sequences + 2,) and
+            ``max_seqlen`` is the padded length. If ``length`` is given too, all shapes are static.
     """
 
     outputs: Sequence[Output] = ("input_ids", "cu_seqlens", "max_seqlen", "position_ids")
@@ -126,14 +127,14 @@ class Flatten(_Tokens):
     def __call__(
         self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None
     ) -> dict[str, Any]:
-        """Arrays by name, (T,) but for cu_seqlens, see :meth:`Layout.cu_seqlens`, and max_seqlen, an int.
+        """Return arrays by name: (T,), but see :meth:`Layout.cu_seqlens`; max_seqlen is an int.
 
         Args:
             samples: N sequences.
-            length: T, padding included; None adds none but for ``multiple_of``.
+            length: T with padding; None pads to ``multiple_of`` only.
 
         Raises:
-            ConfigError: The sequences are longer than ``length`` in all, or too many.
+            ConfigError: The sequences have more than ``length`` tokens in total, or are too many.
         """
         ragged = as_ragged(samples)
         packed = Packed(ragged, np.array([0, len(ragged)]))
@@ -146,14 +147,13 @@ class Flatten(_Tokens):
 
 @dataclass(frozen=True)
 class Pack(_Tokens):
-    """Packed rows of one capacity, several sequences each.
+    """Packs several sequences into each row of one capacity.
 
-    Attention stays within a sequence where ``segment_ids`` are equal, or by ``cu_seqlens`` of the
+    Attention stays within a sequence if a model compares ``segment_ids``, or takes ``cu_seqlens`` of the
     flattened rows.
 
     Attributes:
-        max_sequences: As in :class:`Flatten`, for each row: cu_seqlens is
-            (B * (max_sequences + 1) + 1,).
+        max_sequences: As in :class:`Flatten`, for each row: cu_seqlens is (B * (max_sequences + 1) + 1,).
     """
 
     outputs: Sequence[Output] = ("input_ids", "segment_ids", "position_ids")
@@ -162,11 +162,11 @@ class Pack(_Tokens):
     def __call__(
         self, samples: Packed | Sequence[Sequence[npt.ArrayLike]], length: int | None = None
     ) -> dict[str, Any]:
-        """Arrays by name, (B, length) but for lengths (B,), cu_seqlens and max_seqlen.
+        """Return arrays by name: (B, length), but lengths are (B,); see Flatten for the other two.
 
         Args:
             samples: B rows, each a list of sequences.
-            length: The capacity; None takes the fullest row's.
+            length: Capacity of a row; None takes the tokens of the fullest row.
 
         Raises:
             ConfigError: A row holds more than ``length`` tokens, or too many sequences.

@@ -1,4 +1,4 @@
-"""Where buckets end: the padded lengths that a set of batches may have."""
+"""Boundaries of buckets, the padded lengths of batches: chosen from lengths, checked and assigned."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ __all__ = ["Boundaries", "BucketBoundaries", "Method", "as_edges", "assign_bucke
 Method = Literal["optimal", "constant", "linear", "exponential", "quantile", "tokens"]
 
 _GRID_LIMIT = 256
-"""Distinct lengths an axis up to which nested shapes are exact; beyond, an axis is first rounded up
-to this many quantiles, which keeps the search to seconds."""
+"""Largest number of distinct lengths of an axis for exact nested shapes. A longer axis is first rounded up to
+this many quantiles, so that the search takes seconds."""
 
 
 @dataclass(frozen=True)
 class BucketBoundaries:
-    """Padded lengths, ascending, and what they cost on the lengths they were made for.
+    """Boundaries of buckets, and their cost on the lengths that they were chosen for.
 
     Attributes:
-        boundaries: (K,) int64, or (K, D) for D lengths a sample, each row at least the one before
-            in every column. A sample belongs to the first that holds it.
-        counts: (K,) int64, samples of each bucket.
-        padding: Share of the padded tokens that is padding, 0 to 1, when every sample is padded to
-            its boundary.
-        padding_per_sample: Tokens of padding a sample.
-        waste: As ``padding``, in units of the cost; the same where the cost is "tokens".
-        lower_bound: The least ``waste`` that this many buckets can have: the optimum for one
-            length a sample, the sum of the optima of each length for several.
+        boundaries: (K,) int64, ascending, or (K, D) for D lengths in each sample, ascending in every
+            column. The bucket of a sample is the first that the sample fits.
+        counts: (K,) int64, the number of samples in each bucket.
+        padding: Share of the padded tokens that is padding, 0 to 1, if every sample is padded to its
+            boundary.
+        padding_per_sample: Mean number of padding tokens in a sample.
+        waste: Share of the cost that is spent on padding, 0 to 1; ``padding`` where the cost is "tokens".
+        lower_bound: The least ``waste`` of this many buckets. It is exact for one length in each sample; for
+            several lengths it is the sum of the optima of each.
     """
 
     boundaries: npt.NDArray[np.int64]
@@ -54,10 +54,10 @@ Boundaries = BucketBoundaries | npt.NDArray[np.int64]
 
 
 def as_edges(boundaries: Boundaries) -> npt.NDArray[np.int64]:
-    """Check boundaries and return them as (K,) or (K, D) int64.
+    """Return boundaries as (K,) or (K, D) int64.
 
     Raises:
-        ConfigError: They descend, one is below 1, or there are more than 65,536.
+        ConfigError: Boundaries descend, are below 1, or are more than 65,536.
     """
     edges = as_lengths(boundaries.boundaries if isinstance(boundaries, BucketBoundaries) else boundaries)
     if (np.diff(edges, axis=0) < 0).any() or edges.min() < 1 or len(edges) > 1 << 16:
@@ -66,7 +66,7 @@ def as_edges(boundaries: Boundaries) -> npt.NDArray[np.int64]:
 
 
 def assign_buckets(lengths: npt.ArrayLike, boundaries: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The first bucket that holds each sample.
+    """Return the first bucket that each sample fits.
 
     Args:
         lengths: (N,) or (N, D) integers, tokens.
@@ -76,7 +76,7 @@ def assign_buckets(lengths: npt.ArrayLike, boundaries: npt.NDArray[np.int64]) ->
         (N,) int64, 0 to K - 1.
 
     Raises:
-        ConfigError: A sample is longer than the last boundary; names its row.
+        ConfigError: A sample is longer than the last boundary; the error names its row.
     """
     columns = as_lengths(lengths)
     if columns.shape[1:] != boundaries.shape[1:]:
@@ -90,7 +90,7 @@ def assign_buckets(lengths: npt.ArrayLike, boundaries: npt.NDArray[np.int64]) ->
         row = int(buckets.argmax())
         raise ConfigError(
             f"row {row} has length {columns[row].tolist()}; the last boundary is {boundaries[-1].tolist()}",
-            hint="Truncate or leave out what is longer, or add a boundary.",
+            hint="Truncate or leave out longer samples, or add a boundary.",
         )
     return buckets
 
@@ -104,20 +104,21 @@ def bucket_boundaries(
     cost: Cost = "tokens",
     counts: npt.ArrayLike | None = None,
 ) -> BucketBoundaries:
-    """Choose where buckets end.
+    """Choose boundaries of buckets for lengths.
 
-    "optimal" is exact (see :mod:`stoker.bucketing.boundaries.optimal`); for two lengths a sample it gives the
-    best nested shapes, exact up to 256 distinct lengths each. "constant", "linear" and
-    "exponential" follow GluonNLP's ConstWidthBucket, LinearWidthBucket and ExpWidthBucket (step
-    1.1); "quantile" puts equally many samples, "tokens" equally many tokens into each bucket.
+    "optimal" minimises the cost exactly (see :mod:`stoker.bucketing.boundaries.optimal`). For two lengths in
+    each sample it returns the best nested shapes, which are exact up to 256 distinct lengths on each axis.
+    "constant", "linear" and "exponential" follow ConstWidthBucket, LinearWidthBucket and ExpWidthBucket (step
+    1.1) of GluonNLP. "quantile" gives each bucket the same number of samples, "tokens" of tokens.
 
     Args:
-        lengths: (N,) integers, tokens, or (N, D) for D sequences a sample ("optimal": D at most 2).
-        num_buckets: At most so many; fewer where boundaries coincide or hold no sample.
-        method: See above.
-        multiple_of: Every boundary is rounded up to a multiple (8 or 16 for tensor cores).
-        cost: What "optimal" minimises and ``waste`` measures; several lengths a sample add up.
-        counts: (N,) how often each entry of ``lengths`` occurs, so that a histogram will do.
+        lengths: (N,) integers, tokens, or (N, D) for D sequences in each sample; D is at most 2 for
+            "optimal".
+        num_buckets: Largest number of buckets; boundaries that coincide or hold no sample are left out.
+        method: Rule for the boundaries, see above.
+        multiple_of: Every boundary is rounded up to a multiple of this (8 or 16 for tensor cores).
+        cost: Cost that "optimal" minimises and ``waste`` measures; costs of several lengths add up.
+        counts: (N,) integers, the number of samples of each entry of ``lengths``: a histogram.
 
     Raises:
         ConfigError: An argument is out of range.
@@ -125,9 +126,9 @@ def bucket_boundaries(
     table = as_lengths(lengths)
     weights = None if counts is None else _as_counts(counts, len(table))
     if num_buckets < 1:
-        raise ConfigError(f"num_buckets must be at least 1, not {num_buckets}")
+        raise ConfigError(f"num_buckets must be at least 1, found {num_buckets}")
     if method not in get_args(Method):
-        raise ConfigError(f"method must be one of {get_args(Method)}, not {method!r}")
+        raise ConfigError(f"method must be one of {get_args(Method)}, found {method!r}")
     columns = table.reshape(len(table), -1)
     if method != "optimal":
         edges = _by_rule(columns, weights, num_buckets, method, multiple_of)
@@ -195,7 +196,7 @@ def _nested(
     cost: Cost,
 ) -> npt.NDArray[np.int64]:
     if columns.shape[1] != 2:
-        raise ConfigError(f"optimal shapes take one or two lengths a sample, not {columns.shape[1]}")
+        raise ConfigError(f"optimal shapes take one or two lengths in each sample, found {columns.shape[1]}")
     axes = [_axis_values(column, counts, multiple_of) for column in columns.T]
     cells = [np.searchsorted(axis, column) for axis, column in zip(axes, columns.T, strict=True)]
     grid = np.zeros((len(axes[0]), len(axes[1])), np.int64)

@@ -1,4 +1,4 @@
-"""Lengths of samples: their checks, their histogram, and what a padded length costs."""
+"""Lengths of samples: checks, histograms, and costs of padded lengths."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from stoker.errors import ConfigError
 __all__ = ["Cost", "Histogram", "as_lengths", "cost_function", "histogram", "round_up"]
 
 Cost = Literal["tokens", "attention"] | Callable[[npt.NDArray[np.int64]], npt.NDArray[np.generic]]
-"""What one sequence of a padded length costs: its tokens (linear layers), their square (attention),
-or any nondecreasing function of (S,) int64 lengths."""
+"""Cost of a sequence of a padded length: its tokens (linear layers), their square (attention), or a
+nondecreasing function of (S,) int64 lengths."""
 
 Histogram = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
-"""Distinct lengths, ascending, and how often each occurs: (S,) int64 both."""
+"""Distinct lengths, ascending, and the number of samples of each; both are (S,) int64."""
 
 _DENSE_LIMIT = 1 << 22
-"""Up to this length counting beats sorting, and its table stays small (32 MiB)."""
+"""Up to this length counting is faster than sorting, and the table of counts stays small (32 MiB)."""
 
 
 def as_lengths(lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
-    """Check lengths and return them as int64.
+    """Return lengths as int64.
 
     Args:
-        lengths: (N,) integers, or (N, D) for D sequences a sample; tokens, at least 0.
+        lengths: (N,) integers, or (N, D) for D sequences in each sample; tokens, at least 0.
 
     Raises:
-        ConfigError: Not integers, of another rank, none at all, or one is negative.
+        ConfigError: The lengths are no integers, have another shape, or are negative; or there are none.
     """
     array = np.asarray(lengths)
     if array.dtype.kind not in "iu":
-        raise ConfigError(f"lengths must be integers, not {array.dtype}")
+        raise ConfigError(f"lengths must be integers, found {array.dtype}")
     if array.ndim not in (1, 2) or array.size == 0:
-        raise ConfigError(f"lengths must be a non-empty (N,) or (N, D) array, not of shape {array.shape}")
+        raise ConfigError(f"lengths must be a non-empty (N,) or (N, D) array, found shape {array.shape}")
     if array.min() < 0:
         row = int(np.argmin(array.reshape(len(array), -1).min(axis=1)))
         raise ConfigError(f"lengths must be at least 0; row {row} has {array[row].tolist()}")
@@ -44,18 +44,18 @@ def as_lengths(lengths: npt.ArrayLike) -> npt.NDArray[np.int64]:
 
 
 def round_up(lengths: npt.NDArray[np.int64], multiple_of: int) -> npt.NDArray[np.int64]:
-    """Round lengths up to a multiple, and an empty sequence to one multiple: no shape has a side of 0.
+    """Return lengths rounded up to a multiple; 0 becomes one multiple, for no shape has a side of 0.
 
     Raises:
         ConfigError: ``multiple_of`` is less than 1.
     """
     if multiple_of < 1:
-        raise ConfigError(f"multiple_of must be at least 1, not {multiple_of}")
+        raise ConfigError(f"multiple_of must be at least 1, found {multiple_of}")
     return np.maximum(-(-lengths // multiple_of) * multiple_of, multiple_of)
 
 
 def histogram(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | None = None) -> Histogram:
-    """Distinct values of (N,) int64 lengths and their counts; ``counts`` (N,) weighs each entry."""
+    """Return distinct values of (N,) int64 lengths, and their counts; ``counts`` (N,) weighs entries."""
     if lengths.max() > _DENSE_LIMIT:
         values, inverse = np.unique(lengths, return_inverse=True)
         lengths = inverse.astype(np.int64)
@@ -76,10 +76,10 @@ def _bincount(lengths: npt.NDArray[np.int64], counts: npt.NDArray[np.int64] | No
 
 
 def cost_function(cost: Cost) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[np.generic]]:
-    """The function behind a cost's name; functions pass through.
+    """Return the function of a named cost; a function is returned as it is.
 
     Raises:
-        ConfigError: An unknown name.
+        ConfigError: There is no cost of this name.
     """
     if callable(cost):
         return cost
@@ -87,4 +87,4 @@ def cost_function(cost: Cost) -> Callable[[npt.NDArray[np.int64]], npt.NDArray[n
         return lambda lengths: lengths
     if cost == "attention":
         return lambda lengths: lengths * lengths
-    raise ConfigError(f"cost must be 'tokens', 'attention' or a function, not {cost!r}")
+    raise ConfigError(f"cost must be 'tokens', 'attention' or a function, found {cost!r}")

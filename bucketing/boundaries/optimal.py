@@ -1,4 +1,4 @@
-"""Exact minima: the K padded lengths, or nested shapes, that cost least.
+"""Optimal boundaries: the K padded lengths, or nested shapes, of the least cost.
 
 With distinct lengths l_1 < ... < l_S and cumulative counts N_1..N_S, the least cost of the first j
 lengths in k buckets is
@@ -23,16 +23,16 @@ Number = np.int64 | np.float64
 def optimal_boundaries(
     costs: npt.NDArray[Number], counts: npt.NDArray[np.int64], num_buckets: int
 ) -> tuple[npt.NDArray[np.int64], Number]:
-    """Cut distinct lengths into at most ``num_buckets`` buckets at the least total cost.
+    """Divide distinct lengths into at most ``num_buckets`` buckets at the least total cost.
 
     Args:
-        costs: (S,) int64 or float64, cost of one sample padded to each distinct length, nondecreasing.
-        counts: (S,) int64, samples of each length.
+        costs: (S,) int64 or float64, the cost of a sample of each padded length, nondecreasing.
+        counts: (S,) int64, the number of samples of each length.
         num_buckets: At least 1.
 
     Returns:
-        (K,) int64, ascending positions in ``costs`` of the last length of each bucket, and the total
-        cost, exact where ``costs`` is int64.
+        (K,) int64, ascending, the position in ``costs`` of the last length of each bucket; and the total
+        cost, which is exact if ``costs`` is int64.
     """
     size = len(costs)
     cumulative = np.concatenate(([0], np.cumsum(counts)))
@@ -51,10 +51,10 @@ def optimal_boundaries(
 def _next_layer(
     previous: npt.NDArray[Number], costs: npt.NDArray[Number], cumulative: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[Number], npt.NDArray[np.int64]]:
-    """One more bucket: the recurrence for every j at once, halving the distance between the j's.
+    """Add a bucket: solve the recurrence for all j, in rounds that halve the distance between the j's.
 
-    The minimising i of a j lies between those of the neighbours already solved, so that each of
-    the log S rounds looks at O(S) pairs.
+    The minimising i of a j lies between those of its solved neighbours, so that each of the log S rounds
+    computes O(S) pairs.
     """
     last = len(previous) - 1
     best = np.zeros_like(previous)
@@ -97,18 +97,19 @@ def optimal_shapes(
     counts: npt.NDArray[np.int64],
     num_buckets: int,
 ) -> tuple[npt.NDArray[np.int64], float]:
-    """Nested shapes for two lengths a sample, each sample in the first shape that holds it.
+    """Return nested shapes for two lengths in each sample, at the least total cost.
 
-    The same recurrence on the grid of distinct lengths, with N the samples inside a shape and i
-    running over the shapes inside j. O(K (S1 S2)^2 / 4): some seconds for a grid of 200 x 200.
+    Each sample belongs to the first shape that it fits. The recurrence is that of this module on the grid of
+    distinct lengths: N counts the samples inside a shape, and i runs over the shapes inside j. It takes
+    O(K (S1 S2)^2 / 4): some seconds for a grid of 200 x 200.
 
     Args:
-        costs: (S1,) and (S2,) float64, cost of each distinct padded length; a sample costs their sum.
-        counts: (S1, S2) int64, samples of each pair of lengths.
+        costs: (S1,) and (S2,) float64, the costs of the padded lengths; a sample costs the sum of two.
+        counts: (S1, S2) int64, the number of samples of each pair of lengths.
         num_buckets: At least 1.
 
     Returns:
-        (K, 2) int64, positions in the two cost arrays of each shape, ascending, and the total cost.
+        (K, 2) int64, ascending, the positions of each shape in the two arrays of costs; and the total cost.
     """
     inside = counts.cumsum(axis=0).cumsum(axis=1)
     cost = costs[0][:, None] + costs[1][None, :]
@@ -130,7 +131,7 @@ def optimal_shapes(
 
 
 def _tight(inside: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Shapes that no smaller shape can replace: each side is the length of a sample inside."""
+    """Return shapes that no smaller shape can replace: each side is the length of a sample inside."""
     rows = np.diff(inside, axis=0, prepend=0) > 0
     columns = np.diff(inside, axis=1, prepend=0) > 0
     tight = rows & columns
@@ -144,7 +145,7 @@ def _next_nested(
     inside: npt.NDArray[np.float64],
     tight: npt.NDArray[np.bool_],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """One more shape; -1 as its inner shape means that there is none."""
+    """Add a shape; an inner shape of -1 means that there is none."""
     best = cost * inside
     split = np.full(cost.shape, -1, np.int64)
     for row in range(len(cost)):

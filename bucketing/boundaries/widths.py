@@ -1,4 +1,4 @@
-"""Boundaries by rule: GluonNLP's three widths, and equal mass."""
+"""Boundaries by rule: the three widths of GluonNLP, and equal mass."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ import numpy.typing as npt
 __all__ = ["EQUAL_WIDTHS", "constant_width", "equal_mass", "exponential_width", "linear_width"]
 
 _STEP = 1.1
-"""GluonNLP's ``bucket_len_step``: how much wider each exponential bucket is than the one before."""
+"""Width of an exponential bucket over that of the one before (``bucket_len_step`` of GluonNLP)."""
 
 
 def constant_width(shortest: int, longest: int, num_buckets: int) -> npt.NDArray[np.int64]:
-    """K boundaries at one distance, counted down from the longest (GluonNLP 0.10 ConstWidthBucket)."""
+    """Return K equidistant boundaries, counted down from the longest (GluonNLP 0.10 ConstWidthBucket)."""
     width = max((1 + longest - shortest) // num_buckets, 1)
     edges: npt.NDArray[np.int64] = np.maximum(longest - width * np.arange(num_buckets), shortest)
     return edges
 
 
 def linear_width(shortest: int, longest: int, num_buckets: int) -> npt.NDArray[np.int64]:
-    """K boundaries of linearly growing width, w_i = a i + 1 (GluonNLP 0.10 LinearWidthBucket)."""
+    """Return K boundaries with linearly growing widths a i + 1 (GluonNLP 0.10 LinearWidthBucket)."""
     slope = 2 * (longest - shortest - num_buckets) / (num_buckets * (num_buckets + 1))
     steps = np.arange(1, num_buckets + 1)
     return _up_to(shortest + slope * steps * (steps + 1) / 2 + steps, longest)
 
 
 def exponential_width(shortest: int, longest: int, num_buckets: int) -> npt.NDArray[np.int64]:
-    """K boundaries, each width 1.1 times the one before (GluonNLP 0.10 ExpWidthBucket)."""
+    """Return K boundaries, each width 1.1 times the one before (GluonNLP 0.10 ExpWidthBucket)."""
     steps = np.arange(1, num_buckets + 1)
     return _up_to(shortest + (longest - shortest) * (_STEP**steps - 1) / (_STEP**num_buckets - 1), longest)
 
@@ -44,13 +44,13 @@ def equal_mass(
     *,
     by_tokens: bool = False,
 ) -> npt.NDArray[np.int64]:
-    """K boundaries with equally many samples, or tokens, at or below each step.
+    """Return K boundaries with the same number of samples, or of tokens, in each bucket.
 
     Args:
         values: (S,) int64, distinct lengths, ascending.
-        counts: (S,) int64, samples of each length.
+        counts: (S,) int64, the number of samples of each length.
         num_buckets: K.
-        by_tokens: Weigh a sample by its length.
+        by_tokens: Whether a sample counts as its number of tokens.
     """
     cumulative = np.cumsum(counts * values if by_tokens else counts)
     shares = cumulative[-1] * np.arange(1, num_buckets + 1) / num_buckets

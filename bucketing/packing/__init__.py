@@ -1,1 +1,1 @@
-"""Packing of several sequences into rows of a fixed capacity."""
+"""Packing of several sequences into each row of a fixed capacity, and streams of sequences."""

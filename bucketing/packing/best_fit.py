@@ -1,4 +1,4 @@
-"""Best fit decreasing over a histogram of lengths, and how few bins could ever do."""
+"""Best fit decreasing over a histogram of lengths, and a lower bound on the number of bins."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["best_fit_decreasing", "least_bins"]
 
 
 class _OpenBins:
-    """Bins by what they still take: tokens (room) and sequences (slots).
+    """Bins by their free tokens (room) and free sequences (slots).
 
-    Bins that were filled alike stay together as an array of their numbers.
+    Bins with the same room and slots are held together, as arrays of their numbers.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class _OpenBins:
         self._bins[room].setdefault(slots, []).append(bins)
 
     def take(self, length: int) -> tuple[int, int, npt.NDArray[np.int64]] | None:
-        """Remove and return bins with the least room that holds ``length``, or None."""
+        """Remove and return bins with the least room for ``length`` tokens; None if there are none."""
         position = bisect_left(self._rooms, length)
         if position == len(self._rooms):
             return None
@@ -48,15 +48,15 @@ class _OpenBins:
 def best_fit_decreasing(
     histogram: npt.NDArray[np.int64], max_sequences: int | None = None
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Pack sequences, longest first, each into the bin with the least room that holds it.
+    """Pack sequences, the longest first, each into the bin with the least room for it.
 
     Args:
-        histogram: (capacity + 1,) int64, sequences of each length; none of length 0.
-        max_sequences: At most so many a bin, or None.
+        histogram: (capacity + 1,) int64, the number of sequences of each length; none has length 0.
+        max_sequences: Largest number of sequences in a bin, or None.
 
     Returns:
-        For the sequences from the longest down: (N,) int64 bin and (N,) int64 place in the bin;
-        and (B,) int64, sequences of each bin.
+        (N,) int64 bin and (N,) int64 slot of each sequence, the longest first; and (B,) int64, the number of
+        sequences in each bin.
     """
     capacity = len(histogram) - 1
     limit = int(histogram.sum()) if max_sequences is None else max_sequences
@@ -86,15 +86,15 @@ def best_fit_decreasing(
 
 
 def least_bins(histogram: npt.NDArray[np.int64], max_sequences: int | None = None) -> int:
-    """Martello and Toth's lower bound L2 on the number of bins ("Knapsack Problems", 1990, 8.3).
+    """Return the lower bound L2 on the number of bins (Martello and Toth, "Knapsack Problems", 1990, 8.3).
 
-    For each threshold t up to half the capacity: sequences above capacity - t share with none that
-    is at least t long, those above one half not with each other, and what is between t and one half
-    goes into the room of the latter or into bins of its own. O(capacity).
+    For each threshold t up to half the capacity, sequences above capacity - t share no bin with sequences of
+    at least t, and sequences above half the capacity share no bin with each other. Sequences between t and
+    half the capacity fill the room beside the latter, or further bins. The bound takes O(capacity).
 
     Args:
-        histogram: (capacity + 1,) int64, sequences of each length.
-        max_sequences: At most so many a bin, or None; then N / max_sequences is a bound, too.
+        histogram: (capacity + 1,) int64, the number of sequences of each length.
+        max_sequences: Largest number of sequences in a bin, or None; N / max_sequences is then a bound, too.
     """
     capacity = len(histogram) - 1
     number = np.concatenate((np.cumsum(histogram[::-1])[::-1], [0]))

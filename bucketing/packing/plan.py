@@ -1,8 +1,8 @@
-"""Packing: several sequences in each row of a fixed capacity, in as few rows as can be found.
+"""The plan of a packing: several sequences in each row of a fixed capacity, in few rows.
 
-Best fit decreasing puts the longest sequence left into the row that it fills best. On a histogram
-the same packing takes a step for each pair of a length and a room left instead of one for each
-sequence, because equal sequences go into rows with equal room.
+Best fit decreasing puts the longest remaining sequence into the row with the least room for it. On a
+histogram this takes a step for each pair of a length and a room instead of each sequence, because sequences
+of one length go into rows with the same room.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ from .best_fit import best_fit_decreasing, least_bins
 __all__ = ["PackingPlan", "TooLong", "pack"]
 
 TooLong = Literal["error", "truncate", "split"]
-"""What becomes of a sequence longer than the capacity."""
+"""The rule for sequences that are longer than the capacity."""
 
 _FIELDS = ("rows", "begins", "lengths", "offsets", "capacity", "least")
 
 
 @dataclass(frozen=True, eq=False)
 class PackingPlan:
-    """Which pieces of which sequences share a packed row.
+    """The pieces of sequences in each packed row.
 
-    Packed row b holds pieces ``offsets[b]`` to ``offsets[b + 1]``. To draw batches of packed rows,
-    give :attr:`filled` to a sampler as lengths, with the capacity as the only boundary.
+    Packed row b holds the pieces ``offsets[b]`` to ``offsets[b + 1]``. For batches of packed rows, give
+    :attr:`filled` to a sampler as lengths, with the capacity as the only boundary.
 
     Attributes:
-        rows: (P,) int64, the sequence of each piece, a row of the dataset.
-        begins: (P,) int64, its first token in the sequence; 0 unless the sequence was split.
-        lengths: (P,) int64, its tokens.
-        offsets: (B + 1,) int64.
-        capacity: Tokens of a packed row.
-        least: No packing has fewer packed rows (Martello and Toth's bound L2).
+        rows: (P,) int64, the sequence of each piece, as a row of the dataset.
+        begins: (P,) int64, the first token of each piece in its sequence; 0 for a whole sequence.
+        lengths: (P,) int64, the number of tokens in each piece.
+        offsets: (B + 1,) int64, the first piece of each packed row, and P.
+        capacity: Number of tokens that fit into a packed row.
+        least: Lower bound on the number of packed rows (L2 of Martello and Toth).
     """
 
     rows: npt.NDArray[np.int64]
@@ -53,12 +53,12 @@ class PackingPlan:
     least: int
 
     def __len__(self) -> int:
-        """Packed rows."""
+        """Number of packed rows."""
         return len(self.offsets) - 1
 
     @property
     def filled(self) -> npt.NDArray[np.int64]:
-        """(B,) int64, tokens in each packed row."""
+        """(B,) int64, the number of tokens in each packed row."""
         return np.add.reduceat(self.lengths, self.offsets[:-1])
 
     @property
@@ -67,17 +67,17 @@ class PackingPlan:
         return int(self.lengths.sum()) / (len(self) * self.capacity)
 
     def pieces(self, packed_row: int) -> slice:
-        """Where the pieces of one packed row lie in ``rows``, ``begins`` and ``lengths``.
+        """Return the slice of ``rows``, ``begins`` and ``lengths`` with the pieces of one packed row.
 
         Raises:
-            ConfigError: There is no such row.
+            ConfigError: There is no such packed row.
         """
         if not 0 <= packed_row < len(self):
-            raise ConfigError(f"packed row must be from 0 to {len(self) - 1}, not {packed_row}")
+            raise ConfigError(f"packed row must be from 0 to {len(self) - 1}, found {packed_row}")
         return slice(int(self.offsets[packed_row]), int(self.offsets[packed_row + 1]))
 
     def save(self, path: str | Path) -> None:
-        """Write an uncompressed ``.npz``, readable by any NumPy without pickle."""
+        """Write the plan as an uncompressed ``.npz`` without pickled objects."""
         with Path(path).open("wb") as file:
             np.savez(
                 file,
@@ -91,10 +91,10 @@ class PackingPlan:
 
     @classmethod
     def load(cls, path: str | Path) -> PackingPlan:
-        """Read what :meth:`save` wrote.
+        """Return the plan of a file that :meth:`save` wrote.
 
         Raises:
-            DatasetError: The file is no packing plan, or one that contradicts itself.
+            DatasetError: The file is no packing plan, or its arrays contradict each other.
         """
         try:
             with np.load(Path(path), allow_pickle=False) as file:
@@ -108,9 +108,9 @@ class PackingPlan:
                 least=int(parts["least"]),
             )
         except (ValueError, KeyError, EOFError, TypeError, AttributeError, BadZipFile) as error:
-            raise DatasetError(f"no packing plan: {error}", path=path) from error
+            raise DatasetError(f"the file is no packing plan: {error}", path=path) from error
         if not plan._is_consistent():
-            raise DatasetError("a packing plan that contradicts itself", path=path)
+            raise DatasetError("the packing plan contradicts itself", path=path)
         return plan
 
     def _is_consistent(self) -> bool:
@@ -136,26 +136,26 @@ def pack(
     seed: int | None = None,
     epoch: int = 0,
 ) -> PackingPlan:
-    """Pack by best fit decreasing.
+    """Return a packing by best fit decreasing.
 
     Args:
-        lengths: (N,) integers, tokens, at least 1.
-        capacity: Tokens of a packed row.
-        max_sequences: At most so many pieces a packed row, or None.
-        too_long: "error", "truncate" to the capacity, or "split" into pieces of the capacity and
-            a rest.
-        seed: With a seed, sequences of equal length change places at random, anew each epoch: new
-            partners at the same efficiency. None keeps them by row.
+        lengths: (N,) integers, the tokens of each sequence, at least 1.
+        capacity: Number of tokens that fit into a packed row.
+        max_sequences: Largest number of pieces in a packed row, or None.
+        too_long: "error", "truncate" to the capacity, or "split" into pieces of the capacity and a
+            remainder.
+        seed: Seed of a shuffle of sequences of the same length, anew each epoch: other sequences then share
+            a row at the same efficiency. None keeps them in the order of rows.
         epoch: From 0 to 2**32 - 1.
 
     Raises:
-        ConfigError: An argument is out of range, or a sequence is empty or too long; names its row.
+        ConfigError: An argument is out of range, or a sequence is empty or too long; the error names its row.
     """
     table = as_lengths(lengths)
     if table.ndim != 1:
-        raise ConfigError(f"packing takes one length a sequence, not {table.shape[1]}")
+        raise ConfigError(f"lengths must be (N,) for packing, found {table.shape[1]} in each sample")
     if capacity < 1 or (max_sequences is not None and max_sequences < 1):
-        raise ConfigError(f"capacity and max_sequences must be at least 1, not {capacity}, {max_sequences}")
+        raise ConfigError(f"capacity and max_sequences must be at least 1, found {capacity}, {max_sequences}")
     if table.min() < 1:
         raise ConfigError(f"row {int(table.argmin())} is empty", hint="Leave out empty sequences.")
     sizes, split = _pieces(table, capacity, too_long)
@@ -176,6 +176,8 @@ def pack(
 
 
 class _Split(NamedTuple):
+    """The row and the first token of each piece."""
+
     rows: npt.NDArray[np.int64]
     begins: npt.NDArray[np.int64]
 
@@ -183,9 +185,9 @@ class _Split(NamedTuple):
 def _pieces(
     lengths: npt.NDArray[np.int64], capacity: int, too_long: TooLong
 ) -> tuple[npt.NDArray[np.int64], _Split | None]:
-    """Tokens of each piece, and where it comes from unless pieces and rows are the same."""
+    """Return the tokens of each piece; and the origin of each piece if sequences are split, else None."""
     if too_long not in get_args(TooLong):
-        raise ConfigError(f"too_long must be one of {get_args(TooLong)}, not {too_long!r}")
+        raise ConfigError(f"too_long must be one of {get_args(TooLong)}, found {too_long!r}")
     if int(lengths.max()) <= capacity:
         return lengths, None
     if too_long == "error":

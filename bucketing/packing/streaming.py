@@ -1,7 +1,7 @@
-"""Packing and bucketing of a stream, whose length nobody knows, with a bounded buffer.
+"""Packing and bucketing of a stream of unknown length, with a bounded buffer.
 
-Both take one sequence after another and give what is complete; both have a small JSON-able state.
-A sequence is named by an integer of the caller's: a row, or a running number.
+Both take one sequence at a time, return the complete rows or batches, and have a small state for JSON. The
+caller names each sequence by an integer, such as its row.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class PackedRow(NamedTuple):
 
     Attributes:
         rows: (P,) int64, the sequence of each piece.
-        begins: (P,) int64, its first token in the sequence.
-        lengths: (P,) int64, its tokens.
+        begins: (P,) int64, the first token of each piece in its sequence.
+        lengths: (P,) int64, the number of tokens in each piece.
     """
 
     rows: npt.NDArray[np.int64]
@@ -39,15 +39,15 @@ class PackedRow(NamedTuple):
 
 
 class StreamingPacker:
-    """Best fit decreasing over a window of a stream.
+    """Packs a stream by best fit decreasing over a buffer.
 
-    When the buffer is full its sequences are packed, the fuller half of the packed rows leaves, and
-    the others' sequences go back to wait for better company.
+    When the buffer is full, its sequences are packed and the fuller half of the packed rows leaves. The other
+    sequences return to the buffer, to be packed with later ones.
 
     Args:
-        capacity: Tokens of a packed row.
-        buffer_size: Pieces held at most.
-        max_sequences: At most so many pieces a packed row, or None.
+        capacity: Number of tokens that fit into a packed row.
+        buffer_size: Largest number of pieces in the buffer.
+        max_sequences: Largest number of pieces in a packed row, or None.
         too_long: As for :func:`stoker.bucketing.packing.plan.pack`.
 
     Raises:
@@ -63,7 +63,7 @@ class StreamingPacker:
         too_long: TooLong = "error",
     ) -> None:
         if capacity < 1 or buffer_size < 1:
-            raise ConfigError(f"capacity and buffer_size must be at least 1, not {capacity}, {buffer_size}")
+            raise ConfigError(f"capacity and buffer_size must be at least 1, found {capacity}, {buffer_size}")
         self._options = {
             "capacity": index(capacity),
             "buffer_size": index(buffer_size),
@@ -77,14 +77,14 @@ class StreamingPacker:
         self._buffer: list[tuple[int, int, int]] = []
 
     def __len__(self) -> int:
-        """Pieces in the buffer."""
+        """Number of pieces in the buffer."""
         return len(self._buffer)
 
     def push(self, row: int, length: int) -> list[PackedRow]:
-        """Take one sequence and give the packed rows that leave, most often none.
+        """Add one sequence and return the packed rows that leave, most often none.
 
         Raises:
-            ConfigError: The sequence is empty, or too long.
+            ConfigError: The sequence is empty or too long.
         """
         if length < 1 or (length > self._capacity and self._too_long == "error"):
             raise ConfigError(
@@ -100,11 +100,11 @@ class StreamingPacker:
         return leaving
 
     def flush(self) -> list[PackedRow]:
-        """Give all that is left, at the end of the stream."""
+        """Return the remaining packed rows, at the end of the stream."""
         return self._emit(everything=True) if self._buffer else []
 
     def stream(self, sequences: Iterable[tuple[int, int]]) -> Iterator[PackedRow]:
-        """Pack all (row, length) pairs, and what is left at the end."""
+        """Yield the packed rows of all (row, length) pairs."""
         for row, length in sequences:
             yield from self.push(row, length)
         yield from self.flush()
@@ -121,14 +121,14 @@ class StreamingPacker:
         return [PackedRow(*held[pieces].T) for pieces in taken]
 
     def state_dict(self) -> dict[str, Any]:
-        """JSON-able: the options, and the pieces in the buffer; no tokens."""
+        """Return the options and the pieces in the buffer, as values that JSON has."""
         return {**self._options, "buffer": [list(map(int, piece)) for piece in self._buffer]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
-            CheckpointError: It is of other options, or damaged.
+            CheckpointError: The state has other options, or is damaged.
         """
         _same_options(self._options, state)
         try:
@@ -142,8 +142,9 @@ class StreamBatch(NamedTuple):
 
     Attributes:
         rows: (n * world_size,) int64; rank r takes ``rows[r::world_size]``.
-        shape: (n, length), or (n, length, length), of each rank's batch.
-        valid: How many of ``rows`` count; those after are repeated so that the ranks divide them.
+        shape: (n, length), or (n, length, length), the shape of the batch of each rank.
+        valid: Number of ``rows`` before the repeated rows, which make their number a multiple of
+            ``world_size``.
     """
 
     rows: npt.NDArray[np.int64]
@@ -152,15 +153,16 @@ class StreamBatch(NamedTuple):
 
 
 class StreamingBuckets:
-    """Buckets over a stream: a batch leaves when its bucket is full.
+    """Batches a stream by length: a batch leaves when its bucket is full.
 
-    The buffer is bounded: when it is full, the first bucket that can be filled up with sequences of
-    shorter ones leaves. Every shape is that of a full batch, but for what :meth:`flush` gives.
+    When the buffer is full, the first bucket leaves that sequences of shorter buckets can fill. Only batches
+    of :meth:`flush` can be smaller than a full batch.
 
     Args:
-        boundaries: (K,) or (K, D), or what :func:`bucket_boundaries` gives.
-        batch_sizes: Samples of a batch on one rank, for all buckets or for each.
-        buffer_size: Sequences held at most; at least a batch of the last bucket on every rank.
+        boundaries: (K,) or (K, D) int64, or the result of :func:`bucket_boundaries`.
+        batch_sizes: Number of samples in a batch of one rank, for all buckets or for each.
+        buffer_size: Largest number of sequences in the buffer; at least a batch of the last bucket for every
+            rank.
         world_size: Number of ranks, which all read the same stream.
 
     Raises:
@@ -182,7 +184,7 @@ class StreamingBuckets:
         if len(sizes) != len(edges) or min(sizes) < 1 or world_size < 1:
             raise ConfigError(f"{len(edges)} buckets need as many batch_sizes, and one or more ranks")
         if buffer_size < sizes[-1] * world_size:
-            raise ConfigError(f"buffer_size must be at least {sizes[-1] * world_size}, not {buffer_size}")
+            raise ConfigError(f"buffer_size must be at least {sizes[-1] * world_size}, found {buffer_size}")
         self._sizes = [size * world_size for size in sizes]
         self._world_size = world_size
         self._buffer_size = buffer_size
@@ -195,11 +197,11 @@ class StreamingBuckets:
         self._held: list[list[int]] = [[] for _ in sizes]
 
     def __len__(self) -> int:
-        """Sequences in the buffer."""
+        """Number of sequences in the buffer."""
         return sum(map(len, self._held))
 
     def push(self, row: int, length: int | tuple[int, ...]) -> list[StreamBatch]:
-        """Take one sequence and give the batch that is complete, if there is one.
+        """Add one sequence and return the batch that leaves, if there is one.
 
         Raises:
             ConfigError: The sequence is longer than the last boundary.
@@ -209,7 +211,7 @@ class StreamingBuckets:
         if not fits[bucket]:
             raise ConfigError(
                 f"row {row} has length {length}; the last boundary is {self._edges[-1].tolist()}",
-                hint="Truncate or leave out what is longer, or add a boundary.",
+                hint="Truncate or leave out longer sequences, or add a boundary.",
             )
         self._held[bucket].append(row)
         if len(self._held[bucket]) == self._sizes[bucket]:
@@ -221,7 +223,7 @@ class StreamingBuckets:
         return [self._leave(bucket, self._sizes[bucket])]
 
     def flush(self) -> list[StreamBatch]:
-        """Give all that is left, at the end of the stream, in batches that may be smaller."""
+        """Return the remaining batches, at the end of the stream; they may be smaller."""
         batches = []
         while len(self):
             below = np.cumsum([len(held) for held in self._held])
@@ -231,13 +233,13 @@ class StreamingBuckets:
         return batches
 
     def stream(self, sequences: Iterable[tuple[int, int | tuple[int, ...]]]) -> Iterator[StreamBatch]:
-        """Batches of all (row, length) pairs, and of what is left at the end."""
+        """Yield the batches of all (row, length) pairs."""
         for row, length in sequences:
             yield from self.push(row, length)
         yield from self.flush()
 
     def _leave(self, bucket: int, size: int) -> StreamBatch:
-        """``size`` sequences of a bucket, filled up from the next shorter ones, oldest first."""
+        """Remove and return ``size`` sequences of a bucket and then of shorter ones, the oldest first."""
         rows: list[int] = []
         for held in reversed(self._held[: bucket + 1]):
             wanted = size - len(rows)
@@ -248,14 +250,14 @@ class StreamingBuckets:
         return StreamBatch(filled, (each, *self._edges[bucket].tolist()), len(rows))
 
     def state_dict(self) -> dict[str, Any]:
-        """JSON-able: the options, and the rows in the buffer; no tokens."""
+        """Return the options and the rows in the buffer, as values that JSON has."""
         return {**self._options, "held": [list(map(int, rows)) for rows in self._held]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from a state.
+        """Continue from a state.
 
         Raises:
-            CheckpointError: It is of other options, or damaged.
+            CheckpointError: The state has other options, or is damaged.
         """
         _same_options(self._options, state)
         try:
@@ -272,5 +274,5 @@ def _same_options(options: Mapping[str, Any], state: Mapping[str, Any]) -> None:
     if other:
         raise CheckpointError(
             f"the state was made with another {', '.join(other)}",
-            hint="Build with the arguments that it had when the state was made.",
+            hint="Use the arguments with which the state was made.",
         )

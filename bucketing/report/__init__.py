@@ -1,1 +1,1 @@
-"""Reports on a plan of batches: padding, shapes, randomness and balance of ranks."""
+"""Reports on a plan: padding, shapes, randomness, and balance of the ranks."""

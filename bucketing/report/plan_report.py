@@ -1,4 +1,4 @@
-"""A report on any plan: padding, shapes, ranks, and what it costs in randomness."""
+"""Reports on plans: padding, shapes, balance of ranks, and randomness."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ __all__ = ["BucketReport", "PlanReport", "compare", "report_plan"]
 
 @dataclass(frozen=True)
 class BucketReport:
-    """All batches of one padded length.
+    """Figures of all batches of one padded length.
 
     Attributes:
-        length: What sequences are padded to; two for two lengths a sample.
-        samples: Samples, without repeated ones.
-        tokens: Tokens of the samples.
-        padded_tokens: Tokens of the padded batches.
-        padding: Percent of ``padded_tokens`` that is padding.
+        length: Padded length; two for two lengths in each sample.
+        samples: Number of samples, without repeated ones.
+        tokens: Number of tokens of the samples.
+        padded_tokens: Number of tokens of the padded batches.
+        padding: Percentage of ``padded_tokens`` that is padding.
     """
 
     length: tuple[int, ...]
@@ -46,31 +46,31 @@ class BucketReport:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """Figures of one epoch. Repeated rows count as padding.
+    """Figures of one epoch; repeated rows count as padding.
 
     Attributes:
-        samples: Samples handed out, without repeated ones; pieces of sequences where they are packed.
-        steps: Steps; packed rows for a packing.
+        samples: Number of samples, without repeated ones; for a packing, of pieces of sequences.
+        steps: Number of steps; for a packing, of packed rows.
         world_size: Number of ranks.
-        tokens: Tokens of the samples.
-        padded_tokens: Tokens of the padded batches.
-        padding: Percent of ``padded_tokens`` that is padding.
-        padding_per_sample: Tokens.
-        fill: Percent of ``padded_tokens`` that is not padding.
-        shapes: Distinct shapes.
-        lower_bound: The least percentage of padding: with as many distinct padded lengths, or for
-            packed rows of this capacity.
-        gap: ``padding`` less ``lower_bound``, points of percent.
-        efficiency_linear: Useful work over what the ranks could do while they wait for the slowest,
-            0 to 1, where a padded token costs 1.
-        efficiency_quadratic: Likewise, where a sequence costs the square of its padded length.
-        balance_tokens: Likewise, where padding costs nothing and a token 1.
-        balance_attention: Likewise, where padding costs nothing and a sequence its length squared.
-        intraclass_correlation: Of lengths within batches; None where undefined.
-        lag1_autocorrelation: Of the mean lengths of successive steps; None where undefined.
-        effective_partners: See :func:`stoker.bucketing.report.randomness.effective_partners`; None unless
-            a second epoch was given.
-        buckets: By padded length, ascending.
+        tokens: Number of tokens of the samples.
+        padded_tokens: Number of tokens of the padded batches.
+        padding: Percentage of ``padded_tokens`` that is padding.
+        padding_per_sample: Mean number of padding tokens in a sample.
+        fill: Percentage of ``padded_tokens`` that is not padding.
+        shapes: Number of distinct shapes.
+        lower_bound: The least percentage of padding with as many distinct padded lengths; for a packing, with
+            rows of this capacity.
+        gap: ``padding`` less ``lower_bound``, in percentage points.
+        efficiency_linear: Work of all ranks over what they could do in the time of the slowest rank at each
+            step, 0 to 1, where a padded token costs 1.
+        efficiency_quadratic: The same, where a sequence costs the square of its padded length.
+        balance_tokens: The same, where a token costs 1 and padding nothing.
+        balance_attention: The same, where a sequence costs the square of its length and padding nothing.
+        intraclass_correlation: Likeness of the lengths in a batch; None where undefined.
+        lag1_autocorrelation: Correlation of the mean lengths of successive steps; None where undefined.
+        effective_partners: See :func:`stoker.bucketing.report.randomness.effective_partners`; None without a
+            second epoch.
+        buckets: Figures of each padded length, ascending.
     """
 
     samples: int
@@ -94,15 +94,15 @@ class PlanReport:
     buckets: tuple[BucketReport, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON-able."""
+        """Return the figures as values that JSON has."""
         return asdict(self)
 
     def to_json(self) -> str:
-        """One JSON object, indented."""
+        """Return one JSON object, indented."""
         return json.dumps(self.as_dict(), indent=2, allow_nan=False)
 
     def table(self) -> str:
-        """Text: the figures, and a line a bucket (the 32 shortest, where there are more)."""
+        """Return text: the figures, and a line for each of the first 32 buckets."""
         header = f"{'padded to':>12} {'samples':>10} {'tokens':>12} {'padding %':>10}"
         lines = [
             f"{'x'.join(map(str, bucket.length)):>12} {bucket.samples:>10} {bucket.tokens:>12}"
@@ -135,7 +135,7 @@ _ROWS = (
 
 
 def compare(reports: Mapping[str, PlanReport]) -> str:
-    """Text: one column a report, one line a figure."""
+    """Return text with a column for each report and a line for each figure."""
     widths = {name: max(len(name), 10) for name in reports}
     lines = [" " * 24 + "".join(f"  {name:>{widths[name]}}" for name in reports)]
     for figure, style in _ROWS:
@@ -151,15 +151,15 @@ def report_plan(
     lengths: npt.ArrayLike,
     following: BatchPlan | PackingPlan | None = None,
 ) -> PlanReport:
-    """Measure a plan.
+    """Return the figures of a plan.
 
     Args:
-        plan: Of an epoch, or a packing.
-        lengths: (N,) or (N, D) integers, what the plan was made from.
-        following: Another epoch's plan of the same kind, for ``effective_partners``.
+        plan: Plan of an epoch, or a packing.
+        lengths: (N,) or (N, D) integers, from which the plan was made.
+        following: Plan of another epoch by the same sampler, for ``effective_partners``.
 
     Raises:
-        ConfigError: The plan has no batch, or refers to rows that ``lengths`` lacks.
+        ConfigError: The plan has no batch, or has rows that ``lengths`` lacks.
     """
     table = as_lengths(lengths)
     members = _members(plan, table)
@@ -196,15 +196,15 @@ def report_plan(
 
 @dataclass(frozen=True)
 class _Members:
-    """Who is in which batch: M samples or pieces, without repeated ones.
+    """The batch of each of M samples or pieces, without repeated ones.
 
     Attributes:
-        rows: (M,) int64.
-        lengths: (M, D) int64.
-        steps: (M,) int64.
-        batches: (M,) int64, ``step * world_size + rank``.
-        padded: (steps, D) int64, padded lengths.
-        sizes: (steps,) int64, rows of all ranks, with repeated ones; 1 for a packed row.
+        rows: (M,) int64, the row of each in the dataset.
+        lengths: (M, D) int64, the tokens of each.
+        steps: (M,) int64, the step of each.
+        batches: (M,) int64, the batch of each: ``step * world_size + rank``.
+        padded: (steps, D) int64, the padded lengths of each step.
+        sizes: (steps,) int64, the rows of all ranks with repeated ones; 1 for a packed row.
         world_size: Number of ranks.
     """
 
@@ -218,7 +218,7 @@ class _Members:
 
     @property
     def width(self) -> npt.NDArray[np.int64]:
-        """(steps,) int64, padded tokens of a sample."""
+        """(steps,) int64, the padded tokens of a sample at each step."""
         width: npt.NDArray[np.int64] = self.padded.sum(axis=1)
         return width
 
@@ -259,7 +259,7 @@ def _lower_bound(plan: BatchPlan | PackingPlan, members: _Members) -> float:
 
 
 def _partners(members: _Members, following: _Members, number: int) -> float:
-    """Over the samples that both epochs hand out; a split sequence counts with its first piece."""
+    """Return effective partners of the samples in both epochs; a split sequence counts as its first piece."""
     batch = np.full((2, number), -1)
     for epoch, one in zip(batch, (members, following), strict=True):
         epoch[one.rows[::-1]] = one.batches[::-1]

@@ -1,4 +1,4 @@
-"""A report as a picture: lengths, boundaries, and the padding of each bucket."""
+"""A report as a picture: a histogram of lengths with boundaries, and the padding of each bucket."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ __all__ = ["plot_report"]
 _DATA, _EDGE, _PADDING = "#4c72b0", "#333333", "#dd8452"
 
 _MANY = 20
-"""Up to this many buckets each is labelled."""
+"""Largest number of buckets of which each is labelled."""
 
 
 def plot_report(
     report: PlanReport, lengths: npt.ArrayLike, path: str | Path, *, title: str = "", dpi: int = 120
 ) -> None:
-    """Write a PNG: on top the histogram of lengths with the boundaries, below the padding of each bucket.
+    """Write a PNG: a histogram of lengths with boundaries above, the padding of each bucket below.
 
     Args:
-        report: What :func:`stoker.bucketing.report.plan_report.report_plan` gives.
+        report: Result of :func:`stoker.bucketing.report_plan`.
         lengths: (N,) or (N, 2) integers, tokens.
         path: File to write.
-        title: Above the picture.
-        dpi: Dots an inch; the picture is 9 x 6.5 inches.
+        title: Text above the picture.
+        dpi: Dots per inch; the picture is 9 x 6.5 inches.
 
     Raises:
         MissingDependencyError: matplotlib is not installed.
@@ -71,7 +71,7 @@ def _one_length(axes: Any, report: PlanReport, lengths: npt.NDArray[np.int64]) -
 
 
 def _bins(longest: int) -> npt.NDArray[np.float64]:
-    """Edges between whole lengths, at one distance: bins of unequal numbers of lengths show false gaps."""
+    """Return equidistant edges between whole lengths: unequal bins would show false gaps."""
     step = -(-(longest + 1) // 120)
     return np.arange(0, longest + step + 1, step, dtype=np.float64) - 0.5
 

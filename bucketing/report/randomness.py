@@ -1,4 +1,4 @@
-"""What batching by length costs in randomness, and how evenly it loads the ranks."""
+"""Measures of the randomness of batches, and of the balance of ranks."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ __all__ = ["effective_partners", "intraclass_correlation", "lag1_autocorrelation
 
 
 def intraclass_correlation(values: npt.NDArray[np.int64], batches: npt.NDArray[np.int64]) -> float:
-    """How alike the members of a batch are: 0 for random batches, 1 where all are equal.
+    """Return the likeness of values in a batch: 0 for random batches, 1 where all are equal.
 
-    ICC(1) by one-way analysis of variance, with unequal groups (Donner, "A review of inference
-    procedures for the intraclass correlation coefficient", 1986). Not a number for a single batch
-    or batches of one.
+    This is ICC(1) by one-way analysis of variance with unequal groups (Donner, "A review of inference
+    procedures for the intraclass correlation coefficient", 1986). It is NaN for a single batch, and for
+    batches of one sample.
 
     Args:
         values: (N,) int64, such as lengths.
-        batches: (N,) int64, the batch of each.
+        batches: (N,) int64, the batch of each value.
     """
     _, batches, sizes = np.unique(batches, return_inverse=True, return_counts=True)
     number, total = len(sizes), len(values)
@@ -33,10 +33,10 @@ def intraclass_correlation(values: npt.NDArray[np.int64], batches: npt.NDArray[n
 
 
 def lag1_autocorrelation(series: npt.NDArray[np.float64]) -> float:
-    """How much a step's mean length says of the next one's: 0 where steps are shuffled.
+    """Return the correlation of a step's mean length with the next one's: 0 where steps are shuffled.
 
     Args:
-        series: (steps,) float64. Not a number below three steps, or where all are equal.
+        series: (steps,) float64. The result is NaN below three steps, or where all are equal.
     """
     centred = series - series.mean()
     spread = float((centred**2).sum())
@@ -46,14 +46,14 @@ def lag1_autocorrelation(series: npt.NDArray[np.float64]) -> float:
 
 
 def effective_partners(first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> float:
-    """From how many equally likely partners a sample's batch seems to be drawn.
+    """Return the effective number of samples that a sample's partners in a batch are drawn from.
 
-    Two epochs are compared: with k partners drawn anew from P, k * k / P are met again. So frozen
-    batches give the batch size less one, and random ones about the number of samples.
+    With k partners drawn from P in each of two epochs, k * k / P partners are in both. Frozen batches
+    therefore give the batch size less one, and random batches about the number of samples.
 
     Args:
-        first: (N,) int64, each sample's batch in one epoch.
-        second: (N,) int64, in another.
+        first: (N,) int64, the batch of each sample in one epoch.
+        second: (N,) int64, the batch of each sample in another epoch.
 
     Returns:
         At most N - 1; 0 where every batch is a single sample.
@@ -72,7 +72,9 @@ def _pairs(sizes: npt.NDArray[np.int64]) -> float:
 
 
 def rank_efficiency(work: npt.NDArray[np.float64]) -> float:
-    """Work done over what all ranks could do while they wait for the slowest at each step, 0 to 1.
+    """Return the work of all ranks over what they could do in the same time, 0 to 1.
+
+    At each step all ranks wait for the rank with the most work.
 
     Args:
         work: (steps, ranks) float64.

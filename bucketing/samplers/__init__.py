@@ -1,1 +1,1 @@
-"""Batch samplers by length, and the plan of an epoch that they make."""
+"""Batch samplers, and the plan of an epoch that a batch sampler makes."""

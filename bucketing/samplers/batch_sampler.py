@@ -1,4 +1,4 @@
-"""What all samplers share: randomness, ranks, balance, and resuming."""
+"""The base of batch samplers: randomness, ranks, balance, and resuming."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Balance", "BatchSampler", "Draw", "Membership"]
 
 Membership = Literal["fresh", "frozen", "ordered"]
-"""Who shares a batch: drawn anew each epoch, drawn once from the seed, or by row."""
+"""How samples are grouped into batches: at random anew each epoch, at random once, or in their order."""
 
 Balance = Literal["tokens", "attention"]
 
@@ -33,12 +33,12 @@ _History = tuple[tuple[int, int], ...]
 
 
 class Draw(NamedTuple):
-    """What a sampler cuts into groups.
+    """The rows that a sampler cuts into groups, and the keys of their random order.
 
     Attributes:
-        rows: (M,) int64, ascending: all samples, or those that are left of a resumed epoch.
-        epoch: Which epoch.
-        stream: Which of the independent random orders decides the membership.
+        rows: (M,) int64, ascending: all samples, or the remaining samples of a resumed epoch.
+        epoch: Number of the epoch.
+        stream: Number of the random order that decides the membership, among independent ones.
         world_size: Number of ranks.
     """
 
@@ -50,18 +50,18 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BatchSampler(ABC):
-    """Lengths and rules, from which each epoch's plan follows.
+    """Lengths of samples and rules, which give the plan of each epoch.
 
     Attributes:
-        lengths: (N,) int64 or (N, D) for D sequences a sample, tokens.
+        lengths: (N,) int64, the tokens of each sample, or (N, D) for D sequences in each sample.
         seed: From 0 to 2**64 - 1.
         world_size: Number of ranks.
-        membership: See :data:`Membership`. It is this that costs padding.
-        shuffle: Whether the steps come in random order, anew each epoch. It costs no padding.
+        membership: See :data:`Membership`. Fresh membership costs padding.
+        shuffle: Whether each epoch has its own random order of steps, which costs no padding.
         last_batch: See :data:`stoker.bucketing.samplers.groups.LastBatch`.
-        balance: Deal the samples of a step so that ranks hold equal tokens, or equal squares of
-            lengths ("attention"), or equal sums of costs, (N,) integers from 0. Useful where padding is
-            not computed, as with variable-length attention.
+        balance: What the samples of a step are dealt to ranks by, for about equal totals: "tokens",
+            "attention" (the squares of lengths), or costs, (N,) integers from 0. It is useful where padding
+            is not computed, as with variable-length attention.
     """
 
     lengths: npt.NDArray[np.int64]
@@ -77,34 +77,34 @@ class BatchSampler(ABC):
         object.__setattr__(self, "lengths", as_lengths(self.lengths))
         for spec in fields(self):
             if isinstance(value := getattr(self, spec.name), np.integer):
-                object.__setattr__(self, spec.name, int(value))  # a fingerprint knows one kind of integer
+                object.__setattr__(self, spec.name, int(value))  # the fingerprint holds repr(value)
         check_seed(self.seed, 0)
         if self.world_size < 1:
-            raise ConfigError(f"world_size must be at least 1, not {self.world_size}")
+            raise ConfigError(f"world_size must be at least 1, found {self.world_size}")
         for name, allowed in (
             ("membership", get_args(Membership)),
             ("last_batch", get_args(LastBatch)),
         ):
             if getattr(self, name) not in allowed:
-                raise ConfigError(f"{name} must be one of {allowed}, not {getattr(self, name)!r}")
+                raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")
         self._check_balance()
 
     @abstractmethod
     def cut(self, draw: Draw) -> Groups:
-        """Put the rows of a draw into order (:meth:`ordered`) and cut them into groups."""
+        """Return the rows of a draw, ordered by :meth:`ordered` and cut into groups."""
 
     @abstractmethod
     def padded(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """(G, D) int64, what the sequences of each group are padded to."""
+        """Return (G, D) int64, the padded lengths of each group."""
 
     def plan(self, epoch: int = 0, history: _History = ()) -> BatchPlan:
-        """The batches of one epoch: time and memory are linear in the number of samples.
+        """Return the batches of one epoch, in time and memory linear in the number of samples.
 
         Args:
             epoch: From 0 to 2**32 - 1.
             history: See :attr:`BatchPlan.history`; :meth:`resume` fills it in.
         """
-        epoch = index(epoch)  # of NumPy's, the bits of a seed would run over
+        epoch = index(epoch)  # a NumPy integer would overflow in the key of the random order
         check_seed(self.seed, epoch)
         remaining = np.ones(len(self.lengths), np.bool_)
         for stage, (world_size, steps) in enumerate(history):
@@ -117,7 +117,7 @@ class BatchSampler(ABC):
         groups = self.cut(Draw(rows, epoch, 2 * stage, world_size))
         rows, sizes = groups.rows, groups.sizes
         valid = sizes.copy()
-        valid[len(valid) - 1 :] -= groups.filled
+        valid[len(valid) - 1 :] -= groups.repeated
         if self.balance is not None:
             rows = balance_groups(groups, valid == sizes, self._costs)
         lengths = self.padded(groups)
@@ -137,14 +137,14 @@ class BatchSampler(ABC):
         )
 
     def ordered(self, draw: Draw, buckets: npt.NDArray[np.uint16] | None = None) -> npt.NDArray[np.int64]:
-        """Rows in the order that ``membership`` asks for, by bucket first where ``buckets`` are given."""
+        """Return rows in the order of ``membership``, by bucket first if ``buckets`` are given."""
         if self.membership == "ordered":
             return draw.rows if buckets is None else draw.rows[np.argsort(buckets, kind="stable")]
         epoch = draw.epoch if self.membership == "fresh" else 0
         return draw.rows[random_order(len(draw.rows), self.seed, epoch, draw.stream, buckets)]
 
     def group_maxima(self, groups: Groups) -> npt.NDArray[np.int64]:
-        """(G, D) int64, the longest sequence of each group."""
+        """Return (G, D) int64, the length of the longest sequence in each group."""
         table = self.lengths.reshape(len(self.lengths), -1)
         if len(groups.starts) == 0:
             return np.zeros((0, table.shape[1]), np.int64)
@@ -156,15 +156,15 @@ class BatchSampler(ABC):
         if isinstance(self.balance, np.ndarray):
             if as_lengths(self.balance).shape != (len(self.lengths),):
                 raise ConfigError(
-                    f"balance must have {len(self.lengths)} costs, not shape {self.balance.shape}"
+                    f"balance must have {len(self.lengths)} costs, found shape {self.balance.shape}"
                 )
         elif self.balance not in (None, *get_args(Balance)):
-            raise ConfigError(f"balance must be costs or one of {get_args(Balance)}, not {self.balance!r}")
+            raise ConfigError(f"balance must be costs or one of {get_args(Balance)}, found {self.balance!r}")
 
     @cached_property
     def _costs(self) -> npt.NDArray[np.int64]:
-        """(N,) int64, what each sample costs the rank that has it."""
-        assert self.balance is not None, "asked for only where ranks are balanced"
+        """(N,) int64, the cost of each sample."""
+        assert self.balance is not None, "only balanced samplers read it"
         if isinstance(self.balance, np.ndarray):
             return self.balance
         costs = np.asarray(cost_function(self.balance)(self.lengths), np.int64)
@@ -185,7 +185,7 @@ class BatchSampler(ABC):
         return digest.hexdigest()
 
     def state(self, plan: BatchPlan, step: int) -> dict[str, Any]:
-        """A JSON-able checkpoint: ``step`` steps of ``plan`` are done."""
+        """Return the state after ``step`` steps of ``plan``, as values that JSON has."""
         return {
             "epoch": plan.epoch,
             "step": index(step),
@@ -195,18 +195,18 @@ class BatchSampler(ABC):
         }
 
     def resume(self, state: Mapping[str, Any]) -> tuple[BatchPlan, int]:
-        """The plan to go on with, and the step to start at.
+        """Return the plan of the remaining samples, and the step at which to continue.
 
-        On the same number of ranks these are the checkpoint's own. On another number the plan holds
-        exactly the samples not yet handed out, and starts at step 0.
+        On the same number of ranks these are the plan and the step of the state. On another number of ranks
+        the plan holds exactly the samples that no rank has received, and the step is 0.
 
         Raises:
-            CheckpointError: The checkpoint is of other lengths, rules or seed, or damaged.
+            CheckpointError: The state has other lengths, rules or another seed, or is damaged.
         """
         if state.get("fingerprint") != self.fingerprint:
             raise CheckpointError(
                 "the checkpoint was made with other lengths, rules or seed",
-                hint="Build the sampler with the arguments that it had when the checkpoint was made.",
+                hint="Use the arguments with which the checkpoint was made.",
             )
         try:
             epoch, step, world_size = (int(state[name]) for name in ("epoch", "step", "world_size"))

@@ -1,7 +1,7 @@
-"""Samplers: which samples share a batch, on which rank, at which step.
+"""Batch samplers that put samples of similar lengths into one batch.
 
-A sampler holds lengths and rules; ``plan(epoch)`` is a pure function of them, the seed, the epoch
-and the number of ranks, and gives every batch of the epoch with its padded shape.
+A sampler holds lengths and rules. ``plan(epoch)`` is a pure function of these, of the seed, the epoch and the
+number of ranks. It returns every batch of the epoch with its padded shape.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["FixedBucketSampler", "SortedBucketSampler", "TokenBudgetSampler"]
 def _at_least_one(**options: float) -> None:
     for name, value in options.items():
         if value < 1:
-            raise ConfigError(f"{name} must be at least 1, not {value}")
+            raise ConfigError(f"{name} must be at least 1, found {value}")
 
 
 @dataclass(frozen=True)
@@ -34,36 +34,36 @@ class _Buckets:
     """Boundaries, and the bucket of every sample.
 
     Attributes:
-        edges: (K, D) int64.
-        of: (N,) uint16.
+        edges: (K, D) int64, the padded lengths of each bucket.
+        bucket: (N,) uint16, the bucket of each sample.
     """
 
     edges: npt.NDArray[np.int64]
-    of: npt.NDArray[np.uint16]
+    bucket: npt.NDArray[np.uint16]
 
     @classmethod
     def make(cls, lengths: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]) -> _Buckets:
         return cls(edges.reshape(len(edges), -1), assign_buckets(lengths, edges).astype(np.uint16))
 
     def cut(self, sampler: BatchSampler, sizes: npt.NDArray[np.int64], draw: Draw) -> Groups:
-        """Draw within buckets; ``sizes`` is (K,) int64, samples of a full batch of each bucket."""
-        buckets = self.of[draw.rows]
+        """Return groups of single buckets; ``sizes`` is (K,) int64, the samples of a full batch of each."""
+        buckets = self.bucket[draw.rows]
         counts = np.bincount(buckets, minlength=len(self.edges))
         return cut_buckets(sampler.ordered(draw, buckets), counts, sizes, draw.world_size, sampler.last_batch)
 
 
 @dataclass(frozen=True, eq=False)
 class FixedBucketSampler(BatchSampler):
-    """Batches from buckets, of a fixed size or larger for shorter sequences (GluonNLP's sampler).
+    """Batches from buckets, of one size or larger for shorter sequences (FixedBucketSampler of GluonNLP).
 
     Attributes:
-        boundaries: What :func:`bucket_boundaries` gives, or (K,) or (K, D) int64.
-        batch_size: Samples of a batch on one rank.
-        ratio: Bucket k takes ``max(batch_size, int(ratio * batch_size * longest / boundary_k))``
-            samples (GluonNLP 0.10); with two lengths a sample, boundaries are summed.
-        pad_to: "bucket" pads to the boundary, so that shapes are few; "batch" to the longest
-            sequence of the step.
-        multiple_of: With ``pad_to="batch"``, the padded length is rounded up to a multiple.
+        boundaries: Result of :func:`bucket_boundaries`, or (K,) or (K, D) int64.
+        batch_size: Number of samples in a batch of one rank.
+        ratio: A batch of bucket k has ``max(batch_size, int(ratio * batch_size * longest / boundary_k))``
+            samples (GluonNLP 0.10). With two lengths in each sample, a boundary is their sum.
+        pad_to: "bucket" pads to the boundary, for few shapes; "batch" pads to the longest sequence of the
+            step.
+        multiple_of: With ``pad_to="batch"``, padded lengths are rounded up to a multiple of this.
     """
 
     boundaries: Boundaries
@@ -77,7 +77,7 @@ class FixedBucketSampler(BatchSampler):
         _at_least_one(batch_size=self.batch_size, multiple_of=self.multiple_of)
         if self.ratio < 0 or self.pad_to not in ("bucket", "batch"):
             raise ConfigError(
-                f"ratio must be at least 0 and pad_to 'bucket' or 'batch', not {self.ratio}, {self.pad_to!r}"
+                f"ratio must be at least 0, pad_to bucket or batch; found {self.ratio} and {self.pad_to!r}"
             )
         object.__setattr__(self, "boundaries", as_edges(self.boundaries))
         _ = self._buckets
@@ -88,7 +88,7 @@ class FixedBucketSampler(BatchSampler):
 
     @cached_property
     def batch_sizes(self) -> npt.NDArray[np.int64]:
-        """(K,) int64, samples of a full batch of each bucket."""
+        """(K,) int64, the number of samples in a full batch of each bucket."""
         widths = self._buckets.edges.sum(axis=1)
         scaled = widths[-1] / widths * self.ratio * self.batch_size
         sizes: npt.NDArray[np.int64] = np.maximum(scaled.astype(np.int64), self.batch_size)
@@ -107,16 +107,16 @@ class FixedBucketSampler(BatchSampler):
 
 @dataclass(frozen=True, eq=False)
 class SortedBucketSampler(BatchSampler):
-    """Batches from windows of random samples, sorted by length (GluonNLP's SortedBucketSampler).
+    """Batches from windows of random samples, sorted by length (SortedBucketSampler of GluonNLP).
 
-    Each step is padded to its longest sequence, so shapes are many. A window of one batch is plain
-    random batching; ``window=None`` sorts all samples. What ``last_batch="drop"`` leaves out are
-    the shortest of the last window.
+    Each step is padded to its longest sequence, so there are many shapes. A window of one step makes random
+    batches; ``window=None`` sorts all samples. ``last_batch="drop"`` leaves out the shortest samples of the
+    last window.
 
     Attributes:
-        batch_size: Samples of a batch on one rank.
-        window: Steps of a window, or None.
-        multiple_of: The padded length is rounded up to a multiple.
+        batch_size: Number of samples in a batch of one rank.
+        window: Number of steps in a window; None for one window.
+        multiple_of: Padded lengths are rounded up to a multiple of this.
     """
 
     batch_size: int
@@ -147,20 +147,20 @@ class SortedBucketSampler(BatchSampler):
 
 @dataclass(frozen=True, eq=False)
 class TokenBudgetSampler(BatchSampler):
-    """Batches of at most ``max_tokens`` padded tokens on one rank (fairseq's max_tokens).
+    """Batches of at most ``max_tokens`` padded tokens on one rank (max_tokens of fairseq).
 
-    With boundaries, a bucket's batches all hold as many samples as fit: few shapes. Without, samples
-    are sorted in windows and each batch takes as many as fit, which over all samples at once gives
-    the least number of batches.
+    With boundaries, a full batch of a bucket has as many samples as fit, so there are few shapes. Without
+    boundaries, samples are sorted in windows and each batch takes as many samples as fit; one window of all
+    samples gives the least number of batches.
 
     Attributes:
-        max_tokens: Samples times padded length of a batch; with two lengths a sample, their sum.
+        max_tokens: Limit of samples times padded length; with two lengths in each sample, of their sum.
         boundaries: As in :class:`FixedBucketSampler`, or None.
-        window: Without boundaries: samples of a window on one rank, or None for all.
-        batch_multiple: Batch sizes above it are rounded down to a multiple (fairseq's
-            required_batch_size_multiple).
-        max_batch_size: At most so many samples, or None.
-        multiple_of: Without boundaries: the padded length is rounded up to a multiple.
+        window: Number of samples of one rank in a window, without boundaries; None for one window.
+        batch_multiple: Larger batch sizes are rounded down to a multiple of this
+            (required_batch_size_multiple of fairseq).
+        max_batch_size: Largest number of samples in a batch of one rank, or None.
+        multiple_of: Padded lengths are rounded up to a multiple of this, without boundaries.
     """
 
     max_tokens: int
@@ -175,7 +175,7 @@ class TokenBudgetSampler(BatchSampler):
         options = {"batch_multiple": self.batch_multiple, "multiple_of": self.multiple_of}
         _at_least_one(window=self.window or 1, max_batch_size=self.max_batch_size or 1, **options)
         if self.boundaries is None and self.lengths.ndim != 1:
-            raise ConfigError("several lengths a sample need boundaries")
+            raise ConfigError("samples with several lengths need boundaries")
         if self.boundaries is None:
             longest = int(round_up(self.lengths.max(keepdims=True), self.multiple_of)[0])
         else:
@@ -184,7 +184,7 @@ class TokenBudgetSampler(BatchSampler):
         if longest > self.max_tokens:
             raise ConfigError(
                 f"max_tokens is {self.max_tokens}, less than one sample padded to {longest}",
-                hint="Raise max_tokens, or truncate or leave out what is longer.",
+                hint="Raise max_tokens, or truncate or leave out longer samples.",
             )
 
     @cached_property
@@ -194,11 +194,11 @@ class TokenBudgetSampler(BatchSampler):
 
     @cached_property
     def batch_sizes(self) -> npt.NDArray[np.int64]:
-        """(K,) int64, samples of a full batch of each bucket; with boundaries."""
+        """(K,) int64, the number of samples in a full batch of each bucket; only with boundaries."""
         return np.array([self.batch_size(width) for width in self._buckets.edges.sum(axis=1).tolist()])
 
     def batch_size(self, padded_length: int) -> int:
-        """Samples of a full batch padded to one length."""
+        """Return the number of samples in a full batch of one padded length."""
         size = self.max_tokens // padded_length
         if self.max_batch_size is not None:
             size = min(size, self.max_batch_size)

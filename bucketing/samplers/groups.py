@@ -1,8 +1,8 @@
-"""Cutting ordered rows into groups: ``world_size`` batches of one shape, no sample lost or repeated.
+"""Groups of rows: ``world_size`` batches of one shape, cut from ordered rows.
 
-Buckets and windows are both runs of rows, taken one after another. What is left of a run after its
-full groups moves on to the next, so that a single group in the epoch can be incomplete;
-``last_batch`` says what becomes of that one.
+Buckets and windows are runs of rows. The rows that remain after the full groups of a run move on to the
+next run, so that only one group of the epoch can be incomplete; ``last_batch`` decides about it. No sample
+is lost or repeated in the other groups.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 __all__ = ["Groups", "LastBatch", "balance_groups", "cut_buckets", "cut_windows"]
 
 LastBatch = Literal["drop", "pad", "partial"]
-"""What becomes of the samples that do not fill a last group. "drop": they are left out of this
-epoch. "pad": the group is filled up with repeated rows, which the plan's mask marks. "partial": the
-group is smaller, and at most ``world_size - 1`` rows are repeated so that all ranks have the same
-shape; each bucket then ends in a smaller group of its own, as in GluonNLP."""
+"""The rule for samples that do not fill the last group. "drop" leaves them out of this epoch. "pad" fills
+the group with repeated rows, which the mask of the plan marks. "partial" makes the group smaller and repeats
+at most ``world_size - 1`` rows, so that all ranks have the same shape; each bucket then ends with a smaller
+group, as in GluonNLP."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of rows, one after another.
+    """Groups of rows, end to end.
 
     Attributes:
         rows: (M,) int64.
-        starts: (G,) int64, ascending, where each group begins in ``rows``.
-        sizes: (G,) int64, rows of each group.
-        runs: (G,) int64, the bucket or window that each group was cut from.
-        filled: Rows at the end of the last group that are repeated.
+        starts: (G,) int64, ascending, the begin of each group in ``rows``.
+        sizes: (G,) int64, the number of rows in each group.
+        runs: (G,) int64, the bucket or window of each group.
+        repeated: Number of repeated rows at the end of the last group.
         world_size: Number of ranks.
     """
 
@@ -42,16 +42,18 @@ class Groups:
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     runs: npt.NDArray[np.int64]
-    filled: int
+    repeated: int
     world_size: int
 
 
 class _Cutter:
+    """Cuts rows into groups from the front."""
+
     def __init__(self, rows: npt.NDArray[np.int64], world_size: int) -> None:
         self.rows = rows
         self.world_size = world_size
         self.start = 0
-        self.filled = 0
+        self.repeated = 0
         self._groups: list[tuple[int, int, int]] = []
 
     def add(self, batch_size: int, number: int, run: int) -> None:
@@ -64,13 +66,18 @@ class _Cutter:
         if len(left) and last_batch != "drop":
             if last_batch == "partial":
                 batch_size = -(-len(left) // self.world_size)
-            self.filled = batch_size * self.world_size - len(left)
-            self.rows = np.concatenate((self.rows, np.resize(left, self.filled)))
+            self.repeated = batch_size * self.world_size - len(left)
+            self.rows = np.concatenate((self.rows, np.resize(left, self.repeated)))
             self.add(batch_size, 1, run)
         sizes, numbers, runs = np.array(self._groups, np.int64).reshape(-1, 3).T
         sizes = np.repeat(sizes, numbers)
         return Groups(
-            self.rows, np.cumsum(sizes) - sizes, sizes, np.repeat(runs, numbers), self.filled, self.world_size
+            self.rows,
+            np.cumsum(sizes) - sizes,
+            sizes,
+            np.repeat(runs, numbers),
+            self.repeated,
+            self.world_size,
         )
 
 
@@ -81,12 +88,12 @@ def cut_buckets(
     world_size: int,
     last_batch: LastBatch,
 ) -> Groups:
-    """Cut rows that are ordered by bucket.
+    """Return groups of rows that are ordered by bucket.
 
     Args:
-        rows: (N,) int64, shortest bucket first: its left-over samples fit the next one's shape.
-        counts: (K,) int64, rows of each bucket.
-        batch_sizes: (K,) int64, rows of a batch on one rank.
+        rows: (N,) int64, the shortest bucket first, because its remaining samples fit the next shape.
+        counts: (K,) int64, the number of rows in each bucket.
+        batch_sizes: (K,) int64, the number of rows in a batch of one rank.
         world_size: Number of ranks.
         last_batch: See :data:`LastBatch`.
     """
@@ -110,13 +117,13 @@ def cut_windows(
     world_size: int,
     last_batch: LastBatch,
 ) -> Groups:
-    """Sort rows within windows, longest first, and cut.
+    """Return groups of rows that are sorted within windows, the longest first.
 
     Args:
-        rows: (N,) int64, in the order in which windows are filled.
-        keys: (number of samples,) int64, what to sort by, indexed by row.
-        window: Rows of a window; the last ones of a window may move on to the next.
-        batch_size: Rows of a batch on one rank, from the largest key in it.
+        rows: (N,) int64, in the order in which they fill the windows.
+        keys: (number of samples,) int64, the sort key of each row.
+        window: Number of rows in a window; its last rows may move on to the next window.
+        batch_size: Returns the number of rows in a batch of one rank, for the largest key in it.
         world_size: Number of ranks.
         last_batch: See :data:`LastBatch`.
     """
@@ -138,15 +145,15 @@ def cut_windows(
 def balance_groups(
     groups: Groups, whole: npt.NDArray[np.bool_], costs: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.int64]:
-    """Deal the samples of each group so that the ranks' totals come out even.
+    """Deal the samples of each group to ranks so that the total costs of the ranks are about equal.
 
-    Largest first: of each next ``world_size`` samples the rank with the least so far gets the
-    largest. Every rank keeps its number of samples.
+    Samples are dealt in rounds of ``world_size``, the costliest first. In each round the rank with the least
+    total gets the costliest sample. Every rank keeps its number of samples.
 
     Args:
-        groups: Whose rows to reorder.
-        whole: (G,) bool, groups without repeated rows; the others stay as they are.
-        costs: (number of samples,) int64, cost of each sample, indexed by row.
+        groups: The groups to reorder.
+        whole: (G,) bool, groups without repeated rows; the others keep their order.
+        costs: (number of samples,) int64, the cost of each row.
 
     Returns:
         (M,) int64, the reordered rows.

@@ -1,4 +1,4 @@
-"""Random orders as pure functions of (seed, epoch, stream), the same under every NumPy version."""
+"""Random orders of rows for samplers and packing: pure functions of seed, epoch and stream."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["check_seed", "random_order"]
 
 
 def check_seed(seed: int, epoch: int) -> None:
-    """Raise ConfigError unless both are in 0 to 2**64 - 1 and 2**32 - 1."""
+    """Raise ConfigError unless ``seed`` is from 0 to 2**64 - 1 and ``epoch`` from 0 to 2**32 - 1."""
     for name, value, bits in (("seed", seed, 64), ("epoch", epoch, 32)):
         if not 0 <= value < 1 << bits:
-            raise ConfigError(f"{name} must be from 0 to 2**{bits} - 1, not {value}")
+            raise ConfigError(f"{name} must be from 0 to 2**{bits} - 1, found {value}")
 
 
 def random_order(
     size: int, seed: int, epoch: int, stream: int, within: npt.NDArray[np.uint16] | None = None
 ) -> npt.NDArray[np.int64]:
-    """A permutation of 0 to size - 1.
+    """Return a random permutation of 0 to size - 1.
 
     Args:
         size: Number of positions.
         seed: From 0 to 2**64 - 1.
         epoch: From 0 to 2**32 - 1.
-        stream: Which of several independent permutations, from 0.
-        within: (size,) uint16 group of each position: groups come in ascending order, and only the
-            order inside each is random.
+        stream: Number of the permutation among independent ones, from 0.
+        within: (size,) uint16, the bucket of each position: buckets come in ascending order, and the order
+            in each bucket is random.
 
     Returns:
         (size,) int64.

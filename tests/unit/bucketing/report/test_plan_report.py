@@ -55,7 +55,7 @@ def test_one_rank_reaches_the_lower_bound():
     assert report.efficiency_linear == 1
 
 
-def test_eight_ranks_wait_for_nobody():
+def test_eight_ranks_hardly_wait():
     report = report_plan(FixedBucketSampler(ANSWER, EDGES, 32, world_size=8).plan(), ANSWER)
     assert report.efficiency_linear >= 0.99
     assert report.efficiency_quadratic >= 0.99
