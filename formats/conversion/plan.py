@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-import stoker
+from stoker import version
 from stoker.errors import ConfigError
 from stoker.random import philox_permutation
 
@@ -98,7 +98,7 @@ def plan_conversion(
         ordered = shuffled(rows, options.seed)
         for position, part in enumerate(shard_rows(sizes[ordered], options)):
             shards.append(PlannedShard(split, position, ordered[part]))
-    identity = json.dumps([stoker.__version__, options.to_manifest(), listing.fingerprint()])
+    identity = json.dumps([version.__version__, options.to_manifest(), listing.fingerprint()])
     fingerprint = hashlib.sha256(identity.encode()).hexdigest()
     return ConversionPlan(options, listing, encoder, tuple(shards), fingerprint)
 

@@ -19,6 +19,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from stoker.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from stoker import augment, bucketing, errors, formats
     from stoker.formats.conversion.convert import convert
@@ -51,8 +53,6 @@ __all__ = [
     "open",
     "verify",
 ]
-
-__version__ = "0.1.0"
 
 _HOME = {
     "BlockShuffle": "stoker.pipeline.order.epoch_order",

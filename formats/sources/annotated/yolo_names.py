@@ -1,10 +1,11 @@
-"""Names of classes for YOLO's text files: of ``data.yaml`` the few lists that matter, or ``classes.txt``."""
+"""Names of classes for YOLO's text files, from ``data.yaml`` or ``classes.txt``."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
 
 from stoker.errors import SourceError
 
@@ -16,19 +17,18 @@ if TYPE_CHECKING:
 __all__ = ["YoloNames", "read_names"]
 
 _YAML, _TEXT = ("data.yaml", "dataset.yaml", "data.yml"), "classes.txt"
-_MEMBER = re.compile(r"(names|kpt_shape|flip_idx)\s*:\s*(.*)")
-_ENTRY = re.compile(r"\s*(?:-\s+|(\d+)\s*:\s*)(.*)")
+_LONGEST = 1 << 20  # characters of a YAML file: names of ten thousand classes have fewer
 
 
 @dataclass(frozen=True)
 class YoloNames:
-    """What is known of classes and keypoints.
+    """Classes and keypoints of a YOLO dataset.
 
     Attributes:
-        classes: Names by number; empty if there are none.
-        keypoints: K, keypoints of an object.
-        numbers: Numbers in a line for them: 2K or 3K.
-        swap: K numbers, ``flip_idx``; empty if there are none.
+        classes: Names by number; empty if the dataset has none.
+        keypoints: K, the keypoints of an object.
+        numbers: Numbers that a line has for the keypoints: 2K or 3K.
+        swap: (K,) the keypoint that each becomes in a mirrored image, ``flip_idx``; empty if there is none.
     """
 
     classes: tuple[str, ...] = ()
@@ -38,64 +38,63 @@ class YoloNames:
 
 
 def read_names(folders: Sequence[SourceFolder]) -> YoloNames:
-    """Read the names from the first of the folders that has some.
+    """Read the names from the first of the folders that has a file of names.
 
     Raises:
-        SourceError: The file is there and cannot be understood.
+        SourceError: The file has another form than Ultralytics' or cannot be read.
     """
     for folder in folders:
         for name in (*_YAML, _TEXT):
             if (lines := folder.lines(name)) is not None:
                 if name != _TEXT:
-                    return _of_yaml(f"{folder.root}/{name}", lines)
+                    return _parse_yaml(f"{folder.root}/{name}", lines)
                 return YoloNames(tuple(line.strip() for line in lines if line.strip()))
     return YoloNames()
 
 
-def _of_yaml(path: str, lines: list[str]) -> YoloNames:
-    members = {}
-    for i, line in enumerate(lines):
-        if match := _MEMBER.fullmatch(_bare(line)):
-            members[match[1]] = _values(path, match[2], lines[i + 1 :])
-    shape, swap = members.get("kpt_shape"), members.get("flip_idx", [])
+def _parse_yaml(path: str, lines: list[str]) -> YoloNames:
+    members = _load(path, "\n".join(lines))
+    classes = _strings(path, "names", members.get("names"))
+    shape = _strings(path, "kpt_shape", members.get("kpt_shape"))
+    swap = _strings(path, "flip_idx", members.get("flip_idx"))
     try:
         count, each = map(int, shape) if shape else (0, 2)
         flips = tuple(map(int, swap))
-    except ValueError:
-        _fail(path, "kpt_shape must be two integers, and flip_idx integers")
+        declared = int(members.get("nc", len(classes)))
+    except (TypeError, ValueError):
+        _fail(path, "nc must be an integer, kpt_shape two integers, and flip_idx integers")
+    if classes and declared != len(classes):
+        _fail(path, f"nc is {declared}, and there are {len(classes)} names")
     if count < 0 or each not in (2, 3) or (flips and sorted(flips) != list(range(count))):
         _fail(path, "kpt_shape must be [K, 2] or [K, 3], and flip_idx name each of K keypoints once")
-    return YoloNames(tuple(members.get("names", [])), count, count * each, flips)
+    return YoloNames(classes, count, count * each, flips)
 
 
-def _bare(line: str) -> str:
-    """A line without its comment."""
-    return re.sub(r"(^|\s)#.*$", "", line).rstrip()
+def _load(path: str, text: str) -> dict[str, Any]:
+    """The mapping that a YAML file holds, all its scalars as text."""
+    if len(text) > _LONGEST:
+        _fail(path, f"it has more than {_LONGEST} characters")
+    try:
+        # BaseLoader makes text, lists and mappings alone. SafeLoader would make a boolean of a class named "no".
+        document = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it is safer than SafeLoader
+    except (yaml.YAMLError, RecursionError) as error:
+        _fail(path, f"it is no YAML: {' '.join(str(error).split())}")
+    if document is not None and not isinstance(document, dict):
+        _fail(path, "it holds no mapping")
+    return document or {}
 
 
-def _values(path: str, inline: str, following: list[str]) -> list[str]:
-    """Values of a list, written as [a, b], {0: a}, or an entry a line."""
-    entries: list[tuple[str | None, str]] = []
-    if inline:
-        text = " ".join([inline, *map(_bare, following)])
-        match = re.match(r"\[(.*?)\]|\{(.*?)\}", text)
-        if match is None:
-            _fail(path, f"a list is expected, not {inline!r}")
-        for word in re.findall(r"""(?:\d+\s*:\s*)?(?:'[^']*'|"[^"]*"|[^,'"]+)""", match[1] or match[2] or ""):
-            number, _, value = word.strip().rpartition(":") if match[2] else ("", "", word)
-            if value.strip():
-                entries.append((number.strip() or None, value))
-    else:
-        for line in map(_bare, following):
-            entry = _ENTRY.fullmatch(line)
-            if line and entry is None:
-                break
-            if entry is not None:
-                entries.append((entry[1], entry[2]))
-    numbers = [int(number) if number else i for i, (number, _) in enumerate(entries)]
-    if numbers != list(range(len(entries))):
-        _fail(path, "the numbers of a list must count from 0")
-    return [value.strip().strip("'\"") for _, value in entries]
+def _strings(path: str, name: str, value: Any) -> tuple[str, ...]:
+    """The items of a list, which may be written as a mapping of the numbers from 0."""
+    if not value:
+        return ()
+    if isinstance(value, dict):
+        if list(value) != [str(number) for number in range(len(value))]:
+            _fail(path, f"the numbers of {name} must count from 0")
+        value = list(value.values())
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        _fail(path, f"{name} must be a list of names or numbers, not {str(value)[:60]!r}")
+    return tuple(value)
 
 
 def _fail(path: str, message: str) -> NoReturn:

@@ -190,7 +190,7 @@ class TestFingerprint:
     def test_it_covers_the_version(self, monkeypatch: pytest.MonkeyPatch) -> None:
         found = set()
         for version in ("1.0.0", "1.0.1"):
-            monkeypatch.setattr("stoker.__version__", version)
+            monkeypatch.setattr("stoker.version.__version__", version)
             found.add(plan_conversion(make_listing({"a": 5}), ConvertOptions(shards=1)).fingerprint)
         assert len(found) == 2
 

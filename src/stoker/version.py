@@ -1,0 +1,5 @@
+"""The version of Stoker, which is part of the fingerprint of a conversion."""
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"
