@@ -75,7 +75,7 @@ def _load(path: str, text: str) -> dict[str, Any]:
     if len(text) > _LONGEST:
         _fail(path, f"it has more than {_LONGEST} characters")
     try:
-        # BaseLoader makes text, lists and mappings alone. SafeLoader would make a boolean of a class named "no".
+        # BaseLoader makes only text, lists and mappings. SafeLoader would read a class named "no" as False.
         document = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it is safer than SafeLoader
     except (yaml.YAMLError, RecursionError) as error:
         _fail(path, f"it is no YAML: {' '.join(str(error).split())}")
