@@ -1,4 +1,4 @@
-"""The annotations of a dataset in words."""
+"""Descriptions of the annotations of a dataset, as text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 __all__ = ["annotation_facts", "class_labels"]
 
-# Areas in pixels that part small from medium and medium from large objects in COCO's evaluation
-# (pycocotools, Params.areaRng).
+# Largest areas in pixels of small and of medium objects in the evaluation of COCO (pycocotools,
+# Params.areaRng).
 _SMALL, _MEDIUM = 32**2, 96**2
 
 
 def annotation_facts(dataset: Dataset) -> list[tuple[str, str]]:
-    """Name and value of what there is to know of objects and masks; nothing where there are none."""
+    """Return name and value of each fact about objects and masks; none where there are no annotations."""
     tasks = dataset.tasks
     rows = [("tasks", ", ".join(sorted(tasks)))] if tasks - {"label"} else []
     if "boxes" in tasks:
@@ -32,7 +32,7 @@ def annotation_facts(dataset: Dataset) -> list[tuple[str, str]]:
     if "segmentation" in tasks:
         lengths = dataset.column("mask_length")
         ignored = "" if info.ignore is None else f"; value {info.ignore} is ignored"
-        rows.append(("masks", f"{len(lengths):,} of {np.median(lengths):,.0f} bytes in the median{ignored}"))
+        rows.append(("masks", f"{len(lengths):,}, median {np.median(lengths):,.0f} bytes{ignored}"))
     return rows
 
 
@@ -44,19 +44,19 @@ def _object_facts(dataset: Dataset) -> list[tuple[str, str]]:
     objects += f", {crowds:,} of them crowds" if crowds else ""
     empty = int((counts == 0).sum())
     spread = f"{counts.min():,} to {counts.max():,}, mean {counts.mean():.1f}"
-    rows = [("objects", objects), ("objects an image", spread + (f"; {empty:,} without" if empty else ""))]
+    rows = [("objects", objects), ("objects per image", spread + (f"; {empty:,} without" if empty else ""))]
     area = _lists(dataset, "object_area").values
     if len(area):
         shares = np.histogram(area, (0, _SMALL, _MEDIUM, np.inf))[0] / len(area)
         sides = np.sqrt(np.quantile(area, (0.1, 0.5, 0.9)))
         rows.append(("object sizes", f"{shares[0]:.0%} small, {shares[1]:.0%} medium, {shares[2]:.0%} large"))
         words = ", ".join(f"{side:.0f} px" for side in sides)
-        rows.append(("side of objects", f"{words} (square root of area; tenth, half, nine tenths)"))
+        rows.append(("side of objects", f"{words} (square root of the area; 10th, 50th and 90th percentile)"))
     return rows
 
 
 def class_labels(dataset: Dataset) -> tuple[npt.NDArray[np.int64], str]:
-    """All labels of a dataset, and what has them: samples or objects."""
+    """Return all labels of a dataset, and the noun of what has them: "samples" or "objects"."""
     tasks = dataset.tasks
     if "label" in tasks:
         return dataset.labels, "samples"

@@ -1,4 +1,4 @@
-"""A dataset, and what is wrong with one, for programs: values that JSON has, numbers without their units."""
+"""Descriptions of a dataset and of its verification for programs, as values that JSON has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["dataset_json", "report_json"]
 
 
 def dataset_json(dataset: Dataset) -> dict[str, Any]:
-    """What there is to know of a dataset without reading its shards; sizes in bytes, sides in pixels."""
+    """Return the facts of the manifest and the index; sizes are in bytes, heights and widths in pixels."""
     manifest = dataset.manifest
     described: dict[str, Any] = {
         "path": str(dataset.path),
@@ -48,7 +48,7 @@ def dataset_json(dataset: Dataset) -> dict[str, Any]:
 
 
 def _classes(dataset: Dataset) -> list[dict[str, str | int]]:
-    """By label, the name of each class and how many samples, or objects, have it."""
+    """Return the name of each class, by label, and its number of samples or objects."""
     labels, what = class_labels(dataset)
     counts = np.bincount(labels, minlength=dataset.num_classes) if dataset.num_classes else ()
     named = zip(dataset.classes, counts, strict=False)
@@ -60,5 +60,5 @@ def _spread(values: npt.NDArray[Any]) -> dict[str, float]:
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    """A report, and whether all is well."""
+    """Return a report of a verification, and whether it found no problem."""
     return {"ok": report.ok, **asdict(report), "path": str(report.path)}

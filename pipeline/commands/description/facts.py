@@ -1,4 +1,4 @@
-"""A dataset in words and tables."""
+"""Descriptions of a dataset, as text and tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CLASSES_SHOWN = 20
 
 
 def facts(dataset: Dataset) -> list[tuple[str, str]]:
-    """Name and value of what there is to know of a dataset without reading its shards."""
+    """Return name and value of each fact of the manifest and the index."""
     manifest = dataset.manifest
     total = sum(dataset.data_sizes)
     rows = [
@@ -53,7 +53,7 @@ def _image_facts(dataset: Dataset) -> list[tuple[str, str]]:
         ("encoding", names + (f"; {turned:,} with an EXIF orientation" if turned else "")),
         ("height", _spread(height, " px")),
         ("width", _spread(width, " px")),
-        ("bytes a sample", _spread(lengths)),
+        ("bytes per sample", _spread(lengths)),
     ]
 
 
@@ -63,7 +63,7 @@ def _spread(values: npt.NDArray[Any], unit: str = "") -> str:
 
 
 def class_table(dataset: Dataset) -> Table:
-    """Samples, or objects, of each class, the first classes only where there are many."""
+    """Return a table with the number of samples or objects of each of the first classes."""
     labels, what = class_labels(dataset)
     counts = np.bincount(labels, minlength=dataset.num_classes)
     made = table("class", "label", what)

@@ -25,7 +25,7 @@ _PACKAGES = (
     "nvidia-dali-cuda130",
     "tokenizers",
 )
-_FAKE = "nvidia-dali"
+_FOREIGN_PACKAGE = "nvidia-dali"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def examine() -> list[Finding]:
     return [
         Finding("stoker", f"{__version__}, Python {platform.python_version()}, {platform.machine()}"),
         _native(),
-        Finding("cores", f"{available_cores()} may be used by this process"),
+        Finding("cores", f"{available_cores()} that this process may use"),
         *_ranks(),
         *_gpu(),
         *_packages(),
@@ -60,7 +60,7 @@ def _native() -> Finding:
     from stoker import _native
 
     level = _native.cpu_level()
-    advice = "" if level != "plain" else "This processor has no AVX2: the plain code is several times slower."
+    advice = "" if level != "plain" else "This processor has no AVX2: the engine is several times slower."
     return Finding("native engine", f"built, uses {level}", advice)
 
 
@@ -72,10 +72,10 @@ def _ranks() -> list[Finding]:
 def _gpu() -> list[Finding]:
     machine = this_machine()
     if not machine.gpus:
-        return [Finding("GPU", "none that the driver shows")]
+        return [Finding("GPU", "none that the driver reports")]
     advice = ""
     if not machine.has_dali:
-        advice = "pip install 'stoker[dali-cuda12]' decodes on the GPU (driver 525 or later)."
+        advice = "To decode on the GPU: pip install 'stoker[dali-cuda12]' (driver 525 or later)."
     return [Finding("GPU", f"{machine.gpus} visible", advice)]
 
 
@@ -85,16 +85,16 @@ def _packages() -> list[Finding]:
         version = _version(name)
         if version:
             found.append(Finding(name, version))
-    if _version(_FAKE):
+    if _version(_FOREIGN_PACKAGE):
         found.append(
             Finding(
-                _FAKE,
+                _FOREIGN_PACKAGE,
                 "installed",
-                f"{_FAKE} is not NVIDIA's: pip uninstall {_FAKE}, then install an extra above.",
+                f"NVIDIA does not publish this package: pip uninstall {_FOREIGN_PACKAGE}.",
             )
         )
     if _version("nvidia-dali-cuda120") and _version("nvidia-dali-cuda130"):
-        found.append(Finding("DALI", "two builds", "They exclude each other: uninstall one."))
+        found.append(Finding("DALI", "two builds", "They exclude each other: pip uninstall one of them."))
     return found
 
 
@@ -107,5 +107,5 @@ def _version(name: str) -> str | None:
 
 def _engine() -> Finding:
     engine, device = choose_engine("auto", None, frozenset(), this_machine(), find_ranks().local_rank)
-    advice = "" if sys.platform == "linux" else "Only Linux is tested."
+    advice = "" if sys.platform == "linux" else "Stoker is tested on Linux only."
     return Finding("engine='auto'", f"{engine} on {device}", advice)

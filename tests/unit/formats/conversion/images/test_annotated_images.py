@@ -176,7 +176,7 @@ def test_a_dataset_in_words(dataset: stoker.Dataset) -> None:
     said = dict(facts(dataset))
     assert said["tasks"] == "boxes, instances"
     assert said["objects"] == "2, 1 of them crowds"
-    assert said["objects an image"] == "2 to 2, mean 2.0"
+    assert said["objects per image"] == "2 to 2, mean 2.0"
     assert said["object sizes"] == "100% small, 0% medium, 0% large"
     assert said["side of objects"].startswith("7 px, 7 px, 7 px")
     assert class_table(dataset).columns[2].header == "objects"
