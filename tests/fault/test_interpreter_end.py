@@ -1,44 +1,9 @@
-"""An interpreter may end at any moment: no thread is then inside C++, where the end would be a signal."""
+"""The end of the interpreter: worker threads have ended before it."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
-
-import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-BUSY = """
-import threading, time
-import numpy as np
-from stoker.pipeline.execution.threads import Worker
-
-# NumPy's unique gives the interpreter up inside C++.
-values = np.random.default_rng(0).integers(0, 1 << 40, 200_000)
-stopped = threading.Event()
-def run():
-    while not stopped.is_set():
-        np.unique(values)
-Worker(run, stopped.set, "busy").start()
-time.sleep({seconds})
-"""
-
-
-@pytest.mark.parametrize("seconds", [0, 0.2])
-def test_a_thread_at_work_has_ended_before(seconds: float) -> None:
-    for _ in range(5):
-        ended = subprocess.run(
-            [sys.executable, "-c", BUSY.format(seconds=seconds)],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert (ended.returncode, ended.stderr) == (0, "")
-
 
 LIBRARY = """
 import atexit, threading, time
@@ -57,41 +22,3 @@ def test_workers_end_before_the_libraries_that_they_use() -> None:
         [sys.executable, "-c", LIBRARY], capture_output=True, text=True, timeout=300, check=False
     )
     assert (ended.returncode, ended.stdout) == (0, "a library goes; its worker has ended\n"), ended.stderr
-
-
-FETCHING = """
-import os, sys, threading, time
-from pathlib import Path
-import numpy as np
-from stoker.formats.caching.block_files import BlockFiles
-from stoker.pipeline.caching import block_requests
-from stoker.pipeline.caching.block_requests import Requests
-
-block_requests._PATIENCE = 60  # for a machine that is busy with other things
-values = np.random.default_rng(0).integers(0, 1 << 40, 50_000)
-def read(file, start, stop):
-    np.unique(values)  # a storage's package may be in C++ or Rust, too
-    return bytes(stop - start)
-
-ended = set()
-for number in range(20):
-    if not (child := os.fork()):
-        files = BlockFiles(Path(sys.argv[1], str(number)), ["shard"], [1 << 22], 4096)
-        Requests(files, read, 4, threading.Event()).request(np.arange(0, 1 << 10, 2))
-        time.sleep(0.01 * (number % 4))
-        break
-    ended.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-else:
-    print(ended)
-"""
-
-
-def test_threads_that_fetch_have_ended_before(tmp_path: Path) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", FETCHING, tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "{0}\n", "")

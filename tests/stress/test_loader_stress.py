@@ -234,14 +234,14 @@ class Stress:
             if key not in self.orders:
                 schedule = loader_schedule(epoch, 0)
                 rows = [
-                    recipe_order.positions(epoch, schedule.draws(step)[0]).tolist()
+                    epoch_order.positions(epoch, schedule.draws(step)[0]).tolist()
                     for step in range(len(schedule))
                 ]
                 self.orders[key] = rows
             return self.orders[key]
 
         spare = ImageLoader(source(), transforms=transforms, **given)
-        recipe_order, loader_schedule = spare._recipe.order, spare._schedule
+        epoch_order, loader_schedule = spare._config.order, spare._schedule
         spare.close()
         return Model(loader, options, epochs)
 
