@@ -153,7 +153,7 @@ def pack(
     """
     table = as_lengths(lengths)
     if table.ndim != 1:
-        raise ConfigError(f"lengths must be (N,) for packing, found {table.shape[1]} in each sample")
+        raise ConfigError(f"packing takes one length for each sample, found {table.shape[1]}")
     if capacity < 1 or (max_sequences is not None and max_sequences < 1):
         raise ConfigError(f"capacity and max_sequences must be at least 1, found {capacity}, {max_sequences}")
     if table.min() < 1:
