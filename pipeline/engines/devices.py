@@ -51,9 +51,13 @@ class BatchPlacement:
     pin_memory: bool
 
 
-def this_machine() -> Machine:
-    """Ask the operating system and the GPU driver what this machine offers."""
-    return Machine(available_cores(), gpu_count(), has_dali())
+def this_machine(device: str | None) -> Machine:
+    """Ask the operating system and the GPU driver what this machine offers for a loader's ``device``.
+
+    For "cpu" the driver is not asked, and there are no GPUs: a process that has started CUDA cannot use it
+    after a fork.
+    """
+    return Machine(available_cores(), 0 if device == "cpu" else gpu_count(), has_dali())
 
 
 @lru_cache(maxsize=1)

@@ -189,11 +189,12 @@ class ImageLoader(Loader):
         adapters.specialize_loader(self, output)
 
         framework = adapters.framework_of(output)
+        device = device_name(device)
         plan = plan_execution(
             engine,
-            device_name(device),
+            device,
             needs=self._config.plan.needs,
-            machine=this_machine(),
+            machine=this_machine(device),
             ranks=self._ranks,
             framework_sees_gpu=lambda: adapters.sees_gpu(framework),
             copies_from_pinned=framework.pins_memory,

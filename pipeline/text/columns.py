@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
-from stoker.bucketing import Dict, Pack, Pad, Ragged
+from stoker.bucketing import Dict, Flatten, Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError
 
 from ..execution.batch import NUMBERS
 from .epoch import TokenSlices
-from .producer import assemble
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from .planner import TextPlanner
     from .token_reader import TokenReader
 
-__all__ = ["column_names", "default_batchify", "probe"]
+__all__ = ["column_names", "default_batchify", "probe_batchify", "run_batchify"]
 
 _OUTPUTS = get_args(Output)
 _PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
@@ -50,7 +49,7 @@ def _prefixes(fields: Sequence[str]) -> list[str]:
     return [""] if len(fields) == 1 else [re.sub(r"\W", "_", field) + "_" for field in fields]
 
 
-def probe(
+def probe_batchify(
     batchify: Batchify, planner: TextPlanner, reader: TokenReader
 ) -> dict[str, tuple[str, tuple[int | None, ...]]]:
     """Name, dtype and shape without the batch axis of what ``batchify`` makes, tried on a token a field."""
@@ -62,7 +61,7 @@ def probe(
     groups = None if planner.batching.pack is None else np.array([0, 1])
     slices = TokenSlices(one[:, 0], one[:, 0], one, groups)
     sequences = [Ragged(np.zeros(1, reader.dtype), np.array([0, 1]))] * count
-    made = assemble(batchify, reader.fields, sequences, slices, (1, *widths))
+    made = run_batchify(batchify, reader.fields, sequences, slices, (1, *widths))
     return {
         name: (
             np.asarray(value).dtype.name,
@@ -70,6 +69,44 @@ def probe(
         )
         for name, value in made.items()
     }
+
+
+def run_batchify(
+    batchify: Batchify,
+    fields: tuple[str, ...],
+    sequences: list[Ragged],
+    slices: TokenSlices,
+    shape: tuple[int, ...],
+) -> Mapping[str, Any]:
+    """Arrays of a batch by name, made of its sequences.
+
+    Args:
+        batchify: Takes sequences and a padded length; for several fields a dict of each by field.
+        fields: Names of the fields that were read.
+        sequences: Token ids of each field.
+        slices: Where packed rows begin among the sequences.
+        shape: (n, length), or (n, length, length, ...) for several fields.
+
+    Raises:
+        ConfigError: ``batchify`` returned something else than a dict.
+    """
+    samples: Any = dict(zip(fields, sequences, strict=True))
+    length: Any = dict(zip(fields, shape[1:], strict=True))
+    if len(fields) == 1:
+        samples, length = sequences[0], shape[1]
+        if slices.groups is not None:
+            samples = Packed(samples, slices.groups)
+        elif isinstance(batchify, Flatten):
+            length = (
+                shape[0] * length
+            )  # the padded batch's tokens, so that each padded shape gives one flat shape
+    made = batchify(samples, length)
+    if not isinstance(made, dict):
+        raise ConfigError(
+            f"batchify must make a dict of arrays, found {type(made).__name__}",
+            hint="Wrap it: Dict({'tokens': Stack()}).",
+        )
+    return made
 
 
 def column_names(

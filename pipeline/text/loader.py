@@ -1,4 +1,4 @@
-"""The loader of text."""
+"""The loader of text: checks arguments, decides where batches go, and makes the parts."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from stoker.errors import CheckpointError, ConfigError
 from .. import adapters
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.devices import device_name, numbered_device, place_batches, this_machine
-from ..execution.batch import ColumnSpec, batch_type
+from ..execution.batch import ColumnSpec
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import State
-from ..order.sampling import Repeated, make_draws, open_source
+from ..order.sampling import open_source
 from .batching_config import BatchingConfig, LastBatch, TooLong, as_buckets
-from .columns import column_names, default_batchify, probe
+from .config import make_config
 from .epoch import History, TextSchedule, checked_history
-from .planner import TextPlanner
-from .producer import TextBatchProducer, TextLoaderConfig
-from .token_reader import TokenReader
+from .producer import TextBatchProducer
 
 if TYPE_CHECKING:
     import os
@@ -39,71 +37,89 @@ __all__ = ["TextLoader"]
 
 
 class TextLoader(Loader):
-    """Feeds batches of token ids, put together by length, to a training loop, working ahead of it.
+    """Loads batches of token ids for a training loop, ahead of the step that needs them.
 
-    Each pass over the loader is one epoch, the next pass the next one. At each step all ranks receive
-    batches of one shape, and :meth:`shapes` lists all that there will be. A batch is a function of seed,
-    epoch and step alone.
+    Batches are put together by length, so that little is padded, or packed, so that nearly nothing is.
+    Iterating over the loader runs one epoch; iterating again runs the next one. A batch is a named tuple of
+    columns. At each step all ranks receive batches of one shape, and :meth:`shapes` lists the shapes before
+    the first batch.
+
+    A batch is a function of the dataset, the arguments, the seed, the epoch and the step.
 
     Args:
-        dataset: A dataset of text (see :func:`stoker.convert_text`), the path of one, or several mixed by
-            :func:`stoker.mix`; with ``cache``, the URL of one.
-        batch_size: Samples a batch on this rank; packed rows with ``pack``.
-        max_tokens: Tokens a batch on this rank, padding included, instead of ``batch_size``.
-        batch_sampler: Instead of both, and of ``buckets``, a function that makes any
-            :class:`stoker.bucketing.BatchSampler`, such as ``partial(SortedBucketSampler, batch_size=32,
-            window=50)``. It is called with the lengths of an epoch's samples, (n,) or (n, D) int64, and the
-            keyword arguments that all samplers have.
-        buckets: Number of padded lengths, whose boundaries are then the best there are; or the
-            boundaries, (K,) or (K, D) integers. None draws random batches and pads each to its longest,
-            in any number of shapes. Without a meaning where rows are packed.
-        pad_multiple: Padded lengths are multiples of this (8 or 16 for tensor cores).
-        pack: Put several sequences into each row of this many tokens.
-        max_sequences: At most so many of them into a row, which is how long ``cu_seqlens`` then is.
-        max_length: Longer sequences are, as ``too_long`` says, refused or truncated.
-        too_long: What becomes of a sequence longer than ``max_length``, ``pack`` or the last boundary:
-            "error", "truncate", or, for packed rows, "split".
-        shuffle: Whether batches are drawn anew each epoch, or come in the order of the dataset. What a
-            ``sampler`` draws comes in new batches in any case.
-        sampler: What an epoch draws, if not every sample once: :class:`~stoker.Weighted`,
-            :class:`~stoker.ClassBalanced`, or a sampler of your own.
-        samples_per_epoch: Make a pass this many samples, over all ranks, of an infinite stream of draws,
-            which goes on from pass to pass; by default a pass is all draws once.
-        seed: Decides what is drawn, 0 to 2**64 - 1.
-        rank: This rank; by default found from torch.distributed, JAX, or the launcher's environment.
-        world_size: Number of ranks, likewise.
-        last_batch: What becomes of samples that fill no batch: "drop" leaves them out of this epoch,
-            "pad" repeats some and adds a column ``mask``, (N,) bool, False where a sample is repeated,
-            "partial" makes smaller batches; so that all ranks have one shape, it may repeat up to
-            ``world_size - 1`` samples, which the column ``mask`` shows where it is asked for.
-        balance: Deal the samples of a step so that all ranks have about as many "tokens", or squares of
-            lengths ("attention"), for models that do not compute padding. None deals them as they come.
-        output: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet"; or "keras": arrays of its backend,
-            and a loader that ``model.fit``, ``evaluate`` and ``predict`` take.
-        device: Where batches are wanted, "cpu", "cuda:N", or a device of PyTorch or JAX.
-        fields: Which fields of a sample to take; by default all. Packing takes one.
-        columns: What a batch holds: arrays that ``batchify`` makes; "row" (position in the index), "key"
-            (name in the source), any column of numbers of the index, of a mixture "dataset", all for
-            unpacked samples only; and "mask". By default "input_ids" and "attention_mask", of packed rows
-            "input_ids", "segment_ids" and "position_ids"; with several fields each with the prefix
-            ``<field>_``.
-        dtype: Of token ids: "int32" or "int64"; by default int64 for torch, as its losses want, and
-            int32 for others.
-        prefetch: Batches that may be ready or in flight ahead of the consumer, from 1.
-        batchify: What makes arrays of sequences, see :mod:`stoker.bucketing`, for other arrays than
-            ``columns`` can name: called with a ``Ragged`` (``Packed`` for packed rows; a dict of
-            ``Ragged`` by field for several fields) and the padded length, it returns a dict of arrays.
-        verify: Compare every payload with its checksum.
-        pin_memory: Make the batches of ``output="torch"`` in page-locked memory, see
-            :class:`stoker.ImageLoader`; with ``device="cuda:N"`` they go through it anyway.
-        cache: Folder on a local disk for what is fetched of a dataset at a URL, see
+        dataset: Folder of a dataset that :func:`stoker.convert_text` made, or what :func:`stoker.open` or
+            :func:`stoker.mix` returns. With ``cache`` it may be the URL of a dataset.
+        batch_size: Samples of a batch on this rank; with ``pack`` its rows. Give ``batch_size``,
+            ``max_tokens`` or ``batch_sampler``, and only one of them.
+        max_tokens: Tokens of a batch on this rank, padding included. Short samples then make larger batches.
+        batch_sampler: Function that makes a :class:`stoker.bucketing.BatchSampler`, such as
+            ``partial(SortedBucketSampler, batch_size=32, window=50)``. It is called with the lengths of an
+            epoch's samples, (n,) or (n, D) int64 for D fields, and the keyword arguments that all samplers
+            have.
+        buckets: Number of padded lengths, whose boundaries are then those that pad least. Or the boundaries,
+            (K,) or (K, D) integers. None draws random batches and pads each to its longest sample, in any
+            number of shapes. Packed rows have no buckets.
+        pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores.
+        pack: Tokens of a row that holds several sequences. None gives each sample a row.
+        max_sequences: Largest number of sequences in a packed row, which decides the length of
+            ``cu_seqlens``. None sets no limit.
+        max_length: Largest number of tokens of a sequence. None sets no limit; ``pack`` and boundaries do.
+        too_long: What happens to a longer sequence: "error" refuses the dataset, "truncate" keeps its
+            beginning, and "split" fills packed rows with its pieces.
+        shuffle: Whether batches are drawn anew in each epoch. False keeps the order of the dataset. With
+            a ``sampler`` batches are always drawn anew.
+        sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
+            :class:`stoker.ClassBalanced`, or a sampler of your own.
+        samples_per_epoch: Samples of an epoch over all ranks. Epochs are then cut from an infinite stream of
+            draws, and each goes on where the last one ended. None makes an epoch of all draws, once.
+        seed: Integer, 0 to 2**64 - 1, that decides what is drawn.
+        rank: Rank of this process. None finds it with torch.distributed, JAX, or the launcher's environment
+            variables. Give both ``rank`` and ``world_size``, or neither.
+        world_size: Number of ranks.
+        last_batch: What happens to samples that do not fill a batch. "drop" leaves them out of the epoch.
+            "pad" repeats samples and adds a column ``mask``, (N,) bool, False for each repeated sample.
+            "partial" makes smaller batches; to give all ranks one shape it may repeat fewer than
+            ``world_size`` samples, which the column ``mask`` shows if you ask for it.
+        balance: How the samples of a step are dealt to the ranks, for models that do not compute padding:
+            "tokens" gives all ranks about as many tokens, "attention" about the same sum of squared lengths.
+            None deals them in order.
+        output: Framework of the arrays: "numpy", "torch", "tensorflow", "jax", "cupy" or "mxnet". "keras"
+            hands out arrays of Keras' backend, and ``fit``, ``evaluate`` and ``predict`` take the loader
+            itself.
+        device: Where batches are handed out: "cpu", "cuda", "cuda:N", or a device object of PyTorch or JAX.
+            "cuda" is the GPU of this rank. None leaves batches on the framework's default device.
+        fields: Names of the fields to read. None reads all. Packing takes one field.
+        columns: Names of the columns of a batch of N rows, each padded to length L:
+
+            - "input_ids": (N, L), of the dtype ``dtype``; "attention_mask" (N, L); of packed rows
+            "segment_ids"
+              and "position_ids", (N, L); and the other arrays of :mod:`stoker.bucketing`. With several
+              fields each name has the prefix ``<field>_``.
+            - "mask": (N,) bool, see ``last_batch``.
+            - Of rows that are not packed: "row", (N,) int64, row of each sample in the index; "key", list of
+              N names in the source; any column of numbers of the index, (N,); and "dataset" of a mixture.
+
+            None hands out "input_ids" and "attention_mask", or of packed rows "input_ids", "segment_ids" and
+            "position_ids".
+        dtype: Dtype of token ids, "int32" or "int64". None takes int64 for PyTorch, whose losses need it, and
+            int32 for other frameworks.
+        prefetch: Batches that may be ready or in flight ahead of the step, from 1.
+        batchify: Function that makes the arrays of a batch, for arrays that ``columns`` cannot name; see
+            :mod:`stoker.bucketing`. It is called with a ``Ragged`` (with a ``Packed`` for packed rows, and
+            with a dict of ``Ragged`` by field for several fields) and the padded length, and returns a dict
+            of arrays.
+        verify: Whether every payload is compared with its checksum.
+        pin_memory: Whether ``output="torch"`` hands out batches in page-locked memory; see
+            :class:`stoker.ImageLoader`. With ``device="cuda:N"`` batches go through such memory by
+            themselves.
+        cache: Folder on a local disk that keeps what is fetched of a remote dataset; see
             :class:`stoker.ImageLoader`.
-        cache_size: Bytes that it may have about.
+        cache_size: Size of the cache in bytes, or as text such as "200GB". None sets no limit.
 
     Raises:
-        ConfigError: An argument cannot be meant as given.
-        DatasetError: The path is no dataset that can be read.
-        MissingDependencyError: The output needs a package that is not installed.
+        ConfigError: An argument is wrong, or two arguments do not fit each other.
+        DatasetError: The path holds no dataset that can be read.
+        MissingDependencyError: The framework is not installed.
     """
 
     def __init__(
@@ -157,25 +173,34 @@ class TextLoader(Loader):
             last_batch=last_batch,
             balance=balance,
         )
-        _refuse_copies(sampler)
-        order = make_draws(opened, shuffle, sampler, batching.samples_per_epoch, batching.seed)
         framework = adapters.framework_of(output)
-        reader = TokenReader(opened, fields, _dtype(dtype, framework.ids_dtype), verify=verify)
-        planner = TextPlanner(batching, reader.lengths, order, self._ranks.world_size)
-        made_by = batchify or default_batchify(planner, reader, columns)
-        spec = probe(made_by, planner, reader)
-        names = column_names(columns, spec, opened, batching, reader.fields)
-        self._spec = spec
-        self._config = TextLoaderConfig(opened, reader, planner, made_by, names, batch_type(names))
+        self._config = make_config(
+            opened,
+            batching,
+            shuffle=shuffle,
+            sampler=sampler,
+            fields=fields,
+            columns=columns,
+            dtype=_check_dtype(dtype, framework.ids_dtype),
+            batchify=batchify,
+            world_size=self._ranks.world_size,
+            verify=verify,
+        )
+        planner = self._config.planner
         self._history: tuple[int, History] = (0, ())
         self._steps = len(planner.plan(0))
         super().__init__(self._ranks, self._config.identity, planner.most_steps, prefetch)
         adapters.specialize_loader(self, output)
-        self._cache_prefetcher = make_cache_prefetcher(opened)
-        wanted = numbered_device(device_name(device), this_machine(), self._ranks.local_rank)
+
+        device = device_name(device)
         placement = place_batches(
-            wanted, made_on="cpu", pin_memory=pin_memory, copies_from_pinned=framework.pins_memory
+            numbered_device(device, this_machine(device), self._ranks.local_rank),
+            made_on="cpu",
+            pin_memory=pin_memory,
+            copies_from_pinned=framework.pins_memory,
         )
+
+        self._cache_prefetcher = make_cache_prefetcher(opened)
         self._adapter = adapters.load(framework, placement)
 
     def __repr__(self) -> str:
@@ -188,8 +213,8 @@ class TextLoader(Loader):
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank.
 
-        Where epochs draw other samples they may have a few more or fewer; then it is of the epoch that is
-        running, or comes next.
+        Epochs that draw different samples may differ by a few batches. The number is then that of the running
+        epoch, or of the next one if none is running.
         """
         planner = self._config.planner
         return self._steps if planner.has_equal_epochs else len(planner.plan(self._state().epoch))
@@ -198,75 +223,78 @@ class TextLoader(Loader):
     def has_equal_epochs(self) -> bool:
         """Whether every epoch has as many batches as any other.
 
-        So it is but where a sampler, a mixture or a stream draws other samples each epoch; there it is with
-        ``batch_size``, without ``pack``, and with a ``last_batch`` of "drop" or "pad".
+        If a sampler, a mixture or a stream draws different samples in each epoch, epochs are equal with
+        ``batch_size``, without ``pack``, and with a ``last_batch`` of "drop" or "pad". Otherwise they always
+        are.
         """
         return self._config.planner.has_equal_epochs
 
     @property
     def dataset(self) -> SampleSource:
-        """What is drawn from."""
+        """The dataset or mixture whose samples are drawn."""
         return self._config.dataset
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of the columns of a batch."""
+        """Names of the columns of a batch, in their order."""
         return self._config.columns
 
     @property
     def boundaries(self) -> npt.NDArray[np.int64] | None:
-        """(K, D) int64, the padded lengths of each field; None where each batch has its own."""
+        """(K, D) int64, the padded lengths of each field; None if each batch has its own."""
         return self._config.planner.boundaries
 
     @property
     def pad_id(self) -> int:
-        """Token id that padding is filled with. It may stand in texts as well: only masks tell padding."""
+        """Token id that fills padding. Texts may contain it, too, so only masks tell what is padding."""
         return self._config.reader.pad_id
 
     def shapes(self) -> list[tuple[int, ...]]:
-        """The distinct shapes of batches, ascending: (samples, padded length), a length for each field.
+        """The distinct shapes of batches, ascending: (samples, padded length), with a length for each field.
 
-        Before the first batch, for compilers that want to see them all. With buckets or packing they are
-        those of every epoch, and of what is left of an epoch that is resumed; without, of the next epoch.
-        Where epochs draw other samples, "partial" leaves smaller batches that only the next epoch has; "drop"
-        and "pad" leave none.
+        A compiler can be shown all of them before the first batch. With buckets or packing they are the
+        shapes of every epoch, and of the rest of an epoch that is resumed; without, those of the next epoch.
+        If epochs draw different samples, ``last_batch="partial"`` leaves smaller batches, of which only those
+        of the next epoch are listed.
         """
         shapes = set(self._plan(self._next.epoch).shapes())
         return sorted(shapes.union(self._config.planner.lasting_shapes()))
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
-        """Form of the columns of a batch, without the batch axis; None where lengths differ."""
+        """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""
         known = {"mask": ("bool", ()), "row": ("int64", ()), "key": ("str", ())}
         return tuple(
-            ColumnSpec(name, *(self._spec.get(name) or known.get(name) or self._of_index(name)))
+            ColumnSpec(name, *(self._config.arrays.get(name) or known.get(name) or self._of_index(name)))
             for name in self._config.columns
         )
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass runs this epoch, from its beginning."""
+        """Run this epoch next, from its beginning."""
         super().set_epoch(epoch)
         self._history = (0, ())
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, as a small JSON-able dict.
+        """The loader's position, as a small dict that JSON can hold.
 
-        It counts what the consumer has received, not what is ready.
+        It counts the batches that you have received, not those that are ready.
         """
         state = super().state_dict()
         history = [list(part) for part in self._history_of(state["epoch"])]
         return {**state, "world_size": self._ranks.world_size, "history": history}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state`` was taken: the next pass begins with exactly the next batch.
+        """Go to a position that :meth:`state_dict` returned; the next batch is the one that followed it.
 
-        On another number of ranks the pass holds exactly the samples that no rank has received.
+        On another number of ranks, the rest of the epoch holds exactly the samples that no rank has received.
 
         Raises:
-            CheckpointError: The state belongs to another dataset or configuration; says what differs.
+            CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
         own = {"world_size", "history"}
         if not isinstance(state, Mapping) or not own <= state.keys():
-            raise CheckpointError("this is no state of a TextLoader", hint="Pass what state_dict() returned.")
+            raise CheckpointError(
+                "the state is not one of a TextLoader", hint="Pass what state_dict() returned."
+            )
         super().load_state_dict({name: value for name, value in state.items() if name not in own})
         history = checked_history([*state["history"], [state["world_size"], self._next.position]])
         world_size, done = history[-1]
@@ -284,7 +312,7 @@ class TextLoader(Loader):
         return self._history[1] if self._history[0] == epoch else ()
 
     def _plan(self, epoch: int) -> BatchPlan:
-        """What is left of an epoch."""
+        """The batches of an epoch that are left."""
         return self._config.planner.plan(epoch, self._history_of(epoch))
 
     def _schedule(self, epoch: int, start: int) -> TextSchedule:
@@ -311,15 +339,7 @@ class TextLoader(Loader):
         self._config.reader.close()
 
 
-def _refuse_copies(sampler: Sampler | None) -> None:
-    if isinstance(sampler, Repeated):
-        raise ConfigError(
-            "Repeated keeps the draws of a sample in one batch, and batches of text are drawn by length",
-            hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
-        )
-
-
-def _dtype(dtype: str | None, default: str) -> str:
+def _check_dtype(dtype: str | None, default: str) -> str:
     if dtype not in (None, "int32", "int64"):
         raise ConfigError(f"dtype must be 'int32' or 'int64', found {dtype!r}")
     return dtype or default

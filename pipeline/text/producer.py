@@ -3,112 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections import deque
-from dataclasses import dataclass
-from functools import cached_property
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
-
-from stoker.bucketing import Flatten, Packed
-from stoker.errors import ConfigError
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..execution.batch import FinishedBatch
+from .columns import run_batchify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     import numpy as np
     import numpy.typing as npt
 
-    from stoker.bucketing import Batch, Batchify, Ragged
+    from stoker.bucketing import Batch
 
     from ..adapters import Adapter
     from ..caching.cache_prefetcher import CachePrefetcher
     from ..execution.stats import StatsTotals
-    from ..order.sample_source import SampleSource
+    from .config import TextLoaderConfig
     from .epoch import TextEpoch, TextSchedule, TokenSlices
-    from .planner import TextPlanner
-    from .token_reader import PayloadLocations, TokenReader
+    from .token_reader import PayloadLocations
 
-__all__ = ["TextBatchProducer", "TextLoaderConfig", "assemble"]
-
-
-@dataclass(frozen=True)
-class TextLoaderConfig:
-    """What a loader makes of sequences, the same in every epoch.
-
-    Attributes:
-        dataset: What is drawn from.
-        reader: Reads token ids.
-        planner: Decides which sequences form a batch.
-        batchify: Makes arrays of sequences.
-        columns: Names of a batch's columns, in their order.
-        batch: Makes the batch of its columns' values.
-    """
-
-    dataset: SampleSource
-    reader: TokenReader
-    planner: TextPlanner
-    batchify: Batchify
-    columns: tuple[str, ...]
-    batch: Callable[..., Any]
-
-    @cached_property
-    def rows(self) -> npt.NDArray[np.int64]:
-        """(N,) int64, the row in the index of every sample."""
-        return self.dataset.rows
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What decides the batches, as JSON leaves it."""
-        planner = self.planner
-        edges = planner.boundaries
-        identity = {
-            "dataset": self.dataset.fingerprint,
-            "fields": self.reader.fields,
-            "order": None if planner.takes_all else repr(planner.order),
-            "boundaries": None if edges is None else edges.tolist(),
-            **{name: value for name, value in vars(planner.batching).items() if name != "buckets"},
-            "batch_sampler": planner.batching.batch_sampler and planner.epoch(0).sampler.fingerprint,
-        }
-        return cast("dict[str, Any]", json.loads(json.dumps(identity)))
-
-
-def assemble(
-    batchify: Batchify,
-    fields: tuple[str, ...],
-    sequences: list[Ragged],
-    slices: TokenSlices,
-    shape: tuple[int, ...],
-) -> Mapping[str, Any]:
-    """Sequences into arrays by name.
-
-    Args:
-        batchify: Takes the sequences of one field, packed rows, or a dict with the sequences of each.
-        fields: Names of the fields.
-        sequences: Of each field.
-        slices: What they are.
-        shape: (n, length), or (n, length, length, ...) for several fields.
-
-    Raises:
-        ConfigError: What it makes is no dict.
-    """
-    samples: Any = dict(zip(fields, sequences, strict=True))
-    length: Any = dict(zip(fields, shape[1:], strict=True))
-    if len(fields) == 1:
-        samples, length = sequences[0], shape[1]
-        if slices.groups is not None:
-            samples = Packed(samples, slices.groups)
-        elif isinstance(batchify, Flatten):
-            length = shape[0] * length  # as many tokens as the padded batch has: one shape for each of its
-    made = batchify(samples, length)
-    if not isinstance(made, dict):
-        raise ConfigError(
-            f"batchify must make a dict of arrays, found {type(made).__name__}",
-            hint="Wrap it: Dict({'tokens': Stack()}).",
-        )
-    return made
+__all__ = ["TextBatchProducer"]
 
 
 class _BatchInFlight(NamedTuple):
@@ -175,7 +92,7 @@ class TextBatchProducer:
         if self._cached_epoch:
             self._cached_epoch.release()
         shape = planned.batch.shape
-        arrays = assemble(self._config.batchify, reader.fields, sequences, planned.slices, shape)
+        arrays = run_batchify(self._config.batchify, reader.fields, sequences, planned.slices, shape)
         made = perf_counter()
         self._totals.executing += made - began
         stream = self._adapter.copy_stream

@@ -70,7 +70,7 @@ def _ranks() -> list[Finding]:
 
 
 def _gpu() -> list[Finding]:
-    machine = this_machine()
+    machine = this_machine(None)
     if not machine.gpus:
         return [Finding("GPU", "none that the driver reports")]
     advice = ""
@@ -106,6 +106,6 @@ def _version(name: str) -> str | None:
 
 
 def _engine() -> Finding:
-    engine, device = choose_engine("auto", None, frozenset(), this_machine(), find_ranks().local_rank)
+    engine, device = choose_engine("auto", None, frozenset(), this_machine(None), find_ranks().local_rank)
     advice = "" if sys.platform == "linux" else "Stoker is tested on Linux only."
     return Finding("engine='auto'", f"{engine} on {device}", advice)

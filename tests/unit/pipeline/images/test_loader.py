@@ -243,7 +243,7 @@ def test_repr_says_what_it_is(load: Callable[..., ImageLoader]) -> None:
 def test_numpy_batches_come_from_the_cpu_on_a_machine_with_gpus(
     load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(image_loader, "this_machine", lambda: Machine(cores=2, gpus=1, has_dali=True))
+    monkeypatch.setattr(image_loader, "this_machine", lambda device: Machine(cores=2, gpus=1, has_dali=True))
     assert load(engine="auto", batch_size=4).device == "cpu"
 
 

@@ -1,0 +1,107 @@
+"""The config of a text loader: its arguments, checked, and the parts that they decide."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+from stoker.errors import ConfigError
+
+from ..execution.batch import batch_type
+from ..order.sampling import Repeated, make_draws
+from .columns import column_names, default_batchify, probe_batchify
+from .planner import TextPlanner
+from .token_reader import TokenReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.bucketing import Batchify
+
+    from ..order.sample_source import SampleSource
+    from ..order.sampling import Sampler
+    from .batching_config import BatchingConfig
+
+__all__ = ["TextLoaderConfig", "make_config"]
+
+
+@dataclass(frozen=True)
+class TextLoaderConfig:
+    """What a text loader does, the same in every epoch.
+
+    Attributes:
+        dataset: The dataset or mixture whose samples are drawn.
+        reader: Reads token ids; the loader closes it.
+        planner: Decides which sequences form a batch.
+        batchify: Makes arrays of sequences.
+        arrays: Dtype of each array that ``batchify`` makes, and its shape without the batch axis.
+        columns: Names of a batch's columns, in their order.
+        batch: Makes a batch of its columns' values.
+    """
+
+    dataset: SampleSource
+    reader: TokenReader
+    planner: TextPlanner
+    batchify: Batchify
+    arrays: Mapping[str, tuple[str, tuple[int | None, ...]]]
+    columns: tuple[str, ...]
+    batch: Callable[..., Any]
+
+    @cached_property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """(N,) int64, the row in the index of every sample."""
+        return self.dataset.rows
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What decides the batches, as JSON returns it; states record it."""
+        planner = self.planner
+        edges = planner.boundaries
+        identity = {
+            "dataset": self.dataset.fingerprint,
+            "fields": self.reader.fields,
+            "order": None if planner.takes_all else repr(planner.order),
+            "boundaries": None if edges is None else edges.tolist(),
+            **{name: value for name, value in vars(planner.batching).items() if name != "buckets"},
+            "batch_sampler": planner.batching.batch_sampler and planner.epoch(0).sampler.fingerprint,
+        }
+        return cast("dict[str, Any]", json.loads(json.dumps(identity)))
+
+
+def make_config(
+    dataset: SampleSource,
+    batching: BatchingConfig,
+    *,
+    shuffle: bool,
+    sampler: Sampler | None,
+    fields: Sequence[str] | None,
+    columns: Sequence[str] | None,
+    dtype: str,
+    batchify: Batchify | None,
+    world_size: int,
+    verify: bool,
+) -> TextLoaderConfig:
+    """Check the arguments of a text loader against its dataset; see :class:`stoker.TextLoader`.
+
+    Raises:
+        ConfigError: An argument is wrong, or does not fit the dataset.
+        StaleIndexError: The index lacks what the loader needs, or a data file has another size.
+        DatasetError: A data file cannot be opened.
+    """
+    if isinstance(sampler, Repeated):
+        raise ConfigError(
+            "Repeated keeps the draws of a sample in one batch, and batches of text are drawn by length",
+            hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
+        )
+    order = make_draws(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
+    reader = TokenReader(dataset, fields, dtype, verify=verify)
+    planner = TextPlanner(batching, reader.lengths, order, world_size)
+    chosen = batchify or default_batchify(planner, reader, columns)
+    arrays = probe_batchify(chosen, planner, reader)
+    names = column_names(columns, arrays, dataset, batching, reader.fields)
+    return TextLoaderConfig(dataset, reader, planner, chosen, arrays, names, batch_type(names))
