@@ -1,7 +1,21 @@
-"""What happens to a sample, as data.
+"""Augmentation as data: transforms, what they decide for a batch, and the reference that executes it.
 
 Transforms are frozen descriptions named as in torchvision.transforms.v2; ``compile_image`` turns a
 list of them into a plan, and the plan decides the parameters of a batch, which engines execute.
+
+Each of these modules and folders imports only those before it:
+
+- ``color``, ``dirichlet``, ``noise``, ``resample``: formulas, which know arrays alone.
+- ``steps``: operations on pixels that no map of colours can express.
+- ``params``: what was decided for a batch of images, for an engine to execute.
+- ``geometry``: boxes, keypoints and masks under the parameters of their image.
+- ``reference``: the slow execution of parameters that every engine is tested against.
+- ``state``: a batch of images between two transforms.
+- ``description``: the base of all transforms, their arguments as data.
+- ``transforms``: transforms of images, which compose what they decide onto the state.
+- ``batch``: transforms of finished batches.
+- ``checks``, ``plan``: a list of transforms, checked, and the parameters that it draws.
+- ``recipe``: lists of transforms as JSON.
 """
 
 from __future__ import annotations
@@ -9,7 +23,8 @@ from __future__ import annotations
 from .batch.base import BatchTransform
 from .batch.mix import CutMix, MixUp
 from .batch.mosaic import Mosaic
-from .params.image_params import ImageParams, ImagePlan, compile_image
+from .params.image_params import ImageParams
+from .plan import ImagePlan, compile_image
 from .recipe import load_recipe, recipe_names, register, save_recipe
 from .transforms import (
     AugMix,

@@ -20,7 +20,8 @@ from stoker.errors import ConfigError
 from . import transforms as available
 from .batch.mix import CutMix, MixUp
 from .batch.mosaic import Mosaic
-from .transforms.base import Description, Transform
+from .description import Description
+from .transforms.base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

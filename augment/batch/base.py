@@ -7,23 +7,23 @@ parameters, whose verbs carry out what was decided on one column of the batch ea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
+from ..description import Description
 from ..reference.reference import convert
-from ..transforms.base import Description
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from stoker.types import DType, Layout, Size
+
     from ..geometry.boxes import BoxFormat
 
-__all__ = ["BatchParams", "BatchTransform", "Layout", "Moved", "from_float32", "one_hot", "to_float32"]
-
-Layout = Literal["NCHW", "NHWC", "NHWC4"]
+__all__ = ["BatchParams", "BatchTransform", "Moved", "from_float32", "one_hot", "to_float32"]
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,7 @@ class BatchTransform(Description):
 
     columns: ClassVar[frozenset[str]] = frozenset()
 
-    def draw(
-        self, samples: npt.NDArray[np.int64], size: tuple[int, int], seed: int, epoch: int
-    ) -> BatchParams:
+    def draw(self, samples: npt.NDArray[np.int64], size: Size, seed: int, epoch: int) -> BatchParams:
         """Decide for a batch: a pure function of its arguments.
 
         Args:
@@ -153,4 +151,4 @@ def from_float32(values: npt.NDArray[np.float32], dtype: np.dtype[Any]) -> npt.N
     """The inverse of :func:`to_float32`, rounded as :func:`convert` does."""
     if dtype == np.float32:
         return values
-    return convert(values, "bfloat16" if dtype == np.uint16 else dtype.name)  # type: ignore[arg-type]  # its names
+    return convert(values, cast("DType", "bfloat16" if dtype == np.uint16 else dtype.name))

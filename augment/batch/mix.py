@@ -14,11 +14,13 @@ import numpy as np
 
 from stoker.random import derive_key, uniform
 
-from ..transforms.base import is_finite
-from .base import BatchParams, BatchTransform, Layout, from_float32, one_hot, to_float32
+from ..description import is_finite
+from .base import BatchParams, BatchTransform, from_float32, one_hot, to_float32
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from stoker.types import Layout, Size
 
     Float = npt.NDArray[np.float64]
     Samples = npt.NDArray[np.int64]
@@ -92,7 +94,7 @@ class MixUp(BatchTransform):
     def __post_init__(self) -> None:
         _check_alpha(self)
 
-    def draw(self, samples: Samples, size: tuple[int, int], seed: int, epoch: int) -> MixParams:
+    def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
         """Decide for a batch; see :class:`~stoker.augment.batch.base.BatchTransform`.
 
         The partner is the sample before, as in torchvision, the last one for the first.
@@ -121,7 +123,7 @@ class CutMix(BatchTransform):
     def __post_init__(self) -> None:
         _check_alpha(self)
 
-    def draw(self, samples: Samples, size: tuple[int, int], seed: int, epoch: int) -> MixParams:
+    def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
         """Decide for a batch; see :meth:`MixUp.draw`."""
         u = uniform(derive_key(seed, epoch, _CUTMIX), samples, 4)
         extent = np.array(size)

@@ -18,14 +18,16 @@ from PIL import Image
 
 from stoker.random import derive_key, uniform
 
+from ..description import is_finite
 from ..geometry.boxes import BoxFormat, convert_boxes
-from ..transforms.base import is_finite
-from .base import BatchParams, BatchTransform, Layout, Moved, from_float32, one_hot, to_float32
+from .base import BatchParams, BatchTransform, Moved, from_float32, one_hot, to_float32
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
+    from stoker.types import Layout, Size
 
     Float = npt.NDArray[np.float64]
     Int = npt.NDArray[np.int64]
@@ -64,7 +66,7 @@ class Mosaic(BatchTransform):
         self.set_range("scale", 0, np.inf, "a pair of finite numbers, 0 < low <= high")
         self.check("scale", is_finite(self.scale[0]) and self.scale[0] > 0, "a pair, 0 < low <= high")
 
-    def draw(self, samples: Int, size: tuple[int, int], seed: int, epoch: int) -> MosaicParams:
+    def draw(self, samples: Int, size: Size, seed: int, epoch: int) -> MosaicParams:
         """Decide for a batch; see :class:`~stoker.augment.batch.base.BatchTransform`."""
         n = len(samples)
         u = uniform(derive_key(seed, epoch, _MOSAIC), samples, 18)
@@ -99,7 +101,7 @@ class MosaicParams(BatchParams):
         dest: (N, 4, 4) int64, top, left, height, width of the tile in the mosaic; tiles may be empty.
     """
 
-    size: tuple[int, int]
+    size: Size
     partner: npt.NDArray[np.int64]
     region: npt.NDArray[np.float64]
     dest: npt.NDArray[np.int64]

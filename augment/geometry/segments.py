@@ -16,7 +16,8 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from .transform import apply_matrix, forward_matrix, nearest, shown, source_pixels
+from ..resample import apply_matrix
+from .transform import forward_matrix, nearest, shown, source_pixels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

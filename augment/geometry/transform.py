@@ -14,6 +14,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
+from ..resample import apply_matrix, held_pixels
 from .boxes import BoxFormat, box_areas, clip_boxes, clip_quads, convert_boxes, corners, shares
 
 if TYPE_CHECKING:
@@ -26,10 +27,8 @@ if TYPE_CHECKING:
     Pixels = npt.NDArray[np.intp]
 
 __all__ = [
-    "apply_matrix",
     "area_scale",
     "forward_matrix",
-    "held_pixels",
     "mirrored",
     "nearest",
     "shown",
@@ -207,25 +206,6 @@ def transform_mask(
     return nearest(canvas, held_pixels(params.warp.matrix[i], params.size, params.warp.canvas), ignore)
 
 
-def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -> tuple[Pixels, Pixels]:
-    """Row and column of the pixel, of an image of the size ``source``, that holds each centre.
-
-    Args:
-        matrix: (3, 3), from homogeneous (x, y, 1) in the output to that image.
-        size: Height and width of the output.
-        source: Height and width of the image.
-
-    Returns:
-        Two arrays, (H, W) intp; both are -1 where none holds it. Places are computed as :func:`apply_matrix`
-        does it, so that those on an edge fall to the same side everywhere.
-    """
-    rows, columns = np.indices(size) + 0.5
-    points = apply_matrix(matrix[None], np.stack((columns, rows), axis=-1).reshape(1, -1, 2))[0]
-    x, y = points.T.reshape(2, *size)
-    inside = (y >= 0) & (y < source[0]) & (x >= 0) & (x < source[1])
-    return np.where(inside, y, -1).astype(np.intp), np.where(inside, x, -1).astype(np.intp)
-
-
 def source_pixels(params: ImageParams, i: int, *, continued: bool = False) -> tuple[Pixels, Pixels]:
     """Row and column of the source's pixel that holds the centre of each pixel of sample ``i``.
 
@@ -277,17 +257,3 @@ def nearest(
 def shown(params: ImageParams) -> npt.NDArray[np.bool_]:
     """(N,) bool: images of which more than padding is left."""
     return np.full(len(params), True) if params.empty is None else ~params.empty
-
-
-def apply_matrix(matrix: Float, points: Float) -> Float:
-    """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite.
-
-    By sums and products in this order, as C++ repeats them: a library's product of matrices fuses some where
-    the processor can, and then differs in the last digit.
-    """
-    x, y = points[..., 0], points[..., 1]
-    rows = matrix[..., None]  # (M, 3, 3, 1): a coefficient for all points of its matrix
-    moved_x, moved_y, w = (x * rows[:, i, 0] + y * rows[:, i, 1] + rows[:, i, 2] for i in range(3))
-    seen = w > 0
-    divisor = np.where(seen, w, 1.0)
-    return np.stack([np.where(seen, moved / divisor, np.inf) for moved in (moved_x, moved_y)], axis=-1)

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import io
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from PIL import Image, ImageOps
 
 from ..geometry.interpolation import Interpolation
-from .resample import pick, resample
+from ..resample import pick, resample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from stoker.types import DType, Layout
+
     from ..params.image_params import ImageParams
-    from ..transforms.pixels.output import DType
 
 __all__ = ["convert", "decode", "execute", "render"]
-
-Layout = Literal["NCHW", "NHWC", "NHWC4"]
 
 
 def decode(data: bytes) -> npt.NDArray[np.uint8]:
@@ -60,8 +59,8 @@ def execute(
         rgb = step.run(i, rgb)
     color = params.color[i].astype(np.float64)
     values = rgb @ color[:, :3].T + color[:, 3]
-    if params.mean is not None:
-        values += params.mean[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
+    if params.mean_matrix is not None:
+        values += params.mean_matrix[i].astype(np.float64) @ rgb.mean(axis=(0, 1))
     for erase in params.erase or ():
         top, left, height, width = erase.box[i].tolist()
         values[top : top + height, left : left + width] = erase.content(i, params.size[1])
@@ -136,7 +135,7 @@ def _window(region: npt.NDArray[np.float64]) -> tuple[int, int, int, int]:
     return math.floor(top), math.floor(left), math.ceil(bottom), math.ceil(right)
 
 
-def convert(values: npt.NDArray[np.float64], dtype: DType) -> npt.NDArray[Any]:
+def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[Any]:
     """Convert to the output's element type.
 
     uint8 is rounded half away from zero and clipped to 0..255; floats are rounded to nearest even;

@@ -1,4 +1,4 @@
-"""Colours of a batch while one transform follows another: one affine map, and steps where none will do."""
+"""Colours of a batch between two transforms: one affine map, and steps where no map will do."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from ..steps import Step
 
     Float = npt.NDArray[np.float64]
-    Rows = npt.NDArray[np.integer]
+    Rows = npt.NDArray[np.int64]
 
-__all__ = ["UNCHANGED", "ColorMap"]
+__all__ = ["ColorMap"]
 
-UNCHANGED = np.eye(3, 7)
+_UNCHANGED = np.eye(3, 7)
 """The map of colours that leaves them as they are."""
 
 
@@ -29,71 +29,89 @@ class ColorMap:
     """What happens to the colours of N images.
 
     Attributes:
-        color: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
+        matrix: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
             three for the mean RGB of the image.
-        uses_mean: Whether ``color`` may mix in the mean RGB, be it of no sample of this batch.
-        painted: Whether ``color`` may be more than the identity, be it for no sample of this batch.
-        steps: What happens to pixels before ``color``.
+        uses_mean: Whether ``matrix`` may add the mean RGB, also if it does for no sample of this batch.
+        changed: Whether ``matrix`` may be other than the identity, also if it is for no sample of this batch.
+        steps: What happens to pixels before ``matrix``.
     """
 
-    color: Float
+    matrix: Float
     uses_mean: bool = False
-    painted: bool = False
+    changed: bool = False
     steps: list[Step] = field(default_factory=list)
 
-    def paint(self, matrix: Float) -> None:
-        """Apply an affine map of RGB, (3, 4) or (N, 3, 4), after those before it."""
-        self.color = matrix[..., :3] @ self.color
-        self.color[..., 3] += matrix[..., 3]
-        self.painted = True
+    @classmethod
+    def of(cls, n: int) -> ColorMap:
+        """Colours of ``n`` images as they come."""
+        return cls(matrix=np.tile(_UNCHANGED, (n, 1, 1)))
 
-    def blend(self, matrix: Float) -> None:
-        """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after those before it."""
-        self.color = matrix @ self.color
-        self.painted = True
+    def take(self, rows: Rows) -> ColorMap:
+        """The colours of the samples at ``rows``, without steps."""
+        return ColorMap(matrix=self.matrix[rows], uses_mean=self.uses_mean, changed=self.changed)
 
-    def shift(self, constant: Float) -> None:
-        """Add a constant to RGB, (N, 3), after all that is before it."""
-        self.color[..., 3] += constant
-        self.painted = True
+    def put(self, rows: Rows, taken: ColorMap) -> None:
+        """Give the samples at ``rows`` what :meth:`take` gave, with the steps that it has got since."""
+        self.matrix[rows] = taken.matrix
+        self.uses_mean |= taken.uses_mean
+        self.changed |= taken.changed
+        self.steps += [step.spread(rows, len(self.matrix)) for step in taken.steps]
 
-    def mix(self, matrix: Float, grey_share: Float) -> None:
-        """Apply a linear map of RGB, (N, 3, 3), and add a share, (N,), of the mean grey at this point.
+    def affine(self, matrix: Float) -> None:
+        """Apply an affine map of RGB, (3, 4) or (N, 3, 4), after the colours before it."""
+        self.linear(matrix[..., :3])
+        self.offset(matrix[..., 3])
 
-        The mean of an affine map of pixels is that map of their mean, so nothing need be measured but
-        the mean RGB of the image before all colour.
+    def linear(self, matrix: Float, grey_share: Float | None = None) -> None:
+        """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after the colours before it.
+
+        With ``grey_share``, (N,), that share of the image's mean grey at this point is added. The mean of
+        an affine map of pixels is that map of their mean, so nothing need be measured but the mean RGB of
+        the image before all colour.
         """
-        mean_grey = GREY @ self.color
-        mean_grey[:, 4:] += mean_grey[:, :3]
-        mean_grey[:, :3] = 0
-        self.blend(matrix)
-        self.color += (grey_share[:, None] * mean_grey)[:, None]
-        self.uses_mean = True
+        mean_grey = None if grey_share is None else GREY @ self.matrix
+        self.matrix = matrix @ self.matrix
+        self.changed = True
+        if mean_grey is not None and grey_share is not None:
+            mean_grey[:, 4:] += mean_grey[:, :3]
+            mean_grey[:, :3] = 0
+            self.matrix += (grey_share[:, None] * mean_grey)[:, None]
+            self.uses_mean = True
+
+    def offset(self, constant: Float) -> None:
+        """Add a constant to RGB, (3,) or (N, 3), after the colours before it."""
+        self.matrix[..., 3] += constant
+        self.changed = True
 
     def add_steps(self, *steps: Step) -> None:
-        """Append steps, of which one at most is applied to a sample.
+        """Append steps, at most one of which is applied to a sample.
 
-        They find the colours that the transforms before them have made: those of the samples that a
-        step is applied to are rounded here, the others go on as a map.
+        They find the colours that the transforms before them have made: the samples that a step is applied
+        to are rounded here, the others go on as a map.
         """
         for step in steps:
-            step.check(len(self.color))
-        if self.painted:
+            step.check(len(self.matrix))
+        if self.changed:
             where = np.logical_or.reduce([step.where for step in steps])
-            changed = (self.color != UNCHANGED).any(axis=(1, 2))
-            self.steps.append(Affine(where & changed, *self.affine()))
-            self.color = np.where(where[:, None, None], UNCHANGED, self.color)
+            changed = (self.matrix != _UNCHANGED).any(axis=(1, 2))
+            self.steps.append(Affine(where & changed, *self.parts()))
+            self.matrix = np.where(where[:, None, None], _UNCHANGED, self.matrix)
         self.steps += steps
 
-    def affine(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
-        """``color`` and ``mean`` as :class:`stoker.augment.params.image_params.ImageParams` has them."""
-        color = self.color.astype(np.float32)
-        color, mean = np.ascontiguousarray(color[:, :, :4]), np.ascontiguousarray(color[:, :, 4:])
-        return color, mean if self.uses_mean else None
+    def parts(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None]:
+        """``color`` and ``mean_matrix`` of :class:`stoker.augment.params.image_params.ImageParams`."""
+        matrix = self.matrix.astype(np.float32)
+        color, mean_matrix = np.ascontiguousarray(matrix[:, :, :4]), np.ascontiguousarray(matrix[:, :, 4:])
+        return color, mean_matrix if self.uses_mean else None
 
-    def put_colors(self, rows: Rows, taken: ColorMap) -> None:
-        """The part of :meth:`TransformState.put` that concerns colours."""
-        self.color[rows] = taken.color
-        self.uses_mean |= taken.uses_mean
-        self.painted |= taken.painted
-        self.steps += [step.spread(rows, len(self.color)) for step in taken.steps]
+    def blank(self, where: npt.NDArray[np.bool_], fill: npt.NDArray[np.uint8]) -> None:
+        """Let the maps of the images ``where``, (N,) bool, is true forget the pixels, which all are ``fill``.
+
+        An engine needs no notion of an empty image then: whatever it resamples has no effect.
+        """
+        for i in np.flatnonzero(where).tolist():
+            pixels = fill[None, None]
+            for step in self.steps:
+                pixels = step.run(i, pixels)
+            self.matrix[i, :, 3] += (self.matrix[i, :, :3] + self.matrix[i, :, 4:]) @ pixels[0, 0]
+        self.matrix[where, :, :3] = self.matrix[where, :, 4:] = 0

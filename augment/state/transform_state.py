@@ -1,23 +1,25 @@
-"""Composition of transforms: what a batch of images looks like while one transform follows another.
+"""State of a batch between two transforms, without pixels.
 
-A :class:`TransformState` holds no pixels. Geometry is kept as rectangles of the source, so that any sequence
-of crops, resizes and flips ends in one resampling; colour is kept as one affine map where it can be
-(:mod:`stoker.augment.state.color_map`).
+Geometry is kept as rectangles of the source, so that any sequence of crops, resizes and flips ends in one
+resampling; colour is kept as one affine map where it can be. A crop, resize or flip acts on the last of three
+stages that there is: geometry along the axes, then padding that continues the image, then warps.
 
 Arrays over axes have shape (2, N): the vertical axis first, then the horizontal one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..geometry.interpolation import SUPPORT, Interpolation
-from .color_map import UNCHANGED, ColorMap
+from ..geometry.interpolation import Interpolation
+from .color_map import ColorMap
+from .geometry_state import GeometryState
+from .object_state import ObjectState
 from .padding_state import PaddingState
 from .warp_state import WarpState
 
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.types import Size
+
     from ..geometry.boxes import Objects
     from ..params.optional_params import Border
-    from ..transforms.base import Size
+    from ..steps import Step
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
@@ -38,62 +42,35 @@ if TYPE_CHECKING:
 
 __all__ = ["TransformState"]
 
-_BY_AXIS = (
-    "size",
-    "start",
-    "stop",
-    "content_start",
-    "content_stop",
-    "limit_start",
-    "limit_stop",
-    "flip",
-    "canvas",
-    "tile",
-    "origin",
-)
-"""Arrays whose second axis is that of the samples."""
-
 
 @dataclass(kw_only=True)
-class TransformState(ColorMap, WarpState, PaddingState):
+class TransformState:
     """N images in the middle of their transforms.
 
-    Sizes of images in between are integers, as torchvision has them; positions are not rounded, so
-    a crop of a resized image is exact where torchvision would resample twice.
+    Transforms compose what they decide onto it by its methods, and by those of ``color``.
 
     Attributes:
-        start: (2, N) float64, where the image's top left corner lies in the source, pixels.
-        stop: (2, N) float64, its bottom right corner. Outside of the content where it was padded.
-        content_start: (2, N) float64, the part of the source that is still seen: top left corner.
-        content_stop: (2, N) float64, bottom right corner.
-        limit_start: (2, N) float64, integers: the part of the source that resampling may read.
-        limit_stop: (2, N) float64, integers.
-        flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
+        geometry: Which part of the source the images show.
+        color: What happens to their colours.
+        objects: Where their objects lie.
+        padding: What continues the images; None before such padding.
+        warp: Geometry that is not along the axes; None before the first warp.
+        fill: (3,) uint8, RGB of constant padding; black unless :meth:`use_fill` said otherwise.
+        fill_chosen: Whether it did.
         settled: Whether no crop or resize may follow, for a step refers to the size.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end, and for noise
             its keys, (N,) uint64, or None.
-        interpolation: (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear.
-        fill: (3,) uint8, RGB of what was padded; black unless :meth:`use_fill` said otherwise.
-        fill_chosen: Whether it did.
-        objects: Where objects lie in the source; None where they are not known.
-        window: Corners, (2, N) float64 each, of the part of the source in which the centre of an object's
-            box must lie for it to remain; None for no such condition.
     """
 
-    start: Float
-    stop: Float
-    content_start: Float
-    content_stop: Float
-    limit_start: Float
-    limit_stop: Float
-    flip: npt.NDArray[np.bool_]
+    geometry: GeometryState
+    color: ColorMap
+    objects: ObjectState
     fill: npt.NDArray[np.uint8]
-    interpolation: npt.NDArray[np.uint8] | None = None
-    settled: bool = False
+    padding: PaddingState | None = None
+    warp: WarpState | None = None
     fill_chosen: bool = False
+    settled: bool = False
     erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
-    objects: Objects | None = None
-    window: tuple[Float, Float] | None = None
 
     @classmethod
     def of(
@@ -103,90 +80,55 @@ class TransformState(ColorMap, WarpState, PaddingState):
         objects: Objects | None = None,
     ) -> TransformState:
         """Images as they come: (N,) heights and widths in pixels, after the EXIF orientation."""
-        size = np.array((height, width), np.int64)
+        n = len(height)
         return cls(
-            size=size,
-            start=np.zeros(size.shape),
-            stop=size.astype(np.float64),
-            content_start=np.zeros(size.shape),
-            content_stop=size.astype(np.float64),
-            limit_start=np.zeros(size.shape),
-            limit_stop=size.astype(np.float64),
-            flip=np.zeros(size.shape, np.bool_),
-            color=np.tile(UNCHANGED, (size.shape[1], 1, 1)),
+            geometry=GeometryState.of(np.array((height, width), np.int64)),
+            color=ColorMap.of(n),
+            objects=ObjectState.of(objects, n),
             fill=np.zeros(3, np.uint8),
-            objects=objects,
         )
 
+    @property
+    def size(self) -> Int:
+        """(2, N) int64, height and width that the images have by now, pixels."""
+        return (self.warp or self.padding or self.geometry).size
+
     def take(self, rows: Rows) -> TransformState:
-        """The samples at ``rows``, (M,) integers, as a frame of their own; see :meth:`put`."""
-        by_axis: dict[str, Any] = {}
-        for name in _BY_AXIS:
-            array = getattr(self, name)
-            by_axis[name] = None if array is None else array[:, rows]
-        return replace(
-            self,
-            **by_axis,
-            color=self.color[rows],
-            interpolation=None if self.interpolation is None else self.interpolation[rows],
-            warp=None if self.warp is None else self.warp[rows],
-            nearest=None if self.nearest is None else self.nearest[rows],
-            window=None if self.window is None else (self.window[0][:, rows], self.window[1][:, rows]),
-            objects=None if self.objects is None else self.objects.take(rows),
-            steps=[],
-            erased=[],
+        """The samples at ``rows``, (M,) integers, as a state of their own; see :meth:`put`."""
+        return TransformState(
+            geometry=self.geometry.take(rows),
+            color=self.color.take(rows),
+            objects=self.objects.take(rows),
+            padding=self.padding and self.padding.take(rows),
+            warp=self.warp and self.warp.take(rows),
+            fill=self.fill,
+            fill_chosen=self.fill_chosen,
+            settled=self.settled,
         )
 
     def put(self, rows: Rows, taken: TransformState) -> None:
         """Give the samples at ``rows`` back, after further transforms."""
-        n = self.size.shape[1]
-        self.put_warp(rows, taken)
-        for one, other in ((self, taken), (taken, self)):
-            if one.mode is None and other.mode is not None:
-                one.surround(other.mode, 0, 0)
-        if taken.mode != self.mode:
-            raise ConfigError(f"padding_mode={taken.mode!r} and {self.mode!r}", hint="Use one padding_mode.")
-        for name in _BY_AXIS:
-            array, part = getattr(self, name), getattr(taken, name)
-            if part is not None:
-                setattr(self, name, _filled(array, rows, part))
-        if taken.interpolation is not None:
-            self.interpolation = self._interpolations()
-            self.interpolation[rows] = taken.interpolation
-        if taken.window is not None:
-            window = self.window or (np.full((2, n), -np.inf), np.full((2, n), np.inf))
-            self.window = _filled(window[0], rows, taken.window[0]), _filled(window[1], rows, taken.window[1])
+        self._put_warp(rows, taken)
+        self._put_padding(rows, taken)
+        self.geometry.put(rows, taken.geometry)
+        self.objects.put(rows, taken.objects)
+        self.color.put(rows, taken.color)
         self.settled |= taken.settled
         if taken.fill_chosen:
             self.use_fill(taken.fill.tolist())
-        self.put_colors(rows, taken)
 
-    def crop(self, origin: Int, size: Int) -> None:
-        """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
-        self._check_settled()
-        if self.warp is not None:
-            if np.any(origin < 0) or np.any(origin + size > self.size):
-                raise ConfigError("a crop pads after a warp", hint="Pad before it.")
-            self.map_warped(_affine(1, 1, origin[1], origin[0]))
-            self.size = np.broadcast_to(size, self.size.shape)
-            return
-        if self.origin is not None:
-            self.crop_border(origin, size)
-            return
-        if self.flip.any():
-            origin = np.where(self.flip, self.size - size - origin, origin)
-        scale = (self.stop - self.start) / self.size
-        self.start, self.stop = self.start + origin * scale, self.start + (origin + size) * scale
-        self.size = np.broadcast_to(size, self.size.shape)
-        self.content_start = np.maximum(self.content_start, self.start)
-        self.content_stop = np.minimum(self.content_stop, self.stop)
+    def _put_warp(self, rows: Rows, taken: TransformState) -> None:
+        if self.warp is None and taken.warp is not None:
+            self.distort(np.tile(np.eye(3), (self.size.shape[1], 1, 1)))
+        if self.warp is not None and taken.warp is not None:
+            self.warp.put(rows, taken.warp)
 
-    def surround(self, mode: str, before: Int | int, after: Int | int) -> None:
-        """See :class:`PaddingState`."""
-        self._check_settled()
-        if self.warp is not None:
-            raise ConfigError("an image is padded after a warp", hint="Pad before it.")
-        super().surround(mode, before, after)
+    def _put_padding(self, rows: Rows, taken: TransformState) -> None:
+        for one, other in ((self, taken), (taken, self)):
+            if one.padding is None and other.padding is not None:
+                one.pad(other.padding.mode, 0, 0)
+        if self.padding is not None and taken.padding is not None:
+            self.padding.put(rows, taken.padding)
 
     def use_fill(self, color: int | Sequence[int]) -> None:
         """Choose the colour, RGB or one level, of padding: one for all that is padded."""
@@ -196,6 +138,20 @@ class TransformState(ColorMap, WarpState, PaddingState):
             raise ConfigError(f"fill {found} after a fill {before}", hint="Use one fill.")
         self.fill, self.fill_chosen = fill, True
 
+    def crop(self, origin: Int, size: Int) -> None:
+        """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
+        self._check_settled()
+        (self.warp or self.padding or self.geometry).crop(origin, size)
+
+    def pad(self, mode: str, before: Int | int, after: Int | int) -> None:
+        """Add rows and columns before and after, (2, N) or (2, 1), that continue the image."""
+        self._check_settled()
+        if self.warp is not None:
+            raise ConfigError("an image is padded after a warp", hint="Pad before it.")
+        if self.padding is not None:
+            self.padding.refuse("another such padding")
+        self.padding = PaddingState.of(mode, self.geometry.size, before, after)
+
     def resize(self, size: Int, interpolation: str | Enum = "bilinear") -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
@@ -204,43 +160,47 @@ class TransformState(ColorMap, WarpState, PaddingState):
         "nearest" is bilinear.
         """
         self._check_settled()
-        number = Interpolation.of(interpolation)
-        if self.warp is not None:
-            scale = self.size / size
-            self.map_warped(_affine(scale[1], scale[0], 0, 0), number == Interpolation.NEAREST)
-            self.size = np.broadcast_to(size, self.size.shape)
-            return
-        self.refuse_border("a resize")
-        if number != Interpolation.BILINEAR or self.interpolation is not None:
-            self.interpolation = np.full_like(self._interpolations(), number)
-        self.limit_start = np.floor(self.content_start)
-        self.limit_stop = np.ceil(self.content_stop)
-        self.size = np.broadcast_to(size, self.size.shape)
-
-    def _interpolations(self) -> npt.NDArray[np.uint8]:
-        """A copy of the interpolation of each image, (N,)."""
-        if self.interpolation is None:
-            return np.full(self.size.shape[1], Interpolation.BILINEAR, np.uint8)
-        return np.array(self.interpolation)
+        if self.padding is not None and self.warp is None:
+            self.padding.refuse("a resize")
+        (self.warp or self.geometry).resize(size, Interpolation.of(interpolation))
 
     def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
         """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
-        if self.warp is None:
-            self.flip[axis] ^= where
-            self.mirror_border(where, axis)
+        if self.warp is not None:
+            self.warp.mirror(where, axis)
             return
-        sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
-        self.map_warped(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
+        self.geometry.mirror(where, axis)
+        if self.padding is not None:
+            self.padding.mirror(where, axis)
+
+    def distort(
+        self, matrix: Float, *, perspective: bool = False, interpolation: str | Enum = "bilinear"
+    ) -> None:
+        """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this transform to (x, y, 1) before it.
+
+        Args:
+            matrix: Where it is the identity, exactly, this transform changes nothing.
+            perspective: Whether its last row may differ from (0, 0, 1).
+            interpolation: "bilinear" or "nearest". A sample is picked by "nearest" where all transforms
+                that warp it say so.
+        """
+        if self.warp is None:
+            self.warp = WarpState.of(self.size, matrix, perspective=perspective, interpolation=interpolation)
+        else:
+            self.warp.distort(matrix, perspective=perspective, interpolation=interpolation)
 
     def widen(self, size: Int) -> None:
-        """Let what is warped show more, or less, around the same centre: ``size``, (2, N)."""
+        """Let warped images show more, or less, around the same centre: ``size``, (2, N)."""
         self._check_settled()
-        margin = (self.size - size) / 2
-        self.map_warped(_affine(1, 1, margin[1], margin[0]))
-        self.size = size
+        if self.warp is not None:
+            self.warp.widen(size)
+
+    def add_steps(self, *steps: Step) -> None:
+        """Append steps, at most one of which is applied to a sample; see :meth:`ColorMap.add_steps`."""
+        self.color.add_steps(*steps)
 
     def settle(self) -> None:
-        """From here on the size must stay: a step refers to the output's size."""
+        """Refuse crops and resizes from here on: a step refers to the output's size."""
         self.settled = True
 
     def _check_settled(self) -> None:
@@ -253,68 +213,19 @@ class TransformState(ColorMap, WarpState, PaddingState):
     def erase(self, origin: Int, size: Int, noise: Keys | None = None) -> None:
         """Overwrite a box at the very end: ``origin`` and ``size``, (2, N); size 0 for none.
 
-        ``noise``, (N,) uint64, has the keys of the noise that comes there.
+        ``noise``, (N,) uint64, has the keys of the noise that the box is filled with.
         """
         self.erased.append((origin, size, noise))
 
-    def close_border(self, size: Size) -> Border | None:
-        """Become what images, or canvases, of ``size`` show of the tile, each row once; without any warp."""
-        if self.tile is None:
+    def close_padding(self, size: Size) -> Border | None:
+        """Cut the geometry down to what padded images of ``size`` show of it; None without padding."""
+        if self.padding is None:
             return None
-        border, low, extent = self.border(size)
-        self.size, self.origin, self.warp, self.canvas = self.tile, None, None, None
-        self.crop(low, extent)
+        border, origin, extent = self.padding.border(size)
+        self.geometry.crop(origin, extent)
         return border
 
-    def dest(self) -> tuple[Int, Int]:
-        """Where the content comes to lie in the canvas, before mirroring: corners, (2, N) int64 each."""
-        canvas = self.size if self.canvas is None else self.canvas
-        scale = canvas / (self.stop - self.start)
-        start = np.rint((self.content_start - self.start) * scale)
-        stop = np.rint((self.content_stop - self.start) * scale)
-        return start.astype(np.int64), stop.astype(np.int64)
-
     def blank(self, where: npt.NDArray[np.bool_]) -> None:
-        """Make the images ``where``, (N,) bool, is true uniformly ``fill``, for nothing of them is left.
-
-        Their colour map forgets the pixels, so that an engine needs no notion of an empty image: it
-        resamples the source's first pixel to no effect.
-        """
-        for corner in (self.start, self.content_start, self.limit_start):
-            corner[:, where] = 0
-        for corner in (self.stop, self.content_stop, self.limit_stop):
-            corner[:, where] = 1
-        for i in np.flatnonzero(where).tolist():
-            pixels = self.fill[None, None]
-            for step in self.steps:
-                pixels = step.run(i, pixels)
-            self.color[i, :, 3] += (self.color[i, :, :3] + self.color[i, :, 4:]) @ pixels[0, 0]
-        self.color[where, :, :3] = self.color[where, :, 4:] = 0
-
-    def reach(self, dest_size: Int) -> tuple[Float, Float]:
-        """The pixels of the source that resampling reads: corners, integers.
-
-        The filter reaches as many pixels, or output pixels where those are larger, to both sides as
-        its ``SUPPORT`` says.
-        """
-        support = np.maximum((self.content_stop - self.content_start) / dest_size, 1.0)
-        support *= SUPPORT[self._interpolations()]
-        start = np.maximum(self.limit_start, np.floor(self.content_start - support))
-        stop = np.minimum(self.limit_stop, np.ceil(self.content_stop + support))
-        return start, stop
-
-
-def _filled(array: npt.NDArray[Any], rows: Rows, part: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """A copy of an array over axes in which the samples at ``rows`` are those of ``part``."""
-    array = array.copy()
-    array[:, rows] = part
-    return array
-
-
-def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:
-    """(N, 3, 3) matrices from numbers and (N,) arrays; (1, 3, 3) from numbers alone."""
-    n = np.broadcast(scale_x, scale_y, shift_x, shift_y, [0]).size
-    matrix = np.zeros((n, 3, 3))
-    matrix[:, 0, 0], matrix[:, 1, 1], matrix[:, 2, 2] = scale_x, scale_y, 1
-    matrix[:, 0, 2], matrix[:, 1, 2] = shift_x, shift_y
-    return matrix
+        """Make the images ``where``, (N,) bool, is true uniformly ``fill``, for nothing of them is left."""
+        self.geometry.blank(where)
+        self.color.blank(where, self.fill)

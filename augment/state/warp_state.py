@@ -1,9 +1,9 @@
-"""Warps of a batch while one transform follows another: one matrix, and whether pixels are picked by it."""
+"""Warps of a batch between two transforms: one matrix for each image, and whether it picks pixels."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,21 +11,21 @@ from stoker.errors import ConfigError
 
 from ..geometry.interpolation import Interpolation
 from ..params.optional_params import Warp
+from .sample_arrays import filled
 
 if TYPE_CHECKING:
     from enum import Enum
 
     import numpy.typing as npt
 
-    from ..transforms.base import Size
+    from stoker.types import Size
 
     Int = npt.NDArray[np.int64]
     Float = npt.NDArray[np.float64]
+    Bool = npt.NDArray[np.bool_]
     Rows = npt.NDArray[np.int64]
 
 __all__ = ["WarpState"]
-
-_UNCHANGED = np.eye(3)
 
 
 @dataclass(kw_only=True)
@@ -33,61 +33,101 @@ class WarpState:
     """Geometry of N images that is not along the axes, from the first warp on.
 
     Attributes:
-        size: (2, N) int64, height and width that the images have by now, pixels.
-        warp: (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas, the
-            image as it was when it was first warped; edges of pixels are integers. None before that.
-        canvas: (2, N) int64, size of the canvas.
-        perspective: Whether ``warp`` may be other than affine.
-        nearest: (N,) bool, whether all that has changed a sample since picks pixels. None before that.
-        picks: Whether anything does, be it of no sample of this batch.
+        size: (2, N) int64, height and width of the warped images, pixels.
+        canvas: (2, N) int64, size of the canvas: the image before it was first warped.
+        matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas; edges
+            of pixels are integers.
+        nearest: (N,) bool, whether everything that has changed a sample picks pixels.
+        perspective: Whether ``matrix`` may be other than affine.
+        picks: Whether any warp picks pixels, also if it changes no sample of this batch.
     """
 
     size: Int
-    warp: Float | None = None
-    canvas: Int | None = None
+    canvas: Int
+    matrix: Float
+    nearest: Bool
     perspective: bool = False
-    nearest: npt.NDArray[np.bool_] | None = None
     picks: bool = False
 
-    def distort(
-        self, matrix: Float, *, perspective: bool = False, interpolation: str | Enum = "bilinear"
-    ) -> None:
-        """Warp: ``matrix``, (N, 3, 3), maps (x, y, 1) after this step to (x, y, 1) before it.
-
-        Args:
-            matrix: Where it is the identity, exactly, this step changes nothing.
-            perspective: Whether its last row may differ from (0, 0, 1).
-            interpolation: "nearest", if that is to be the sample's where all steps that change it say so;
-                or "bilinear".
-        """
-        self.perspective |= perspective
+    @classmethod
+    def of(cls, size: Int, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> WarpState:
+        """Images of ``size``, (2, N), with their first warp; see :meth:`distort`."""
         picks = Interpolation.of(interpolation) == Interpolation.NEAREST
-        self.picks |= picks
-        nearest = np.all(matrix == _UNCHANGED, axis=(1, 2)) | picks
-        if self.warp is None:
-            self.warp, self.canvas, self.nearest = matrix, self.size, nearest
-        else:
-            self.map_warped(matrix, nearest)
+        nearest = _changes_nothing(matrix) | picks
+        return cls(
+            size=size, canvas=size, matrix=matrix, nearest=nearest, perspective=perspective, picks=picks
+        )
 
-    def map_warped(self, matrix: Float, picks: npt.NDArray[np.bool_] | bool = True) -> None:
-        """Compose ``matrix``, (N, 3, 3) or (1, 3, 3), onto the warp; ``picks`` says which samples pick on."""
-        self.warp = self.warp @ matrix  # type: ignore[operator]  # there is a warp
-        self.nearest = np.logical_and(self.nearest, picks)  # type: ignore[arg-type]  # likewise
+    def take(self, rows: Rows) -> WarpState:
+        """The warps of the samples at ``rows``, (M,)."""
+        return WarpState(
+            size=self.size[:, rows],
+            canvas=self.canvas[:, rows],
+            matrix=self.matrix[rows],
+            nearest=self.nearest[rows],
+            perspective=self.perspective,
+            picks=self.picks,
+        )
 
-    def close_warp(self, canvas: Size) -> Warp:
-        """As parameters have it, where there is one, and canvases all are ``canvas``."""
-        nearest = self.nearest if self.picks else None
-        return Warp(self.warp, canvas, self.perspective, nearest)  # type: ignore[arg-type]  # there is one
-
-    def put_warp(self, rows: Rows, taken: WarpState) -> None:
-        """The part of :meth:`stoker.augment.state.transform_state.TransformState.put` that concerns warps."""
-        if taken.warp is None:
-            return
-        if self.warp is None:
-            self.distort(np.tile(_UNCHANGED, (self.size.shape[1], 1, 1)))
-        self.warp, self.nearest = np.array(self.warp), np.array(self.nearest)
-        self.warp[rows], self.nearest[rows] = taken.warp, taken.nearest
+    def put(self, rows: Rows, taken: WarpState) -> None:
+        """Give the samples at ``rows`` the warps ``taken``; ConfigError for another canvas."""
+        if np.any(self.canvas[:, rows] != taken.canvas):
+            raise ConfigError("some images are warped after a resize that the others have not")
+        self.size = filled(self.size, rows, taken.size)
+        self.matrix, self.nearest = self.matrix.copy(), filled(self.nearest, rows, taken.nearest)
+        self.matrix[rows] = taken.matrix
         self.perspective |= taken.perspective
         self.picks |= taken.picks
-        if np.any(self.canvas[:, rows] != taken.canvas):  # type: ignore[index]  # as there is a warp
-            raise ConfigError("some images are warped after a resize that the others have not")
+
+    def distort(self, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> None:
+        """See :meth:`stoker.augment.state.transform_state.TransformState.distort`."""
+        picks = Interpolation.of(interpolation) == Interpolation.NEAREST
+        self.picks |= picks
+        self.perspective |= perspective
+        self._compose(matrix, _changes_nothing(matrix) | picks)
+
+    def crop(self, origin: Int, size: Int) -> None:
+        """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); ConfigError outside of the image."""
+        if np.any(origin < 0) or np.any(origin + size > self.size):
+            raise ConfigError("a crop pads after a warp", hint="Pad before it.")
+        self._compose(_affine(1, 1, origin[1], origin[0]))
+        self.size = np.broadcast_to(size, self.size.shape)
+
+    def resize(self, size: Int, interpolation: Interpolation) -> None:
+        """Resample to ``size`` pixels, (2, N) or (2, 1); all interpolations but nearest are bilinear here."""
+        scale = self.size / size
+        self._compose(_affine(scale[1], scale[0], 0, 0), interpolation == Interpolation.NEAREST)
+        self.size = np.broadcast_to(size, self.size.shape)
+
+    def mirror(self, where: Bool, axis: int) -> None:
+        """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
+        sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
+        self._compose(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
+
+    def widen(self, size: Int) -> None:
+        """Show more, or less, around the same centre: ``size``, (2, N)."""
+        margin = (self.size - size) / 2
+        self._compose(_affine(1, 1, margin[1], margin[0]))
+        self.size = size
+
+    def params(self, canvas: Size) -> Warp:
+        """The warps as parameters, where all canvases have the size ``canvas``."""
+        return Warp(self.matrix, canvas, self.perspective, self.nearest if self.picks else None)
+
+    def _compose(self, matrix: Float, nearest: Bool | bool = True) -> None:
+        """Compose ``matrix``, (N, 3, 3) or (1, 3, 3), onto the warps; ``nearest`` says which pick pixels."""
+        self.matrix = self.matrix @ matrix
+        self.nearest = np.logical_and(self.nearest, nearest)
+
+
+def _changes_nothing(matrix: Float) -> Bool:
+    return np.asarray(np.all(matrix == np.eye(3), axis=(1, 2)))
+
+
+def _affine(scale_x: Any, scale_y: Any, shift_x: Any, shift_y: Any) -> Float:
+    """(N, 3, 3) matrices from numbers and (N,) arrays; (1, 3, 3) from numbers alone."""
+    n = np.broadcast(scale_x, scale_y, shift_x, shift_y, [0]).size
+    matrix = np.zeros((n, 3, 3))
+    matrix[:, 0, 0], matrix[:, 1, 1], matrix[:, 2, 2] = scale_x, scale_y, 1
+    matrix[:, 0, 2], matrix[:, 1, 2] = shift_x, shift_y
+    return matrix

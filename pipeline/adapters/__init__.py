@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.batch.base import BatchParams
+    from stoker.types import Layout
 
-    from ..engines.base import Layout
     from ..engines.devices import BatchPlacement
     from ..execution.loader import Loader
 

@@ -12,8 +12,7 @@ from .host_arrays import mix_copy, split
 
 if TYPE_CHECKING:
     from stoker.augment.batch.base import BatchParams
-
-    from ..engines.base import Layout
+    from stoker.types import Layout
 
 __all__ = ["Adapter", "sees_gpu"]
 

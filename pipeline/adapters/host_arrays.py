@@ -11,7 +11,8 @@ from stoker.augment.batch.mix import MixParams
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.augment.batch.base import BatchParams, Layout
+    from stoker.augment.batch.base import BatchParams
+    from stoker.types import Layout
 
 __all__ = ["mix_copy", "mix_in_place", "partner_box", "split"]
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from stoker.augment.batch.base import BatchParams
+    from stoker.types import Layout
 
-    from ..engines.base import Layout
     from ..execution.loader import Loader
 
 __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.batch.base import BatchParams
+    from stoker.types import Layout
 
-    from ..engines.base import Layout
     from ..execution.loader import Loader
 
 __all__ = ["Adapter", "CopyStream", "data_loader", "iterable_dataset", "sees_gpu"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Protocol, get_args
 
 from stoker.errors import ConfigError
+from stoker.types import DType, Layout, Size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
 
-__all__ = ["DType", "Engine", "EngineSettings", "Layout", "Output", "Result", "Status", "Work"]
-
-DType = Literal["uint8", "float16", "bfloat16", "float32"]
-Layout = Literal["NCHW", "NHWC", "NHWC4"]
+__all__ = ["Engine", "EngineSettings", "Output", "Result", "Status", "Work"]
 
 
 class Status(IntEnum):
@@ -63,7 +61,7 @@ class Output:
         """The dtype in NumPy memory: that of bit patterns for bfloat16, which NumPy does not have."""
         return "uint16" if self.dtype == "bfloat16" else self.dtype
 
-    def shape(self, n: int, size: tuple[int, int]) -> tuple[int, int, int, int]:
+    def shape(self, n: int, size: Size) -> tuple[int, int, int, int]:
         """Shape of ``n`` images of ``size`` (height, width)."""
         height, width = size
         if self.layout == "NCHW":

@@ -13,7 +13,7 @@ from .annotation_processor import AnnotationProcessor, MaskConfig
 from .objects import EXTRA, ObjectConfig
 
 if TYPE_CHECKING:
-    from stoker.augment.params.image_params import ImagePlan
+    from stoker.augment.plan import ImagePlan
 
     from ..order.sample_source import SampleSource
     from .batch_transforms import BatchTransformPlan

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.batch.base import BatchParams
-    from stoker.augment.transforms.base import Description
+    from stoker.augment.description import Description
 
     # Of images, of batches, or a function; mypy takes a list of the first two for one of their base.
     AnyTransform = Description | Callable[[Any], Any]

@@ -14,7 +14,7 @@ from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 
-from ..engines.base import DType, Layout, Output
+from ..engines.base import Output
 from ..execution.batch import NUMBERS, ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sampling import make_draws, open_source
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.geometry.boxes import Objects
-    from stoker.augment.params.image_params import ImageParams, ImagePlan
+    from stoker.augment.params.image_params import ImageParams
+    from stoker.augment.plan import ImagePlan
     from stoker.augment.transforms import Transform
     from stoker.formats.dataset.samples import Samples
+    from stoker.types import DType, Layout
 
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
@@ -236,7 +238,7 @@ def _check_sizes(config: ImageLoaderConfig) -> None:
 
 
 def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
-    from stoker.augment.params.image_params import compile_image
+    from stoker.augment.plan import compile_image
 
     return compile_image(transforms, dtype)
 

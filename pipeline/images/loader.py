@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stoker.augment.geometry.boxes import BoxFormat
+    from stoker.types import DType, Layout
 
-    from ..engines.base import DType, Layout
     from ..execution.batch import ColumnSpec
     from ..order.epoch_order import BlockShuffle
     from ..order.sample_source import SampleSource

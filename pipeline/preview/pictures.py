@@ -12,7 +12,7 @@ from PIL import Image
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
 from stoker.augment.geometry.transform import transform_mask
-from stoker.augment.params.image_params import compile_image
+from stoker.augment.plan import compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError, DecodeError
 from stoker.formats.codecs.codec import Codec
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.batch.base import BatchParams
-    from stoker.augment.params.image_params import ImageParams, ImagePlan
+    from stoker.augment.params.image_params import ImageParams
+    from stoker.augment.plan import ImagePlan
     from stoker.augment.recipe import AnyTransform
     from stoker.formats.dataset.annotations import Annotations
     from stoker.formats.dataset.dataset import Dataset

@@ -133,7 +133,7 @@ def test_steps_come_one_after_the_other(dataset: Dataset) -> None:
 
 def test_contrast_by_the_mean(dataset: Dataset) -> None:
     params = draw(dataset, CenterCrop(SIDE), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize())
-    assert params.needs() == {"mean"}
+    assert params.needs() == {"mean_matrix"}
     check(dataset, params, 1e-3, 1e-4, Output("float32", "NCHW"))
     check(dataset, draw(dataset, CenterCrop(SIDE), RandomPhotometricDistort(p=1)), 1, 0.01)
 
@@ -193,11 +193,11 @@ def test_what_is_not_warped_beside_others_that_are(
 def test_mixed_chains(dataset: Dataset) -> None:
     turned = np.stack([np.array(((0.8, 0.3, k), (-0.3, 0.8, 9), (0, 0, 1))) for k in range(N)])
     chains = (
-        (STEPS["posterize"][0], steps.Shift(WHERE, turned, (9, 80, 200))),
+        (STEPS["posterize"][0], steps.Distort(WHERE, turned, (9, 80, 200))),
         (STEPS["autocontrast"][0], STEPS["affine with the mean"][0]),
     )
     weights = RNG.dirichlet(np.ones(3), N).astype(np.float32)
-    params = with_steps(dataset, steps.Mix(np.arange(N) % 4 > 0, weights, chains))
+    params = with_steps(dataset, steps.WeightedSum(np.arange(N) % 4 > 0, weights, chains))
     check(dataset, params, 1, 0.02)
 
 

@@ -133,14 +133,14 @@ WITHIN_A_LEVEL = {
     "contrast": kinds.Affine(WHERE, DIAGONAL, MEAN),
     "blur": kinds.Blur(WHERE, (5, 9), rows([1.3, 0.4], np.float32)),
     "wide blur": kinds.Blur(WHERE, (1, 201), rows([0.1, 30], np.float32)),
-    "shift": kinds.Shift(WHERE, TURNED, (1, 2, 200)),
-    "projective shift": kinds.Shift(WHERE, TILTED, (1, 2, 200)),
-    "mix": kinds.Mix(
+    "shift": kinds.Distort(WHERE, TURNED, (1, 2, 200)),
+    "projective shift": kinds.Distort(WHERE, TILTED, (1, 2, 200)),
+    "mix": kinds.WeightedSum(
         WHERE,
         rows([0.3, 0.5, 0.2], np.float32),
         (
-            (kinds.Posterize(WHERE, np.full(N, 3, np.uint8)), kinds.Shift(~WHERE, TURNED, (0, 0, 0))),
-            (kinds.Equalize(np.ones(N, bool)), kinds.Shift(WHERE, TURNED, (1, 2, 200))),
+            (kinds.Posterize(WHERE, np.full(N, 3, np.uint8)), kinds.Distort(~WHERE, TURNED, (0, 0, 0))),
+            (kinds.Equalize(np.ones(N, bool)), kinds.Distort(WHERE, TURNED, (1, 2, 200))),
         ),
     ),
 }

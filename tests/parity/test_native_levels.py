@@ -16,8 +16,9 @@ from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import DType, Layout, Output, Work
+from stoker.pipeline.engines.base import Output, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.types import DType, Layout
 
 T = TypeVar("T", Samples, ImageParams)
 

@@ -18,8 +18,9 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import DType, Layout, Output, Result, Work
+from stoker.pipeline.engines.base import Output, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
+from stoker.types import DType, Layout
 
 IDENTITY = np.eye(3, 4, dtype=np.float32)
 MIXING = np.array(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ..base import Size, Transform
+from ..base import Transform
 from .area import ATTEMPTS, first_fit
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from enum import Enum
 
     import numpy.typing as npt
+
+    from stoker.types import Size
 
     from ...state.transform_state import TransformState
 

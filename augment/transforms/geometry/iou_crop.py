@@ -10,7 +10,8 @@ import numpy as np
 from stoker.errors import ConfigError
 from stoker.random import derive_key, uniform
 
-from ..base import Transform, as_tuple, is_count, is_finite
+from ...description import as_tuple, is_count, is_finite
+from ..base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,10 +86,11 @@ class RandomIoUCrop(Transform):
         """See :class:`Transform`."""
         if frame.warp is not None:
             raise ConfigError("RandomIoUCrop stands after a warp", hint="Move it before the warp.")
-        frame.refuse_border("RandomIoUCrop")
+        if frame.padding is not None:
+            frame.padding.refuse("RandomIoUCrop")
         origin, size = np.zeros_like(frame.size), frame.size.copy()
         cut = np.zeros(len(u), np.bool_)
-        boxes, owner = _boxes(frame)
+        boxes, owner = frame.objects.seen(frame.geometry)
         # Rounds are many and few are needed: each draws its own numbers, for those still without result.
         keys = (u[:, 0] * 2.0**53).astype(np.int64)
         waiting = np.unique(owner)
@@ -104,7 +106,7 @@ class RandomIoUCrop(Transform):
             if not waiting.size:
                 break
         frame.crop(origin, size)
-        _restrict(frame, cut)
+        frame.objects.restrict(cut, frame.geometry)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
         """See :class:`Transform`: it differs from sample to sample."""
@@ -152,40 +154,8 @@ def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(sides[0] * sides[1])
 
 
-def _boxes(frame: TransformState) -> tuple[Float, Int]:
-    """What is seen of the boxes, (M, 4) XYXY in the images as they are now, and their owners, ascending.
-
-    Those of which nothing is seen, or that an earlier choice has dropped, are left out.
-    """
-    if frame.objects is None:
-        return np.zeros((0, 4)), np.zeros(0, np.int64)
-    order = np.argsort(frame.objects.owner, kind="stable")
-    owner, boxes = frame.objects.owner[order], frame.objects.boxes[order]
-    low, high = boxes[:, 1::-1].T, boxes[:, :1:-1].T
-    center = (low + high) / 2
-    low = np.maximum(low, frame.content_start[:, owner])
-    high = np.minimum(high, frame.content_stop[:, owner])
-    seen = np.all(low < high, axis=0)
-    if frame.window is not None:
-        start, stop = frame.window
-        seen &= np.all((start[:, owner] < center) & (center < stop[:, owner]), axis=0)
-    size, start = frame.size[:, owner], frame.start[:, owner]
-    scale = size / (frame.stop[:, owner] - start)
-    low, high = (low - start) * scale, (high - start) * scale
-    flip = frame.flip[:, owner]
-    low, high = np.where(flip, size - high, low), np.where(flip, size - low, high)
-    return np.concatenate((low[::-1], high[::-1])).T[seen], owner[seen]
-
-
 def _of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
     """The boxes of the images ``rows``, ascending, and the position of their owners among these."""
     place = np.searchsorted(rows, owner)
     mine = np.append(rows, -1)[place] == owner
     return boxes[mine], place[mine]
-
-
-def _restrict(frame: TransformState, cut: npt.NDArray[np.bool_]) -> None:
-    """Drop the objects of the images ``cut``, (N,), whose centres are now outside of them."""
-    start, stop = frame.window or (np.full(frame.start.shape, -np.inf), np.full(frame.stop.shape, np.inf))
-    start = np.where(cut, np.maximum(start, frame.start), start)
-    frame.window = start, np.where(cut, np.minimum(stop, frame.stop), stop)

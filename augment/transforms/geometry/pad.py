@@ -14,13 +14,16 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
+from ...description import as_tuple, is_finite, is_whole
 from ...state.padding_state import MODES
-from ..base import Size, Transform, as_tuple, is_finite, is_whole
+from ..base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
+    from stoker.types import Size
 
     from ...state.transform_state import TransformState
 
@@ -128,7 +131,7 @@ def _pad(frame: TransformState, before: Int, after: Int, how: Pad | RandomCrop) 
         frame.use_fill(how.fill)
         frame.crop(-before, frame.size + before + after)
     else:
-        frame.surround(how.padding_mode, before, after)
+        frame.pad(how.padding_mode, before, after)
 
 
 def _check_mode(transform: Pad | RandomCrop) -> None:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..base import Size, Transform, as_tuple, is_count
+from ...description import as_tuple, is_count
+from ..base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from enum import Enum
 
     import numpy.typing as npt
+
+    from stoker.types import Size
 
     from ...state.transform_state import TransformState
 

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ..base import Size, Transform, as_tuple, is_count
+from ...description import as_tuple, is_count
+from ..base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from enum import Enum
 
     import numpy.typing as npt
+
+    from stoker.types import Size
 
     from ...state.transform_state import TransformState
 

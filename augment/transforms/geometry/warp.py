@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ...description import as_tuple, is_finite
 from ...geometry.interpolation import WARPING
-from ..base import Size, Transform, as_tuple, is_finite
+from ..base import Transform
 from .matrices import expanded, homography, inverse_affine, inverse_rotation, is_convex
 from .pad import set_fill
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from enum import Enum
 
     import numpy.typing as npt
+
+    from stoker.types import Size
 
     from ...state.transform_state import TransformState
 

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ..base import Size, Transform
+from ..base import Transform
 from .pad import set_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
+    from stoker.types import Size
 
     from ...state.transform_state import TransformState
 

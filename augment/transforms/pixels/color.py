@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ... import color
-from ..base import Transform, is_finite
+from ...description import is_finite
+from ..base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,8 +59,8 @@ class ColorJitter(Transform):
             self._set_factor(name)
         rule = "None, a number within 0 to 0.5 or a pair -0.5 <= low <= high <= 0.5"
         if is_finite(self.hue):
-            self.check("hue", 0 <= self.hue <= 0.5, rule)  # type: ignore[operator]  # a number
-            self.set("hue", (0.0 - float(self.hue), float(self.hue)))  # type: ignore[arg-type]  # likewise
+            self.check("hue", 0 <= self.hue <= 0.5, rule)
+            self.set("hue", (0.0 - float(self.hue), float(self.hue)))
         if self.hue is not None:
             self.set_range("hue", -0.5, 0.5, rule)
 
@@ -74,10 +75,8 @@ class ColorJitter(Transform):
         order = np.argsort(u[:, :4], axis=1, kind="stable")
         rows = np.arange(len(u))
         for chosen in order.T:
-            if self.contrast is None:
-                frame.blend(matrices[chosen, rows])
-            else:
-                frame.mix(matrices[chosen, rows], grey_shares[chosen, rows])
+            shares = None if self.contrast is None else grey_shares[chosen, rows]
+            frame.color.linear(matrices[chosen, rows], shares)
 
     def _set_factor(self, name: str) -> None:
         rule = "None, a number from 0 or a pair 0 <= low <= high"
@@ -129,11 +128,15 @@ class RandomPhotometricDistort(Transform):
         early = u[:, 9] < 0.5
         order = np.argsort(u[:, 10:13], axis=1, kind="stable")
         (brightness, contrast, saturation, hue), grey_shares = _operations(*factors)
-        frame.blend(brightness)
-        frame.mix(np.where(early[:, None, None], contrast, np.eye(3)), np.where(early, grey_shares[1], 0))
-        frame.blend(hue @ saturation)
-        frame.mix(np.where(early[:, None, None], np.eye(3), contrast), np.where(early, 0, grey_shares[1]))
-        frame.blend(color.permutation(np.where(applied[:, 4:], order, np.arange(3))))
+        frame.color.linear(brightness)
+        frame.color.linear(
+            np.where(early[:, None, None], contrast, np.eye(3)), np.where(early, grey_shares[1], 0)
+        )
+        frame.color.linear(hue @ saturation)
+        frame.color.linear(
+            np.where(early[:, None, None], np.eye(3), contrast), np.where(early, 0, grey_shares[1])
+        )
+        frame.color.linear(color.permutation(np.where(applied[:, 4:], order, np.arange(3))))
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,7 @@ class RandomGrayscale(Transform):
 
     def params(self, frame: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.blend(color.grayscale(u[:, 0] < self.p))
+        frame.color.linear(color.grayscale(u[:, 0] < self.p))
 
 
 @dataclass(frozen=True)
@@ -165,7 +168,9 @@ class RandomInvert(Transform):
 
     def params(self, frame: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.paint(np.where(u < self.p, 1.0, 0.0)[:, :, None] * (_INVERT - np.eye(3, 4)) + np.eye(3, 4))
+        frame.color.affine(
+            np.where(u < self.p, 1.0, 0.0)[:, :, None] * (_INVERT - np.eye(3, 4)) + np.eye(3, 4)
+        )
 
 
 def _operations(brightness: Float, contrast: Float, saturation: Float, hue: Float) -> tuple[Float, Float]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ..base import Transform, as_tuple, is_finite
+from ...description import as_tuple, is_finite
+from ..base import Transform
 from ..geometry.area import ATTEMPTS, first_fit
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ...description import as_tuple, is_count, is_finite
 from ...steps import Blur, Sharpen
-from ..base import Transform, as_tuple, is_count, is_finite
+from ..base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

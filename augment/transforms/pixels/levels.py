@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ...description import is_finite, is_whole
 from ...steps import Autocontrast, Equalize, Posterize, Solarize
-from ..base import Transform, is_finite, is_whole
+from ..base import Transform
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.types import DType
 
-from ..base import Transform, as_tuple, is_finite
+from ...description import as_tuple, is_finite
+from ..base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-__all__ = ["DType", "Form", "Normalize", "OutputTransform", "ToDtype"]
-
-DType = Literal["uint8", "float16", "bfloat16", "float32"]
+__all__ = ["Form", "Normalize", "OutputTransform", "ToDtype"]
 
 
 @dataclass(frozen=True)

@@ -15,16 +15,17 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..base import Description, Transform, as_tuple, is_finite
+from ...description import Description, as_tuple, is_finite
+from ..base import Transform
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import numpy.typing as npt
 
-    from ...batch.base import BatchTransform
+    from stoker.types import Size
+
     from ...state.transform_state import TransformState
-    from ..base import Size
 
     Float = npt.NDArray[np.float64]
 
@@ -123,7 +124,7 @@ class RandomChoice(_Nested):
         p: A weight of each, in shares of their sum; None for equal ones.
     """
 
-    transforms: Sequence[Transform] | Sequence[BatchTransform]
+    transforms: Sequence[Description]
     p: Sequence[float] | None = None
 
     def __post_init__(self) -> None:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...color import GREY
+from ...description import is_count, is_finite
 from ...dirichlet import DRAWS, dirichlet
 from ...geometry.interpolation import WARPING
-from ...steps import Affine, Mix, Shift
-from ..base import Transform, is_count, is_finite
+from ...steps import Affine, Distort, WeightedSum
+from ..base import Transform
 from ..geometry.pad import set_fill
 from .operations import GEOMETRIC, LINEAR, Kind, Operations, magnitudes, signs
 
@@ -96,7 +97,7 @@ class AugMix(Transform):
         steps = _chain_steps(self._operations(depth, rest), frame.size, fill, nearest)
         chains = [sum(steps[k : k + self._deepest], ()) for k in range(0, len(steps), self._deepest)]
         frame.settle()
-        frame.add_steps(Mix(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
+        frame.add_steps(WeightedSum(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
 
     @property
     def _deepest(self) -> int:
@@ -128,7 +129,7 @@ def _chain_steps(
     )
     steps: list[tuple[Step, ...]] = []
     for s, kinds in enumerate(operations.possible):
-        chain: list[Step] = [Shift(warped[s], matrices[:, s], fill, nearest)]
+        chain: list[Step] = [Distort(warped[s], matrices[:, s], fill, nearest)]
         if not LINEAR.isdisjoint(kinds):
             chain.append(Affine(painted[s], maps[:, s], mean[:, s]))
         steps.append((*chain, *operations.steps(s)))

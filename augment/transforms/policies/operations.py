@@ -117,11 +117,11 @@ class Operations:
             if steps:
                 frame.add_steps(*steps)
             if Kind.Contrast in kinds:
-                frame.mix(linear[:, s, :, :3], grey_share[:, s])
+                frame.color.linear(linear[:, s, :, :3], grey_share[:, s])
             elif not LINEAR.isdisjoint(kinds):
-                frame.blend(linear[:, s, :, :3])
+                frame.color.linear(linear[:, s, :, :3])
             if Kind.Invert in kinds:
-                frame.shift(linear[:, s, :, 3])
+                frame.color.offset(linear[:, s, :, 3])
 
     @cached_property
     def where(self) -> npt.NDArray[np.bool_]:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ...description import is_count, is_whole
 from ...geometry.interpolation import WARPING
-from ..base import Transform, is_count, is_whole
+from ..base import Transform
 from ..geometry.pad import set_fill
 from .operations import Kind, Operations, magnitudes, signs
 

@@ -58,7 +58,7 @@ class DaliEngine:
     """
 
     name = "dali"
-    executes = frozenset({"interpolation", "mean", "warp", "perspective", "nearest", "erase"}) | STEPS
+    executes = frozenset({"interpolation", "mean_matrix", "warp", "perspective", "nearest", "erase"}) | STEPS
 
     def __init__(
         self,

@@ -107,8 +107,8 @@ def _colors(params: ImageParams, spec: PipelineSpec) -> dict[str, npt.NDArray[An
     feeds: dict[str, npt.NDArray[Any]] = {}
     if spec.mixing:
         feeds["color"] = params.color
-        if params.mean is not None:
-            feeds["mean"] = params.mean
+        if params.mean_matrix is not None:
+            feeds["mean"] = params.mean_matrix
     elif spec.scale is None:
         diagonal = np.einsum("nii->ni", params.color[:, :, :3])
         feeds["average"], feeds["deviation"] = mean_and_deviation(diagonal, params.color[:, :, 3])
@@ -122,14 +122,18 @@ def _without(params: ImageParams, bad: npt.NDArray[np.bool_]) -> ImageParams:
     )
     crop[bad], region[bad], dest[bad] = (0, 0, 1, 1), (0, 0, 1, 1), (0, 0, *params.size)
     color[bad] = np.eye(3, 4)
-    mean = None if params.mean is None else np.where(bad[:, None, None], np.float32(0), params.mean)
+    mean_matrix = params.mean_matrix
+    if mean_matrix is not None:
+        mean_matrix = np.where(bad[:, None, None], np.float32(0), mean_matrix)
     warp = params.warp
     if warp is not None:
         dest[bad] = (0, 0, *warp.canvas)
         matrix = warp.matrix.copy()
         matrix[bad] = ((0, 0, warp.canvas[1] / 2), (0, 0, warp.canvas[0] / 2), (0, 0, 1))
         warp = replace(warp, matrix=matrix)
-    return replace(params, crop=crop, region=region, dest=dest, color=color, mean=mean, warp=warp)
+    return replace(
+        params, crop=crop, region=region, dest=dest, color=color, mean_matrix=mean_matrix, warp=warp
+    )
 
 
 def _interpolation(params: ImageParams, chosen: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stoker.augment.transforms.base import Size
+    from stoker.types import Size
 
     # (name, dtype of DALI, dimensions of a sample) -> external source
     Source = Callable[[str, Any, int], Any]

@@ -15,13 +15,13 @@ from stoker.augment.steps import (
     Affine,
     Autocontrast,
     Blur,
+    Distort,
     Equalize,
-    Mix,
     Posterize,
     Sharpen,
-    Shift,
     Solarize,
     Step,
+    WeightedSum,
 )
 
 from .operators import mixed, rounded, warped
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.augment.transforms.base import Size
+    from stoker.types import Size
 
     from .operators import Source
 
@@ -51,9 +51,9 @@ class StepSignature:
         step: Class of the step.
         kernel_size: Height and width of the kernel of a Blur.
         uses_mean: Whether an Affine adds a share of the mean RGB.
-        fill: RGB beside the image of a Shift.
-        nearest: Whether a Shift takes the nearest pixel.
-        chains: Signatures of each chain of a Mix.
+        fill: RGB beside the image of a Distort.
+        nearest: Whether a Distort takes the nearest pixel.
+        chains: Signatures of each chain of a WeightedSum.
     """
 
     step: type[Step]
@@ -73,10 +73,10 @@ def _signature(step: Step) -> StepSignature:
     return StepSignature(
         type(step),
         kernel_size=step.kernel_size if isinstance(step, Blur) else (),
-        uses_mean=isinstance(step, Affine) and step.mean is not None,
-        fill=step.fill if isinstance(step, Shift) else (),
-        nearest=isinstance(step, Shift) and step.nearest,
-        chains=tuple(map(signatures_of, step.chains)) if isinstance(step, Mix) else (),
+        uses_mean=isinstance(step, Affine) and step.mean_matrix is not None,
+        fill=step.fill if isinstance(step, Distort) else (),
+        nearest=isinstance(step, Distort) and step.nearest,
+        chains=tuple(map(signatures_of, step.chains)) if isinstance(step, WeightedSum) else (),
     )
 
 
@@ -90,7 +90,7 @@ def inputs_of(steps: Iterable[Step], good: Bool) -> Inputs:
     feeds: Inputs = {}
     for position, step in enumerate(steps):
         named = {"where": step.where & good, **_OPERATORS[type(step)].inputs(step)}
-        if isinstance(step, Mix):
+        if isinstance(step, WeightedSum):
             for number, chain in enumerate(step.chains):
                 named |= {f"{number}.{name}": values for name, values in inputs_of(chain, good).items()}
         feeds |= {f"{position}.{name}": values for name, values in named.items()}
@@ -142,7 +142,7 @@ def _affine(signature: StepSignature, image: Any, source: Source, size: Size, de
     return rounded(mixed(image, source, signature.uses_mean))
 
 
-def _shift(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
+def _distort(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
     return warped(image, source("matrix", types.FLOAT, 2), size, signature.fill, nearest=signature.nearest)
@@ -200,7 +200,7 @@ def _blur(signature: StepSignature, image: Any, source: Source, size: Size, devi
     )
 
 
-def _mix(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
+def _weighted_sum(signature: StepSignature, image: Any, source: Source, size: Size, device: str) -> Any:
     from nvidia.dali import types
 
     total = image * source("weight", types.FLOAT, 0)
@@ -211,7 +211,8 @@ def _mix(signature: StepSignature, image: Any, source: Source, size: Size, devic
 
 
 def _affine_inputs(step: Affine) -> Inputs:
-    return {"color": step.color} if step.mean is None else {"color": step.color, "mean": step.mean}
+    mean = {} if step.mean_matrix is None else {"mean": step.mean_matrix}
+    return {"color": step.color} | mean
 
 
 def _posterize_inputs(step: Posterize) -> Inputs:
@@ -230,11 +231,11 @@ def _blur_inputs(step: Blur) -> Inputs:
     return {"sigma": step.sigma}
 
 
-def _shift_inputs(step: Shift) -> Inputs:
+def _distort_inputs(step: Distort) -> Inputs:
     return {"matrix": step.matrix.astype(np.float32)}
 
 
-def _mix_inputs(step: Mix) -> Inputs:
+def _weighted_sum_inputs(step: WeightedSum) -> Inputs:
     own, *chains = step.weights.T
     return {"weight": own} | {f"{number}.weight": weight for number, weight in enumerate(chains)}
 
@@ -266,8 +267,8 @@ _OPERATORS: dict[type[Step], _Operators] = {
     Equalize: _Operators(_no_inputs, _equalize),
     Sharpen: _Operators(_sharpen_inputs, _sharpen),
     Blur: _Operators(_blur_inputs, _blur),
-    Shift: _Operators(_shift_inputs, _shift),
-    Mix: _Operators(_mix_inputs, _mix),
+    Distort: _Operators(_distort_inputs, _distort),
+    WeightedSum: _Operators(_weighted_sum_inputs, _weighted_sum),
 }
 STEPS = frozenset(step.__name__ for step in _OPERATORS)
 """Names of the classes of steps that DALI executes."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["EXECUTES", "column", "extras"]
 
 _FIELDS: dict[type[kinds.Step], dict[str, type[np.generic]]] = {
-    kinds.Affine: {"color": np.float32, "mean": np.float32},
+    kinds.Affine: {"color": np.float32, "mean_matrix": np.float32},
     kinds.Table: {"levels": np.uint8},
     kinds.Posterize: {"bits": np.uint8},
     kinds.Solarize: {"threshold": np.int16},
@@ -30,16 +30,16 @@ _FIELDS: dict[type[kinds.Step], dict[str, type[np.generic]]] = {
     kinds.Equalize: {},
     kinds.Sharpen: {"factor": np.float32},
     kinds.Blur: {"kernel_size": np.intp, "sigma": np.float32},
-    kinds.Shift: {"matrix": np.float64, "fill": np.uint8, "nearest": np.bool_},
-    kinds.Mix: {"weights": np.float32},
+    kinds.Distort: {"matrix": np.float64, "fill": np.uint8, "nearest": np.bool_},
+    kinds.WeightedSum: {"weights": np.float32},
 }
-"""Fields of each step, with the types that arrays among them have in C++."""
+"""Fields of each step in the order of the C++ operation's arguments, with the dtypes of arrays there."""
 
 EXECUTES = frozenset(
-    {"interpolation", "mean", "warp", "perspective", "nearest", "border", "erase", "noise"}
+    {"interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}
     | {kind.__name__ for kind in _FIELDS}
 )
-"""What the engine executes of :attr:`stoker.augment.params.image_params.ImagePlan.needs`."""
+"""What the engine executes of :attr:`stoker.augment.plan.ImagePlan.needs`."""
 
 
 def column(values: npt.NDArray[Any], dtype: type[np.generic]) -> npt.NDArray[Any]:
@@ -54,8 +54,8 @@ def extras(params: ImageParams) -> dict[str, Any]:
         found["steps"] = _steps(params.steps, len(params))
     if params.interpolation is not None:
         found["interpolation"] = column(params.interpolation, np.uint8)
-    if params.mean is not None:
-        found["mean"] = column(params.mean, np.float32)
+    if params.mean_matrix is not None:
+        found["mean"] = column(params.mean_matrix, np.float32)
     if params.warp is not None:
         nearest = params.warp.nearest
         picked = None if nearest is None else column(nearest, np.bool_)
@@ -91,10 +91,10 @@ def _append(made: _native.Steps, step: kinds.Step, n: int) -> None:
             f"the native engine has no step {type(step).__name__}",
             hint="engine='auto' takes one that executes it.",
         )
-    values: dict[str, Any] = {"where": column(step.where, np.bool_)}
+    arguments: list[Any] = [column(step.where, np.bool_)]
     for name, dtype in _FIELDS[type(step)].items():
         value = getattr(step, name)
-        values[name] = column(value, dtype) if isinstance(value, np.ndarray) else value
-    if isinstance(step, kinds.Mix):
-        values["chains"] = [_steps(chain, n) for chain in step.chains]
-    getattr(made, type(step).__name__.lower())(**values)
+        arguments.append(column(value, dtype) if isinstance(value, np.ndarray) else value)
+    if isinstance(step, kinds.WeightedSum):
+        arguments.append([_steps(chain, n) for chain in step.chains])
+    getattr(made, step.operation)(*arguments)

@@ -13,7 +13,7 @@ import numpy as np
 from stoker import _native
 from stoker.errors import EngineError
 
-from ..base import Layout, Output, Result, Status, Work
+from ..base import Output, Result, Status, Work
 from ..pillow_decode import PillowDecodeError, decode
 from ..shard_files import open_shards
 from .columns import EXECUTES, column, extras
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.formats.dataset.samples import Samples
+    from stoker.types import Layout
 
 __all__ = ["NativeEngine"]
 

@@ -13,14 +13,14 @@ from stoker.augment.steps import (
     Affine,
     Autocontrast,
     Blur,
+    Distort,
     Equalize,
-    Mix,
     Posterize,
     Sharpen,
-    Shift,
     Solarize,
     Step,
     Table,
+    WeightedSum,
     step_names,
 )
 
@@ -52,14 +52,14 @@ def every_step():
         Equalize(where),
         Sharpen(where, np.array([0, 0], np.float32)),
         Blur(where, (3, 3), np.ones((2, 2), np.float32)),
-        Shift(where, eye + np.eye(3, k=2), (1, 2, 3)),
-        Mix(where, np.array([[0, 1], [0, 1]], np.float32), ((posterize,),)),
+        Distort(where, eye + np.eye(3, k=2), (1, 2, 3)),
+        WeightedSum(where, np.array([[0, 1], [0, 1]], np.float32), ((posterize,),)),
     ]
 
 
 def test_a_shift_may_pick_pixels():
     matrix = np.array([[[0.8, 0.6, 1.3], [-0.6, 0.8, 2.7], [0, 0, 1]]])
-    picked, mixed = (Shift(ON, matrix, (0, 0, 0), nearest).run(0, PIXELS) for nearest in (True, False))
+    picked, mixed = (Distort(ON, matrix, (0, 0, 0), nearest).run(0, PIXELS) for nearest in (True, False))
     source = {(0, 0, 0), *map(tuple, PIXELS.reshape(-1, 3).tolist())}
     assert source.issuperset(map(tuple, picked.reshape(-1, 3).tolist()))
     assert not source.issuperset(map(tuple, mixed.reshape(-1, 3).tolist()))
@@ -86,7 +86,7 @@ def test_a_step_of_some_samples_spreads_to_all(step):
 
 
 def test_names_include_those_within_a_mix():
-    assert step_names(every_step()[-1:]) == {"Mix", "Posterize"}
+    assert step_names(every_step()[-1:]) == {"WeightedSum", "Posterize"}
     assert step_names([]) == frozenset()
 
 
@@ -161,7 +161,7 @@ def test_a_narrow_gaussian_changes_nothing():
 
 def test_shift_by_whole_pixels_copies_and_fills():
     matrix = np.array([[[1.0, 0, -3], [0, 1, 2], [0, 0, 1]]])
-    output = Shift(ON, matrix, (1, 2, 3)).run(0, PIXELS)
+    output = Distort(ON, matrix, (1, 2, 3)).run(0, PIXELS)
     np.testing.assert_array_equal(output[:-2, 3:], PIXELS[2:, :-3])
     assert (output[-2:] == (1, 2, 3)).all()
     assert (output[:, :3] == (1, 2, 3)).all()
@@ -170,7 +170,9 @@ def test_shift_by_whole_pixels_copies_and_fills():
 def test_mix_weighs_and_rounds_half_up():
     posterize = Posterize(ON, np.array([0], np.uint8))
     solarize = Solarize(ON, np.array([0], np.int16))
-    mix = Mix(ON, np.array([[0.5, 0.25, 0.25]], np.float32), ((posterize, solarize), (solarize, solarize)))
+    mix = WeightedSum(
+        ON, np.array([[0.5, 0.25, 0.25]], np.float32), ((posterize, solarize), (solarize, solarize))
+    )
     expected = np.floor(0.75 * PIXELS + 0.25 * 255 + 0.5)
     np.testing.assert_array_equal(mix.run(0, PIXELS), expected)
 

@@ -1,4 +1,4 @@
-"""Frames: samples that are taken out and put back are as if nothing had happened to the others."""
+"""States: samples that are taken out and put back, and the others, which nothing happens to."""
 
 from __future__ import annotations
 
@@ -21,16 +21,21 @@ def frame(*, warped=False):
         np.arange(40, 45), np.arange(50, 55), Objects(np.ones((4, 4)), np.array([0, 1, 3, 3]))
     )
     made.crop(np.full((2, N), 2), np.full((2, 1), 30))
-    made.blend(2 * np.eye(3))
+    made.color.linear(2 * np.eye(3))
     if warped:
         made.distort(np.tile(np.diag((1.0, 2, 1)), (N, 1, 1)))
     return made
 
 
 def assert_equal(one, other):
-    for field in fields(TransformState):
-        if field.name not in ("objects", "steps"):
-            np.testing.assert_equal(getattr(one, field.name), getattr(other, field.name), field.name)
+    for name in ("geometry", "padding", "warp", "color", "objects"):
+        part, as_expected = getattr(one, name), getattr(other, name)
+        for field in fields(part) if part is not None else ():
+            if field.name not in ("given", "steps"):
+                np.testing.assert_equal(
+                    getattr(part, field.name), getattr(as_expected, field.name), field.name
+                )
+    np.testing.assert_equal(one.fill, other.fill)
 
 
 @pytest.mark.parametrize("warped", [False, True])
@@ -45,12 +50,12 @@ def test_changes_reach_the_samples_that_were_taken():
     whole, taken = frame(), frame().take(ROWS)
     taken.mirror(np.array([True, False]), 1)
     taken.crop(np.array([[1, 2], [3, 4]]), np.full((2, 1), 9))
-    taken.paint(np.column_stack((np.eye(3), np.ones(3))))
+    taken.color.affine(np.column_stack((np.eye(3), np.ones(3))))
     whole.put(ROWS, taken)
-    assert whole.flip.tolist() == [[False] * 5, [False, False, False, True, False]]
+    assert whole.geometry.flip.tolist() == [[False] * 5, [False, False, False, True, False]]
     assert whole.size[0].tolist() == [30, 9, 30, 9, 30]
-    np.testing.assert_array_equal(whole.color[:, 0, 3], [0, 1, 0, 1, 0])
-    np.testing.assert_array_equal(whole.start[:, 1], [2 + 2, 2 + 4])
+    np.testing.assert_array_equal(whole.color.matrix[:, 0, 3], [0, 1, 0, 1, 0])
+    np.testing.assert_array_equal(whole.geometry.start[:, 1], [2 + 2, 2 + 4])
     left = np.array([0, 2, 4])
     assert_equal(whole.take(left), frame().take(left))
 
@@ -59,9 +64,9 @@ def test_a_warp_of_some_leaves_the_others_as_they_are():
     whole, taken = frame(), frame().take(ROWS)
     taken.distort(np.tile(np.diag((3.0, 1, 1)), (2, 1, 1)), perspective=True)
     whole.put(ROWS, taken)
-    np.testing.assert_array_equal(whole.warp[:, 0, 0], [1, 3, 1, 3, 1])
-    assert whole.canvas.tolist() == [[30] * 5] * 2
-    assert whole.perspective
+    np.testing.assert_array_equal(whole.warp.matrix[:, 0, 0], [1, 3, 1, 3, 1])
+    assert whole.warp.canvas.tolist() == [[30] * 5] * 2
+    assert whole.warp.perspective
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,7 @@ def test_a_warp_of_some_leaves_the_others_as_they_are():
     [
         lambda settled: settled.crop(np.zeros((2, 1)), np.full((2, 1), 9)),
         lambda settled: settled.resize(np.full((2, 1), 9)),
-        lambda settled: settled.surround("edge", 1, 1),
+        lambda settled: settled.pad("edge", 1, 1),
         lambda settled: settled.widen(np.full((2, N), 9)),
     ],
 )
@@ -85,14 +90,14 @@ def test_what_is_widened_has_the_same_centre():
     whole = TransformState.of(np.array([30]), np.array([40]))
     whole.distort(np.eye(3)[None])
     whole.widen(np.array([[33], [45]]))
-    np.testing.assert_array_equal(whole.warp[0] @ (22.5, 16.5, 1), [20, 15, 1])
+    np.testing.assert_array_equal(whole.warp.matrix[0] @ (22.5, 16.5, 1), [20, 15, 1])
 
 
 @pytest.mark.parametrize("origin", [-1, 4])
 def test_a_crop_behind_a_warp_or_of_what_continues_the_image_stays_within_it(origin):
     warped, continued = (TransformState.of(np.array([7]), np.array([8])) for _ in range(2))
     warped.distort(np.eye(3)[None])
-    continued.surround("edge", 0, 0)
+    continued.pad("edge", 0, 0)
     for whole in (warped, continued):
         with pytest.raises(ConfigError, match=r"a crop (pads|that pads stands) after"):
             whole.crop(np.array([[0], [origin]]), np.full((2, 1), 5))
@@ -118,10 +123,10 @@ def test_steps_are_of_the_samples_that_were_taken():
     whole = frame()
     whole.add_steps(Equalize(np.ones(N, bool)))
     taken = whole.take(ROWS)
-    assert taken.steps == []
+    assert taken.color.steps == []
     taken.add_steps(Solarize(np.array([True, False]), np.array([7, 8], np.int16)))
     whole.put(ROWS, taken)
-    colours, equalize, again, solarize = whole.steps
+    colours, equalize, again, solarize = whole.color.steps
     assert colours.where.all()
     assert equalize.where.all()
     assert not again.where.any()
@@ -130,15 +135,16 @@ def test_steps_are_of_the_samples_that_were_taken():
 
 
 def test_objects_go_with_their_images():
-    assert frame().take(ROWS).objects.owner.tolist() == [1, 0, 0]
+    assert frame().take(ROWS).objects.given.owner.tolist() == [1, 0, 0]
 
 
 def test_where_objects_must_lie():
     whole, taken = frame(), frame().take(ROWS)
-    taken.window = np.full((2, 2), 5.0), np.full((2, 2), 9.0)
+    taken.objects.restrict(np.array([True, True]), taken.geometry)
     whole.put(ROWS, taken)
-    assert whole.window[0][0].tolist() == [-np.inf, 5, -np.inf, 5, -np.inf]
-    assert whole.window[1][1].tolist() == [np.inf, 9, np.inf, 9, np.inf]
+    assert whole.objects.restricted
+    assert whole.objects.window_start[0].tolist() == [-np.inf, 2, -np.inf, 2, -np.inf]
+    assert whole.objects.window_stop[1].tolist() == [np.inf, 32, np.inf, 32, np.inf]
 
 
 def test_a_fill_holds_for_all():

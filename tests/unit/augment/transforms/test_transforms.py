@@ -256,8 +256,8 @@ def test_random_resized_crop_uses_the_first_attempt_that_fits():
     RandomResizedCrop(7).params(frame, u)
     width = round(math.sqrt(800 * math.exp(math.log(3 / 4) + 0.999 * math.log(16 / 9))))
     height = round(math.sqrt(800 / math.exp(math.log(3 / 4) + 0.999 * math.log(16 / 9))))
-    assert frame.content_start.ravel().tolist() == [0, 0]
-    assert frame.content_stop.ravel().tolist() == [height, width]
+    assert frame.geometry.content_start.ravel().tolist() == [0, 0]
+    assert frame.geometry.content_stop.ravel().tolist() == [height, width]
 
 
 def test_random_resized_crop_of_one_pixel():

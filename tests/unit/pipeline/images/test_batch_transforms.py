@@ -22,7 +22,7 @@ from stoker.augment import (
     save_recipe,
 )
 from stoker.augment.batch.mix import MixParams
-from stoker.augment.params.image_params import compile_image
+from stoker.augment.plan import compile_image
 from stoker.errors import CheckpointError, ConfigError
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.open import open as open_dataset

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from stoker.augment import CenterCrop, RandomHorizontalFlip, RandomPerspective, RandomRotation, Resize
-from stoker.augment.params.image_params import compile_image
+from stoker.augment.plan import compile_image
 from stoker.formats.dataset.annotations import Annotations
 from stoker.pipeline.images.objects import BatchObjects, ObjectConfig, pad, transform_objects
 

@@ -64,10 +64,10 @@ def test_parts_are_distributed_as_torchvisions_own():
     frame = frame_of(N)
     decide(RandomIoUCrop(), frame)
     top, left, height, width, remaining = THEIRS["iou-crop"].T
-    for ours, theirs in zip((*frame.start, *frame.size), (top, left, height, width), strict=True):
+    for ours, theirs in zip((*frame.geometry.start, *frame.size), (top, left, height, width), strict=True):
         assert_same_law(ours, theirs)
     center = BOXES.reshape(2, 2, 2).mean(axis=1)[None, :, ::-1]
-    start, stop = frame.start.T[:, None], frame.stop.T[:, None]
+    start, stop = frame.geometry.start.T[:, None], frame.geometry.stop.T[:, None]
     assert_same_law(np.all((start < center) & (center < stop), axis=-1).sum(axis=1), remaining)
 
 
@@ -82,7 +82,7 @@ def test_parts_are_distributed_as_torchvisions_own():
 def test_sizes_and_places_are_distributed_as_torchvisions_own(name, transform):
     frame = frame_of(N)
     decide(transform, frame)
-    ours = np.concatenate((-frame.start, frame.size)) if name == "zoom-out" else frame.size
+    ours = np.concatenate((-frame.geometry.start, frame.size)) if name == "zoom-out" else frame.size
     for values, theirs in zip(ours, THEIRS[name].T, strict=True):
         assert_same_law(values, theirs)
 
@@ -142,7 +142,7 @@ def test_parts_follow_torchvisions_law(options):
     rng = random.Random(0)
     drawn_from = options or (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
     expected = np.array([torchvision_iou_crop(rng, drawn_from) for _ in range(N)])
-    for axis, values in enumerate((*frame.start, *frame.size)):
+    for axis, values in enumerate((*frame.geometry.start, *frame.size)):
         assert_same_law(values, expected[:, axis])
 
 
@@ -200,13 +200,13 @@ def test_a_choice_goes_by_what_earlier_transforms_have_left():
     decide(RandomZoomOut(0, (1.1, 1.3), 1), frame)
     decide(RandomVerticalFlip(), frame)
     decide(RandomIoUCrop(sampler_options=(0.1,)), frame, 1)
-    left = clipped(np.tile(BOXES, (200, 1, 1)), np.maximum(frame.start, 0), frame.stop)
-    before = frame.stop - frame.start
+    left = clipped(np.tile(BOXES, (200, 1, 1)), np.maximum(frame.geometry.start, 0), frame.geometry.stop)
+    before = frame.geometry.stop - frame.geometry.start
     decide(RandomIoUCrop(sampler_options=(0.5,)), frame, 2)
-    part = np.prod(frame.stop - frame.start, axis=0)
+    part = np.prod(frame.geometry.stop - frame.geometry.start, axis=0)
     cut = part < np.prod(before, axis=0)
     assert cut.mean() > 0.5
-    shared = area(clipped(left, frame.start, frame.stop))
+    shared = area(clipped(left, frame.geometry.start, frame.geometry.stop))
     overlaps = shared / (area(left) + part[:, None] - shared)
     assert overlaps.max(axis=1)[cut].min() > 0.5 - 1e-9
 
@@ -214,14 +214,14 @@ def test_a_choice_goes_by_what_earlier_transforms_have_left():
 def test_a_choice_is_of_the_image_as_it_is_now():
     n = 200
     plain, changed = frame_of(n), frame_of(n, (WIDTH - BOXES[:, [2, 1, 0, 3]]) * (1, 0, 1, 0) / 4, 50, 40)
-    changed.objects.boxes[:, 1::2] = plain.objects.boxes[:, 1::2] / 2
+    changed.objects.given.boxes[:, 1::2] = plain.objects.given.boxes[:, 1::2] / 2
     changed.resize(np.array([[HEIGHT], [WIDTH]]))
     changed.mirror(np.ones(n, bool), 1)
     for frame in (plain, changed):
         decide(RandomIoUCrop(sampler_options=(0.3, 0.5)), frame)
     np.testing.assert_array_equal(changed.size, plain.size)
-    np.testing.assert_allclose(changed.start[0], plain.start[0] / 2)
-    np.testing.assert_allclose(changed.stop[1], (WIDTH - plain.start[1]) / 4)
+    np.testing.assert_allclose(changed.geometry.start[0], plain.geometry.start[0] / 2)
+    np.testing.assert_allclose(changed.geometry.stop[1], (WIDTH - plain.geometry.start[1]) / 4)
 
 
 def test_a_sample_has_the_same_part_in_any_batch():
@@ -267,7 +267,7 @@ def test_zooming_out_follows_torchvisions_law():
     decide(RandomZoomOut(7, (1.2, 3.0), p=1), frame)
     rng = random.Random(0)
     expected = np.array([torchvision_zoom_out(rng, 1.2, 3.0) for _ in range(N)])
-    for axis, values in enumerate((*frame.start, *frame.size)):
+    for axis, values in enumerate((*frame.geometry.start, *frame.size)):
         assert_same_law(values, expected[:, axis])
     assert frame.fill.tolist() == [7, 7, 7]
 
@@ -276,7 +276,7 @@ def test_zooming_out_with_a_probability():
     frame = frame_of(N)
     decide(RandomZoomOut(p=0.3), frame)
     assert abs((frame.size[0] > HEIGHT).mean() - 0.3) < 0.05
-    assert (frame.start[:, frame.size[0] == HEIGHT] == 0).all()
+    assert (frame.geometry.start[:, frame.size[0] == HEIGHT] == 0).all()
 
 
 def test_scale_jitter_follows_torchvisions_law():

@@ -24,8 +24,8 @@ from stoker.augment import (
     save_recipe,
 )
 from stoker.augment.reference.reference import render
-from stoker.augment.reference.resample import pick
-from stoker.augment.steps import Shift
+from stoker.augment.resample import pick
+from stoker.augment.steps import Distort
 from stoker.errors import ConfigError
 
 WARPS = [
@@ -83,7 +83,7 @@ def test_bilinear_is_the_default():
 @every_warp
 def test_engines_are_told(make):
     needs = compile_image([KEEP, make("nearest")]).needs
-    assert ("Mix" in needs) != ("nearest" in needs)
+    assert ("WeightedSum" in needs) != ("nearest" in needs)
     assert "nearest" not in compile_image([KEEP, make("bilinear")]).needs
     rarely = RandomApply([make("nearest")], 0.01)
     assert compile_image([KEEP, rarely]).needs == needs
@@ -92,7 +92,7 @@ def test_engines_are_told(make):
 def test_augmix_shifts_by_picking():
     def shifts(name):
         (mix,) = draw(KEEP, AugMix(interpolation=name)).steps
-        return [step for chain in mix.chains for step in chain if isinstance(step, Shift)]
+        return [step for chain in mix.chains for step in chain if isinstance(step, Distort)]
 
     assert {step.nearest for step in shifts("nearest")} == {True}
     assert {step.nearest for step in shifts("bilinear")} == {False}

@@ -77,6 +77,12 @@ def test_pad_is_numpys(mode, sides):
 
 
 @every_mode
+def test_augmix_follows(mode):
+    params = draw(KEEP, Pad((4, 3, 5, 2), padding_mode=mode), AugMix())
+    np.testing.assert_array_equal(render(params, 0, PIXELS), padded(PIXELS, 4, 3, 5, 2, mode))
+
+
+@every_mode
 def test_crops_and_flips_follow(mode):
     params = draw(
         KEEP,

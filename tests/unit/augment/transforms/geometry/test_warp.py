@@ -21,7 +21,7 @@ from stoker.augment import (
     compile_image,
 )
 from stoker.augment.reference.reference import render
-from stoker.augment.reference.resample import resample
+from stoker.augment.resample import resample
 from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 24, 30

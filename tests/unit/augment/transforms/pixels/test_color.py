@@ -62,7 +62,7 @@ def decide(transform, u):
     frame = TransformState.of(np.full(n, 6), np.full(n, 7))
     transform.params(frame, np.asarray(u, float))
     mean = PIXELS.mean(axis=(0, 1))
-    return [PIXELS @ m[:, :3].T + m[:, 3] + m[:, 4:] @ mean for m in frame.color]
+    return [PIXELS @ m[:, :3].T + m[:, 3] + m[:, 4:] @ mean for m in frame.color.matrix]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -130,7 +130,7 @@ def drawn(transform, n=20_000):
     """(N, 3, 7) composed maps."""
     plan = compile_image([KEEP, transform])
     params = plan.draw(np.full(n, 6), np.full(n, 7), np.arange(n), 0, 0)
-    return params.color.astype(float), params.mean
+    return params.color.astype(float), params.mean_matrix
 
 
 def assert_uniform(values, low, high):
@@ -156,7 +156,7 @@ def test_all_orders_of_color_jitter_are_equally_likely():
     u[:, 4:] = [0.9, 0.2, 0.7, 0.8]
     frame = TransformState.of(np.full(24_000, 6), np.full(24_000, 7))
     ColorJitter(0.4, 0.5, 0.6, 0.1).params(frame, u)
-    maps, counts = np.unique(frame.color.reshape(24_000, -1).round(9), axis=0, return_counts=True)
+    maps, counts = np.unique(frame.color.matrix.reshape(24_000, -1).round(9), axis=0, return_counts=True)
     # All but hue commute: only whether contrast and saturation come before it makes a difference.
     assert len(maps) == 4
     np.testing.assert_allclose(np.sort(counts) / 24_000, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=0.02)
@@ -184,7 +184,7 @@ def test_photometric_distort_permutes_channels_evenly():
 
 def test_the_mean_is_that_of_the_output():
     plan = compile_image([KEEP, ColorJitter(contrast=(0.0, 0.0))])
-    assert plan.needs == {"mean"}
+    assert plan.needs == {"mean_matrix"}
     params = plan.draw(np.array([6]), np.array([7]), np.array([0]), 0, 0)
     expected = np.full((6, 7, 3), grey(PIXELS.astype(float)).mean())
     np.testing.assert_allclose(execute(params, 0, PIXELS, "float32", "NHWC"), expected, rtol=1e-6)
@@ -196,7 +196,7 @@ def test_an_image_of_which_nothing_is_left_is_coloured_like_padding():
     ColorJitter(contrast=(0.5, 0.5)).params(frame, np.zeros((1, 8)))
     frame.blank(np.array([True]))
     expected = adjust_contrast(np.array([[40.0, 80, 120]]), 0.5)[0]
-    np.testing.assert_allclose(frame.color[0], np.insert(np.zeros((3, 6)), 3, expected, axis=1))
+    np.testing.assert_allclose(frame.color.matrix[0], np.insert(np.zeros((3, 6)), 3, expected, axis=1))
 
 
 def test_padding_counts_towards_the_mean():
@@ -215,7 +215,7 @@ def test_only_contrast_asks_for_the_mean():
         compile_image([KEEP, ColorJitter(0.4, None, 0.4, 0.1), RandomInvert(), Normalize()]).needs
         == frozenset()
     )
-    assert compile_image([KEEP, RandomPhotometricDistort()]).needs == {"mean"}
+    assert compile_image([KEEP, RandomPhotometricDistort()]).needs == {"mean_matrix"}
 
 
 def test_normalisation_follows_colour():

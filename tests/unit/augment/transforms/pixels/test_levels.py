@@ -142,7 +142,7 @@ def test_the_order_of_steps_does_not_depend_on_what_was_drawn():
         assert [type(step) for step in steps] == [Affine, Posterize, Affine, Equalize, Affine, Solarize]
     steps = draw(KEEP, RandomAutocontrast(), RandomGrayscale(), RandomEqualize()).steps
     assert [type(step) for step in steps] == [Autocontrast, Affine, Equalize]
-    assert steps[1].mean is None
+    assert steps[1].mean_matrix is None
 
 
 def test_colours_are_rounded_only_where_a_step_finds_them():
@@ -159,7 +159,7 @@ def test_colours_are_rounded_only_where_a_step_finds_them():
 
 def test_colour_after_the_last_step_is_not_a_step():
     params = draw(KEEP, RandomSolarize(128), ColorJitter(0.4, 0.4), Normalize())
-    assert params.needs() == {"mean", "Solarize"}
+    assert params.needs() == {"mean_matrix", "Solarize"}
     params = draw(KEEP, ColorJitter(0.4), RandomSolarize(128), ColorJitter(0.4))
     assert params.needs() == {"Affine", "Solarize"}
 

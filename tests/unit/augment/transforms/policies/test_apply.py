@@ -112,7 +112,7 @@ def test_needs_do_not_depend_on_what_was_drawn():
     plan = compile_image(
         [CenterCrop(30), RandomApply([RandomRotation(3), RandomPosterize(3), ColorJitter(0, 0.1)], 0.01)]
     )
-    assert plan.needs == {"warp", "mean", "Posterize"}
+    assert plan.needs == {"warp", "mean_matrix", "Posterize"}
     for n in range(4):
         assert plan.draw(np.full(n, 50), np.full(n, 60), np.arange(n), 0, 0).needs() == plan.needs
 
@@ -135,7 +135,7 @@ def test_objects_follow_their_images():
     cut = (frame.size != [[50], [60]]).any(axis=0)
     assert cut.any()
     assert not cut[u[:, 0] >= 0.5].any()
-    start, stop = frame.window
+    start, stop = frame.objects.window_start, frame.objects.window_stop
     assert np.isinf(start[:, u[:, 0] >= 0.5]).all()
     assert (start[:, cut] < 30).all()
     assert (stop[:, cut] > 10).all()

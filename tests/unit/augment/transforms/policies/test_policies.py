@@ -28,7 +28,7 @@ from stoker.augment import (
 )
 from stoker.augment.dirichlet import DRAWS, dirichlet
 from stoker.augment.reference.reference import execute
-from stoker.augment.steps import Mix
+from stoker.augment.steps import WeightedSum
 from stoker.augment.transforms.policies.operations import GEOMETRIC, Kind, Operations, magnitudes
 from stoker.errors import ConfigError
 
@@ -203,7 +203,7 @@ def test_images_must_have_one_size(transform):
 def test_augmix_by_hand():
     params = draw(RandomInvert(1), AugMix(10, 2, 2), n=6)
     mix = params.steps[-1]
-    assert isinstance(mix, Mix)
+    assert isinstance(mix, WeightedSum)
     assert mix.weights.shape == (6, 3)
     pixels = 255 - PIXELS
     for i in range(6):
@@ -224,10 +224,10 @@ def test_chains_are_as_deep_as_was_drawn():
     depth = kinds.sum(axis=1)  # chains, samples; an operation is one step
     assert len(mix.chains) == 3
     assert set(np.unique(depth)) == {1, 2, 3}
-    assert draw(AugMix(chain_depth=4)).needs() >= {"Mix", "Shift", "Affine", "Sharpen"}
+    assert draw(AugMix(chain_depth=4)).needs() >= {"WeightedSum", "Distort", "Affine", "Sharpen"}
     assert draw(AugMix(all_ops=False)).needs() == {
-        "Mix",
-        "Shift",
+        "WeightedSum",
+        "Distort",
         "Posterize",
         "Solarize",
         "Autocontrast",

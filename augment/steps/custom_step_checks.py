@@ -1,8 +1,8 @@
-"""What steps of one's own must keep to, checked before it shows in pictures alone."""
+"""Checks of users' own steps, which would otherwise show in wrong pictures alone."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -11,13 +11,11 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ..steps import Step
-
 __all__ = ["check_array", "check_pixels"]
 
 
-def check_array(step: Step, name: str, dtype: type[np.generic], shape: tuple[int, ...]) -> None:
-    """ConfigError where the array ``name`` of ``step`` is none of ``dtype`` and ``shape``."""
+def check_array(step: object, name: str, dtype: type[np.generic], shape: tuple[int, ...]) -> None:
+    """Raise ConfigError unless the attribute ``name`` of ``step`` is an array of ``dtype`` and ``shape``."""
     value = getattr(step, name)
     if not _is_array(value, dtype, shape):
         raise ConfigError(
@@ -26,17 +24,17 @@ def check_array(step: Step, name: str, dtype: type[np.generic], shape: tuple[int
         )
 
 
-def check_pixels(step: Step, found: Any, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """What a step made of ``pixels``; ConfigError where that is no image like them."""
+def check_pixels(step: object, found: Any, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """``found``, what a step made of ``pixels``; ConfigError where that is no image like them."""
     if _is_array(found, np.uint8, pixels.shape):
-        return found  # type: ignore[no-any-return]  # as just checked
+        return found
     raise ConfigError(
         f"{type(step).__name__}: apply must return {pixels.shape} uint8 as it got; found {_form(found)}",
         hint="Let apply clip to 0..255, end with .astype(numpy.uint8), and return the array.",
     )
 
 
-def _is_array(value: Any, dtype: type[np.generic], shape: tuple[int, ...]) -> bool:
+def _is_array(value: object, dtype: type[np.generic], shape: tuple[int, ...]) -> TypeGuard[npt.NDArray[Any]]:
     return isinstance(value, np.ndarray) and value.dtype == dtype and value.shape == shape
 
 

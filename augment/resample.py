@@ -1,6 +1,8 @@
-"""One resampling by a projective map, with the support that shrinking needs, in slow exact NumPy.
+"""Projective maps of points and of images, in slow exact NumPy.
 
-Or none: pixels picked from an image, as "nearest" has it.
+An image is resampled once, with the support that shrinking needs, or its pixels are picked, as "nearest" has
+it. :mod:`stoker.augment.reference` and the steps of AugMix execute warps by these functions, and
+:mod:`stoker.augment.geometry` moves annotations.
 """
 
 from __future__ import annotations
@@ -10,16 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..geometry.transform import held_pixels
-
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Float = npt.NDArray[np.float64]
     Pixels = npt.NDArray[np.uint8]
+    Indices = npt.NDArray[np.intp]
     Color = tuple[int, int, int]
 
-__all__ = ["pick", "resample"]
+__all__ = ["apply_matrix", "held_pixels", "pick", "resample"]
 
 _TILE = 16
 """Side of the squares of output that are computed at once: a small one sees little of the source."""
@@ -72,6 +73,39 @@ def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> P
     """
     rows, columns = held_pixels(matrix, size, (source.shape[0], source.shape[1]))
     return np.where((rows >= 0)[..., None], source[rows, columns], np.array(fill, np.uint8))
+
+
+def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -> tuple[Indices, Indices]:
+    """Row and column of the pixel, of an image of the size ``source``, that holds each centre.
+
+    Args:
+        matrix: (3, 3), from homogeneous (x, y, 1) in the output to that image.
+        size: Height and width of the output.
+        source: Height and width of the image.
+
+    Returns:
+        Two arrays, (H, W) intp; both are -1 where none holds it. Places are computed as :func:`apply_matrix`
+        does it, so that those on an edge fall to the same side everywhere.
+    """
+    rows, columns = np.indices(size) + 0.5
+    points = apply_matrix(matrix[None], np.stack((columns, rows), axis=-1).reshape(1, -1, 2))[0]
+    x, y = points.T.reshape(2, *size)
+    inside = (y >= 0) & (y < source[0]) & (x >= 0) & (x < source[1])
+    return np.where(inside, y, -1).astype(np.intp), np.where(inside, x, -1).astype(np.intp)
+
+
+def apply_matrix(matrix: Float, points: Float) -> Float:
+    """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite.
+
+    By sums and products in this order, as C++ repeats them: a library's product of matrices fuses some where
+    the processor can, and then differs in the last digit.
+    """
+    x, y = points[..., 0], points[..., 1]
+    rows = matrix[..., None]  # (M, 3, 3, 1): a coefficient for all points of its matrix
+    moved_x, moved_y, w = (x * rows[:, i, 0] + y * rows[:, i, 1] + rows[:, i, 2] for i in range(3))
+    seen = w > 0
+    divisor = np.where(seen, w, 1.0)
+    return np.stack([np.where(seen, moved / divisor, np.inf) for moved in (moved_x, moved_y)], axis=-1)
 
 
 def _place(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray[np.bool_]]:

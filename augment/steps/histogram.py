@@ -1,4 +1,4 @@
-"""Tables of levels that follow from an image's own histogram."""
+"""Lookup tables that follow from an image's own histogram, for Autocontrast and Equalize."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Counts = npt.NDArray[np.intp]
-    Law = Callable[[Counts], npt.NDArray[np.intp]]
+    Rule = Callable[[Counts], npt.NDArray[np.intp]]
 
 __all__ = ["equalized", "stretched", "tables"]
 
 
-def tables(pixels: npt.NDArray[np.uint8], law: Law) -> npt.NDArray[np.uint8]:
-    """(3, 256) tables that ``law`` makes of the histogram, (256,), of each channel of (H, W, 3)."""
+def tables(pixels: npt.NDArray[np.uint8], rule: Rule) -> npt.NDArray[np.uint8]:
+    """(3, 256) tables that ``rule`` makes of the histogram, (256,), of each channel of (H, W, 3)."""
     histograms = [np.bincount(pixels[..., c].ravel(), minlength=256) for c in range(3)]
-    return np.stack([law(histogram) for histogram in histograms]).astype(np.uint8)
+    return np.stack([rule(histogram) for histogram in histograms]).astype(np.uint8)
 
 
 def stretched(histogram: Counts) -> npt.NDArray[np.intp]:
@@ -34,8 +34,8 @@ def stretched(histogram: Counts) -> npt.NDArray[np.intp]:
 def equalized(histogram: Counts) -> npt.NDArray[np.intp]:
     """The table of :class:`stoker.augment.steps.Equalize`."""
     highest = np.flatnonzero(histogram)[-1]
-    step = (histogram.sum() - histogram[highest]) // 255
-    if step == 0:
+    quota = (histogram.sum() - histogram[highest]) // 255
+    if quota == 0:
         return np.arange(256)
     before = histogram.cumsum() - histogram
-    return np.asarray(np.clip((before + step // 2) // step, 0, 255))
+    return np.asarray(np.clip((before + quota // 2) // quota, 0, 255))

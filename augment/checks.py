@@ -9,16 +9,16 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ..transforms.base import Transform
-from ..transforms.pixels.output import OutputTransform
-from ..transforms.policies.apply import RandomApply, RandomChoice
+from .transforms.base import Transform
+from .transforms.pixels.output import OutputTransform
+from .transforms.policies.apply import RandomApply, RandomChoice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from ..transforms.base import Size
+    from stoker.types import Size
 
 __all__ = ["check_size", "fixed_size", "placed"]
 
@@ -48,7 +48,7 @@ def placed(transform: object, before: Sequence[Transform]) -> Transform:
 def _check_class(transform: Transform) -> None:
     """ConfigError where a class, or one within it, hides its arguments or decides nothing."""
     kind = type(transform)
-    hidden = vars(transform).keys() - {field.name for field in fields(transform)}
+    hidden = vars(transform).keys() - {field.name for field in fields(transform)} - vars(Transform).keys()
     if hidden and "__dataclass_params__" not in vars(kind):
         raise ConfigError(
             f"{kind.__name__} is no dataclass, so that checkpoints and recipes do not know its {min(hidden)}",

@@ -1,0 +1,128 @@
+"""Base of all transforms, of images and of batches: arguments as data, and how they are checked."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from stoker.errors import ConfigError
+
+from .geometry.interpolation import Interpolation
+
+__all__ = ["Description", "as_pair", "as_tuple", "is_count", "is_finite", "is_whole"]
+
+
+@dataclass(frozen=True)
+class Description:
+    """Arguments as data: compares by value, prints as it was written, and has a form that JSON can hold.
+
+    :mod:`stoker.augment.recipe` saves and loads it.
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """The name and all arguments, in types that JSON has."""
+        return {"name": type(self).__name__, **{f.name: _plain(getattr(self, f.name)) for f in fields(self)}}
+
+    def check(self, name: str, good: bool, rule: str) -> None:
+        """Raise ConfigError with the argument's name, its rule and the value found, unless ``good``."""
+        if not good:
+            found = getattr(self, name)
+            raise ConfigError(f"{type(self).__name__}: {name} must be {rule}; found {found!r}")
+
+    def set(self, name: str, value: Any) -> None:
+        """Set an attribute during ``__post_init__``, such as the normal form of an argument."""
+        object.__setattr__(self, name, value)
+
+    def set_size(self, name: str = "size") -> None:
+        """Normalise a size argument, n or (height, width), to a pair."""
+        pair = as_tuple(getattr(self, name), 2)
+        good = len(pair) == 2 and all(map(is_count, pair))
+        self.check(name, good, "a positive integer or a pair (height, width) of them, pixels")
+        self.set(name, tuple(map(int, pair)))
+
+    def set_range(self, name: str, low: float, high: float, rule: str) -> None:
+        """Normalise an argument that is a pair of numbers, ascending, within ``low`` to ``high``."""
+        value = as_tuple(getattr(self, name), 1)
+        good = len(value) == 2 and all(map(is_finite, value))
+        self.check(name, good and low <= value[0] <= value[1] <= high, rule)
+        self.set(name, (float(value[0]), float(value[1])))
+
+    def set_fill(self, name: str = "fill") -> None:
+        """Normalise a colour, a level 0..255 or three of them, to three; None stays."""
+        value = getattr(self, name)
+        if value is None:
+            return
+        levels = as_tuple(value, 3)
+        good = len(levels) == 3 and all(map(is_finite, levels))
+        good = good and all(0 <= level <= 255 and level == int(level) for level in levels)
+        self.check(name, good, "a level 0..255, a whole number, or three of them (RGB)")
+        self.set(name, tuple(map(int, levels)))
+
+    def set_interpolation(self, *known: Interpolation, name: str = "interpolation") -> None:
+        """Normalise the name of an :class:`Interpolation`, or torchvision's InterpolationMode.
+
+        ``known`` are those that the transform has, all if there are none.
+        """
+        names = [one.name.lower() for one in known or Interpolation]
+        with contextlib.suppress(KeyError):
+            self.set(name, Interpolation.of(getattr(self, name)).name.lower())
+        self.check(name, getattr(self, name) in names, f"one of {', '.join(names)}")
+
+    def check_probability(self, name: str = "p") -> None:
+        """Raise ConfigError unless an argument is a probability."""
+        value = getattr(self, name)
+        self.check(name, is_finite(value) and 0 <= value <= 1, "a probability, 0 to 1")
+
+
+def _plain(value: Any) -> Any:
+    """An argument in types that JSON has; ConfigError where it has none."""
+    if isinstance(value, Description):
+        return value.to_dict()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (tuple, list)):
+        return [_plain(item) for item in value]
+    if not (value is None or isinstance(value, (str, bool, int, float))):
+        raise ConfigError(
+            f"an argument of a transform must be what JSON can hold, found {type(value).__name__}",
+            hint="Checkpoints and recipes hold it: take numbers, texts or tuples of them.",
+        )
+    return value
+
+
+def as_tuple(value: object, times: int) -> tuple[Any, ...]:
+    """The items of a sequence or an array; a single item, alone or in a sequence, ``times`` times.
+
+    A sequence of one item stands for the item in all of torchvision's arguments that may be either.
+    """
+    items = np.asarray(value).tolist() if isinstance(value, np.ndarray) else value
+    items = tuple(items) if isinstance(items, Sequence) and not isinstance(items, str) else (items,)
+    return items * times if len(items) == 1 else items
+
+
+def as_pair(value: object) -> tuple[Any, Any]:
+    """Both items of an argument that is a pair, or its single item twice."""
+    first, second = as_tuple(value, 2)
+    return first, second
+
+
+def is_count(value: object) -> TypeGuard[int]:
+    """Whether ``value`` is a positive integer (True is none), below 2**31 as all sizes of engines are."""
+    return is_whole(value) and value != 0
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Whether ``value`` is an integer from 0 (True is none), below 2**31."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= int(value) < 2**31
+
+
+def is_finite(value: object) -> TypeGuard[float]:
+    """Whether ``value`` is a finite real number (True is none)."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return False
+    return math.isfinite(value)

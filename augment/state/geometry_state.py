@@ -1,0 +1,137 @@
+"""Geometry of a batch along the axes, between two transforms: rectangles of the source, sizes and flips.
+
+Arrays over axes have shape (2, N): the vertical axis first, then the horizontal one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..geometry.interpolation import SUPPORT, Interpolation
+from .sample_arrays import put_arrays, taken_arrays
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+    Rows = npt.NDArray[np.int64]
+
+__all__ = ["GeometryState"]
+
+
+@dataclass(kw_only=True)
+class GeometryState:
+    """Which part of the source N images show, and in which size.
+
+    Sizes of images in between are integers, as in torchvision; positions are not rounded, so a crop of a
+    resized image is exact where torchvision would resample twice.
+
+    Attributes:
+        size: (2, N) int64, height and width of the images, pixels.
+        start: (2, N) float64, where the image's top left corner lies in the source, pixels.
+        stop: (2, N) float64, its bottom right corner. Outside of the content where it was padded.
+        content_start: (2, N) float64, the part of the source that is still seen: top left corner.
+        content_stop: (2, N) float64, bottom right corner.
+        limit_start: (2, N) float64, integers: the part of the source that resampling may read.
+        limit_stop: (2, N) float64, integers.
+        flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
+        interpolation: (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear.
+    """
+
+    size: Int
+    start: Float
+    stop: Float
+    content_start: Float
+    content_stop: Float
+    limit_start: Float
+    limit_stop: Float
+    flip: npt.NDArray[np.bool_]
+    interpolation: npt.NDArray[np.uint8] | None = None
+
+    @classmethod
+    def of(cls, size: Int) -> GeometryState:
+        """Images as they come, of heights and widths, (2, N) int64, pixels."""
+        return cls(
+            size=size,
+            start=np.zeros(size.shape),
+            stop=size.astype(np.float64),
+            content_start=np.zeros(size.shape),
+            content_stop=size.astype(np.float64),
+            limit_start=np.zeros(size.shape),
+            limit_stop=size.astype(np.float64),
+            flip=np.zeros(size.shape, np.bool_),
+        )
+
+    def take(self, rows: Rows) -> GeometryState:
+        """The geometry of the samples at ``rows``, (M,)."""
+        return replace(self, **taken_arrays(self, rows))
+
+    def put(self, rows: Rows, taken: GeometryState) -> None:
+        """Give the samples at ``rows`` the geometry ``taken``."""
+        if taken.interpolation is not None:
+            self.interpolation = self.interpolations()
+        put_arrays(self, rows, taken)
+
+    def crop(self, origin: Int, size: Int) -> None:
+        """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
+        if self.flip.any():
+            origin = np.where(self.flip, self.size - size - origin, origin)
+        scale = (self.stop - self.start) / self.size
+        self.start, self.stop = self.start + origin * scale, self.start + (origin + size) * scale
+        self.size = np.broadcast_to(size, self.size.shape)
+        self.content_start = np.maximum(self.content_start, self.start)
+        self.content_stop = np.minimum(self.content_stop, self.stop)
+
+    def resize(self, size: Int, interpolation: Interpolation) -> None:
+        """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
+
+        The interpolation of the last resize is that of all: there is but one resampling.
+        """
+        if interpolation != Interpolation.BILINEAR or self.interpolation is not None:
+            self.interpolation = np.full_like(self.interpolations(), interpolation)
+        self.limit_start = np.floor(self.content_start)
+        self.limit_stop = np.ceil(self.content_stop)
+        self.size = np.broadcast_to(size, self.size.shape)
+
+    def mirror(self, where: npt.NDArray[np.bool_], axis: int) -> None:
+        """Mirror the images ``where``, (N,) bool, is true, along ``axis``: 0 vertical, 1 horizontal."""
+        self.flip[axis] ^= where
+
+    def interpolations(self) -> npt.NDArray[np.uint8]:
+        """The interpolation of each image, (N,)."""
+        if self.interpolation is None:
+            return np.full(self.size.shape[1], Interpolation.BILINEAR, np.uint8)
+        return self.interpolation
+
+    def dest(self, canvas: Int) -> tuple[Int, Int]:
+        """Where the content comes to lie before mirroring: corners, (2, N) int64 each.
+
+        ``canvas``, (2, N), is the size of the image that this geometry fills.
+        """
+        scale = canvas / (self.stop - self.start)
+        start = np.rint((self.content_start - self.start) * scale)
+        stop = np.rint((self.content_stop - self.start) * scale)
+        return start.astype(np.int64), stop.astype(np.int64)
+
+    def reach(self, dest_size: Int) -> tuple[Float, Float]:
+        """The pixels of the source that resampling reads: corners, integers.
+
+        The filter reaches as many pixels, or output pixels where those are larger, to both sides as
+        its ``SUPPORT`` says.
+        """
+        support = np.maximum((self.content_stop - self.content_start) / dest_size, 1.0)
+        support *= SUPPORT[self.interpolations()]
+        start = np.maximum(self.limit_start, np.floor(self.content_start - support))
+        stop = np.minimum(self.limit_stop, np.ceil(self.content_stop + support))
+        return start, stop
+
+    def blank(self, where: npt.NDArray[np.bool_]) -> None:
+        """Let the images ``where``, (N,) bool, is true show the source's first pixel."""
+        for corner in (self.start, self.content_start, self.limit_start):
+            corner[:, where] = 0
+        for corner in (self.stop, self.content_stop, self.limit_stop):
+            corner[:, where] = 1

@@ -1,0 +1,88 @@
+"""Objects of a batch between two transforms: their boxes, and which of them remain.
+
+Arrays over axes have shape (2, N): the vertical axis first, then the horizontal one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .sample_arrays import put_arrays, taken_arrays
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from ..geometry.boxes import Objects
+    from .geometry_state import GeometryState
+
+    Int = npt.NDArray[np.int64]
+    Float = npt.NDArray[np.float64]
+    Rows = npt.NDArray[np.int64]
+
+__all__ = ["ObjectState"]
+
+
+@dataclass(kw_only=True)
+class ObjectState:
+    """Objects of N images.
+
+    Attributes:
+        given: Boxes of the objects in the source; None where they are not known.
+        window_start: (2, N) float64, top left corner of the part of the source in which the centre of an
+            object's box must lie for the object to remain.
+        window_stop: (2, N) float64, its bottom right corner.
+        restricted: Whether there may be such a condition, also if there is none for this batch.
+    """
+
+    given: Objects | None
+    window_start: Float
+    window_stop: Float
+    restricted: bool = False
+
+    @classmethod
+    def of(cls, given: Objects | None, n: int) -> ObjectState:
+        """Objects of ``n`` images, all of which remain."""
+        return cls(given=given, window_start=np.full((2, n), -np.inf), window_stop=np.full((2, n), np.inf))
+
+    def take(self, rows: Rows) -> ObjectState:
+        """The objects of the samples at ``rows``, (M,)."""
+        given = None if self.given is None else self.given.take(rows)
+        return replace(self, given=given, **taken_arrays(self, rows))
+
+    def put(self, rows: Rows, taken: ObjectState) -> None:
+        """Give the samples at ``rows`` the conditions of ``taken``."""
+        self.restricted |= taken.restricted
+        put_arrays(self, rows, taken)
+
+    def seen(self, geometry: GeometryState) -> tuple[Float, Int]:
+        """What is seen of the boxes, (M, 4) XYXY in the images as they are now, and their owners, ascending.
+
+        Boxes of which nothing is seen, and objects that do not remain, are left out.
+        """
+        if self.given is None:
+            return np.zeros((0, 4)), np.zeros(0, np.int64)
+        order = np.argsort(self.given.owner, kind="stable")
+        owner, boxes = self.given.owner[order], self.given.boxes[order]
+        low, high = boxes[:, 1::-1].T, boxes[:, :1:-1].T
+        center = (low + high) / 2
+        low = np.maximum(low, geometry.content_start[:, owner])
+        high = np.minimum(high, geometry.content_stop[:, owner])
+        inside = (self.window_start[:, owner] < center) & (center < self.window_stop[:, owner])
+        seen = np.all((low < high) & inside, axis=0)
+        size, start = geometry.size[:, owner], geometry.start[:, owner]
+        scale = size / (geometry.stop[:, owner] - start)
+        low, high = (low - start) * scale, (high - start) * scale
+        flip = geometry.flip[:, owner]
+        low, high = np.where(flip, size - high, low), np.where(flip, size - low, high)
+        return np.concatenate((low[::-1], high[::-1])).T[seen], owner[seen]
+
+    def restrict(self, where: npt.NDArray[np.bool_], geometry: GeometryState) -> None:
+        """Drop the objects whose centres are now outside of the images ``where``, (N,), is true."""
+        start = np.maximum(self.window_start, geometry.start)
+        stop = np.minimum(self.window_stop, geometry.stop)
+        self.window_start = np.where(where, start, self.window_start)
+        self.window_stop = np.where(where, stop, self.window_stop)
+        self.restricted = True

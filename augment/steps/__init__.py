@@ -1,0 +1,34 @@
+"""Steps: operations on pixels that no affine map of colours can express, and what each does to an image.
+
+A step takes (H, W, 3) uint8 RGB and leaves the same; an engine executes it on the finished image, after all
+geometry and before the rest of the colours. (Nothing else in :mod:`stoker.augment` is called a step.) A step
+belongs to a batch of N samples: its arrays have one row for each sample, and ``where`` says which samples it
+is applied to. What all samples share is a number or a tuple. The order of the steps and their classes follow
+from the list of transforms alone, so that an engine can prepare for them.
+
+To add a step of Stoker's: define the class here, with ``operation``; :mod:`stoker.pipeline.engines.native`
+passes its fields to the C++ operation of that name, and :mod:`stoker.pipeline.engines.dali.steps` builds it
+from DALI's operators. A step that an engine does not have is executed by the reference engine.
+"""
+
+from __future__ import annotations
+
+from .base import Step
+from .chains import Distort, WeightedSum, step_names
+from .filters import Blur, Sharpen
+from .pointwise import Affine, Autocontrast, Equalize, Posterize, Solarize, Table
+
+__all__ = [
+    "Affine",
+    "Autocontrast",
+    "Blur",
+    "Distort",
+    "Equalize",
+    "Posterize",
+    "Sharpen",
+    "Solarize",
+    "Step",
+    "Table",
+    "WeightedSum",
+    "step_names",
+]

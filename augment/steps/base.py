@@ -1,0 +1,63 @@
+"""Base of all steps, Stoker's and users' own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from .custom_step_checks import check_array, check_pixels
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Pixels = npt.NDArray[np.uint8]
+    Rows = npt.NDArray[np.integer]
+
+__all__ = ["Step", "to_uint8"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Base of all steps; a user's transform may append a step of the user's own.
+
+    Attributes:
+        operation: Name of the C++ operation that executes it in the native engine; empty for none.
+        where: (N,) bool, samples that it is applied to. Rows of other arrays mean nothing elsewhere.
+    """
+
+    operation: ClassVar[str] = ""
+
+    where: npt.NDArray[np.bool_]
+
+    def run(self, i: int, pixels: Pixels) -> Pixels:
+        """Execute it on the image of sample ``i``; may return ``pixels`` itself, never changes it."""
+        return check_pixels(self, self.apply(i, pixels), pixels) if self.where[i] else pixels
+
+    def apply(self, i: int, pixels: Pixels) -> Pixels:
+        """What :meth:`run` does where ``where`` is true."""
+        raise NotImplementedError
+
+    def check(self, n: int) -> None:
+        """Raise ConfigError where an array that a user gave is not what a step of N samples holds."""
+        check_array(self, "where", np.bool_, (n,))
+
+    def spread(self, rows: Rows, n: int) -> Step:
+        """The same for ``n`` samples, of which those at ``rows`` are this step's; False elsewhere."""
+        return replace(self, **{f.name: _spread(getattr(self, f.name), rows, n) for f in fields(self)})
+
+
+def _spread(value: Any, rows: Rows, n: int) -> Any:
+    if isinstance(value, np.ndarray):
+        spread = np.zeros((n, *value.shape[1:]), value.dtype)
+        spread[rows] = value
+        return spread
+    if isinstance(value, Step):
+        return value.spread(rows, n)
+    return tuple(_spread(item, rows, n) for item in value) if isinstance(value, tuple) else value
+
+
+def to_uint8(values: npt.NDArray[np.float64]) -> Pixels:
+    """Pixels rounded half up and clipped to 0..255."""
+    return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)

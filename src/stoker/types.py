@@ -1,0 +1,16 @@
+"""Types of images that every part of Stoker shares: their size, element type and order of axes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = ["DType", "Layout", "Size"]
+
+Size = tuple[int, int]
+"""Height and width, pixels."""
+
+DType = Literal["uint8", "float16", "bfloat16", "float32"]
+"""Element type of a batch of images."""
+
+Layout = Literal["NCHW", "NHWC", "NHWC4"]
+"""Order of a batch's axes: N images, C channels, height and width; NHWC4 has a zero as its fourth channel."""
