@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from PIL import Image, UnidentifiedImageError
@@ -14,26 +12,12 @@ from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import Codec
+from .registry import PILLOW_CODECS, open_image
 
-__all__ = ["MAX_PIXELS", "Header", "open_image", "read_header"]
+__all__ = ["MAX_PIXELS", "Header", "read_header"]
 
 MAX_PIXELS = 178_956_970
 """Largest image that is decoded: Pillow's limit, which is 512 MiB of RGB."""
-
-# Those that Pillow is let near: none that runs another program, such as EPS.
-_CODECS = {
-    "JPEG": Codec.JPEG,
-    "MPO": Codec.JPEG,
-    "PNG": Codec.PNG,
-    "WEBP": Codec.WEBP,
-    "BMP": Codec.BMP,
-    "DIB": Codec.BMP,
-    "GIF": Codec.GIF,
-    "TIFF": Codec.TIFF,
-    "PPM": Codec.OTHER,
-    "JPEG2000": Codec.OTHER,
-    "AVIF": Codec.OTHER,
-}
 
 _WIDTH, _HEIGHT, _ORIENTATION = 0x0100, 0x0101, 0x0112  # tags of TIFF and Exif
 
@@ -80,22 +64,6 @@ def read_header(data: Any) -> Header:
     return Header(Codec(codec), *size, orientation)
 
 
-@cache
-def _pillow_formats() -> tuple[str, ...]:
-    """Those of the known formats that this build of Pillow opens; it has no opener for some of them."""
-    Image.init()
-    return tuple(name for name in _CODECS if name in Image.OPEN)
-
-
-def open_image(data: Any) -> Image.Image:
-    """Open an encoded image with Pillow, which reads its header; of the known formats only.
-
-    Raises:
-        Exception: As Pillow's parsers do on damaged headers: almost anything.
-    """
-    return Image.open(io.BytesIO(data), formats=_pillow_formats())
-
-
 def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
     try:
         with open_image(data) as image:
@@ -104,7 +72,8 @@ def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
             if isinstance(image, TiffImageFile):
                 # Pillow turns this one format by itself, and newer versions say so in ``size``.
                 width, height = image.tag_v2[_WIDTH], image.tag_v2[_HEIGHT]
-            return _CODECS[str(image.format)], width, height, orientation if orientation in range(1, 9) else 1
+            orientation = orientation if orientation in range(1, 9) else 1
+            return PILLOW_CODECS[str(image.format)], width, height, orientation
     except UnidentifiedImageError as error:
         raise DecodeError("not an image of a known format") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:

@@ -15,7 +15,6 @@ from PIL import Image
 from stoker import _native
 from stoker.errors import ConfigError, DatasetError, DecodeError
 
-from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
 from ..concurrency.bounded_map import bounded_map
 from ..concurrency.cores import check_threads
@@ -171,7 +170,7 @@ def _sum_images(dataset: Dataset, positions: range, size: tuple[int, int]) -> _S
     for i, position in enumerate(positions):
         data = dataset.read(position)
         try:
-            rgb = decode_rgb(data, Codec(samples.codec[i]), int(samples.height[i]), int(samples.width[i]))
+            rgb = decode_rgb(data, samples.codec[i], int(samples.height[i]), int(samples.width[i]))
         # Pillow's decoders raise nearly anything on a damaged image.
         except Exception as error:
             raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error

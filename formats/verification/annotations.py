@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.errors import DatasetError
 
-from ..codecs.header import open_image
+from ..codecs.registry import open_image
 from ..dataset.annotation_columns import from_columns, is_object_column
 from ..dataset.list_column import ListColumn
 

@@ -13,6 +13,7 @@ from stoker.errors import DecodeError
 from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
 from ..codecs.header import read_header
+from ..codecs.registry import CODECS
 from ..dataset.annotation_columns import MASK_COLUMNS
 from ..files.reading import open_regular, read_at
 from .annotations import mask_problem
@@ -97,15 +98,10 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
             yield int(which[0]), f"the file cannot be read: {error}"
 
 
-# Bytes a pixel where payloads are pixels.
-_CHANNELS: dict[int, tuple[int, ...]] = {Codec.RAW: (3,), Codec.PLANES: (1, 3)}
-
-
 def _decode(data: bytes, images: Samples, i: int) -> str | None:
     """What is wrong with an intact payload as an image, or None."""
     height, width = int(images.height[i]), int(images.width[i])
-    channels = _CHANNELS.get(int(images.codec[i]))
-    if channels is not None:
+    if channels := CODECS[Codec(images.codec[i])].channels:
         fits = any(len(data) == height * width * count for count in channels)
         return None if fits else f"{len(data)} bytes are no {height} x {width} pixels"
     try:

@@ -16,11 +16,9 @@ import numpy as np
 
 from stoker._native import crc32c
 from stoker.augment.reference import reference
-from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import decode_rgb
 
 from .base import Output, Result, Status, Work
-from .pillow_decode import PillowDecodeError, check_pixels, decode
+from .payload_decode import PayloadError, decode
 from .shard_files import open_shards
 
 if TYPE_CHECKING:
@@ -108,31 +106,11 @@ class ReferenceEngine:
             return Status.READ_ERROR, str(error)
         if self._verify and crc32c(data) != int(samples.crc[i]):
             return Status.CHECKSUM_MISMATCH, "CRC32C differs from the index"
-        raw = samples.codec[i] == Codec.RAW
         try:
-            if raw:
-                check_pixels(height, width, self._max_pixels)
-                pixels = np.frombuffer(data, np.uint8)
-            else:
-                pixels = decode(data, samples, i, max_pixels=self._max_pixels)
-            if samples.codec[i] == Codec.JPEG:
-                _check_whole(data)
-        except PillowDecodeError as error:
+            pixels = decode(data, samples, i, max_pixels=self._max_pixels, reference=True)
+        except PayloadError as error:
             return error.status, str(error)
-        if pixels.size != height * width * 3 or (not raw and pixels.shape[:2] != (height, width)):
+        if pixels.shape[:2] != (height, width):
             return Status.SIZE_MISMATCH, "the image has another size than the index says"
-        pixels = pixels.reshape(height, width, 3)
         images[i] = reference.execute(work.params, i, pixels, self._output.dtype, self._output.layout)
         return Status.OK, ""
-
-
-def _check_whole(data: Any) -> None:
-    """See that a JPEG has all of its pixels: where some are missing, Pillow makes them grey and says nothing.
-
-    Raises:
-        PillowDecodeError: It has not.
-    """
-    try:
-        decode_rgb(data, Codec.JPEG, 0, 0)
-    except ValueError as error:
-        raise PillowDecodeError(Status.NOT_DECODABLE, str(error)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from PIL import Image
 
 from stoker.augment.geometry.transform import transform_mask
 from stoker.errors import DecodeError, SampleError
+from stoker.formats.codecs.registry import open_image
 
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from .objects import EXTRA, BatchObjects, ObjectConfig, transform_objects
@@ -215,7 +215,7 @@ def _parts(config: ObjectConfig) -> frozenset[str]:
 
 
 def _decode(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
-    with Image.open(io.BytesIO(data)) as image:
+    with open_image(data) as image:
         if (image.height, image.width) != size:  # by its header: nothing is decoded
             raise ValueError(f"it has {image.height} x {image.width} pixels, its image {size[0]} x {size[1]}")
         if image.mode not in _MODES:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
@@ -15,10 +13,10 @@ from stoker.augment.geometry.transform import transform_mask
 from stoker.augment.plan import compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError, DecodeError
-from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.header import MAX_PIXELS
+from stoker.formats.codecs.registry import open_image
 
-from ..engines.pillow_decode import PillowDecodeError, decode
+from ..engines.payload_decode import PayloadError, decode
 from ..images.batch_transforms import split_transforms
 from ..images.objects import BatchObjects, ObjectConfig, transform_objects
 
@@ -148,7 +146,7 @@ def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
     pixels = [_decode(dataset, position) for position in positions.tolist()]
     masks = None
     if "segmentation" in dataset.tasks:
-        masks = [np.asarray(Image.open(BytesIO(dataset.mask(position)))) for position in positions.tolist()]
+        masks = [np.asarray(open_image(dataset.mask(position))) for position in positions.tolist()]
     return Scene(dataset, positions, pixels, annotations, _labels(dataset, positions), masks)
 
 
@@ -198,12 +196,9 @@ def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, e
 def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
     samples = dataset.samples([position])
     data = dataset.read(position)
-    if samples.codec[0] == Codec.RAW:
-        shape = int(samples.height[0]), int(samples.width[0]), 3
-        return np.frombuffer(data, np.uint8).reshape(shape)
     try:
-        return decode(data, samples, 0, max_pixels=MAX_PIXELS)
-    except PillowDecodeError as error:
+        return decode(data, samples, 0, max_pixels=MAX_PIXELS, reference=True)
+    except PayloadError as error:
         raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
 
 

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import io
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from PIL import Image
-
-from stoker import _native
-
-from ...codecs.codec import Codec
-from ...codecs.decode import decode_other
+from ...codecs.decode import decode_rgb
+from ...codecs.registry import CODECS
+from ...codecs.transcode import TranscodeRules, target_codec, transcode
 from ...containers.image_record import ImageRecord
 from ...sources.source_reader import SkippedError, check_image
 from ..options import QUALITY, SUBSAMPLING
 from .object_features import object_features
 
 if TYPE_CHECKING:
+    from ...codecs.codec import Codec
     from ...codecs.header import Header
     from ...dataset.annotations import Annotations
     from ..options import ConvertOptions
 
 __all__ = ["EncodedImage", "Sample", "encode_image", "image_record"]
-
-# Of these check_image() sees without decoding them that they are whole.
-_TELL_DAMAGE = (Codec.JPEG, Codec.PNG, Codec.WEBP)
 
 
 class EncodedImage(NamedTuple):
@@ -71,12 +65,12 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
         SkippedError: The image is broken or too large.
     """
     header = check_image(data, options.max_pixels)
-    target = _target(header.codec, options)
+    target = target_codec(header.codec, options.encoding)
     try:
         is_fine = options.mode == "none" and target == header.codec and not options.compresses_again
         if options.keeps_bytes or is_fine:
-            if header.codec not in _TELL_DAMAGE:
-                decode_other(data)
+            if CODECS[header.codec].damage is None:  # check_image() could not see whether it is whole
+                decode_rgb(data, header.codec, header.height, header.width)
             size = (header.height, header.width)
             return EncodedImage(data, header.codec, *size, header.orientation, size)
         return _transcode(data, header, target, options)
@@ -85,31 +79,16 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
         raise SkippedError("broken image", str(error)) from error
 
 
-def _target(codec: Codec, options: ConvertOptions) -> Codec:
-    if options.encoding != "keep":
-        return Codec[options.encoding.upper()]
-    # Of the codecs that are read and not written, WebP mostly holds photographs and the others do not.
-    return Codec.JPEG if codec in (Codec.JPEG, Codec.WEBP) else Codec.PNG
-
-
 def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptions) -> EncodedImage:
-    rules = (
-        options.mode,
-        options.height,
-        options.width,
-        "jpeg" if target == Codec.JPEG else "raw",
-        QUALITY if options.quality is None else options.quality,
-        options.subsampling or SUBSAMPLING,
-        options.max_pixels,
+    rules = TranscodeRules(
+        mode=options.mode,
+        height=options.height,
+        width=options.width,
+        quality=QUALITY if options.quality is None else options.quality,
+        subsampling=options.subsampling or SUBSAMPLING,
+        max_pixels=options.max_pixels,
     )
-    if header.codec == Codec.JPEG:
-        payload, height, width = _native.transcode(data, *rules)
-    else:
-        payload, height, width = _native.transcode_pixels(decode_other(data), *rules)
-    if target == Codec.PNG:
-        stream = io.BytesIO()
-        Image.frombytes("RGB", (width, height), payload).save(stream, "PNG")
-        payload = stream.getvalue()
+    payload, height, width = transcode(data, header.codec, target, rules)
     return EncodedImage(payload, target, height, width, 1, (header.height, header.width))
 
 

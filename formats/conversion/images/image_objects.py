@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from ...codecs.codec import Codec
-from ...codecs.header import open_image
+from ...codecs.registry import CODECS, open_image
 from ...sources.source_reader import SkippedError, check_image
 from .resize_geometry import Placement, clip_objects, place_mask, place_objects
 
@@ -119,12 +118,13 @@ def encode_mask(data: bytes, source: tuple[int, int], placement: Placement, igno
             "mask of another size than its image",
             f"{header.width} x {header.height} and {source[1]} x {source[0]}",
         )
-    if header.codec == Codec.JPEG:
-        raise SkippedError("mask in JPEG, which changes values", "PNG keeps them")
-    depth, kind = data[24:26] if header.codec == Codec.PNG else (0, -1)
-    if (depth, kind) in ((8, _GREY), (16, _GREY)) and placement.is_identity:
+    codec = CODECS[header.codec]
+    if codec.changes_values:
+        raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
+    bits = codec.grey_bits(data) if codec.grey_bits else 0
+    if bits in (8, 16) and placement.is_identity:
         return data
-    values = _values(data, depth if kind == _GREY else 8)
+    values = _values(data, bits or 8)
     if ignore > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
         values = values.astype(np.uint16)
     values = place_mask(values, placement, ignore)
@@ -133,7 +133,7 @@ def encode_mask(data: bytes, source: tuple[int, int], placement: Placement, igno
     return stream.getvalue()
 
 
-def _values(data: bytes, depth: int) -> npt.NDArray[Any]:
+def _values(data: bytes, bits: int) -> npt.NDArray[Any]:
     """Values of a mask, (H, W) uint8 or uint16."""
     try:
         with open_image(data) as image:
@@ -147,7 +147,7 @@ def _values(data: bytes, depth: int) -> npt.NDArray[Any]:
         return pixels.astype(np.uint8)
     if mode in ("L", "P"):
         # Pillow spreads grey of 2 and 4 bits over all of 0 to 255.
-        return (pixels // (255 // ((1 << depth) - 1))).astype(np.uint8) if 0 < depth < 8 else pixels
+        return (pixels // (255 // ((1 << bits) - 1))).astype(np.uint8) if bits < 8 else pixels
     if mode in ("I;16", "I;16B", "I") and 0 <= pixels.min() <= pixels.max() < 1 << 16:
         return pixels.astype(np.uint16)
     raise SkippedError("mask of more than one channel", f"Pillow's mode {mode}")

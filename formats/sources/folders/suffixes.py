@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ...codecs.registry import CODECS
+
 __all__ = ["has_image_suffix", "why_no_image"]
 
-_IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif", ".jp2")
+_IMAGES = tuple(suffix for codec in CODECS.values() for suffix in codec.suffixes)
 _OTHER_IMAGES = (".heic", ".heif", ".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw")
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
-from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import Output, Result, Status, Work
 from ..bfloat16 import to_bfloat16
@@ -92,7 +92,9 @@ class DaliEngine:
             self._color = work.params.color[0]
         # A bad sample has a colour matrix of its own.
         color = None if payloads.bad else self._color
-        spec = PipelineSpec.of(work.params, color, encoded=bool((work.samples.codec == Codec.JPEG).any()))
+        spec = PipelineSpec.of(
+            work.params, color, encoded=bool(engine_decodes("dali", work.samples.codec).any())
+        )
         batch = DaliBatch(spec, work.params, payloads)
         self._pipeline(batch).start(batch)
         self._in_flight.append(batch)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker import _native
-from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import Status
-from ..pillow_decode import PillowDecodeError, decode
+from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class PayloadReader:
         payloads = Payloads(data)
         for i, (status, reason) in found.items():
             payloads.reject(i, Status(status), reason)
-        for i in np.flatnonzero(samples.codec != Codec.JPEG).tolist():
+        for i in np.flatnonzero(~engine_decodes("dali", samples.codec)).tolist():
             if i not in found:
                 self._to_pixels(payloads, samples, i)
         return payloads
@@ -119,17 +119,15 @@ class PayloadReader:
         self._shards.close()
 
     def _to_pixels(self, payloads: Payloads, samples: Samples, i: int) -> None:
-        pixels = payloads.data[i]
-        height, width = int(samples.height[i]), int(samples.width[i])
-        if samples.codec[i] != Codec.RAW:
-            try:
-                pixels = decode(pixels.data, samples, i, max_pixels=self._max_pixels)
-            except PillowDecodeError as error:
-                return payloads.reject(i, error.status, str(error))
-            if pixels.shape[:2] != (height, width):
-                words = f"{pixels.shape[0]}x{pixels.shape[1]} pixels, the index says {height}x{width}"
-                return payloads.reject(i, Status.SIZE_MISMATCH, words)
-        payloads.data[i] = pixels.reshape(height, width, 3)
+        size = int(samples.height[i]), int(samples.width[i])
+        try:
+            pixels = decode(payloads.data[i].data, samples, i, max_pixels=self._max_pixels)
+        except PayloadError as error:
+            return payloads.reject(i, error.status, str(error))
+        if pixels.shape[:2] != size:
+            words = f"{pixels.shape[0]}x{pixels.shape[1]} pixels, the index says {size[0]}x{size[1]}"
+            return payloads.reject(i, Status.SIZE_MISMATCH, words)
+        payloads.data[i] = pixels
         return None
 
 

@@ -12,9 +12,10 @@ import numpy as np
 
 from stoker import _native
 from stoker.errors import EngineError
+from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import Output, Result, Status, Work
-from ..pillow_decode import PillowDecodeError, decode
+from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
 from .columns import EXECUTES, column, extras
 
@@ -117,9 +118,9 @@ class NativeEngine:
         n = len(work.samples)
         images = self._empty(self._output.shape(n, work.params.size), self._output.numpy_dtype)
         batch = _Batch(work, images, np.empty(n, np.uint8))
-        foreign = np.flatnonzero(~np.isin(work.samples.codec, _native.DECODED_CODECS)).tolist()
-        batch.waiting += len(foreign)
-        for i in foreign:
+        on_host = np.flatnonzero(~engine_decodes("native", work.samples.codec)).tolist()
+        batch.waiting += len(on_host)
+        for i in on_host:
             self._pillow.submit(self._decode, batch, i)
         self._one_less(batch)
         self._under_way.append(batch)
@@ -167,7 +168,7 @@ class NativeEngine:
                 batch.failed[i] = (Status.CHECKSUM_MISMATCH, "CRC32C differs from the index")
             else:
                 batch.decoded[i] = decode(view, samples, i, max_pixels=self._max_pixels)
-        except PillowDecodeError as error:
+        except PayloadError as error:
             batch.failed[i] = (error.status, str(error))
         except (ValueError, OSError, MemoryError) as error:
             batch.failed[i] = (Status.READ_ERROR, str(error) or "no memory to read it")

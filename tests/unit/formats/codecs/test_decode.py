@@ -12,10 +12,12 @@ from PIL import Image
 import stoker
 from stoker.augment import CenterCrop
 from stoker.augment.reference.reference import decode as reference_decode
-from stoker.errors import DecodeError
+from stoker.errors import DecodeError, ImageTooLargeError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.codecs.decode import decode_other, decode_rgb
+from stoker.formats.codecs.decode import decode_for_reference, decode_rgb, engine_decodes
+from stoker.formats.codecs.registry import CODECS
 
+_WRITABLE = (Codec.JPEG, Codec.PNG, Codec.WEBP, Codec.BMP, Codec.GIF, Codec.TIFF, Codec.OTHER)
 GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
 
 
@@ -34,7 +36,7 @@ def test_of_sixteen_bits_the_higher_eight_are_taken(kind: str) -> None:
     values = GREYS.astype(np.int32) if kind == "PPM" else GREYS  # as older Pillow writes that
     data = encoded(Image.fromarray(values), kind)
     expected = three((GREYS >> 8).astype(np.uint8))
-    np.testing.assert_array_equal(decode_other(data), expected)
+    np.testing.assert_array_equal(decode_rgb(data, Codec.OTHER, 64, 64), expected)
     np.testing.assert_array_equal(reference_decode(data), expected)
 
 
@@ -43,7 +45,7 @@ def test_sixteen_bits_are_turned_too() -> None:
     exif[0x0112] = 6
     data = encoded(Image.fromarray(GREYS[:, :32]), "PNG", exif=exif)
     expected = three(np.rot90((GREYS[:, :32] >> 8).astype(np.uint8), -1))
-    np.testing.assert_array_equal(decode_other(data), expected)
+    np.testing.assert_array_equal(decode_rgb(data, Codec.PNG, 64, 32), expected)
 
 
 def test_the_engines_show_sixteen_bits_alike(pack_images: Callable[..., Path]) -> None:
@@ -60,7 +62,7 @@ def test_the_engines_show_sixteen_bits_alike(pack_images: Callable[..., Path]) -
 def test_pixels_without_a_white_are_refused(kind: type, words: str, pack_images: Callable[..., Path]) -> None:
     data = encoded(Image.fromarray(np.ones((4, 5), kind)), "TIFF")
     with pytest.raises(DecodeError, match=words):
-        decode_other(data)
+        decode_rgb(data, Codec.TIFF, 4, 5)
     folder = pack_images([data])
     assert words in stoker.verify(folder, decode=True).problems[0].message
     with (
@@ -79,3 +81,36 @@ def test_each_codec_has_its_decoder() -> None:
     np.testing.assert_array_equal(
         decode_rgb(jpeg, Codec.JPEG, 6, 7), np.asarray(Image.open(io.BytesIO(jpeg)))
     )
+
+
+def test_every_codec_has_a_row() -> None:
+    assert set(CODECS) == set(Codec)
+
+
+def test_an_image_with_more_pixels_than_allowed_is_refused_by_every_decoder() -> None:
+    image = Image.fromarray(np.zeros((6, 7, 3), np.uint8))
+    payloads = {codec: encoded(image, CODECS[codec].pillow_formats[0]) for codec in _WRITABLE}
+    payloads |= {Codec.RAW: bytes(6 * 7 * 3), Codec.PLANES: bytes(6 * 7)}
+    for codec, payload in payloads.items():
+        for decode in (decode_rgb, decode_for_reference):
+            assert decode(payload, codec, 6, 7, 42).shape == (6, 7, 3)
+            with pytest.raises((ImageTooLargeError, ValueError), match="pixels"):
+                decode(payload, codec, 6, 7, 41)
+
+
+def test_a_jpeg_that_lacks_pixels_is_refused_by_the_reference_too() -> None:
+    photograph = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
+    data = encoded(Image.fromarray(photograph), "JPEG")
+    cut = data[: len(data) // 2] + b"\xff\xd9"
+    with pytest.raises(ValueError, match="premature end"):
+        decode_for_reference(cut, Codec.JPEG, 64, 64)
+    np.testing.assert_array_equal(
+        decode_for_reference(data, Codec.JPEG, 64, 64), np.asarray(Image.open(io.BytesIO(data)))
+    )
+
+
+def test_who_decodes_a_codec() -> None:
+    codecs = np.array([Codec.RAW, Codec.JPEG, Codec.PNG, Codec.PLANES, Codec.OTHER], np.uint8)
+    assert engine_decodes("native", codecs).tolist() == [True, True, False, False, False]
+    assert engine_decodes("dali", codecs).tolist() == [False, True, False, False, False]
+    assert not engine_decodes("reference", codecs).any()

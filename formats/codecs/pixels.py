@@ -1,0 +1,70 @@
+"""Pixels of decoded images as RGB, the only form that the rest of the package sees."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import ImageOps
+
+from stoker.errors import DecodeError
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    from PIL import Image
+
+__all__ = ["PixelCountError", "planes_to_rgb", "raw_to_rgb", "to_rgb"]
+
+# Pillow's modes of 16 bits; it has no colours of so many, and takes their higher bytes by itself. Before
+# version 11 it calls the greys of some formats "I", which elsewhere are 32 bits.
+_SIXTEEN_BITS = ("I;16", "I;16L", "I;16B", "I;16N")
+_SIXTEEN_BITS_AS_I = ("PNG", "PPM", "JPEG2000")
+
+
+class PixelCountError(ValueError):
+    """Raw pixels are more or fewer than the index says."""
+
+
+def raw_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """View raw pixels as (H, W, 3) uint8 RGB.
+
+    Raises:
+        PixelCountError: The bytes are not ``height * width * 3``.
+    """
+    pixels = np.frombuffer(data, np.uint8)
+    if pixels.size != height * width * 3:
+        raise PixelCountError("the image has another size than the index says")
+    return pixels.reshape(height, width, 3)
+
+
+def planes_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """Return the pixels of Caffe's Datum as (H, W, 3) uint8 RGB.
+
+    One plane is grey, and three are blue, green and red.
+
+    Raises:
+        ValueError: The bytes are neither one plane nor three.
+    """
+    planes = np.frombuffer(data, np.uint8).reshape(-1, height, width)
+    if len(planes) not in (1, 3):
+        raise ValueError(f"{len(planes)} planes of {height} x {width} pixels, not 1 or 3")
+    return np.ascontiguousarray(np.broadcast_to(planes[::-1], (3, height, width)).transpose(1, 2, 0))
+
+
+def to_rgb(image: Image.Image) -> npt.NDArray[np.uint8]:
+    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, its EXIF orientation applied.
+
+    Of 16 bits the higher 8 are taken, as Pillow does for colours; its own conversion of 16-bit grey makes
+    all but the darkest 256 levels white. Transparency is left out.
+
+    Raises:
+        DecodeError: The pixels are integers of 32 bits or floats, whose range has no known black and white.
+    """
+    turned = ImageOps.exif_transpose(image)
+    if turned.mode in _SIXTEEN_BITS or (turned.mode == "I" and image.format in _SIXTEEN_BITS_AS_I):
+        grey = (np.asarray(turned).astype(np.uint16) >> 8).astype(np.uint8)
+        return np.repeat(grey[..., np.newaxis], 3, axis=2)
+    if turned.mode in ("I", "F"):
+        numbers = "integers of 32 bits" if turned.mode == "I" else "floats"
+        raise DecodeError(f"the pixels are {numbers}, of which nothing says what is black and white")
+    return np.array(turned.convert("RGB"))

@@ -1,0 +1,215 @@
+"""The image codecs that there are: one row says all that differs between one codec and another.
+
+The compiled module says itself which codecs the native engine decodes, ``_native.DECODED_CODECS``; every
+other decoder is named here.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal
+
+from PIL import Image
+
+from stoker import _native
+from stoker.errors import ImageTooLargeError
+
+from .codec import Codec
+from .damage import jpeg_damage, png_damage, webp_damage
+from .pixels import planes_to_rgb, raw_to_rgb, to_rgb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    import numpy.typing as npt
+
+    Decode = Callable[[Any, int, int, int], npt.NDArray[np.uint8]]
+
+__all__ = ["CODECS", "PILLOW_CODECS", "SIGNATURE_BYTES", "ImageCodec", "is_image_start", "open_image"]
+
+SIGNATURE_BYTES = 32
+"""Bytes at the start of a file that :func:`is_image_start` needs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageCodec:
+    """One codec.
+
+    Attributes:
+        decode: Returns the (H, W, 3) uint8 RGB pixels of a payload, its EXIF orientation applied; called with
+            the payload, the height and width of the index, and the most pixels. Raises ImageTooLargeError for
+            more pixels, and almost any exception for a damaged payload.
+        reference_decode: The same for the reference engine, which compares with other libraries; ``decode``
+            where it is None.
+        engines: Names of the engines, besides the native one, that decode payloads themselves. All others
+            get pixels from ``decode``.
+        pillow_formats: Pillow's names of the formats that this codec stands for.
+        suffixes: Suffixes of such files, in lower case.
+        signature: A regular expression for the first :data:`SIGNATURE_BYTES` of such files.
+        channels: For payloads that are pixels: the numbers of bytes that a pixel may have.
+        damage: Returns what shows that a file is not whole, without decoding it; empty if nothing does. None
+            for codecs whose files must be decoded for that.
+        grey_bits: Returns the bits of a pixel of a grey image, 0 for other images; None where no image is
+            grey, or where the header does not say it.
+        changes_values: Whether encoding changes the values of pixels, which a mask must keep.
+        photographic: Whether a resized image is stored as JPEG when its encoding is kept; as PNG otherwise.
+        written_as: What the native module writes when this codec is the target: a JPEG, or raw pixels for
+            ``compress``. None for codecs that are only read.
+        compress: Encodes raw pixels, called with bytes, height and width; None where they stay raw.
+    """
+
+    decode: Decode
+    reference_decode: Decode | None = None
+    engines: frozenset[str] = frozenset()
+    pillow_formats: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    signature: bytes | None = None
+    channels: tuple[int, ...] = ()
+    damage: Callable[[bytes], str] | None = None
+    grey_bits: Callable[[bytes], int] | None = None
+    changes_values: bool = False
+    photographic: bool = False
+    written_as: Literal["jpeg", "raw"] | None = None
+    compress: Callable[[bytes, int, int], bytes] | None = None
+
+
+def open_image(data: Any) -> Image.Image:
+    """Open an encoded image with Pillow, which reads its header.
+
+    Only formats of the registry are opened: none that runs another program, such as EPS.
+
+    Args:
+        data: Any C-contiguous buffer.
+
+    Raises:
+        Exception: Pillow's parsers raise almost anything on damaged headers.
+    """
+    return Image.open(io.BytesIO(data), formats=_pillow_formats())
+
+
+@cache
+def _pillow_formats() -> tuple[str, ...]:
+    """Return the known formats that this build of Pillow opens; it has no opener for some of them."""
+    Image.init()
+    return tuple(name for name in PILLOW_CODECS if name in Image.OPEN)
+
+
+def _check_size(height: int, width: int, max_pixels: int) -> None:
+    if height * width > max_pixels:
+        raise ImageTooLargeError(f"{height}x{width} pixels")
+
+
+def _decode_with_pillow(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+    """Decode an image of any format of Pillow; of an animation the first frame."""
+    try:
+        with open_image(data) as image:
+            _check_size(image.height, image.width, max_pixels)
+            return to_rgb(image)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise ImageTooLargeError(str(error)) from error
+
+
+def _decode_jpeg(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+    payload, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", max_pixels)
+    return raw_to_rgb(payload, height, width)
+
+
+def _decode_jpeg_for_reference(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+    """Decode with Pillow, and refuse a JPEG that lacks pixels: Pillow makes them grey and says nothing."""
+    pixels = _decode_with_pillow(data, height, width, max_pixels)
+    _decode_jpeg(data, height, width, max_pixels)
+    return pixels
+
+
+def _decode_raw(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+    _check_size(height, width, max_pixels)
+    return raw_to_rgb(data, height, width)
+
+
+def _decode_planes(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+    _check_size(height, width, max_pixels)
+    return planes_to_rgb(data, height, width)
+
+
+def _compress_png(pixels: bytes, height: int, width: int) -> bytes:
+    stream = io.BytesIO()
+    Image.frombytes("RGB", (width, height), pixels).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def _png_grey_bits(data: bytes) -> int:
+    """Return the bit depth of the header where its colour type is 0, grey (PNG 1.2, 4.1.1)."""
+    bits, colour_type = data[24:26]
+    return 0 if colour_type else bits
+
+
+CODECS: dict[Codec, ImageCodec] = {
+    Codec.RAW: ImageCodec(decode=_decode_raw, channels=(3,), written_as="raw"),
+    Codec.JPEG: ImageCodec(
+        decode=_decode_jpeg,
+        reference_decode=_decode_jpeg_for_reference,
+        engines=frozenset({"dali"}),
+        pillow_formats=("JPEG", "MPO"),
+        suffixes=(".jpg", ".jpeg"),
+        signature=rb"\xff\xd8\xff",
+        damage=jpeg_damage,
+        changes_values=True,
+        photographic=True,
+        written_as="jpeg",
+    ),
+    Codec.PNG: ImageCodec(
+        decode=_decode_with_pillow,
+        pillow_formats=("PNG",),
+        suffixes=(".png",),
+        signature=rb"\x89PNG\r\n\x1a\n",
+        damage=png_damage,
+        grey_bits=_png_grey_bits,
+        written_as="raw",
+        compress=_compress_png,
+    ),
+    Codec.WEBP: ImageCodec(
+        decode=_decode_with_pillow,
+        pillow_formats=("WEBP",),
+        suffixes=(".webp",),
+        signature=rb"RIFF.{4}WEBP",
+        damage=webp_damage,
+        photographic=True,
+    ),
+    Codec.BMP: ImageCodec(
+        decode=_decode_with_pillow,
+        pillow_formats=("BMP", "DIB"),
+        suffixes=(".bmp",),
+        signature=rb"BM",
+    ),
+    Codec.GIF: ImageCodec(
+        decode=_decode_with_pillow, pillow_formats=("GIF",), suffixes=(".gif",), signature=rb"GIF8[79]a"
+    ),
+    Codec.TIFF: ImageCodec(
+        decode=_decode_with_pillow,
+        pillow_formats=("TIFF",),
+        suffixes=(".tif", ".tiff"),
+        signature=rb"II\*\0|MM\0\*",
+    ),
+    Codec.PLANES: ImageCodec(decode=_decode_planes, channels=(1, 3)),
+    # PPM, JPEG 2000 as a file or a codestream, and AVIF.
+    Codec.OTHER: ImageCodec(
+        decode=_decode_with_pillow,
+        pillow_formats=("PPM", "JPEG2000", "AVIF"),
+        suffixes=(".avif", ".jp2"),
+        signature=rb"P[1-6]|\0\0\0\x0cjP  \r\n\x87\n|\xff\x4f\xff\x51|.{4}ftyp.*avi",
+    ),
+}
+
+PILLOW_CODECS = {name: codec for codec, row in CODECS.items() for name in row.pillow_formats}
+"""The codec of each format that Pillow may open."""
+
+_SIGNATURES = re.compile(b"|".join(row.signature for row in CODECS.values() if row.signature), re.DOTALL)
+
+
+def is_image_start(start: bytes) -> bool:
+    """Return whether a file with these first bytes, :data:`SIGNATURE_BYTES` or all of it, may be an image."""
+    return _SIGNATURES.match(start) is not None

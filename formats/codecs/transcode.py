@@ -1,0 +1,64 @@
+"""Re-encoding of images: resized, in another codec, or both."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stoker import _native
+
+from .codec import Codec
+from .registry import CODECS
+
+__all__ = ["TranscodeRules", "target_codec", "transcode"]
+
+
+class TranscodeRules(NamedTuple):
+    """How an image is re-encoded.
+
+    Attributes:
+        mode: How it is resized: none, shorter, longer, squash, crop, fill.
+        height: Pixels; of the shorter or longer side where ``mode`` says so.
+        width: Likewise.
+        quality: Of JPEG, 1 to 100.
+        subsampling: Of JPEG: 444, 422 or 420.
+        max_pixels: Most pixels of the image.
+    """
+
+    mode: str
+    height: int
+    width: int
+    quality: int
+    subsampling: str
+    max_pixels: int
+
+
+def target_codec(codec: Codec, encoding: str) -> Codec:
+    """Return the codec of a re-encoded image: that of the option ``encoding``, or by its own codec."""
+    if encoding != "keep":
+        return Codec[encoding.upper()]
+    return Codec.JPEG if CODECS[codec].photographic else Codec.PNG
+
+
+def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -> tuple[bytes, int, int]:
+    """Return the re-encoded payload, its height and its width; the EXIF orientation is applied.
+
+    Args:
+        data: The encoded image.
+        codec: Its codec.
+        target: The codec to write.
+        rules: How.
+
+    Raises:
+        ValueError: ``target`` is only read.
+        Exception: Pillow's decoders raise almost anything on damaged images.
+    """
+    row = CODECS[target]
+    if row.written_as is None:
+        raise ValueError(f"images are not written as {target.name}")
+    how = (*rules[:3], row.written_as, *rules[3:])
+    if codec in _native.DECODED_CODECS and not CODECS[codec].channels:
+        payload, height, width = _native.transcode(data, *how)
+    else:
+        pixels = CODECS[codec].decode(data, 0, 0, rules.max_pixels)
+        payload, height, width = _native.transcode_pixels(pixels, *how)
+    return row.compress(payload, height, width) if row.compress else payload, height, width
