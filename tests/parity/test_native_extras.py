@@ -188,7 +188,8 @@ def test_mean_and_erase(steps: Any, erased: bool, dtype: Any, layout: Any, tmp_p
     noise = Noise(np.array([3, 2**63, 0], np.uint64), np.array([20, 50, -3], np.float32))
     second = Erase(boxes[::-1].copy(), np.array([0, 255, 4], np.float32), noise)
     mean = MEAN * np.array([1, 0, 1], np.float32)[:, None, None]
-    params = parameters((37, 97), (37, 97), mean=mean, steps=steps, erase=(first, second) if erased else None)
+    erase = (first, second) if erased else None
+    params = parameters((37, 97), (37, 97), mean_matrix=mean, steps=steps, erase=erase)
     path = tmp_path / "shard"
     samples = samples_of([image.tobytes() for image in images], 37, 97, Codec.RAW, path)
     got = execute(samples, params, path, Output(dtype, layout))
@@ -338,7 +339,7 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     size, path, digests = (51, 77), tmp_path / "shard", set()
     samples = samples_of([photograph(61, 77, seed).tobytes() for seed in range(N)], 61, 77, Codec.RAW, path)
     steps = (*EXACT.values(), *WITHIN_A_LEVEL.values())
-    whole = parameters(size, (61, 77), mean=MEAN)
+    whole = parameters(size, (61, 77), mean_matrix=MEAN)
     works = [replace(whole, steps=(step,)) for step in steps]
     works += [replace(whole, warp=Warp(rows(turn(0.3, s, size), np.float64), size)) for s in (0.5, 1.6, 3)]
     works += [replace(whole, warp=Warp(rows(wild(seed), np.float64), size, True)) for seed in range(4)]
