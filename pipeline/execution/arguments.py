@@ -1,4 +1,4 @@
-"""Arguments that are numbers, checked."""
+"""Checks of integer arguments, for all public functions of the pipeline."""
 
 from __future__ import annotations
 
@@ -11,10 +11,15 @@ __all__ = ["optional_number", "whole_number"]
 
 
 def whole_number(name: str, value: SupportsIndex, least: int | None = None) -> int:
-    """An argument as Python's own integer: a checkpoint knows no other.
+    """Return an argument as a Python int, which checkpoints need.
+
+    Args:
+        name: Name of the argument, for the error.
+        value: An integer of any kind, such as NumPy's.
+        least: Smallest value allowed; None for no limit.
 
     Raises:
-        ConfigError: It is no integer of any kind, such as NumPy's, or less than ``least``.
+        ConfigError: The argument is no integer, or less than ``least``.
     """
     try:
         number = index(value)
@@ -26,5 +31,5 @@ def whole_number(name: str, value: SupportsIndex, least: int | None = None) -> i
 
 
 def optional_number(name: str, value: SupportsIndex | None, least: int | None = None) -> int | None:
-    """:func:`whole_number` of an argument that may be left out."""
+    """Return :func:`whole_number` of an argument, or None if it is None."""
     return None if value is None else whole_number(name, value, least)

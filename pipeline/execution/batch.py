@@ -1,4 +1,4 @@
-"""The batch that a user receives."""
+"""Batches: the named tuple that a consumer receives, and the form of its columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NUMBERS", "ColumnSpec", "FinishedBatch", "batch_type"]
 
-# As Arrow names them; these are what a column of a batch can hold.
+# Arrow's names of the dtypes that a column of a batch can have.
 NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
     "halffloat",
     "float",
@@ -29,8 +29,8 @@ class ColumnSpec:
     Attributes:
         name: The column.
         dtype: NumPy's name of the element type, "bfloat16", or "str".
-        shape: Without the first axis, which is the batch; None where a size differs from batch to batch.
-        ragged: The column is a list of arrays, one a sample, of this shape, whose first size differs.
+        shape: Shape without the first axis, the batch; None for a size that differs between batches.
+        ragged: The column is a list with one array of this shape for each sample; first sizes differ.
     """
 
     name: str
@@ -40,15 +40,15 @@ class ColumnSpec:
 
 
 class FinishedBatch(NamedTuple):
-    """A batch as a stage hands it over; its bad samples count when the consumer receives it.
+    """A batch as its producer returns it, with the counts that are added up when the consumer receives it.
 
     Attributes:
-        batch: What the consumer gets, a named tuple of columns.
-        samples: How many it holds.
-        skipped: Bad samples that were left out.
-        replaced: Bad samples that were replaced.
-        bad_keys: Their keys.
-        ready: To be called in the consumer's thread before it uses the batch.
+        batch: The named tuple of columns that the consumer receives.
+        samples: Number of samples in it.
+        skipped: Number of bad samples that were left out.
+        replaced: Number of bad samples that were replaced.
+        bad_keys: Keys of the bad samples.
+        ready: Function to call in the consumer's thread before it uses the batch; None for none.
     """
 
     batch: Any
@@ -61,12 +61,12 @@ class FinishedBatch(NamedTuple):
 
 @lru_cache(maxsize=64)
 def batch_type(columns: tuple[str, ...]) -> Callable[..., Any]:
-    """The named tuple of these columns: ``images, labels = batch`` and ``batch.image`` both work.
+    """Return the named tuple type of these columns: ``images, labels = batch`` and ``batch.image`` both work.
 
-    Batches pickle, for queues between processes.
+    Batches can be pickled, for queues between processes.
 
     Raises:
-        ConfigError: A column's name is no Python name, or stands twice.
+        ConfigError: A column's name is no Python identifier, or is given twice.
     """
     return type("Batch", (_named_tuple(columns),), {"__slots__": (), "__reduce__": _reduce})
 
@@ -78,7 +78,7 @@ def _named_tuple(columns: tuple[str, ...]) -> type[Any]:
         raise ConfigError(f"columns={columns!r}: {error}") from error
 
 
-# Pickle finds a class by its module and name; a batch's it can only make again.
+# Pickle finds a class by its module and name. A batch's class has none, so it is made again.
 def _reduce(batch: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return _batch, (batch._fields, tuple(batch))
 

@@ -1,4 +1,4 @@
-"""One pass over a loader, and how far it is."""
+"""One pass over a loader: the iterator that ``iter(loader)`` returns, and its progress."""
 
 from __future__ import annotations
 
@@ -21,12 +21,16 @@ __all__ = ["EpochIterator", "Progress", "Steps"]
 
 
 class Steps(Protocol):
-    """The steps of an epoch, or of what is left of one."""
+    """The steps of an epoch, or of what is left of one, on one rank.
+
+    A checkpoint's ``position`` counts what each kind of loader can resume at: an ImageLoader counts draws
+    (:class:`~stoker.pipeline.order.schedule.Schedule`), a TextLoader steps of the epoch's batch plan.
+    """
 
     def __len__(self) -> int: ...
 
     def consumed(self, steps: int) -> int:
-        """Position in the epoch after ``steps`` steps."""
+        """The checkpoint's ``position`` after ``steps`` steps."""
 
 
 @dataclass
@@ -34,31 +38,31 @@ class Progress:
     """How far the consumer is in the pass that was started last.
 
     Attributes:
-        epoch: Of the pass.
-        schedule: Its steps.
-        received: How many of their batches the consumer has.
+        epoch: Epoch of the pass.
+        steps: Steps of the pass.
+        received: Number of batches that the consumer has received.
     """
 
     epoch: int
-    schedule: Steps
+    steps: Steps
     received: int = 0
 
     def state(self, identity: Mapping[str, Any]) -> State:
-        """Where another pass would go on."""
-        if self.received == len(self.schedule):
+        """The state in which the next batch is the one after those received."""
+        if self.received == len(self.steps):
             return State(self.epoch + 1, 0, identity)
-        return State(self.epoch, self.schedule.consumed(self.received), identity)
+        return State(self.epoch, self.steps.consumed(self.received), identity)
 
 
 class EpochIterator:
-    """One pass over a loader; counts what the consumer has received. Threads may share it.
+    """The iterator over one pass, which counts what the consumer has received. Threads can share it.
 
     Args:
-        keep: Takes the prefetcher back at the end of the pass, to go on with the next one; a method of the
-            loader, which stays alive for as long as the pass does.
+        keep: Takes the prefetcher back at the end of the pass, for the next one. It is a method of the
+            loader, and so keeps the loader alive as long as the iterator.
         batches: Makes the batches.
-        progress: Where to count.
-        totals: Likewise.
+        progress: Counts the batches received.
+        totals: Adds up the figures of received batches.
     """
 
     def __init__(
@@ -81,8 +85,8 @@ class EpochIterator:
         return self
 
     def __next__(self) -> Any:
-        self._batches.check_process()  # a fork copies locks as they were
-        # One thread at a time: the batches behind the end are those of the next pass.
+        self._batches.check_process()  # first: in a forked child the lock may stay locked for ever
+        # One thread at a time: after the end of the pass the prefetcher has batches of the next one.
         with self._turn:
             return self._receive()
 
@@ -91,11 +95,11 @@ class EpochIterator:
         if self._complete:
             raise StopIteration
         try:
-            if self._handed_out > len(self._progress.schedule):  # its end, too: Ctrl-C came behind that
+            if self._handed_out > len(self._progress.steps):  # an interrupt lost the end of the pass
                 raise StopIteration
             finished = next(self._batches)
         except StopIteration:
-            self._check_ended()  # another thread may have, while this one waited
+            self._check_ended()  # another thread may have ended the pass meanwhile
             self._complete = True
             self._count()
             self._keep(self._batches)
@@ -108,11 +112,11 @@ class EpochIterator:
 
     @property
     def _handed_out(self) -> int:
-        """Batches, and the end, that were taken out of the prefetcher."""
+        """Batches of this pass that the prefetcher has handed out, and 1 for the end of the pass."""
         return self._batches.handed_out - self._first
 
     def _count(self) -> None:
-        self._progress.received = min(self._handed_out, len(self._progress.schedule))
+        self._progress.received = min(self._handed_out, len(self._progress.steps))
 
     def _check_ended(self) -> None:
         if self._ended:
@@ -122,7 +126,7 @@ class EpochIterator:
             )
 
     def end(self) -> None:
-        """Stop working ahead, unless that is for the next pass; what was not received is forgotten."""
-        self._ended = self._progress.received < len(self._progress.schedule)
+        """End the pass, and drop the batches that were not received; after a complete pass do nothing."""
+        self._ended = self._progress.received < len(self._progress.steps)
         if not self._complete:
             self._batches.close()

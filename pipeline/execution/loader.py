@@ -1,4 +1,4 @@
-"""What every loader does: passes, epochs, checkpoints, figures, and an end."""
+"""The base class of all loaders: passes, epochs, checkpoints, statistics and closing."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ L = TypeVar("L", bound="Loader")
 
 
 class Loader(ABC):
-    """Base of the loaders; each pass over one is an epoch, the next pass the next one.
+    """A loader: each pass over it is one epoch, and the next pass is the next epoch.
 
-    A subclass says which steps an epoch has, and which stage makes their batches. Both are asked for by
-    the prefetcher's thread, too, which begins the next pass while the one before is still received.
+    A subclass says which steps an epoch has and makes the producer of their batches. The prefetcher's thread
+    calls both methods, too, because it begins the next pass while the consumer still receives the last one.
 
     Args:
-        ranks: This process among those that train together.
-        identity: What decides the order and the content of batches, as JSON leaves it.
-        samples: Samples in an epoch over all ranks.
-        prefetch: Batches that may be ready or under way ahead of the consumer, from 1.
+        ranks: Rank of this process, and number of ranks.
+        identity: Everything that determines the order and the content of batches, as JSON data.
+        samples: The most that a checkpoint's ``position`` can be, see :class:`.epoch_iterator.Steps`.
+        prefetch: Batches that may be in flight or ready ahead of the consumer, at least 1.
 
     Raises:
-        ConfigError: An epoch has no batch, or an argument cannot be meant.
+        ConfigError: An epoch has no batch, or ``prefetch`` is no integer from 1.
     """
 
     def __init__(self, ranks: Ranks, identity: Mapping[str, Any], samples: int, prefetch: int) -> None:
@@ -56,8 +56,8 @@ class Loader(ABC):
         self._next = State(0, 0, identity)
         self._progress: Progress | None = None
         self._pass: weakref.ref[EpochIterator] | None = None
-        self._ahead: Prefetcher[FinishedBatch] | None = None  # has begun the pass that self._next names
-        self._worker: Worker | None = None  # the last one; two at once would mix their batches
+        self._ahead: Prefetcher[FinishedBatch] | None = None  # has begun the pass of self._next
+        self._worker: Worker | None = None  # one at a time: two would mix their batches
         self._totals = StatsTotals()
         self._closed = False
         self._owner = OwnerProcess()
@@ -74,43 +74,43 @@ class Loader(ABC):
 
     @abstractmethod
     def element_spec(self) -> tuple[ColumnSpec, ...]:
-        """Form of the columns of a batch, without the batch axis."""
+        """Dtype and shape of each column of a batch, without the batch axis."""
 
     @abstractmethod
     def _schedule(self, epoch: int, start: int) -> Any:
-        """The :class:`Steps` of ``epoch``, taken up at position ``start``."""
+        """Return the :class:`Steps` of ``epoch`` from a checkpoint's position ``start`` on."""
 
     @abstractmethod
     def _make_producer(self, schedule: Any, epoch: int) -> BatchProducer[FinishedBatch]:
-        """What makes the batches of those steps."""
+        """Return the producer of the batches of these steps."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Free threads and memory; safe to call twice."""
+        """Free threads and memory; a second call completes an interrupted one."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Start the next pass; one that is still running is ended, and begun again if it gave no batch."""
+        """Start the next pass. A running pass is ended, and begun again if it has handed out no batch."""
         check_owner(self._owner)
         self._end_pass()
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new one.")
         check_ranks(self._ranks)
         if self._progress and not self._progress.received:
-            self._next = self._progress.state(self._identity)  # somebody tried if it can be iterated
+            self._next = self._progress.state(self._identity)  # such as list() and zip() do
         state = self._next
         progress = Progress(state.epoch, self._schedule(state.epoch, state.position))
         self._totals.begin()
         batches, self._ahead = self._ahead, None
         if batches is None:
             self._end_worker()
-            first = self._make_producer(progress.schedule, state.epoch)
-            stages = chain([first], _following(weakref.ref(self), state.epoch))
-            batches = Prefetcher(stages, self._prefetch, self._totals)
-            self._worker = batches.worker  # before it starts: Ctrl-C may come meanwhile
+            first = self._make_producer(progress.steps, state.epoch)
+            producers = chain([first], _following(weakref.ref(self), state.epoch))
+            batches = Prefetcher(producers, self._prefetch, self._totals)
+            self._worker = batches.worker  # first: an interrupt may come during the start
             self._worker.start()
         running = EpochIterator(self._keep, batches, progress, self._totals)
         self._pass = weakref.ref(running)
-        # Last: after an error, or Ctrl-C, the next pass is still this one.
+        # Last: after an error or an interrupt the next pass is still this one.
         self._next, self._progress = State(state.epoch + 1, 0, self._identity), progress
         return running
 
@@ -120,7 +120,7 @@ class Loader(ABC):
 
     @property
     def has_equal_epochs(self) -> bool:
-        """Whether every whole epoch has as many batches as any other."""
+        """Whether all whole epochs have the same number of batches."""
         return True
 
     def __enter__(self: L) -> L:
@@ -136,32 +136,33 @@ class Loader(ABC):
 
     def __reduce__(self) -> NoReturn:
         raise LoaderClosedError(
-            "a loader has threads and open files, which do not go to another process",
+            "a loader cannot be pickled: its threads and open files belong to this process",
             hint="Make the loader in the process that iterates over it.",
         )
 
     def set_epoch(self, epoch: int) -> None:
-        """The next pass runs this epoch, from its beginning."""
+        """Make the next pass run ``epoch`` from its beginning."""
         state = State(whole_number("epoch", epoch, 0), 0, self._identity)
         if state != self._next:
             self._forget_ahead()
         self._next, self._progress = state, None
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the loader is, as a small JSON-able dict.
+        """Return the loader's state as a small dict of JSON data.
 
-        It counts what the consumer has received, not what is ready. After a pass that was left early it
-        names the next batch of that pass.
+        It counts the batches that the consumer has received, not those that are ready. After a pass that was
+        left early it names the next batch of that pass.
         """
         return self._state().to_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state`` was taken: the next pass begins with exactly the next batch.
+        """Continue from ``state``: the next pass begins with exactly the next batch.
 
-        The number of ranks, the batch size, the engine and the threads may be others than before.
+        The number of ranks, the batch size, the engine and the threads may differ from those of the state.
 
         Raises:
-            CheckpointError: The state belongs to another dataset or configuration; says what differs.
+            CheckpointError: The state belongs to another dataset or configuration; the error names what
+                differs.
         """
         loaded = State.from_dict(state, self._identity, self._samples)
         self._end_pass()
@@ -169,11 +170,11 @@ class Loader(ABC):
         self._next, self._progress = loaded, None
 
     def stats(self) -> Stats:
-        """What has been loaded since the first pass began, and where the time went."""
+        """Return what has been loaded since the first pass began, and where the time went."""
         return self._totals.stats()
 
     def close(self) -> None:
-        """End the running pass and free threads and memory; safe to call twice."""
+        """End the running pass and free threads and memory; a second call completes an interrupted one."""
         self._end_pass()
         self._forget_ahead()
         self._end_worker()
@@ -191,13 +192,13 @@ class Loader(ABC):
         self._pass = None
 
     def _end_worker(self) -> None:
-        """Wait for a producer whose pass was dropped, or whose end was interrupted."""
+        """End the worker of a pass that was dropped, or whose end was interrupted."""
         if self._worker is not None:
             self._worker.end()
             self._worker = None
 
     def _keep(self, batches: Prefetcher[FinishedBatch]) -> None:
-        """Take back a prefetcher whose pass is complete: the next one goes on with it, if it is next."""
+        """Keep the prefetcher of a complete pass if the next pass is the one that it has begun."""
         complete = self._progress
         follows = complete and self._next == State(complete.epoch + 1, 0, self._identity)
         if follows and not batches.closed:
@@ -212,9 +213,9 @@ class Loader(ABC):
 
 
 def _following(reference: weakref.ref[Loader], epoch: int) -> Iterator[BatchProducer[FinishedBatch]]:
-    """Stages of the epochs after ``epoch``, for as long as there is the loader, which is not kept alive."""
+    """Yield the producers of the epochs after ``epoch`` until the loader is dropped."""
     while (loader := reference()) is not None:
         epoch += 1
-        stage = loader._make_producer(loader._schedule(epoch, start=0), epoch)
+        producer = loader._make_producer(loader._schedule(epoch, start=0), epoch)
         del loader
-        yield stage
+        yield producer

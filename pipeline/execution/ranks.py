@@ -1,4 +1,4 @@
-"""Who am I: the rank of this process and the number of ranks."""
+"""The rank of this process and the number of ranks, as the framework or the launcher says."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .arguments import whole_number
 
 __all__ = ["Ranks", "check_ranks", "find_ranks"]
 
-# (rank, world size, rank on this machine, ranks on this machine), by launcher, in order of precedence.
+# Variables by launcher, in order of precedence: rank, world size, and both of these on this machine alone.
 _ENVIRONMENTS = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     "Horovod": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
@@ -23,9 +23,9 @@ _ENVIRONMENTS = {
         "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE",
     ),
-    # MPICH, Intel MPI and others; before Slurm, by which their mpiexec starts one helper on each machine.
+    # MPICH, Intel MPI and others. Before Slurm: their mpiexec uses it to start one helper on each machine.
     "PMI": ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
-    # Of the step, not of the job: a batch script sees SLURM_NTASKS too, and is one process.
+    # Variables of the step, not of the job: a batch script has SLURM_NTASKS, too, and is one process.
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
 }
 
@@ -35,14 +35,14 @@ _PART = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
 @dataclass(frozen=True)
 class Ranks:
-    """This process among those that train together.
+    """The rank of this process among those that train together.
 
     Attributes:
         rank: 0..world_size-1.
         world_size: Number of ranks.
-        local_rank: Rank on this machine; the number of its GPU.
-        local_world_size: Ranks on this machine, which share its cores.
-        source: Who said so.
+        local_rank: Rank on this machine, and the number of the GPU that it uses.
+        local_world_size: Number of ranks on this machine, which share its cores.
+        source: Where the numbers come from, for messages.
     """
 
     rank: int = 0
@@ -53,12 +53,12 @@ class Ranks:
 
 
 def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
-    """Rank and world size: as given, else torch.distributed, JAX, the launcher's environment, else one.
+    """Return rank and world size: as given, else of torch.distributed, JAX or the launcher, else one process.
 
-    A framework is asked only when it is already imported and initialised.
+    Only a framework that is already imported and initialised counts.
 
     Raises:
-        ConfigError: Only one of the two is given, or they do not fit.
+        ConfigError: Only one of the two is given, or the rank is not below the world size.
     """
     if (rank is None) != (world_size is None):
         raise ConfigError("rank and world_size go together", hint="Give both, or neither.")
@@ -71,13 +71,13 @@ def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
 
 
 def check_ranks(made: Ranks) -> None:
-    """See to it that a process is still the rank that a loader was made for.
+    """Check that a process still has the rank that a loader was made for.
 
-    A loader that is made before the processes have found each other, as before Lightning's ``fit`` starts
-    them, takes itself for the only one; each would draw all samples.
+    A loader can be made before the processes are connected, for example before Lightning's ``fit`` starts
+    them. It then has rank 0 of 1, and every process would draw all samples.
 
     Raises:
-        ConfigError: By now torch.distributed or JAX says another rank or number of ranks.
+        ConfigError: torch.distributed or JAX now has another rank or number of ranks.
     """
     if made.source == "given":
         return
@@ -101,7 +101,7 @@ def _from_torch() -> Ranks | None:
 
 def _from_jax() -> Ranks | None:
     jax = sys.modules.get("jax")
-    # process_count() alone would start JAX's backends, which is the user's to do.
+    # process_count() alone would start JAX's backends, which only the user should do.
     initialized = getattr(getattr(jax, "distributed", None), "is_initialized", None)
     if jax is None or initialized is None or not initialized():
         return None
@@ -111,9 +111,9 @@ def _from_jax() -> Ranks | None:
 def _from_environment() -> Ranks | None:
     for source, (rank, size, local_rank, local_size) in _ENVIRONMENTS.items():
         if rank in os.environ and size in os.environ:
-            # srun, too, sets what PMI says, and leaves the rest to its own variables.
-            says_local = local_rank in os.environ
-            local = (_number(local_rank, 0), _number_here(local_size)) if says_local else _on_this_machine()
+            # srun sets PMI's rank and size, too, but not PMI's local variables.
+            has_local = local_rank in os.environ
+            local = (_number(local_rank, 0), _number_here(local_size)) if has_local else _on_this_machine()
             found = Ranks(_number(rank, 0), _number(size, 1), *local, source)
             if not found.rank < found.world_size:
                 raise ConfigError(
@@ -121,7 +121,7 @@ def _from_environment() -> Ranks | None:
                     hint="Unset what another launcher has left there, or give rank and world_size.",
                 )
             return found
-    if _number("PMIX_RANK", 0):  # no variable of PMIx says of how many
+    if _number("PMIX_RANK", 0):  # PMIx has no variable with the number of ranks
         raise ConfigError(
             f"the environment says rank {_number('PMIX_RANK', 0)} (PMIX_RANK), and not of how many",
             hint="Give rank and world_size, or initialise torch.distributed or JAX before.",
@@ -130,9 +130,10 @@ def _from_environment() -> Ranks | None:
 
 
 def _on_this_machine() -> tuple[int, int]:
-    """Rank on this machine and ranks on it, which only the launcher knows.
+    """Return the local rank and the local number of ranks, which only the launcher knows.
 
-    Without one, as after ``torch.multiprocessing.spawn``, the GPU that the process has chosen, and 1.
+    Without a launcher, as after ``torch.multiprocessing.spawn``, they are the number of PyTorch's current
+    GPU, and 1.
     """
     for _, _, local_rank, local_size in _ENVIRONMENTS.values():
         if local_rank in os.environ:
@@ -151,9 +152,9 @@ def _number(name: str, default: int) -> int:
 
 
 def _number_here(name: str) -> int:
-    """Of ranks on this machine, 1 where nothing says.
+    """Return the number of ranks on this machine that a variable has; 1 if it is not set.
 
-    Slurm writes a number for each machine: "4(x2),3" for four tasks on each of two and three on a third.
+    Slurm lists the machines: "4(x2),3" is four tasks on each of two machines and three on a third one.
     """
     text = os.environ.get(name, "1")
     parts = [_PART.fullmatch(part) for part in text.split(",")]

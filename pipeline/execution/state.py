@@ -1,4 +1,4 @@
-"""A checkpoint of a loader: where it is, and what it must be to go on from there."""
+"""Checkpoints of loaders: the next batch, and what a loader must have in common with the saved one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _VERSION = 1
 
 @dataclass(frozen=True)
 class State:
-    """Plain data that any checkpoint format can hold.
+    """A loader's state: JSON data that any checkpoint format can hold.
 
     Attributes:
-        epoch: The epoch that the next pass runs.
-        position: Samples of that epoch's global order which all ranks together have received.
-        identity: What decides the order and the pixels: dataset, seed, shuffle, transforms; and what becomes
-            of objects. Ranks, batch size, threads and engine may change between saving and loading.
+        epoch: The epoch of the next pass.
+        position: What all ranks together have received of that epoch; draws for an ImageLoader and steps for
+            a TextLoader, see :class:`~stoker.pipeline.execution.epoch_iterator.Steps`.
+        identity: Everything that determines order and content of batches: dataset, seed, shuffle, transforms
+            and the form of objects. Ranks, batch size, threads and engine are not part of it.
     """
 
     epoch: int
@@ -29,20 +30,20 @@ class State:
     identity: Mapping[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON-able data."""
+        """Return the state as JSON data."""
         return {"version": _VERSION, **asdict(self)}
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any], identity: Mapping[str, Any], samples: int) -> State:
-        """Check a saved state against the loader that is to go on from it.
+        """Check a saved state against the loader that is to continue from it.
 
         Args:
-            state: What :meth:`to_dict` made.
-            identity: Of the loader.
-            samples: In an epoch of the loader.
+            state: A dict that :meth:`to_dict` returned.
+            identity: Identity of the loader.
+            samples: The most that ``position`` can be.
 
         Raises:
-            CheckpointError: It is no state, of another version, or of another loader; says what differs.
+            CheckpointError: The dict is no state, has another version, or belongs to another loader.
         """
         names = {"version", "epoch", "position", "identity"}
         if (
@@ -70,7 +71,7 @@ class State:
 
 
 def _differences(name: str, saved: Any, found: Any) -> Iterator[str]:
-    """What differs between two values as JSON has them, each leaf by where it is."""
+    """Yield a phrase for each leaf that differs between two values of JSON data."""
     if isinstance(saved, Mapping) and isinstance(found, Mapping):
         for key in sorted({*saved, *found}, key=str):
             yield from _differences(f"{name}.{key}" if name else str(key), saved.get(key), found.get(key))
@@ -84,12 +85,12 @@ def _differences(name: str, saved: Any, found: Any) -> Iterator[str]:
 
 
 def in_epochs_of(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A state that says how many samples its epochs had, for epochs of ``samples``; others as they are.
+    """Convert the state of a stream to epochs of ``samples`` draws; other states are returned as they are.
 
-    Of a stream any length of epochs is the same stream, and only its place in it matters.
+    A stream does not depend on the length of its epochs: the state's place in the stream stays the same.
 
     Raises:
-        CheckpointError: What it says is no number.
+        CheckpointError: The state's numbers are no whole numbers.
     """
     if not isinstance(state, Mapping) or "samples_per_epoch" not in state:
         return state

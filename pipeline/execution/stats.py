@@ -1,4 +1,4 @@
-"""Where the time goes, and what to do about it."""
+"""Statistics of a loader: where the time goes, and what would make it faster."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _KEYS_KEPT = 1000
 
 @dataclass
 class StatsTotals:
-    """Running totals of one loader: seconds, samples, and what went wrong.
+    """Running totals of one loader: seconds, samples and bad samples.
 
-    The producing thread and the consuming one each write fields of their own.
+    The worker thread and the consumer's thread each write their own fields.
     """
 
     began: float | None = None
@@ -36,12 +36,12 @@ class StatsTotals:
     bad_keys: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Start to measure time, at the first call."""
+        """Start to measure time; later calls do nothing."""
         if self.began is None:
             self.began = perf_counter()
 
     def receive(self, finished: FinishedBatch) -> None:
-        """Count a batch that the consumer receives; the list of keys is bounded, the counts are not."""
+        """Count a batch that the consumer receives; at most a thousand keys are kept."""
         self.batches += 1
         self.samples += finished.samples
         self.skipped += finished.skipped
@@ -49,7 +49,7 @@ class StatsTotals:
         self.bad_keys.extend(finished.bad_keys[: _KEYS_KEPT - len(self.bad_keys)])
 
     def stats(self) -> Stats:
-        """Totals up to now."""
+        """Return the totals up to now."""
         seconds = 0.0 if self.began is None else perf_counter() - self.began
         return Stats(
             samples=self.samples,
@@ -77,19 +77,19 @@ class Stats:
     """What a loader has done since its first pass began.
 
     Attributes:
-        samples: Handed to the consumer.
-        batches: Likewise.
+        samples: Samples that the consumer has received.
+        batches: Batches that the consumer has received.
         seconds: Wall time since the first pass began.
-        samples_per_second: Over all of that time, the consumer's own included.
+        samples_per_second: ``samples / seconds``, so the consumer's own time counts.
         waited: Seconds that the consumer waited for a batch.
-        waited_share: The same as a share of ``seconds``.
-        producer: Seconds of the producing thread: "planning" batches and checking payloads, waiting for a
-            remote dataset ("fetching") and for the engine ("executing"), "handing over" to the framework,
-            "idle" with ``prefetch`` batches ready, and each transform of batches and each function by its
-            name.
+        waited_share: ``waited / seconds``, at most 1.
+        producer: Seconds of the worker thread, by what it did: "planning" batches and checking payloads,
+            waiting for a remote dataset ("fetching") and for the engine ("executing"), "handing over" to the
+            framework, "idle" with ``prefetch`` batches ready, and the name of each batch transform and
+            function.
         skipped: Bad samples left out (``on_error="skip"``).
         replaced: Bad samples replaced (``on_error="replace"``).
-        bad_keys: Their keys, the first thousand.
+        bad_keys: Keys of the first thousand bad samples.
     """
 
     samples: int
@@ -105,7 +105,7 @@ class Stats:
 
     @property
     def verdict(self) -> str:
-        """What limits the loop, in words."""
+        """A sentence on what limits the training loop."""
         if not self.batches:
             return "Nothing has been loaded yet."
         if self.waited_share < 0.05:

@@ -101,11 +101,11 @@ def test_it_gives_up_no_blocks_of_its_parents(tmp_path: Path) -> None:
         f"""
 import fcntl
 from types import SimpleNamespace
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_staging_ends import block_files, walk_over
+sys.path.insert(0, {str(Path(__file__).parents[1] / "helpers")!r})
+from cached_blocks import block_files, read_ahead_over
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 
-begun = CachedEpoch([walk_over(block_files(FOLDER), SimpleNamespace(request=lambda blocks: {{}}))])
+begun = CachedEpoch([read_ahead_over(block_files(FOLDER), SimpleNamespace(request=lambda blocks: {{}}))])
 begun.start()
 begun.wait()
 other = block_files(FOLDER)

@@ -168,10 +168,10 @@ def test_annotations_that_fail_leave_the_engine_empty(
     with load(thumbnails) as loader:
         good = [batch.image for batch in loader]
         loader.set_epoch(0)
-        monkeypatch.setattr(loader, "_annotator", Fails())
+        monkeypatch.setattr(loader, "_annotations", Fails())
         with pytest.raises(ZeroDivisionError):
             next(iter(loader))
-        monkeypatch.setattr(loader, "_annotator", None)
+        monkeypatch.setattr(loader, "_annotations", None)
         loader.set_epoch(0)
         for batch, wanted in zip(loader, good, strict=True):
             assert np.array_equal(batch.image, wanted)

@@ -1,4 +1,4 @@
-"""Fetching that ends at any moment: by Ctrl-C, by the collector of garbage, in a fork, without threads."""
+"""Fetching for a cache that ends at any moment: by Ctrl-C, by the garbage collector, in a fork."""
 
 from __future__ import annotations
 
@@ -6,18 +6,17 @@ import itertools
 import threading
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from cached_blocks import BLOCKS, block_files, read_ahead_over
 from interrupts import at_place, ends, interrupted_everywhere
 
 from stoker.errors import StorageError
-from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching import cache_prefetcher as staging
 from stoker.pipeline.caching.block_requests import Requests
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
-from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 from stoker.pipeline.execution.interrupts import OneShotEvent
 from stoker.pipeline.execution.threads import Worker
 
@@ -27,25 +26,6 @@ if TYPE_CHECKING:
 
 # Python passes over Ctrl-C in a finaliser, and goes on.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-BLOCKS = np.arange(4)
-
-
-def block_files(folder: Path) -> BlockFiles:
-    return BlockFiles(folder, ["data"], [4 * 4096], 4096)
-
-
-def walk_over(files: BlockFiles, requests: Any) -> CacheReadAhead:
-    """A walk that needs all blocks at once."""
-    dataset = SimpleNamespace(limit=None, ranges=lambda rows: SimpleNamespace(shard=0, offset=0, length=0))
-    source: Any = SimpleNamespace(
-        dataset=dataset,
-        files=SimpleNamespace(blocks=files, check=lambda ranges: None),
-        requests=requests,
-        last_use=np.zeros(4, np.int64),
-    )
-    files.covering = lambda *ranges: BLOCKS  # type: ignore[method-assign]  # all of them
-    return CacheReadAhead(source, [np.arange(1)], ahead=1 << 20)
 
 
 def zeros(file: int, start: int, stop: int) -> bytes:
@@ -99,7 +79,7 @@ def test_a_walk_outlives_an_interrupt_of_its_end(tmp_path: Path) -> None:
     files = block_files(tmp_path)
 
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
-        walk = walk_over(files, SimpleNamespace(request=lambda blocks: {}))
+        walk = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}))
         return walk.end, walk.run
 
     interrupted_everywhere(make)
@@ -109,7 +89,7 @@ def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = block_files(tmp_path)
-    walk = walk_over(files, SimpleNamespace(request=lambda blocks: {}))
+    walk = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}))
     begun = CachedEpoch([walk])
     begun.start()
     end = Worker.end
@@ -163,7 +143,7 @@ def test_a_request_that_cannot_be_made_leaves_no_block_pinned(tmp_path: Path) ->
         raise StorageError("no connection")
 
     files = block_files(tmp_path)
-    walk = walk_over(files, SimpleNamespace(request=fails))
+    walk = read_ahead_over(files, SimpleNamespace(request=fails))
     walk.run()
     with pytest.raises(StorageError, match="no connection"):
         walk.wait()
