@@ -1,6 +1,7 @@
-"""Bytes on disk: containers, the sample index, conversion, verification.
+"""Bytes on disk: shards, the sample index, and all that makes, opens and checks a dataset.
 
-``sources`` finds samples and what is known of them, ``conversion`` plans, encodes and writes shards, ``text``
-does both for text, and ``remote`` has datasets and sources that lie elsewhere. What stands beside them is a
-dataset on disk: its manifest, index and containers, and who reads and checks them.
+Each part imports only from those before it: ``files`` and ``concurrency``; ``remote``, storage at URLs;
+``codecs``, image codecs; ``containers``, formats of shards; ``dataset``, manifest, index and samples;
+``caching``, remote datasets on a local disk; ``open``; ``sources``, images and what is known of them;
+``conversion``, which writes shards; ``external``, shards of other programs; ``text``; ``verification``.
 """

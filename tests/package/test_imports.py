@@ -38,6 +38,24 @@ HOME = {
 }
 
 
+# Parts of formats/, from the lowest up: each imports only from itself and from those before it.
+FORMATS_ORDER = (
+    "files",
+    "concurrency",
+    "remote",
+    "codecs",
+    "containers",
+    "dataset",
+    "caching",
+    "open",
+    "sources",
+    "conversion",
+    "external",
+    "text",
+    "verification",
+)
+
+
 def modules() -> list[Path]:
     """Python files of the four folders, relative to the root."""
     files = [file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py")]
@@ -70,6 +88,19 @@ def imported(path: Path) -> set[str]:
         else:
             names |= {f"{module_of(path, node)}.{alias.name}" for alias in node.names}
     return names
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Full names of the package's modules that each of them imports, wherever in it."""
+    names = {path: ".".join(("stoker", *path.with_suffix("").parts)) for path in modules()}
+    names |= {path.relative_to(ROOT): f"stoker.{path.stem}" for path in PACKAGE.glob("*.py")}
+    names = {path: name.removesuffix(".__init__") for path, name in names.items()}
+    known = {*names.values(), "stoker._native"}
+    graph = {}
+    for path, name in names.items():
+        found = {each if each in known else each.rpartition(".")[0] for each in imported(path)}
+        graph[name] = (found & known) - {name}
+    return graph | {"stoker._native": set()}
 
 
 def needs(path: Path, module: str) -> bool:
