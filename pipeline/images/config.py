@@ -17,7 +17,7 @@ from stoker.formats.dataset.dataset import Dataset
 from ..engines.base import Output
 from ..execution.batch import NUMBERS, ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
-from ..order.sampling import make_draws, open_source
+from ..order.sampling import make_loader_order, open_source
 from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
 from .batch_transforms import BatchTransformPlan, split_transforms
 
@@ -206,7 +206,7 @@ def make_config(
     opened = open_source(dataset, "image")
     of_images, batch_transform_plan = split_transforms(transforms)
     plan = _plan(of_images, dtype)
-    order = make_draws(opened, shuffle, sampler, samples_per_epoch, seed)
+    order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
     names = _columns(columns, opened, last_batch, objects)
     config = ImageLoaderConfig(
         opened,

@@ -1,7 +1,7 @@
 """Order of an epoch: which samples it draws, in which sequence, and which rank gets which of them.
 
-Loaders ask :func:`.sampling.make_draws` for an order and give it to a schedule. The words have one meaning
-each:
+Loaders ask :func:`.sampling.make_loader_order` for an order and give it to a schedule. The words have one
+meaning each:
 
 - source: the samples that a loader draws from, N of them; a dataset, a selection from one, or a mixture.
 - position: the number of a sample in its source, from 0 to N - 1.

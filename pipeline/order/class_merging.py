@@ -1,4 +1,4 @@
-"""Whether datasets go together, and their classes as one."""
+"""Checks that datasets can be mixed, and one list of classes for all of them; used by :mod:`.mixture`."""
 
 from __future__ import annotations
 
@@ -22,32 +22,37 @@ if TYPE_CHECKING:
 
 __all__ = ["MergedClasses", "check_together", "merge_classes"]
 
-# What says which text a sequence of ids is, from a manifest's options.
+# The parts of a manifest's options that determine which text a sequence of ids is, by their names in errors.
 _ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "list of fields": lambda options: options.get("fields"),
-    # A tokenizer with a file may have been named in two ways: by how it was made, and by the file.
+    # One tokenizer can have two names, so the digest of its file identifies it.
     "tokenizer": lambda options: options.get("tokenizer_digest") or options.get("tokenizer"),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class MergedClasses:
-    """Classes of several datasets; made by :func:`merge_classes`.
+    """The merged classes of several datasets; made by :func:`merge_classes`.
 
     Attributes:
-        names: Of all classes, by joined label.
-        tables: Of each dataset, (C,) int64, the joined label of each of its C classes; None where all have
-            the same classes.
+        names: Names of the merged classes, by label.
+        tables: For each dataset (C,) int64, the merged label of each of its C classes; None if all datasets
+            have the same classes.
     """
 
     names: tuple[str, ...]
     tables: tuple[Int64, ...] | None
 
     def labels(self, number: int, labels: Int64, dataset: Dataset) -> Int64:
-        """The joined labels of labels, (N,) int64, of dataset ``number``.
+        """Return the merged labels, (M,) int64, of labels of a dataset.
+
+        Args:
+            number: Number of the dataset.
+            labels: (M,) int64.
+            dataset: The dataset, for the error.
 
         Raises:
-            DatasetError: A label is no class.
+            DatasetError: A label is outside the dataset's classes.
         """
         if self.tables is None:
             return labels
@@ -56,13 +61,17 @@ class MergedClasses:
             raise DatasetError(
                 f"labels go from {labels.min()} to {labels.max()}, and there are {len(table)} classes",
                 path=dataset.path,
-                hint="Convert or index it with the names of all its classes.",
+                hint="Convert or index the dataset again with the names of all its classes.",
             )
         return table[labels]
 
 
 def check_together(opened: Sequence[Dataset]) -> None:
-    """ConfigError where there is no dataset, or they are of different kinds or mean two things by one."""
+    """Check that there are datasets, and that their samples, annotations and token ids have one meaning.
+
+    Raises:
+        ConfigError: They cannot be mixed; the error names what differs.
+    """
     if not opened:
         raise ConfigError("a mixture needs at least one dataset")
     first = opened[0].manifest
@@ -82,7 +91,7 @@ def check_together(opened: Sequence[Dataset]) -> None:
             raise ConfigError(
                 f"the annotations of the datasets mean two things: {' and '.join(other)} differ",
                 path=dataset.path,
-                hint=f"Convert both alike; the first is {opened[0].path}.",
+                hint=f"Convert both in the same way; the first is {opened[0].path}.",
             )
         differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
         if manifest.sample_type == "text" and differing:
@@ -90,17 +99,16 @@ def check_together(opened: Sequence[Dataset]) -> None:
                 f"the datasets of a mixture have another {' and '.join(differing)}, so that a token id would "
                 "mean two things",
                 path=dataset.path,
-                hint="Convert both with the same fields and one tokenizer; a dataset has its own as "
+                hint="Convert both with the same fields and the same tokenizer, which each dataset has as "
                 "tokenizer.json.",
             )
 
 
 def merge_classes(datasets: Sequence[Dataset]) -> MergedClasses:
-    """Join the classes of datasets, by name. Labels of the first dataset stay what they are.
+    """Merge the classes of datasets by name. The labels of the first dataset do not change.
 
     Raises:
-        ConfigError: Only some of the datasets have names of classes, or one has a name twice, and they are
-            not all the same.
+        ConfigError: The datasets have different classes, and one has no names or a name twice.
     """
     lists = [dataset.classes for dataset in datasets]
     if all(names == lists[0] for names in lists):
@@ -112,10 +120,10 @@ def merge_classes(datasets: Sequence[Dataset]) -> MergedClasses:
             raise ConfigError(
                 f"the datasets of a mixture have different classes, which are joined by name, and one {what}",
                 path=dataset.path,
-                hint="Convert or index it with names of its own for all classes.",
+                hint="Convert or index the dataset again with a different name for each class.",
             )
-    joined = tuple(dict.fromkeys(name for names in lists for name in names))
-    number = {name: label for label, name in enumerate(joined)}
+    merged = tuple(dict.fromkeys(name for names in lists for name in names))
+    number = {name: label for label, name in enumerate(merged)}
     return MergedClasses(
-        joined, tuple(np.array([number[name] for name in names], np.int64) for names in lists)
+        merged, tuple(np.array([number[name] for name in names], np.int64) for names in lists)
     )

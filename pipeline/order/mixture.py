@@ -1,4 +1,4 @@
-"""Several datasets as one, mixed by weights."""
+"""Mixtures: several datasets as one source, with a weight for each."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ def mix(
     datasets_and_weights: Sequence[tuple[Dataset | str | os.PathLike[str], float]],
     samples: int | None = None,
 ) -> Mixture:
-    """Several datasets as one, of which an epoch draws in proportion to their weights.
+    """Return several datasets as one, from which an epoch draws in proportion to their weights.
 
-    Each dataset's draws in an epoch are its exact share of them, rounded, and spread evenly over it. They
-    go round the dataset's samples, on from where the epoch before stopped, so that none is drawn once more
-    before all others are; ``shuffle`` of the loader says in which order each round goes, up to changes of
-    place among some 64 draws.
+    Each dataset has its exact share of the draws in an epoch, rounded, spread evenly over the epoch. Its
+    draws cycle through its samples and continue in the next epoch, so that no sample is drawn again before
+    all others have been. The loader's ``shuffle`` determines the order of each cycle, up to exchanges within
+    some 64 draws.
 
-    Where the datasets have different classes, those of the mixture are all their names in the order in which
-    they first appear, so that labels of the first dataset stay what they are, and labels of samples and of
-    objects follow.
+    If the datasets have different classes, the mixture has all their names in the order in which they first
+    appear. So labels of the first dataset do not change; other labels of samples and objects are translated.
 
     Args:
-        datasets_and_weights: Datasets of images, or of text, or their paths, each with a number from 0.
-        samples: Draws in an epoch; by default as many as the datasets have samples together.
+        datasets_and_weights: Datasets of images, or of text, or their paths, each with a weight from 0.
+        samples: Draws in an epoch; by default the number of samples of all datasets together.
 
     Raises:
-        ConfigError: The weights are none, or the datasets do not go together: names of classes that only some
-            have, other annotations, another tokenizer or other fields, or no samples to draw.
-        DatasetError: A path is no dataset that can be read.
+        ConfigError: A weight is no number from 0, or all are 0, or the datasets cannot be mixed: only some
+            have names of classes, their annotations, tokenizers or fields differ, or there are no samples to
+            draw.
+        DatasetError: A path has no dataset that can be read.
     """
     for pair in datasets_and_weights:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ConfigError(f"a mixture is made of pairs of a dataset and its weight, found {pair!r}")
+            raise ConfigError(f"a mixture needs pairs of a dataset and its weight, found {pair!r}")
     opened = [
         dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
         for dataset, _ in datasets_and_weights
@@ -86,15 +86,15 @@ _LABELS = ("label", "object_labels")
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Several datasets, which a loader takes as one; made by :func:`mix`.
+    """Several datasets as one :class:`~.sample_source.SampleSource`; made by :func:`mix`.
 
-    Positions and rows go through the datasets one after the other. The column ``dataset`` says which one
-    a sample is of, from 0.
+    Positions, rows and shards are counted through the datasets one after the other. The column ``dataset``
+    has the number of a sample's dataset, from 0.
 
     Attributes:
         datasets: The D datasets.
-        quotas: (D,) int64, draws of each in an epoch.
-        joined: Their classes.
+        quotas: (D,) int64, draws of each dataset in an epoch.
+        joined: Their merged classes.
     """
 
     datasets: tuple[Dataset, ...]
@@ -118,7 +118,7 @@ class Mixture:
 
     @property
     def manifest(self) -> Manifest:
-        """Of the first dataset; kind, tokenizer and what annotations mean are those of all."""
+        """Manifest of the first dataset, whose sample type, tokenizer and annotations stand for all."""
         return self.datasets[0].manifest
 
     @property
@@ -133,34 +133,34 @@ class Mixture:
 
     @property
     def types(self) -> dict[str, str]:
-        """Name and type of the index columns that all datasets have, and of ``dataset``."""
+        """Arrow's type of each index column that all datasets have, and of ``dataset``, by name."""
         common = set.intersection(*(set(dataset.types.items()) for dataset in self.datasets))
         return {"dataset": "int64", **dict(sorted(common))}
 
     @property
     def tasks(self) -> frozenset[str]:
-        """What the samples of all datasets can teach."""
+        """Tasks that the samples of all datasets have annotations for."""
         return frozenset.intersection(*(dataset.tasks for dataset in self.datasets))
 
     @property
     def data_files(self) -> list[Path]:
-        """Every shard's data file."""
+        """Absolute path of each shard's data file."""
         return list(chain.from_iterable(dataset.data_files for dataset in self.datasets))
 
     @property
     def data_sizes(self) -> list[int]:
-        """Bytes of every data file."""
+        """Size of each data file in bytes."""
         return list(chain.from_iterable(dataset.data_sizes for dataset in self.datasets))
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that name these samples in this order, for checkpoints."""
+        """32 hexadecimal digits that identify these samples in this order; checkpoints record them."""
         text = " ".join(dataset.fingerprint for dataset in self.datasets)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
     @property
     def rows(self) -> Int64:
-        """(N,) int64: the row in the index of every sample, counted through all datasets."""
+        """(N,) int64: the index row of every sample, counted through all datasets."""
         pairs = zip(self._first_rows.tolist(), self.datasets, strict=False)
         return np.concatenate([first + dataset.rows for first, dataset in pairs])
 
@@ -170,11 +170,11 @@ class Mixture:
         return all(dataset.is_distinct for dataset in self.datasets)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """(N,) values of an index column of numbers, put together anew."""
+        """(N,) values of a numeric index column, copied from all datasets at each call."""
         return self.values(name, np.arange(len(self)))
 
     def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
-        """(M,) values of an index column of numbers, of samples; shards are counted through all datasets."""
+        """(M,) values of a numeric index column; shards are counted through all datasets."""
         which, local = self._locate(positions)
         if name == "dataset":
             return which
@@ -183,7 +183,7 @@ class Mixture:
         return found + self._first_shards[which].astype(found.dtype) if name == "shard" else found
 
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
-        """The lists of M samples in an index column of lists of numbers."""
+        """M lists of an index column that holds lists of numbers."""
         which, local = self._locate(positions)
         parts = list(_parts(which))
         found = [self.datasets[d].lists(name, local[here]) for d, here in parts]
@@ -192,7 +192,7 @@ class Mixture:
         return joined.take(np.argsort(np.concatenate([here for _, here in parts]), kind="stable"))
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
-        """Where the payloads of samples lie; shards and rows are counted through all datasets."""
+        """Where M payloads lie; shards and rows are counted through all datasets."""
         which, local = self._locate(positions)
         parts = []
         for d, here in _parts(which):
@@ -205,12 +205,12 @@ class Mixture:
         )
 
     def keys(self, positions: npt.ArrayLike) -> list[str]:
-        """Names of samples in their source."""
+        """M names that the samples have in the data they were converted from."""
         which, local = self._locate(positions)
         return [self.datasets[d].keys([at])[0] for d, at in zip(which.tolist(), local.tolist(), strict=True)]
 
     def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
-        """The objects of samples, see :meth:`Dataset.annotations`, with what those of all datasets have."""
+        """Objects of M samples, with the parts that all datasets have; see :meth:`Dataset.annotations`."""
         which, local = self._locate(positions)
         found = []
         for d, here in _parts(which):
@@ -222,7 +222,7 @@ class Mixture:
         return joined.take(np.argsort(joined.owner, kind="stable"))
 
     def mask(self, position: int) -> bytes:
-        """Mask of one sample, see :meth:`Dataset.mask`."""
+        """PNG with the mask of one sample, see :meth:`Dataset.mask`."""
         dataset, local = self._one(position)
         return dataset.mask(local)
 
@@ -233,14 +233,14 @@ class Mixture:
         kind: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
     ) -> SampleError:
-        """An error about one sample that names its shard, record and key."""
+        """An exception of type ``kind`` that names the shard, record and key of one sample."""
         dataset, local = self._one(position)
         return dataset.error(local, message, kind, hint)
 
     def order(self, shuffle: bool | BlockShuffle, seed: int) -> MixedOrder:
-        """The order of draws, with rounds of each dataset as ``shuffle`` of a loader says."""
+        """Return the order of draws; the loader's ``shuffle`` determines the cycles of each dataset."""
         sizes = np.array([len(dataset) for dataset in self.datasets], np.int64)
-        # Seeds of their own, or datasets of one size would always meet in the same pairs.
+        # Different seeds: with one seed, datasets of equal size would be permuted alike.
         rounds = tuple(
             make_order(len(dataset), shuffle, seed * len(self.datasets) + d)
             for d, dataset in enumerate(self.datasets)
@@ -249,7 +249,7 @@ class Mixture:
 
     @cached_property
     def _starts(self) -> Int64:
-        """(D + 1,) int64, the first position of each dataset, and their number."""
+        """(D + 1,) int64, the first position of each dataset, and the number of samples."""
         return np.cumsum([0, *map(len, self.datasets)], dtype=np.int64)
 
     @cached_property
@@ -261,13 +261,13 @@ class Mixture:
         return np.cumsum([0, *(len(dataset.data_files) for dataset in self.datasets)], dtype=np.int64)
 
     def _relabelled(self, dataset: int, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Values of an index column of a dataset, labels as the mixture has them."""
+        """Values of an index column of a dataset; labels become those of the mixture."""
         if name not in _LABELS:
             return values
         return self.joined.labels(dataset, values, self.datasets[dataset])
 
     def _locate(self, positions: npt.ArrayLike) -> tuple[Int64, Int64]:
-        """The dataset of each position, and its position there."""
+        """The number of each position's dataset, and the position in that dataset, (M,) int64 each."""
         at = np.asarray(positions, np.int64)
         if at.size and not 0 <= at.min() <= at.max() < len(self):
             raise IndexError(f"positions go from 0 to {len(self) - 1}, not {at.min()} to {at.max()}")
@@ -280,13 +280,13 @@ class Mixture:
 
 
 def _parts(which: Int64) -> Iterator[tuple[int, Int64]]:
-    """Each dataset that some samples are of, and where among them they are; the first one where none are."""
+    """Yield the number of each dataset in ``which`` and its places there; at least dataset 0."""
     for d in np.unique(which).tolist() or [0]:
         yield d, np.flatnonzero(which == d)
 
 
 def _gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Values of some samples of each dataset, in the order of the samples."""
+    """Merge the values of each dataset's samples into the order of all samples."""
     values = np.empty(len(which), np.result_type(*parts))
     for (_, here), part in zip(_parts(which), parts, strict=True):
         values[here] = part
@@ -294,7 +294,7 @@ def _gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[An
 
 
 def _joined(values: Sequence[Any]) -> Any:
-    """An attribute of objects, dataset after dataset; what only some of them have is left out."""
+    """Concatenate an attribute of objects; parts that only some datasets have are left out."""
     if any(value is None for value in values):
         return None
     if isinstance(values[0], list):

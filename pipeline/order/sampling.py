@@ -1,6 +1,7 @@
-"""What an epoch draws: samples by weight, classes in equal shares, samples several times.
+"""Samplers: they determine which samples an epoch draws, if it is not each sample once.
 
-A sampler says what is wanted and knows no dataset; :meth:`Sampler.order` makes the order of it.
+A sampler is a description without a dataset; :meth:`Sampler.order` makes an order from it. Loaders call
+:func:`open_source` and :func:`make_loader_order`.
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ if TYPE_CHECKING:
 
     from .sample_source import SampleSource
 
-__all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted", "make_draws", "open_source"]
+__all__ = ["ClassBalanced", "Repeated", "Sampler", "Weighted", "make_loader_order", "open_source"]
 
 
 class Sampler(Protocol):
-    """Decides which samples an epoch draws."""
+    """Determines which samples an epoch draws."""
 
     def order(self, dataset: SampleSource, shuffled: Order, seed: int) -> Order:
-        """The order of the draws.
+        """Return the order of the draws.
 
         Args:
-            dataset: What is drawn from.
-            shuffled: The order of all its samples, as the loader's ``shuffle`` asks for it.
-            seed: Of the loader.
+            dataset: The source of N samples.
+            shuffled: The order of all samples that the loader's ``shuffle`` asks for.
+            seed: The loader's seed.
 
         Raises:
             ConfigError: The sampler does not fit the dataset or the shuffle.
@@ -46,19 +47,19 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Weighted:
-    """Samples drawn with probabilities in proportion to their weights.
+    """Draws with probabilities in proportion to weights.
 
-    With replacement every draw is independent of the others, as with torch's ``WeightedRandomSampler``.
-    Without, draws are one after the other from those that are left, each in proportion to the weights of
-    these (Efraimidis and Spirakis, "Weighted random sampling with a reservoir", 2006).
+    With replacement all draws are independent, as with PyTorch's ``WeightedRandomSampler``. Without
+    replacement each draw is in proportion to the weights of the samples that are left (Efraimidis and
+    Spirakis, "Weighted random sampling with a reservoir", 2006).
 
-    Needs memory for a number a sample; without replacement also a sort at the start of each epoch.
+    It needs memory for one number a sample. Without replacement each epoch begins with a sort.
 
     Attributes:
-        weights: Name of a column of the index, or (N,) numbers from 0, one for each sample of the dataset.
-        replacement: Whether an epoch may draw a sample again.
-        samples: Draws in an epoch; None for as many as there are samples, without replacement samples of
-            a weight above 0.
+        weights: Name of an index column, or (N,) numbers from 0, one for each sample of the dataset.
+        replacement: Whether an epoch can draw a sample several times.
+        samples: Draws in an epoch; None for the number of samples, or without replacement the number of
+            samples with a weight above 0.
     """
 
     weights: str | npt.ArrayLike
@@ -78,14 +79,14 @@ class Weighted:
 
 @dataclass(frozen=True, eq=False)
 class ClassBalanced:
-    """Every class drawn equally often, to within one; of each class all samples equally often.
+    """Draws with equal quotas of all classes, to within one, and within a class of all samples.
 
-    The draws of a class go round its samples, each time in another order, and on from epoch to epoch. Each
-    stretch of an epoch as long as there are classes holds nearly all of them.
+    The draws of a class cycle through its samples, in another order in each cycle, and continue in the next
+    epoch. Any run of draws as long as the number of classes has nearly all of them.
 
     Attributes:
-        column: Column of the index that says the class, or (N,) numbers, one for each sample of the dataset.
-        samples: Draws in an epoch; None for as many as there are samples.
+        column: Name of the index column with the class, or (N,) numbers, one for each sample of the dataset.
+        samples: Draws in an epoch; None for the number of samples.
     """
 
     column: str | npt.ArrayLike = "label"
@@ -104,16 +105,15 @@ class ClassBalanced:
 
 @dataclass(frozen=True)
 class Repeated:
-    """Repeated augmentation: each sample several times, with random parameters of its own each time.
+    """Repeated augmentation: each sample several times in a row, each time with other random parameters.
 
-    The draws of a sample follow each other, so they are in one global batch where its size is a multiple
-    of ``times``, and on different ranks where there are several. With ``samples=len(dataset)`` an epoch is
-    as long as without and meets one in ``times`` samples, as with DeiT's ``RASampler`` and timm's
-    ``RepeatAugSampler``; without it each sample is drawn ``times`` times an epoch, as in Hoffer et al.,
-    "Augment your batch" (CVPR 2020).
+    The repeats of a sample are in one global batch if its size is a multiple of ``times``, and on different
+    ranks if there are several. With ``samples=len(dataset)`` an epoch has its usual length and draws one in
+    ``times`` samples, as with DeiT's ``RASampler`` and timm's ``RepeatAugSampler``. Otherwise each sample is
+    drawn ``times`` times in an epoch, as in Hoffer et al., "Augment your batch" (CVPR 2020).
 
     Attributes:
-        times: Draws of each sample.
+        times: Number of repeats.
         of: Another sampler whose draws are repeated; None for the loader's ``shuffle``.
         samples: Draws in an epoch; None for all.
     """
@@ -135,16 +135,16 @@ class Repeated:
 def open_source(
     dataset: SampleSource | str | os.PathLike[str], kind: Literal["image", "text"]
 ) -> SampleSource:
-    """Open what a loader is given to draw from.
+    """Open the ``dataset`` argument of a loader.
 
     Raises:
-        ConfigError: It is no dataset or path, has no samples, or samples of another kind.
-        DatasetError: The path is no dataset that can be read.
+        ConfigError: The argument is no dataset and no path, or has no samples, or samples of another type.
+        DatasetError: The path has no dataset that can be read.
     """
     if not isinstance(dataset, (Dataset, Mixture, str, os.PathLike)):
         raise ConfigError(
             f"dataset must be a path, or what stoker.open or stoker.mix returns, found {dataset!r}",
-            hint="Several are mixed by stoker.mix; some samples of one are stoker.open(path).select(...).",
+            hint="Mix several datasets with stoker.mix; choose samples with stoker.open(path).select(...).",
         )
     opened = dataset if isinstance(dataset, (Dataset, Mixture)) else open_dataset(dataset)
     if not len(opened):
@@ -157,17 +157,17 @@ def open_source(
     return opened
 
 
-def make_draws(
+def make_loader_order(
     dataset: SampleSource,
     shuffle: bool | BlockShuffle,
     sampler: Sampler | None,
     samples_per_epoch: int | None,
     seed: int,
 ) -> Order:
-    """The order of draws that a loader's arguments ask for.
+    """Return the order of draws that a loader's arguments ask for.
 
     Raises:
-        ConfigError: They do not go together.
+        ConfigError: The arguments contradict each other.
     """
     if isinstance(dataset, Mixture):
         order: Order = dataset.order(shuffle, seed)
@@ -177,7 +177,7 @@ def make_draws(
         if not callable(getattr(sampler, "order", None)):
             raise ConfigError(
                 f"sampler must have a method order, found {type(sampler).__name__}",
-                hint="stoker.Weighted, stoker.ClassBalanced and stoker.Repeated stand for those of torch.",
+                hint="Use stoker.Weighted, stoker.ClassBalanced or stoker.Repeated, not PyTorch's samplers.",
             )
         order = sampler.order(dataset, order, seed)
     return order if samples_per_epoch is None else Stream(order, samples_per_epoch)
@@ -197,7 +197,7 @@ def _refuse_shuffle(sampler: Sampler, shuffled: Order) -> None:
     if not isinstance(shuffled, Sequential):
         raise ConfigError(
             f"{type(sampler).__name__} draws at random itself, from one dataset",
-            hint="Leave out shuffle; a mixture takes weights of its own.",
+            hint="Leave out shuffle. To weight the datasets of a mixture, use the weights of stoker.mix.",
         )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from stoker.errors import ConfigError
 
 from ..execution.batch import batch_type
-from ..order.sampling import Repeated, make_draws
+from ..order.sampling import Repeated, make_loader_order
 from .columns import column_names, default_batchify, probe_batchify
 from .planner import TextPlanner
 from .token_reader import TokenReader
@@ -98,7 +98,7 @@ def make_config(
             "Repeated keeps the draws of a sample in one batch, and batches of text are drawn by length",
             hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
         )
-    order = make_draws(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
+    order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
     reader = TokenReader(dataset, fields, dtype, verify=verify)
     planner = TextPlanner(batching, reader.lengths, order, world_size)
     chosen = batchify or default_batchify(planner, reader, columns)

@@ -201,7 +201,7 @@ def test_refuses(
 ) -> None:
     with pytest.raises(ConfigError, match="at least one dataset"):
         mix([])
-    with pytest.raises(ConfigError, match="made of pairs of a dataset and its weight"):
+    with pytest.raises(ConfigError, match="needs pairs of a dataset and its weight"):
         mix([folders[0]])  # type: ignore[list-item]
     with pytest.raises(ConfigError, match="weights must be numbers from 0"):
         mix([(folders[0], 0)])
