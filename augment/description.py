@@ -53,11 +53,8 @@ class Description:
         self.set(name, (float(value[0]), float(value[1])))
 
     def set_fill(self, name: str = "fill") -> None:
-        """Normalise a colour, a level 0..255 or three of them, to three; None stays."""
-        value = getattr(self, name)
-        if value is None:
-            return
-        levels = as_tuple(value, 3)
+        """Normalise a colour, a level 0..255 or three of them (RGB), to three."""
+        levels = as_tuple(getattr(self, name), 3)
         good = len(levels) == 3 and all(map(is_finite, levels))
         good = good and all(0 <= level <= 255 and level == int(level) for level in levels)
         self.check(name, good, "a level 0..255, a whole number, or three of them (RGB)")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from ...description import as_pair
 from ..base import Transform
 from .area import ATTEMPTS, first_fit
 
@@ -53,7 +54,7 @@ class CenterCrop(Transform):
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
-        return self.size  # type: ignore[return-value]  # a pair since __post_init__
+        return as_pair(self.size)
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class RandomResizedCrop(Transform):
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
-        return self.size  # type: ignore[return-value]  # a pair since __post_init__
+        return as_pair(self.size)
 
     def _central_size(self, image: Int) -> Int:
         """Sizes, (2, M), of the largest parts whose aspect ratio lies within ``ratio``."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from stoker.errors import ConfigError
 
-from ...description import as_tuple, is_finite, is_whole
+from ...description import as_pair, as_tuple, is_whole
 from ...state.padding_state import MODES
 from ..base import Transform
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Int = npt.NDArray[np.int64]
 
-__all__ = ["Pad", "RandomCrop", "set_fill"]
+__all__ = ["Pad", "RandomCrop"]
 
 
 @dataclass(frozen=True)
@@ -53,19 +53,19 @@ class Pad(Transform):
 
     def __post_init__(self) -> None:
         _set_padding(self)
-        set_fill(self)
+        self.set_fill()
         _check_mode(self)
 
     def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        left, top, right, bottom = self.padding  # type: ignore[misc]  # four since __post_init__
+        left, top, right, bottom = as_tuple(self.padding, 4)
         _pad(frame, np.array([[top], [left]]), np.array([[bottom], [right]]), self)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
         if size is None:
             return None
-        left, top, right, bottom = self.padding  # type: ignore[misc]  # four since __post_init__
+        left, top, right, bottom = as_tuple(self.padding, 4)
         return size[0] + top + bottom, size[1] + left + right
 
 
@@ -95,13 +95,13 @@ class RandomCrop(Transform):
         if self.padding is not None:
             _set_padding(self)
         self.check("pad_if_needed", isinstance(self.pad_if_needed, bool), "True or False")
-        set_fill(self)
+        self.set_fill()
         _check_mode(self)
 
     def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
-        left, top, right, bottom = self.padding or (0, 0, 0, 0)  # type: ignore[misc]  # four since __post_init__
+        left, top, right, bottom = as_tuple(self.padding or 0, 4)
         before, after = np.array([[top], [left]]), np.array([[bottom], [right]])
         missing = np.maximum(size - (frame.size + before + after), 0)
         if missing.any():
@@ -114,7 +114,7 @@ class RandomCrop(Transform):
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
-        return self.size  # type: ignore[return-value]  # a pair since __post_init__
+        return as_pair(self.size)
 
     def _check_missing(self, size: Int, missing: Int) -> None:
         if not self.pad_if_needed:
@@ -139,17 +139,8 @@ def _check_mode(transform: Pad | RandomCrop) -> None:
     transform.check("padding_mode", transform.padding_mode in modes, f"one of {', '.join(modes)}")
 
 
-def _set_padding(transform: Transform) -> None:
-    sides = as_tuple(transform.padding, 4)  # type: ignore[attr-defined]  # both classes here have it
+def _set_padding(transform: Pad | RandomCrop) -> None:
+    sides = as_tuple(transform.padding, 4)
     good = len(sides) in (2, 4) and all(map(is_whole, sides))
     transform.check("padding", good, "one, two or four integers from 0, pixels")
     transform.set("padding", tuple(int(sides[i % len(sides)]) for i in range(4)))
-
-
-def set_fill(transform: Transform) -> None:
-    """Normalise the argument ``fill``, a level or three of them, to three."""
-    levels = as_tuple(transform.fill, 3)  # type: ignore[attr-defined]  # its classes have it
-    good = len(levels) == 3 and all(map(is_finite, levels))
-    good = good and all(0 <= level <= 255 and level == int(level) for level in levels)
-    transform.check("fill", good, "a level 0..255, a whole number, or three of them (RGB)")
-    transform.set("fill", tuple(map(int, levels)))

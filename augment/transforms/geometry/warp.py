@@ -21,11 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ...description import as_tuple, is_finite
+from ...description import as_pair, as_tuple, is_finite
 from ...geometry.interpolation import WARPING
 from ..base import Transform
 from .matrices import expanded, homography, inverse_affine, inverse_rotation, is_convex
-from .pad import set_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +62,7 @@ class WarpTransform(Transform):
     def __post_init__(self) -> None:
         self.set_interpolation(*WARPING)
         if self.fill is not None:
-            set_fill(self)
+            self.set_fill()
 
     def params(self, frame: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
@@ -174,8 +173,8 @@ class RandomAffine(WarpTransform):
             most = np.array(self.translate)[:, None] * size[::-1]
             shift = np.rint((2 * u[:, 1:3].T - 1) * most)
         scale = np.ones(n) if self.scale is None else _between(self.scale, u[:, 3])
-        shear = self.shear or (0.0, 0.0, 0.0, 0.0)
-        shears = np.stack((_between(shear[:2], u[:, 4]), _between(shear[2:], u[:, 5])))  # type: ignore[index]  # four
+        shear = as_tuple(self.shear or 0.0, 4)
+        shears = np.stack((_between(shear[:2], u[:, 4]), _between(shear[2:], u[:, 5])))
         return inverse_affine(_center(self, size), _between(self.degrees, u[:, 0]), shift, scale, shears)
 
     def _set_shear(self) -> None:
@@ -188,7 +187,7 @@ class RandomAffine(WarpTransform):
             self.set("shear", tuple(map(float, shear)))
         else:
             _set_symmetric(self, "shear", most=math.nextafter(90, 0))
-            self.set("shear", (*self.shear, 0.0, 0.0))  # type: ignore[misc]  # a pair now
+            self.set("shear", (*as_pair(self.shear), 0.0, 0.0))
 
 
 @dataclass(frozen=True)

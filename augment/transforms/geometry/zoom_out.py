@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ..base import Transform
-from .pad import set_fill
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +39,7 @@ class RandomZoomOut(Transform):
     draws: ClassVar[int] = 4
 
     def __post_init__(self) -> None:
-        set_fill(self)
+        self.set_fill()
         self.set_range("side_range", 1, math.inf, "a pair of finite numbers, 1 <= low <= high")
         self.check_probability()
 

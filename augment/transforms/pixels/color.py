@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ... import color
-from ...description import is_finite
+from ...description import as_pair, is_finite
 from ..base import Transform
 
 if TYPE_CHECKING:
@@ -189,5 +189,5 @@ def _operations(brightness: Float, contrast: Float, saturation: Float, hue: Floa
 
 
 def _between(bounds: float | Range | None, u: Float) -> Float:
-    low, high = bounds  # type: ignore[misc]  # a pair since __post_init__
+    low, high = as_pair(bounds)
     return np.asarray(low + (high - low) * u)

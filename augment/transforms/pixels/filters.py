@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ...description import as_tuple, is_count, is_finite
+from ...description import as_pair, as_tuple, is_count, is_finite
 from ...steps import Blur, Sharpen
 from ..base import Transform
 
@@ -54,8 +54,8 @@ class GaussianBlur(Transform):
 
     def params(self, frame: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        low, high = self.sigma  # type: ignore[misc]  # a pair since __post_init__
-        width, height = self.kernel_size  # type: ignore[misc]  # likewise
+        low, high = as_pair(self.sigma)
+        width, height = as_pair(self.kernel_size)
         sigma = (low + (high - low) * u).astype(np.float32)
         frame.add_steps(Blur(np.ones(len(u), np.bool_), (height, width), np.repeat(sigma, 2, axis=1)))
 

@@ -43,21 +43,14 @@ class _Nested(Transform):
         good = good or self.on_batches
         self.check("transforms", good, "a list of stoker.augment's, no RandomErasing, Normalize or ToDtype")
         self.set("transforms", tuple(value))
+        parts = () if self.on_batches else self.transforms
+        self.set("draws", 1 + sum(part.draws for part in parts))  # its own, then those of the parts
+        self.set("warps", any(part.warps for part in parts))
 
     @property
     def on_batches(self) -> bool:
         """Whether the transforms are those of batches, which only a RandomChoice may hold."""
         return False
-
-    @property
-    def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
-        """See :class:`Transform`: one number, then those of the transforms within."""
-        return 1 + sum(int(part.draws) for part in self.transforms)
-
-    @property
-    def warps(self) -> bool:  # type: ignore[override]  # likewise
-        """See :class:`Transform`."""
-        return any(part.warps for part in self.transforms)
 
     @property
     def uses_boxes(self) -> bool:

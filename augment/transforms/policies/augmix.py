@@ -18,7 +18,6 @@ from ...dirichlet import DRAWS, dirichlet
 from ...geometry.interpolation import WARPING
 from ...steps import Affine, Distort, WeightedSum
 from ..base import Transform
-from ..geometry.pad import set_fill
 from .operations import GEOMETRIC, LINEAR, Kind, Operations, magnitudes, signs
 
 if TYPE_CHECKING:
@@ -78,12 +77,10 @@ class AugMix(Transform):
         self.check("all_ops", isinstance(self.all_ops, bool), "True or False")
         self.set_interpolation(*WARPING)
         if self.fill is not None:
-            set_fill(self)
-
-    @property
-    def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
-        """See :class:`Transform`: weights, depths, and of each operation its kind, bin and sign."""
-        return (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest)
+            self.set_fill()
+        # Weights, depths, and of each operation its kind, bin and sign.
+        draws = (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest)
+        self.set("draws", draws)
 
     def params(self, frame: TransformState, u: Float) -> None:
         """See :class:`Transform`."""

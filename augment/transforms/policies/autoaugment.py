@@ -13,7 +13,6 @@ import numpy as np
 
 from ...geometry.interpolation import WARPING
 from ..base import Transform
-from ..geometry.pad import set_fill
 from .operations import Kind, Operations, magnitudes, signs
 
 if TYPE_CHECKING:
@@ -140,7 +139,7 @@ class AutoAugment(Transform):
         self.set("policy", name)
         self.set_interpolation(*WARPING)
         if self.fill is not None:
-            set_fill(self)
+            self.set_fill()
 
     def params(self, frame: TransformState, u: Float) -> None:
         """See :class:`Transform`."""

@@ -15,7 +15,6 @@ import numpy as np
 from ...description import is_count, is_whole
 from ...geometry.interpolation import WARPING
 from ..base import Transform
-from ..geometry.pad import set_fill
 from .operations import Kind, Operations, magnitudes, signs
 
 if TYPE_CHECKING:
@@ -63,11 +62,7 @@ class RandAugment(Transform):
         self.check("num_ops", is_whole(self.num_ops), "an integer from 0")
         good = is_whole(self.magnitude) and self.magnitude < self.num_magnitude_bins
         self.check("magnitude", good, "an integer from 0, below num_magnitude_bins")
-
-    @property
-    def draws(self) -> int:  # type: ignore[override]  # depends on the arguments here
-        """See :class:`Transform`: of each operation its kind and sign."""
-        return 2 * self.num_ops
+        self.set("draws", 2 * self.num_ops)  # of each operation its kind and sign
 
     def params(self, frame: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
@@ -121,7 +116,7 @@ def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
     )
     transform.set_interpolation(*WARPING)
     if transform.fill is not None:
-        set_fill(transform)
+        transform.set_fill()
 
 
 def _use_fill(transform: RandAugment | TrivialAugmentWide, frame: TransformState) -> None:
