@@ -170,14 +170,14 @@ class CachedDataset(Dataset):
         self,
         position: int,
         message: str,
-        kind: type[SampleError] = CorruptRecordError,
+        error_type: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
     ) -> SampleError:
         """See :meth:`Dataset.error`; the path is the URL of the shard."""
-        error = super().error(position, message, kind, hint)
+        error = super().error(position, message, error_type, hint)
         urls = {file.shard: file.url for file in self.remote.shards}
         path = urls.get(error.shard, self.remote.store.url)
-        return kind(
+        return error_type(
             message, path=path, shard=error.shard, record=error.record, key=error.key, hint=error.hint
         )
 

@@ -37,8 +37,8 @@ def encode_example(
 
     Args:
         features: By name: bytes, or a list of bytes (bytes_list), integers (int64_list) or floats
-            (float_list). Of an empty list, whose kind nobody can tell, comes a feature without a kind,
-            which readers of any kind take for an empty one.
+            (float_list). An empty list becomes a feature
+            without a type, which every reader takes for an empty list of its own type.
         payload: Name of a further feature, a bytes_list of one value, that comes between the two.
         payload_bytes: Length of that value.
 
@@ -176,15 +176,15 @@ def _utf8(name: bytes) -> str:
 
 def _parse_feature(view: memoryview, span: Span) -> list[Span] | list[int] | list[float]:
     values: list[Span] | list[int] | list[float] = []
-    for kind in fields(view, span):
-        if kind.wire != LENGTH:
+    for field in fields(view, span):
+        if field.wire != LENGTH:
             continue
-        if kind.number == _BYTES_LIST:
-            values = _messages(view, kind.span, 1)
-        elif kind.number == _INT64_LIST:
-            values = _parse_integers(view, kind.span)
-        elif kind.number == _FLOAT_LIST:
-            values = _parse_floats(view, kind.span)
+        if field.number == _BYTES_LIST:
+            values = _messages(view, field.span, 1)
+        elif field.number == _INT64_LIST:
+            values = _parse_integers(view, field.span)
+        elif field.number == _FLOAT_LIST:
+            values = _parse_floats(view, field.span)
     return values
 
 

@@ -81,9 +81,9 @@ def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
     return frozenset(tasks)
 
 
-def is_object_column(name: str, kind: str) -> bool:
+def is_object_column(name: str, arrow_type: str) -> bool:
     """Whether an index column, by its name and type, is one of objects."""
-    return name.startswith(_PREFIX) and kind.startswith("large_list")
+    return name.startswith(_PREFIX) and arrow_type.startswith("large_list")
 
 
 def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -> list[str]:
@@ -94,7 +94,7 @@ def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -
         parts: Attributes wanted, of keypoints, polygons, runs and extra; None for all. Those that every
             object has are always among them.
     """
-    names = [name for name, kind in types.items() if is_object_column(name, kind)]
+    names = [name for name, arrow_type in types.items() if is_object_column(name, arrow_type)]
     if parts is None:
         return names
     wanted = {_PREFIX + name for part in _PARTS.keys() & parts for name in _PARTS[part]}
@@ -120,10 +120,10 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
     boxes = _of_each(columns, "object_boxes", labels, 4).reshape(-1, 4)
     owner = np.repeat(np.arange(samples), labels.counts)
     made: dict[str, Any] = {"owner": owner, "boxes": boxes, "labels": labels.values}
-    for name, kind in _NUMBERS.items():
+    for name, dtype in _NUMBERS.items():
         given = _PREFIX + name in columns
         values = _of_each(columns, _PREFIX + name, labels) if given else _default(name, boxes, owner, labels)
-        made[name] = values.astype(kind, copy=False)
+        made[name] = values.astype(dtype, copy=False)
     if "object_keypoints" in columns:
         points = _of_each(columns, "object_keypoints", labels, 3 * keypoints)
         made["keypoints"] = points.reshape(len(boxes), keypoints, 3)
@@ -211,7 +211,11 @@ def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
         made |= _polygon_columns([one.polygons or [] for one in samples])
     if first.runs is not None:
         made |= _run_columns([one.runs or [] for one in samples])
-    arrays = {name: made[name].to_arrow().cast(kind) for name, kind in OBJECT_COLUMNS.items() if name in made}
+    arrays = {
+        name: made[name].to_arrow().cast(arrow_type)
+        for name, arrow_type in OBJECT_COLUMNS.items()
+        if name in made
+    }
     for name in sorted(first.extra):
         arrays[_PREFIX + name] = _joined([one.extra[name] for one in samples], counts).to_arrow()
     return arrays

@@ -271,14 +271,14 @@ class Dataset:
         self,
         position: int,
         message: str,
-        kind: type[SampleError] = CorruptRecordError,
+        error_type: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
     ) -> SampleError:
         """An error about one sample that names its shard, record and key."""
         row = int(self._to_rows([position])[0])
         shard = int(self.index.column("shard")[row])
         known = 0 <= shard < len(self.data_files)
-        return kind(
+        return error_type(
             message,
             path=self.data_files[shard] if known else self.path,
             shard=self.manifest.shards[shard].name if known else f"number {shard}",

@@ -124,23 +124,23 @@ def concat_indexes(parts: Sequence[Path], out: Path) -> None:
 class _Spill:
     """A column that grows on disk: its values, and where each row starts if they differ in size."""
 
-    def __init__(self, folder: Path, number: int, kind: pa.DataType) -> None:
-        self._kind = kind
+    def __init__(self, folder: Path, number: int, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
         self._rows = 0
         self._values = 0
         self._value_file: IO[bytes] = (folder / f"{number}.values").open("xb")
         self._start_file: IO[bytes] = (folder / f"{number}.starts").open("xb")
-        if _varies(kind):
+        if _varies(arrow_type):
             self._start_file.write(np.int64(0).tobytes())
 
     def append(self, array: pa.Array) -> None:
         """Add the rows of a part: an array from a file, which has no nulls and starts at 0."""
-        if _varies(self._kind):
+        if _varies(self._type):
             starts = np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
             self._start_file.write((starts[1:] + self._values).data)
             self._values += int(starts[-1])
             values = array.buffers()[-1] or b""
-            size = 1 if self._kind == pa.large_string() else array.values.type.bit_width // 8
+            size = 1 if self._type == pa.large_string() else array.values.type.bit_width // 8
             self._value_file.write(memoryview(values)[: int(starts[-1]) * size])
         else:
             self._value_file.write(array.to_numpy(zero_copy_only=True).data)
@@ -150,22 +150,22 @@ class _Spill:
         """The whole column, mapped from its files."""
         self._value_file.flush()
         values = _map(Path(self._value_file.name))
-        if not _varies(self._kind):
-            return pa.Array.from_buffers(self._kind, self._rows, [None, values], 0)
+        if not _varies(self._type):
+            return pa.Array.from_buffers(self._type, self._rows, [None, values], 0)
         self._start_file.flush()
         starts = _map(Path(self._start_file.name))
-        if self._kind == pa.large_string():
-            return pa.Array.from_buffers(self._kind, self._rows, [None, starts, values], 0)
-        items = pa.Array.from_buffers(self._kind.value_type, self._values, [None, values], 0)
-        return pa.Array.from_buffers(self._kind, self._rows, [None, starts], 0, children=[items])
+        if self._type == pa.large_string():
+            return pa.Array.from_buffers(self._type, self._rows, [None, starts, values], 0)
+        items = pa.Array.from_buffers(self._type.value_type, self._values, [None, values], 0)
+        return pa.Array.from_buffers(self._type, self._rows, [None, starts], 0, children=[items])
 
     def close(self) -> None:
         self._value_file.close()
         self._start_file.close()
 
 
-def _varies(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_large_string(kind) or pa.types.is_large_list(kind))
+def _varies(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(arrow_type) or pa.types.is_large_list(arrow_type))
 
 
 def _map(path: Path) -> pa.Buffer:

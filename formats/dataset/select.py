@@ -65,7 +65,8 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
     for name in index.types:
         if name in str(condition):
             _check_places(index, name)
-    hint = "The columns are " + ", ".join(f"{name} ({kind})" for name, kind in index.types.items())
+    columns = (f"{name} ({arrow_type})" for name, arrow_type in index.types.items())
+    hint = f"The columns are {', '.join(columns)}"
     try:
         matches = pads.dataset(pa.table(batch)).to_table(columns={"matches": condition})["matches"]
     except (pa.ArrowException, ValueError, TypeError) as error:
@@ -113,8 +114,8 @@ def parse(text: str) -> pc.Expression:
 
 
 def _translate(node: ast.expr) -> Any:
-    for kind, translate in _NODES.items():
-        if isinstance(node, kind):
+    for node_type, translate in _NODES.items():
+        if isinstance(node, node_type):
             return translate(node)
     raise _not_understood(node)
 

@@ -23,7 +23,7 @@ __all__ = ["mask_problem", "object_problems"]
 
 def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
     """Those of some rows whose objects are not what the index promises, by position, and what is wrong."""
-    names = [name for name, kind in index.types.items() if is_object_column(name, kind)]
+    names = [name for name, arrow_type in index.types.items() if is_object_column(name, arrow_type)]
     if not names:
         return
     columns = {name: ListColumn.from_arrow(index.arrow(name)) for name in names}

@@ -230,12 +230,12 @@ class Mixture:
         self,
         position: int,
         message: str,
-        kind: type[SampleError] = CorruptRecordError,
+        error_type: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
     ) -> SampleError:
         """An exception of type ``kind`` that names the shard, record and key of one sample."""
         dataset, local = self._one(position)
-        return dataset.error(local, message, kind, hint)
+        return dataset.error(local, message, error_type, hint)
 
     def order(self, shuffle: bool | BlockShuffle, seed: int) -> MixedOrder:
         """Return the order of draws; the loader's ``shuffle`` determines the cycles of each dataset."""

@@ -110,7 +110,7 @@ class SampleSource(Protocol):
         self,
         position: int,
         message: str,
-        kind: type[SampleError] = CorruptRecordError,
+        error_type: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
     ) -> SampleError:
-        """An exception of type ``kind`` that names the shard, record and key of one sample."""
+        """An exception of type ``error_type`` that names the shard, record and key of one sample."""

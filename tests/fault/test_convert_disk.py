@@ -22,12 +22,12 @@ from stoker.formats.dataset.manifest import MANIFEST_NAME
 OPTIONS: dict[str, Any] = {"seed": 3, "shards": 3, "val": "25%", "num_threads": 2}
 
 
-@pytest.mark.parametrize(("kind", "code"), [("tfrecord", errno.ENOSPC), ("lmdb", errno.EIO)])
+@pytest.mark.parametrize(("container", "code"), [("tfrecord", errno.ENOSPC), ("lmdb", errno.EIO)])
 def test_a_conversion_resumes_after_a_fault_in_a_call_of_each_kind(
-    photos: Path, tmp_path: Path, kind: Any, code: int
+    photos: Path, tmp_path: Path, container: Any, code: int
 ) -> None:
     """Every call of each kind fails in tests/stress."""
-    conversion = FailingConversion(photos, tmp_path, kind, code)
+    conversion = FailingConversion(photos, tmp_path, container, code)
     for name, count in conversion.calls.counts.items():
         for number in sorted({1, (count + 1) // 2, count}):
             assert conversion.fails_and_resumes(number, name)
@@ -77,10 +77,10 @@ def test_a_state_that_cannot_be_removed_is_none(
     assert not list(out.glob(".stoker-*"))
 
 
-@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
-def test_files_that_cannot_grow(photos: Path, tmp_path: Path, kind: Any) -> None:
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_files_that_cannot_grow(photos: Path, tmp_path: Path, container: Any) -> None:
     """The kernel itself refuses to write beyond a size: at every stage of every file."""
-    stoker.convert(photos, tmp_path / "reference", format=kind, **OPTIONS)
+    stoker.convert(photos, tmp_path / "reference", format=container, **OPTIONS)
     expected = read_files(tmp_path / "reference")
     largest = max(len(data) for data in expected.values())
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -90,7 +90,7 @@ def test_files_that_cannot_grow(photos: Path, tmp_path: Path, kind: Any) -> None
         for limit in range(1, largest, max(1, largest // 25)):
             resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
             try:
-                stoker.convert(photos, tmp_path / "out", format=kind, **OPTIONS)
+                stoker.convert(photos, tmp_path / "out", format=container, **OPTIONS)
             except WriteError:
                 failed += 1
             finally:
@@ -99,7 +99,7 @@ def test_files_that_cannot_grow(photos: Path, tmp_path: Path, kind: Any) -> None
     finally:
         signal.signal(signal.SIGXFSZ, handler)
     assert failed >= 20
-    stoker.convert(photos, tmp_path / "out", format=kind, **OPTIONS)
+    stoker.convert(photos, tmp_path / "out", format=container, **OPTIONS)
     assert read_files(tmp_path / "out") == expected
 
 

@@ -24,38 +24,40 @@ def files_limited_to(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def write(kind: str, path: Path) -> WrittenShard:
+def write(container: str, path: Path) -> WrittenShard:
     rng = random.Random(0)
-    with find_writer(kind)(path) as writer:
+    with find_writer(container)(path) as writer:
         for i in range(40):
             writer.write(b"%d" % i, b"<", rng.randbytes(rng.choice([10, 2500, 300_000])), b">")
         return writer.finish()
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
-def test_a_hundred_places_to_fail(kind: str, tmp_path: Path, open_files: Callable[[], list[Path]]) -> None:
-    whole = write(kind, tmp_path / "whole")
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_hundred_places_to_fail(
+    container: str, tmp_path: Path, open_files: Callable[[], list[Path]]
+) -> None:
+    whole = write(container, tmp_path / "whole")
     rng = random.Random(1)
     limits = [0, 1, 4095, 4096, 8192, whole.data_bytes - 1]
     limits += [rng.randrange(whole.data_bytes) for _ in range(100 - len(limits))]
     for number, limit in enumerate(limits):
         path = tmp_path / str(number)
         with files_limited_to(limit), pytest.raises(OSError, match=r"\[Errno"):
-            write(kind, path)
-        file = find_container(kind).data_file(path)
+            write(container, path)
+        file = find_container(container).data_file(path)
         if file.is_file():
             assert file.stat().st_size <= limit
             with suppress(CorruptRecordError):
-                assert sum(1 for _ in find_container(kind).scan(file)) < whole.records
+                assert sum(1 for _ in find_container(container).scan(file)) < whole.records
             file.unlink()
     assert open_files() == []
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("container", CONTAINERS)
 def test_a_writer_that_is_left_early_leaves_no_descriptor(
-    kind: str, tmp_path: Path, open_files: Callable[[], list[Path]]
+    container: str, tmp_path: Path, open_files: Callable[[], list[Path]]
 ) -> None:
-    with suppress(ZeroDivisionError), find_writer(kind)(tmp_path / "shard") as writer:
+    with suppress(ZeroDivisionError), find_writer(container)(tmp_path / "shard") as writer:
         writer.write(b"a", b"", b"payload", b"")
         assert open_files()
         raise ZeroDivisionError

@@ -113,10 +113,10 @@ def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[Disk]:
         yield disk
 
 
-@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
-def test_a_conversion_and_one_that_replaces_it(photos: Path, tmp_path: Path, kind: Any) -> None:
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_a_conversion_and_one_that_replaces_it(photos: Path, tmp_path: Path, container: Any) -> None:
     every: list[dict[str, Any]] = [
-        {"shards": 3, "val": "25%", "format": kind},
+        {"shards": 3, "val": "25%", "format": container},
         {"shards": 2, "val": "50%", "format": "tfrecord", "overwrite": True},
     ]
     for number, options in enumerate(every):
@@ -151,10 +151,10 @@ def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Pat
     assert len(results) == 3
 
 
-@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
-def test_an_index_and_a_copy(photos: Path, tmp_path: Path, kind: Any) -> None:
-    stoker.convert(photos, tmp_path / "shards", shards=2, format=kind)
-    shards = sorted((tmp_path / "shards").glob(f"*.{kind}"))
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_an_index_and_a_copy(photos: Path, tmp_path: Path, container: Any) -> None:
+    stoker.convert(photos, tmp_path / "shards", shards=2, format=container)
+    shards = sorted((tmp_path / "shards").glob(f"*.{container}"))
     actions: list[Callable[[Path], object]] = [
         lambda into: external_index.index(shards, into),
         lambda into: stage(tmp_path / "shards", into),

@@ -17,11 +17,11 @@ from stoker.formats.dataset.manifest import IndexFile, Manifest, Shard
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "format.md"
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("container", CONTAINERS)
 def test_the_guides_example_runs(
-    make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes], tmp_path: Path, kind: str
+    make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes], tmp_path: Path, container: str
 ) -> None:
-    make_dataset(kind, name="shards/train")
+    make_dataset(container, name="shards/train")
     (example,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     assert "stoker" not in example
     done = subprocess.run(
@@ -40,8 +40,9 @@ def test_the_guide_names_everything() -> None:
     text = GUIDE.read_text()
     for name in (*REQUIRED_COLUMNS, *IMAGE_COLUMNS, "label"):
         assert f"`{name}`" in text
-    for kind in (Manifest, Shard, IndexFile):
-        for name in kind.__dataclass_fields__:
-            assert f"`{name}`" in text
+    for part in (Manifest, Shard, IndexFile):
+        for name in part.__dataclass_fields__:
+            key = "kind" if name == "sample_type" else name  # as the file has it
+            assert f"`{key}`" in text
     for codec in Codec:
         assert re.search(rf"\b{codec.value} (raw RGB|another|{codec.name})", text, re.IGNORECASE), codec

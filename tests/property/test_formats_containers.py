@@ -24,14 +24,16 @@ RECORDS = st.lists(
 )
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("container", CONTAINERS)
 @settings(deadline=None, max_examples=60)
 @given(records=RECORDS)
-def test_records_come_back_from_where_the_writer_says(kind: str, records: list[tuple[bytes, ...]]) -> None:
-    module = find_container(kind)
+def test_records_come_back_from_where_the_writer_says(
+    container: str, records: list[tuple[bytes, ...]]
+) -> None:
+    module = find_container(container)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"shard{module.suffix}"
-        with find_writer(kind)(path) as writer:
+        with find_writer(container)(path) as writer:
             for record in records:
                 writer.write(*record)
             shard = writer.finish()
@@ -48,15 +50,15 @@ def test_records_come_back_from_where_the_writer_says(kind: str, records: list[t
             assert crc32c(payload) == crc
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("container", CONTAINERS)
 @settings(deadline=None)
 @given(data=st.binary(max_size=9000))
-def test_any_bytes_are_refused(kind: str, data: bytes) -> None:
-    module = find_container(kind)
+def test_any_bytes_are_refused(container: str, data: bytes) -> None:
+    module = find_container(container)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "data.mdb"
         path.write_bytes(data)
         with suppress(CorruptRecordError):
             assert list(module.scan(path)) == []
-            assert kind == "tfrecord"
+            assert container == "tfrecord"
             assert data == b""

@@ -17,11 +17,11 @@ from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 Make = Callable[..., Path]
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("container", CONTAINERS)
 def test_everything_that_was_written_is_read(
-    make_dataset: Make, make_jpeg: Callable[..., bytes], kind: str
+    make_dataset: Make, make_jpeg: Callable[..., bytes], container: str
 ) -> None:
-    dataset = stoker.open(make_dataset(kind))
+    dataset = stoker.open(make_dataset(container))
     assert len(dataset) == 6
     assert dataset.classes == ("cat", "dog", "eel")
     assert dataset.num_classes == 3
@@ -136,9 +136,9 @@ def test_a_conversion_that_has_not_ended(tmp_path: Path) -> None:
             stoker.open(path)
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
-def test_a_missing_shard(make_dataset: Make, kind: str) -> None:
-    folder = make_dataset(kind)
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_missing_shard(make_dataset: Make, container: str) -> None:
+    folder = make_dataset(container)
     stoker.open(folder).data_files[1].unlink()
     with pytest.raises(DatasetError, match=r"shard-00001-of-00002.* is missing") as caught:
         stoker.open(folder)
@@ -146,10 +146,10 @@ def test_a_missing_shard(make_dataset: Make, kind: str) -> None:
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize(("change", "message"), [(-1, "truncated"), (1, "longer than it was")])
-def test_a_shard_of_another_size(make_dataset: Make, kind: str, change: int, message: str) -> None:
-    folder = make_dataset(kind)
+def test_a_shard_of_another_size(make_dataset: Make, container: str, change: int, message: str) -> None:
+    folder = make_dataset(container)
     file = stoker.open(folder).data_files[0]
     with file.open("r+b") as opened:
         opened.truncate(file.stat().st_size + change)
@@ -210,9 +210,9 @@ def test_a_newer_manifest(make_dataset: Make) -> None:
     assert "upgrade" in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
-def test_a_flipped_bit_names_shard_record_and_key(make_dataset: Make, kind: str) -> None:
-    dataset = stoker.open(make_dataset(kind))
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_flipped_bit_names_shard_record_and_key(make_dataset: Make, container: str) -> None:
+    dataset = stoker.open(make_dataset(container))
     where = dataset.samples([4])
     with dataset.data_files[1].open("r+b") as file:
         file.seek(int(where.offset[0]))

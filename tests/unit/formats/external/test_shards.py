@@ -61,23 +61,23 @@ def shards(tmp_path: Path, memory: Any, make_jpeg: Callable[..., bytes]) -> dict
     return made
 
 
-def urls(shards: dict[str, list[Path]], kind: str) -> list[str]:
-    return [f"{ROOT}/{path.name}" for path in shards[kind]]
+def urls(shards: dict[str, list[Path]], container: str) -> list[str]:
+    return [f"{ROOT}/{path.name}" for path in shards[container]]
 
 
-@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
 @pytest.mark.parametrize("at_url", [True, False])
 def test_they_are_loaded_and_staged_like_any_other(
-    shards: dict[str, list[Path]], tmp_path: Path, memory: Any, kind: str, at_url: bool
+    shards: dict[str, list[Path]], tmp_path: Path, memory: Any, container: str, at_url: bool
 ) -> None:
     before = memory.find("/bucket/shards")
-    expected = external_index.index(shards[kind], tmp_path / "expected")
+    expected = external_index.index(shards[container], tmp_path / "expected")
     into = ROOT if at_url else tmp_path / "into"
-    named = [f"{ROOT}/train-*.tfrecord"] if kind == "tfrecord" else urls(shards, kind)
+    named = [f"{ROOT}/train-*.tfrecord"] if container == "tfrecord" else urls(shards, container)
     manifest = external_index.index(named, into)
     assert manifest.fingerprint == expected.fingerprint
     assert [shard.path for shard in manifest.shards] == [
-        url.removeprefix(f"{ROOT}/") if at_url else url for url in urls(shards, kind)
+        url.removeprefix(f"{ROOT}/") if at_url else url for url in urls(shards, container)
     ]
     if not at_url:
         assert memory.find("/bucket/shards") == before
@@ -107,10 +107,10 @@ def test_they_are_loaded_and_staged_like_any_other(
 
 
 def test_they_may_be_on_a_mounted_disk(shards: dict[str, list[Path]], tmp_path: Path) -> None:
-    for kind, paths in shards.items():
-        manifest = external_index.index([f"file://{path}" for path in paths], tmp_path / f"{kind} there")
-        assert manifest.container == kind
-        assert manifest.fingerprint == external_index.index(paths, tmp_path / f"{kind} here").fingerprint
+    for container, paths in shards.items():
+        manifest = external_index.index([f"file://{path}" for path in paths], tmp_path / f"{container} there")
+        assert manifest.container == container
+        assert manifest.fingerprint == external_index.index(paths, tmp_path / f"{container} here").fingerprint
 
 
 def test_errors_name_where_a_shard_lies(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:

@@ -36,9 +36,9 @@ def digests(folder: Path) -> dict[str, str]:
 def ids_of(folder: Path) -> dict[str, list[int]]:
     """Token ids by key, from the payloads."""
     dataset = stoker.open(folder)
-    kind = str(dataset.manifest.options["dtype"])
+    dtype = str(dataset.manifest.options["dtype"])
     keys = dataset.keys(np.arange(len(dataset)))
-    return {key: np.frombuffer(dataset.read(row), kind).tolist() for row, key in enumerate(keys)}
+    return {key: np.frombuffer(dataset.read(row), dtype).tolist() for row, key in enumerate(keys)}
 
 
 def test_an_interrupt_while_words_are_counted_waits_for_few(
@@ -59,13 +59,13 @@ def test_an_interrupt_while_words_are_counted_waits_for_few(
     assert sorted(tmp_path.iterdir()) == [source]
 
 
-@pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
-def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, kind: Any) -> None:
+@pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
+def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, container: Any) -> None:
     source = tmp_path / "qa.jsonl"
     rows = [{"q": line, "a": line[::-1]} for line in LINES]
     source.write_text("\n".join(map(json.dumps, rows)))
     summary = stoker.convert_text(
-        source, tmp_path / "d", tokenizer="bytes", fields=("q", "a"), format=kind, shards=3
+        source, tmp_path / "d", tokenizer="bytes", fields=("q", "a"), format=container, shards=3
     )
     assert (summary.written, summary.shards, summary.skipped) == (50, 3, {})
     dataset = stoker.open(tmp_path / "d")
@@ -73,7 +73,7 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, kind
     assert dataset.column("q_length").tolist() == [len(line) for line in LINES]
     row = 0
     for file in dataset.data_files:
-        for record in find_container(kind).scan(file):
+        for record in find_container(container).scan(file):
             example = parse_example(record.view)
             texts = rows[row]["q"], rows[row]["a"]
             assert (example["q"], example["a"]) == tuple(list(text.encode()) for text in texts)

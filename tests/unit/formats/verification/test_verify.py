@@ -22,11 +22,11 @@ from stoker.formats.verification.verify import Problem
 Make = Callable[..., Path]
 
 
-@pytest.mark.parametrize("kind", CONTAINERS)
+@pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("num_threads", [1, 4])
-def test_nothing_is_wrong(make_dataset: Make, kind: str, num_threads: int) -> None:
+def test_nothing_is_wrong(make_dataset: Make, container: str, num_threads: int) -> None:
     seen: list[tuple[int, int]] = []
-    folder = make_dataset(kind)
+    folder = make_dataset(container)
     report = stoker.verify(folder, decode=True, num_threads=num_threads, progress=lambda *at: seen.append(at))
     assert report.ok
     assert report.problems == ()
