@@ -1,6 +1,6 @@
-"""`make demo`: photographs to shards, a network trained on them, and a comparison with the native loaders.
+"""The demo that ``make demo`` runs: conversion of photographs, training, and a comparison of loaders.
 
-Everything is written to ``out/demo`` (or ``--out``); run it again and the shards are taken as they are.
+The demo writes into ``out/demo`` (or ``--out``). A second run uses the shards of the first.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ _COPIES = 8  # of each photograph, so that a round of the comparison takes secon
 
 
 def main() -> None:
-    """Run the three parts and say what each one did."""
+    """Run the three parts and print their results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--photos", type=Path, default=PHOTOS, help="a folder with train/CLASS and val/CLASS")
     parser.add_argument("--out", type=Path, default=Path("out/demo"))
-    parser.add_argument("--rounds", type=int, default=3, help="of the comparison")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of the comparison")
     options = parser.parse_args()
     console = Console(highlight=False)
 
-    console.rule("[bold]1. Photographs to shards", align="left")
+    console.rule("[bold]1. Conversion of photographs into shards", align="left")
     shards = {split: options.out / split for split in ("train", "val")}
     for split, folder in shards.items():
         _convert(options.photos / split, folder, console)
 
-    console.rule("[bold]2. A network fed by the loader", align="left")
+    console.rule("[bold]2. Training of a network with a loader", align="left")
     _train(shards["train"], shards["val"], console)
 
-    console.rule("[bold]3. Images a second against the native loaders", align="left")
+    console.rule("[bold]3. Images per second of Stoker and of other loaders", align="left")
     _compare(options.photos / "train", options.out, options.rounds, console)
 
 
 def _convert(source: Path, target: Path, console: Console) -> None:
     if (target / "dataset.json").exists():
         dataset = stoker.open(target)
-        console.print(f"{target}: {len(dataset)} photographs, as they were")
+        console.print(f"{target}: {len(dataset)} photographs, converted before")
         return
     summary = stoker.convert(source, target, seed=0)
     console.print(
@@ -105,7 +105,7 @@ def _train(train_set: Path, held_out: Path, console: Console) -> None:
 
 
 def _epochs_that_fit(epoch: Callable[[], Any]) -> int:
-    """How many epochs take about as long as the demo may train on this machine."""
+    """Return the number of epochs that take about the training time of the demo on this machine."""
     epoch()
     began = time.perf_counter()
     epoch()
@@ -122,7 +122,7 @@ def _compare(photos: Path, out: Path, rounds: int, console: Console) -> None:
         with tempfile.TemporaryDirectory(prefix="stoker-demo-") as scratch:
             replicate(photos, Path(scratch), _COPIES * len(photographs_in(photos)))
             stoker.convert(scratch, dataset, seed=0)
-    with console.status("measuring, each loader in turn") as status:
+    with console.status("measuring the loaders in turns") as status:
         comparison = run_bench(
             dataset,
             ("torch", "tfdata", "dali"),

@@ -1,1 +1,1 @@
-"""The comparison of loaders: each in a process of its own, pinned to the same cores, in interleaved turns."""
+"""The comparison of loaders, each in its own process on the same cores, in interleaved turns."""

@@ -1,4 +1,4 @@
-"""``stoker bench``: one dataset, Stoker and the loaders that it is compared with."""
+"""The comparison of Stoker with other loaders on one dataset, which ``stoker bench`` runs."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ def run_bench(
     workload: str = "",
     report: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Measure loaders side by side on one dataset: random resized crop, flip, normalise, float32 NCHW.
+    """Compare loaders on one dataset: random resized crop, flip, normalise, float32 NCHW.
 
-    Each loader runs in a process of its own, pinned to the same cores; turns are interleaved. A loader
-    that is not installed, or cannot do this, is in the result with the reason.
+    Each loader runs in its own process, pinned to the same cores, in interleaved turns. The result has the
+    reason for a loader that is not installed or cannot do this work.
 
     Args:
         dataset_path: A dataset of JPEG images or of raw pixels.
         against: Loaders to compare with, see ``peers.PEERS``.
-        json_out: File to write the result to.
-        rounds: Timed turns of each loader, after one untimed epoch.
-        batch_size: Images a batch.
-        num_threads: Threads or workers of each loader; by default the cores this process may use. All
-            loaders are pinned to as many cores as that, if there are so many.
-        own: Which of Stoker's engines take part: "stoker" (native), "stoker-dali".
+        json_out: File for the result.
+        rounds: Number of timed turns of each loader, after one untimed epoch.
+        batch_size: Number of images in a batch.
+        num_threads: Threads or workers of each loader; by default one for each core that this process may
+            use. Loaders are pinned to as many cores, if there are as many.
+        own: Engines of Stoker that take part: "stoker" (native), "stoker-dali".
         size: Height and width of the output, pixels.
-        seed: Of order and crops.
-        min_seconds: A turn is as many whole epochs as this takes.
-        workload: The dataset in words, for the result; by default its path's last part.
+        seed: Seed of order and crops.
+        min_seconds: Least time of a turn, which consists of whole epochs.
+        workload: Title of the dataset in the result; by default the last part of its path.
         report: Called with a line of text before each step.
 
     Raises:
-        ConfigError: A name, a number or a file cannot be meant as given, or samples are of mixed codecs.
-        DatasetError: The path is no dataset.
+        ConfigError: A name, a number or a file is invalid, or samples have several codecs.
+        DatasetError: There is no dataset at the path.
     """
     if json_out is not None and not Path(json_out).parent.is_dir():
         raise ConfigError("the folder of the JSON file does not exist", path=Path(json_out).parent)

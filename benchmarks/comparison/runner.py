@@ -1,4 +1,4 @@
-"""Runs the peers: each in a process of its own, pinned to the same cores, in interleaved turns."""
+"""The runner of a comparison: peers in their own processes, pinned to the same cores, in turns."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "compare"]
 
-_LAST_WORDS = 2000
-"""Bytes of a peer's standard error that are looked at for the reason why it ended."""
+_STDERR_BYTES = 2000
+"""Bytes at the end of a peer's standard error that may hold the reason why it ended."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a comparison is run.
+    """The plan of a comparison.
 
     Attributes:
         peers: Names of the loaders, see ``peers.PEERS``.
         settings: The work.
         cores: Numbers of the cores that every loader is pinned to.
-        rounds: Timed turns of each loader.
-        min_seconds: A turn is as many whole epochs as this takes.
-        workload: What is loaded, in words, for the result.
+        rounds: Number of timed turns of each loader.
+        min_seconds: Least time of a turn, which consists of whole epochs.
+        workload: Title of the samples in the result.
     """
 
     peers: tuple[str, ...]
@@ -56,7 +56,7 @@ class Plan:
                 f"no loader named {', '.join(unknown)} to compare with", hint=f"known are {', '.join(PEERS)}"
             )
         if not self.peers or len(set(self.peers)) != len(self.peers):
-            raise ConfigError(f"peers must be names, each once, found {list(self.peers)}")
+            raise ConfigError(f"peers must be one or more different names, found {list(self.peers)}")
         if not self.cores:
             raise ConfigError("cores must name at least one core")
         if self.rounds < 1:
@@ -66,11 +66,11 @@ class Plan:
 
 
 class PeerGone(Exception):  # noqa: N818 - carries the reason to the table
-    """A peer cannot go on; the message is the reason."""
+    """A peer cannot continue; the message is the reason."""
 
 
 class PeerProcess:
-    """One peer's process, which stands still except while it answers."""
+    """The process of one peer, which is stopped except while it answers."""
 
     def __init__(self, name: str, cores: Sequence[int], num_threads: int) -> None:
         self.name = name
@@ -101,7 +101,7 @@ class PeerProcess:
 
     @property
     def pid(self) -> int:
-        """Number of the process."""
+        """Number (PID) of the process."""
         return self._process.pid
 
     def __enter__(self) -> PeerProcess:
@@ -113,7 +113,7 @@ class PeerProcess:
         self.end()
 
     def ask(self, do: str, **arguments: Any) -> dict[str, Any]:
-        """Let the process run until it has answered one command.
+        """Return the answer of the process to one command; it runs until then.
 
         Raises:
             PeerGone: The peer failed, cannot do this, or its process ended.
@@ -127,11 +127,11 @@ class PeerProcess:
         except BrokenPipeError:
             answer = ""
         if not answer:
-            raise PeerGone(f"its process ended in {do!r}: {self._last_words()}")
+            raise PeerGone(f"its process ended in {do!r}: {self._last_line()}")
         reply: dict[str, Any] = json.loads(answer)
         if reason := reply.get("unsupported") or reply.get("failed"):
             raise PeerGone(reason)
-        # What works on by itself would take time from the peer whose turn is next.
+        # Threads that go on working would take time from the next peer.
         self._signal(signal.SIGSTOP)
         return reply
 
@@ -141,7 +141,7 @@ class PeerProcess:
         self._temporary.cleanup()
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
-                with suppress(BrokenPipeError):  # a command that the process did not live to read
+                with suppress(BrokenPipeError):  # the process ended before it read a command
                     stream.close()
 
     def _signal(self, number: int) -> None:
@@ -149,22 +149,22 @@ class PeerProcess:
             os.killpg(self.pid, number)
 
     def _kill(self) -> None:
-        # Once it has been waited for, its number may be another process's.
+        # After wait() the number may belong to another process.
         if self._process.returncode is None:
             self._signal(signal.SIGKILL)
             self._process.kill()  # it may not lead its group yet
             self._process.wait()
 
-    def _last_words(self) -> str:
+    def _last_line(self) -> str:
         self._kill()
         size = self._stderr.seek(0, os.SEEK_END)
-        self._stderr.seek(max(0, size - _LAST_WORDS))
+        self._stderr.seek(max(0, size - _STDERR_BYTES))
         lines = self._stderr.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else f"exit status {self._process.returncode}"
 
 
 class _Running:
-    """A peer's process and what it has shown so far."""
+    """The process of a peer, and its results so far."""
 
     def __init__(self, name: str, plan: Plan) -> None:
         self.process = PeerProcess(name, plan.cores, plan.settings.num_threads)
@@ -175,21 +175,21 @@ class _Running:
         self._peak_rss = 0
 
     def start(self, source: Source, plan: Plan) -> None:
-        """Import, prepare and warm up; a failure is kept as the reason."""
+        """Let the peer import its library, prepare and warm up."""
         self._facts.update(self.process.ask("import"))
         prepared = self.process.ask("prepare", source=source.to_json(), settings=asdict(plan.settings))
         self._facts["notes"] = tuple(prepared["notes"])
         self._facts["first_batch_seconds"] = self.process.ask("warm_up")["first_batch_seconds"]
 
     def turn(self, plan: Plan) -> None:
-        """One timed turn."""
+        """Run one timed turn."""
         answer = self.process.ask("turn", min_seconds=plan.min_seconds)
         self._rates.append(answer["images"] / answer["seconds"])
         self._cpu.append(1000 * answer["cpu_seconds"] / answer["images"])
         self._peak_rss = max(self._peak_rss, answer["peak_rss"])
 
     def attempt(self, what: Callable[..., None], *arguments: Any) -> None:
-        """Do one of the above unless an earlier one failed."""
+        """Run ``start`` or ``turn``, unless an earlier run failed, and keep the reason of a failure."""
         if not self.missing:
             try:
                 what(*arguments)
@@ -198,7 +198,7 @@ class _Running:
                 self.process.end()
 
     def result(self) -> PeerResult:
-        """Figures, or the reason why there are none."""
+        """Return the figures, or the reason why there are none."""
         if self.missing:
             return PeerResult(
                 self.process.name, missing=self.missing, versions=self._facts.get("versions", {})
@@ -213,21 +213,21 @@ class _Running:
 
 
 def compare(source: Source, plan: Plan, report: Callable[[str], None] = lambda _: None) -> Comparison:
-    """Run a comparison.
+    """Run a comparison and return its results.
 
-    Every loader is imported, prepared and warmed up by one untimed epoch, alone. Then come the rounds;
-    in each, every loader has one turn, and the loader that begins changes from round to round.
+    First every loader is imported, prepared and warmed up by one untimed epoch. Then every loader has one
+    turn in each round; another loader begins each round.
 
     Args:
         source: The samples.
-        plan: The rest.
+        plan: The loaders, the work, the cores and the rounds.
         report: Called with a line of text before each step.
     """
     if source.records < plan.settings.batch_size:
         raise ConfigError(
             f"{source.records} samples do not fill one batch of {plan.settings.batch_size}",
             path=source.dataset,
-            hint="ask for a smaller batch_size",
+            hint="Choose a smaller batch size.",
         )
     running: list[_Running] = []
     try:

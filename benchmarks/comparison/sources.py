@@ -1,4 +1,4 @@
-"""From a Stoker dataset to what the other loaders read."""
+"""The description of a Stoker dataset from which the other loaders read it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["open_source"]
 
 
 def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> Source:
-    """Describe a dataset to the peers.
+    """Return the description of a dataset for the peers.
 
     Args:
         dataset_path: A dataset of JPEG images, or of raw pixels.
-        scratch: An empty folder; the caller removes it.
+        scratch: An empty folder for files of the peers; the caller removes it.
 
     Raises:
         ConfigError: The samples are not images with one label each, or neither all JPEG nor all raw pixels,
@@ -40,7 +40,7 @@ def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> Source:
             f"a comparison needs samples that are all JPEG or all raw pixels, found "
             f"{', '.join(sorted(codec.name for codec in codecs)) or 'none'}",
             path=dataset.path,
-            hint="convert with --encoding jpeg or --encoding raw",
+            hint="Convert with --encoding jpeg or --encoding raw.",
         )
     table = scratch / "payloads.npz"
     np.savez(

@@ -1,4 +1,4 @@
-"""Processor time and memory of a process and its descendants, from Linux's ``/proc``."""
+"""CPU time and memory of a process and its descendants, from ``/proc`` of Linux."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class Usage:
-    """What a tree of processes has used so far.
+    """CPU time and memory of a tree of processes.
 
     Attributes:
-        cpu_seconds: User and system time of the living processes and of the children they waited for.
-        peak_rss: Bytes, the sum of every living process's highest resident set. Pages that several
-            processes share count once a process, and pages of mapped files count too.
+        cpu_seconds: User and system time of the running processes and of the children they waited for.
+        peak_rss: Bytes, the sum of the largest resident sets of the running processes. A page that several
+            processes share counts once for each; pages of mapped files count, too.
     """
 
     cpu_seconds: float
@@ -26,7 +26,7 @@ class Usage:
 
 
 def usage_of_tree(root: int) -> Usage:
-    """Usage of process ``root`` and all processes below it; those that end meanwhile are left out."""
+    """Return the usage of process ``root`` and its descendants, without those that end meanwhile."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for entry in Path("/proc").iterdir():

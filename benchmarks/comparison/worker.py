@@ -1,9 +1,9 @@
-"""The process of one peer: pinned to the cores given, driven over its pipes, timing itself.
+"""The process of one peer, which the runner drives over pipes and which measures its own time.
 
     python -m stoker.benchmarks.comparison.worker NAME CORES
 
-Each line on standard input is a command in JSON; each answer is one line of JSON on what was
-standard output when the process started. A peer's own chatter goes to standard error.
+Each line on standard input is a command in JSON; each answer is one line of JSON on standard output. What a
+library prints goes to standard error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
 class Worker:
-    """Answers the runner's commands for one peer."""
+    """Answers the commands of the runner for one peer."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -43,13 +43,13 @@ class Worker:
         self._settings = Settings()
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
-        """Carry out one command; the verbs are the methods below."""
+        """Run one command and return the answer; ``do_NAME`` is the method of the command NAME."""
         arguments = {key: value for key, value in command.items() if key != "do"}
         reply: dict[str, Any] = getattr(self, f"do_{command['do']}")(**arguments)
         return reply
 
     def do_import(self) -> dict[str, Any]:
-        """Import the peer's library."""
+        """Import the library of the peer."""
         start = time.perf_counter()
         self._peer = load_peer(self._name)
         seconds = time.perf_counter() - start
@@ -72,7 +72,7 @@ class Worker:
         return {"first_batch_seconds": first_batch, "seconds": seconds, "images": images}
 
     def do_turn(self, min_seconds: float) -> dict[str, Any]:
-        """Run whole epochs until ``min_seconds`` have passed; the clock starts as ``Peer.lead`` says."""
+        """Run whole epochs for at least ``min_seconds``, after the untimed batches of ``Peer.lead``."""
         peer = self._required()
         for batch in islice(chain.from_iterable(peer.epoch() for _ in count()), peer.lead):
             _touch(batch)
@@ -91,7 +91,7 @@ class Worker:
         }
 
     def _required(self) -> Peer:
-        assert self._peer is not None, "the runner imports first"
+        assert self._peer is not None, "the runner asks for import first"
         return self._peer
 
     def _check(self, batch: npt.NDArray[np.float32]) -> None:
@@ -99,20 +99,20 @@ class Worker:
         expected = (self._settings.batch_size, 3, size, size)
         if batch.shape != expected or batch.dtype != "float32" or not batch.flags.c_contiguous:
             raise RuntimeError(
-                f"{self._name} gave {batch.shape} {batch.dtype} with strides {batch.strides}, not "
+                f"{self._name} made {batch.shape} {batch.dtype} with strides {batch.strides}, expected "
                 f"contiguous {expected} float32"
             )
 
 
 def _touch(batch: npt.NDArray[np.float32]) -> int:
-    """Read a pixel of every image, so that a batch that is only promised has to be there."""
+    """Read a pixel of every image, which waits for a batch that is still being made."""
     if not abs(float(batch[:, 1, batch.shape[2] // 2, batch.shape[3] // 2].sum())) < float("inf"):
-        raise RuntimeError("a batch holds what is no number")
+        raise RuntimeError("a batch has values that are not finite")
     return len(batch)
 
 
 def _versions(packages: tuple[str, ...]) -> dict[str, str]:
-    """Versions of those that are installed: of some libraries there are several distributions."""
+    """Return the versions of the installed packages: some libraries have several distributions."""
     versions = {}
     for package in packages:
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -121,14 +121,14 @@ def _versions(packages: tuple[str, ...]) -> dict[str, str]:
 
 
 def _die_with_parent() -> None:
-    """End this process when the runner ends, however that ends: it may be stopped at that time."""
+    """Let the kernel end this process when the runner ends: it may be stopped at that time."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main() -> None:
     """Serve commands until standard input ends."""
     _die_with_parent()
-    # A group within the session: its stopped members are hung up on by the kernel if the runner is killed.
+    # If the runner is killed, the kernel sends SIGHUP to the stopped members of a group within the session.
     os.setpgrp()
     name, cores = sys.argv[1], sys.argv[2]
     os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
@@ -140,7 +140,7 @@ def main() -> None:
             reply = worker.answer(json.loads(line))
         except Unsupported as reason:
             reply = {"unsupported": str(reason)}
-        except Exception as error:  # whatever it is, the comparison goes on without this peer
+        except Exception as error:  # the comparison continues without this peer
             reply = {"failed": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(reply) + "\n")
 

@@ -1,4 +1,4 @@
-"""What the comparison of images is run on, made from a folder of photographs."""
+"""The workloads of the comparison: datasets that are made from a folder of photographs."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LARGE_QUALITY = 90
 
 @dataclass(frozen=True)
 class Workload:
-    """One row of the comparison.
+    """A dataset, the loaders that are compared on it, and the goal.
 
     Attributes:
-        name: Short name, also of its folder.
-        title: In words.
-        copies: Samples wanted, which are the photographs again and again under names of their own.
-        least: Median images/s of Stoker's native engine over the best of ``rivals`` that is aimed at.
-        rivals: Loaders that ``least`` is about.
-        peers: Loaders that take part.
-        megapixels: Photographs are enlarged to this first; None leaves them.
-        options: Of ``stoker.convert``.
+        name: Short name, also of the folder.
+        title: Title in tables and pictures.
+        copies: Number of samples, which are copies of the photographs under different names.
+        least: Goal for the median rate of Stoker's native engine over the best rate of ``rivals``.
+        rivals: Loaders of the goal.
+        peers: Loaders that are compared.
+        megapixels: Size to which the photographs are enlarged first; None leaves them.
+        options: Options of ``stoker.convert``.
     """
 
     name: str
@@ -71,7 +71,7 @@ WORKLOADS = (
         "Photographs of 12 megapixels",
         copies=192,
         least=2.0,
-        # All stay in memory between their turns, and of these DALI takes 10 GB, FFCV 8.
+        # All loaders stay in memory between their turns; DALI takes 10 GB and FFCV 8 GB.
         peers=("stoker", "tfdata", "tfdata-plain", "dali", "torch", "ffcv"),
         megapixels=12,
     ),
@@ -79,21 +79,23 @@ WORKLOADS = (
 
 
 def photographs_in(source: Path) -> list[Path]:
-    """The JPEG files below a folder that has one class a directory, sorted.
+    """Return the JPEG files below a folder with one directory for each class, sorted.
 
     Raises:
-        SourceError: There are none.
+        SourceError: There are no such files.
     """
     paths = sorted(path for path in source.glob("*/*") if path.suffix.lower() in (".jpg", ".jpeg"))
     if not paths:
-        raise SourceError("no photographs below this folder", path=source, hint="give CLASS/NAME.jpg")
+        raise SourceError(
+            "no photographs below this folder", path=source, hint="Name a folder with files CLASS/NAME.jpg."
+        )
     return paths
 
 
 def replicate(source: Path, target: Path, copies: int) -> None:
-    """Fill ``target`` with ``copies`` files, the photographs of ``source`` again and again.
+    """Write ``copies`` files into ``target``, copies of the photographs of ``source``.
 
-    They are copies, not links, so that every sample has bytes of its own in the page cache.
+    Links would share their bytes in the page cache.
     """
     paths = photographs_in(source)
     for number in range(copies):
@@ -104,7 +106,7 @@ def replicate(source: Path, target: Path, copies: int) -> None:
 
 
 def enlarge(source: Path, target: Path, count: int, megapixels: int) -> None:
-    """Write ``count`` of the photographs, evenly chosen, enlarged to ``megapixels`` million pixels."""
+    """Write ``count`` photographs, evenly chosen and enlarged to ``megapixels`` million pixels."""
     paths = photographs_in(source)
     chosen = paths[:: max(1, len(paths) // count)][:count]
     with ThreadPoolExecutor() as pool:
@@ -123,9 +125,9 @@ def _enlarge(path: Path, folder: Path, megapixels: int) -> None:
 
 
 def make_dataset(workload: Workload, source: Path, work: Path) -> Path:
-    """Make a workload's dataset below ``work``, unless it is there; return its folder.
+    """Return the folder of a workload's dataset below ``work``; make the dataset if it is missing.
 
-    What is there is told apart by the source's path and the number of copies.
+    The path of the source and the number of copies name the folder.
     """
     origin = hashlib.blake2b(f"{source.resolve()} {workload.copies}".encode(), digest_size=4).hexdigest()
     folder = work / origin

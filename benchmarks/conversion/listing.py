@@ -1,9 +1,9 @@
-"""What the listing and the plan of a source take: bytes of memory and time a file, of a folder and of a CSV.
+"""The memory and the time of listing a source and planning its conversion, for a folder and a CSV.
 
-python -m stoker.benchmarks.conversion.listing [--files 1000000]
+    python -m stoker.benchmarks.conversion.listing [--files 1000000]
 
-The files are links to one photograph, in folders of a thousand. Each source is listed and planned, with a
-split of 10%, in a process of its own.
+The files are links to one photograph, in folders of a thousand. Each source is listed and planned in its own
+process, with 10% held out.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _FILES_A_FOLDER = 1000
 
 @dataclass(frozen=True)
 class Listed:
-    """What listing and planning took.
+    """Memory and time of listing and planning.
 
     Attributes:
         files: Number of files.
-        name_bytes: Of all their names.
-        peak_bytes: Most memory of the process, less what it had before.
-        seconds: Of the processor.
+        name_bytes: Bytes of the names of all files.
+        peak_bytes: Largest memory of the process, less its memory before.
+        seconds: CPU seconds.
     """
 
     files: int
@@ -48,7 +48,7 @@ class Listed:
 
 
 def make_sources(folder: Path, files: int) -> list[Path]:
-    """Make a folder of classes, and a CSV of its images with a label and a number each."""
+    """Write a folder of classes, and a CSV with a label and a number for each image; return their paths."""
     image = photographs_in(PHOTOGRAPHS)[0].read_bytes()
     lines = ["path,label,score\n"]
     for number in range(files):
@@ -67,14 +67,14 @@ def make_sources(folder: Path, files: int) -> list[Path]:
 
 
 def measure(source: Path) -> Listed:
-    """List and plan a source in a new process."""
+    """Return the figures of a source, which a new process lists and plans."""
     command = [sys.executable, "-m", "stoker.benchmarks.conversion.listing", "--child", str(source)]
     child = subprocess.run(command, check=True, capture_output=True, text=True)
     return Listed(**json.loads(child.stdout))
 
 
 def _child(source: Path) -> Listed:
-    _plan(PHOTOGRAPHS)  # so that what is imported is not counted
+    _plan(PHOTOGRAPHS)  # imports everything before the measurement
     before, began = _peak_bytes(), time.process_time()
     files, name_bytes = _plan(source)
     return Listed(files, name_bytes, _peak_bytes() - before, time.process_time() - began)
@@ -108,8 +108,8 @@ def main() -> None:
             found = measure(source)
             memory, name = found.peak_bytes / found.files, found.name_bytes / found.files
             print(
-                f"{source.name}: {found.files:,} files, {memory:.0f} bytes of memory a file at most, of "
-                f"which {name:.0f} are its name, {found.seconds:.1f} s"
+                f"{source.name}: {found.files:,} files, at most {memory:.0f} bytes of memory per file "
+                f"({name:.0f} for its name), {found.seconds:.1f} s"
             )
 
 

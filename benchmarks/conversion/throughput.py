@@ -1,4 +1,4 @@
-"""Conversion against what people do without Stoker: a process pool with Pillow, and ``cp -r``.
+"""The throughput of conversion, beside a process pool with Pillow and beside ``cp -r``.
 
 python -m stoker.benchmarks.conversion.throughput [--source DIR] [--copies N]
 """
@@ -32,14 +32,14 @@ RESIZE_LEAST, COPY_LEAST = 2.0, 0.5
 
 @dataclass(frozen=True)
 class Conversion:
-    """Images a second, medians over the rounds.
+    """Images per second of four ways, as medians over the rounds.
 
     Attributes:
-        images: Files in the source.
-        bytes: Of all files.
+        images: Number of files in the source.
+        bytes: Bytes of all files.
         resized: ``stoker.convert`` with ``resize="shorter=256", quality=90``.
-        pillow: A process pool with Pillow that does the same, a file an image.
-        kept: ``stoker.convert`` that keeps the bytes, read, checked and synced to disk.
+        pillow: The same resize by a process pool with Pillow, which writes files.
+        kept: ``stoker.convert`` that keeps the bytes, with checks and a sync to disk.
         copied: ``cp -r``.
     """
 
@@ -51,29 +51,29 @@ class Conversion:
     copied: float
 
     def lines(self) -> list[str]:
-        """The result in words."""
+        """Return the result as lines of text."""
         return [
             f"conversion to short side {_SHORTER}: {self.resized:,.0f} images/s, a process pool with Pillow "
-            f"{self.pillow:,.0f}: {self.resized / self.pillow:.2f} times (aim: at least {RESIZE_LEAST})",
+            f"{self.pillow:,.0f}: {self.resized / self.pillow:.2f} times (goal: at least {RESIZE_LEAST})",
             f"conversion that keeps the bytes: {self.kept:,.0f} images/s, cp -r {self.copied:,.0f}: "
-            f"{self.kept / self.copied:.2f} times (aim: at least {COPY_LEAST})",
+            f"{self.kept / self.copied:.2f} times (goal: at least {COPY_LEAST})",
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """All figures, ready for ``json.dumps``."""
+        """Return all figures as values that JSON has."""
         return asdict(self)
 
 
-def measure(source: Path, copies: int, rounds: int = 5, num_workers: int | None = None) -> Conversion:
-    """Convert ``copies`` photographs in each of the four ways, in turns.
+def measure(source: Path, copies: int, rounds: int = 5, num_threads: int | None = None) -> Conversion:
+    """Measure the four ways of conversion in turns.
 
     Args:
-        source: Folder with one class a directory.
-        copies: Files to convert; the photographs of ``source`` again and again.
-        rounds: Turns of each way, after one untimed.
-        num_workers: Threads and processes; by default the cores that this process may use.
+        source: Folder with one directory for each class.
+        copies: Number of files to convert, copies of the photographs of ``source``.
+        rounds: Number of turns of each way, after an untimed one.
+        num_threads: Number of threads or processes; by default one for each core that this process may use.
     """
-    workers = num_workers or len(available_cores())
+    workers = num_threads or len(available_cores())
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         files, target = Path(scratch) / "files", Path(scratch) / "target"
         replicate(source, files, copies)
@@ -102,7 +102,7 @@ def _timed(work: Callable[[], object]) -> float:
 
 
 def resize_with_pillow(files: Path, target: Path, workers: int) -> None:
-    """Resize every photograph to a short side of 256 with Pillow, one process a core."""
+    """Resize every photograph to a short side of 256 with Pillow in worker processes."""
     for folder in files.iterdir():
         (target / folder.name).mkdir(parents=True)
     with multiprocessing.get_context("fork").Pool(workers) as pool:

@@ -1,8 +1,8 @@
-"""The whole comparison of image loaders: ``make bench``.
+"""The comparison of image loaders that ``make bench`` runs.
 
     python -m stoker.benchmarks.images [--source DIR] [--only photographs,short256,...]
 
-Every part can be run alone. What was aimed at stands beside what was found, met or not.
+Each part can run alone. The results are printed with their goals.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PARTS = (*(workload.name for workload in WORKLOADS), "batches", "threads", "col
 
 
 class Run:
-    """Runs parts and keeps what they found."""
+    """Runs parts of the comparison and keeps their results."""
 
     def __init__(self, given: argparse.Namespace, console: Console) -> None:
         self._given = given
@@ -155,7 +155,7 @@ class Run:
         ]
 
     def finish(self) -> None:
-        """Print the goals; write the JSON and the plot that were asked for."""
+        """Print the goals; write the JSON and the plot if files are given."""
         show_goals(self.goals, self._console)
         if self._given.json:
             document = {
@@ -174,13 +174,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS, help="photographs, one class a directory")
-    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="where datasets are kept")
+    parser.add_argument(
+        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
+    )
+    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="folder for the datasets")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, help="of each loader; by default the cores allowed")
-    parser.add_argument("--only", default=",".join(_PARTS), help=f"parts, by comma: {', '.join(_PARTS)}")
-    parser.add_argument("--json", type=Path, help="file for all figures")
-    parser.add_argument("--plot", type=Path, help=".png or .svg file for the bars")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        help="threads of each loader; by default one for each core that this process may use",
+    )
+    parser.add_argument(
+        "--only", default=",".join(_PARTS), help=f"parts, with commas between: {', '.join(_PARTS)}"
+    )
+    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
+    parser.add_argument("--plot", type=Path, help=".png or .svg file for the picture")
     given = parser.parse_args()
     parts = given.only.split(",")
     if unknown := [name for name in parts if name not in _PARTS]:

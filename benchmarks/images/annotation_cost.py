@@ -1,11 +1,10 @@
-"""What annotations cost: the speed with boxes, keypoints and masks beside that of images alone.
+"""The cost of annotations: the rate with boxes, keypoints and masks beside that of images alone.
 
     python -m stoker.benchmarks.images.annotation_cost [--source DIR | --dataset PATH] [--json FILE]
 
-Photographs get made-up objects: boxes, of which each has keypoints and a polygon of a dozen vertices, and a
-mask of classes. All loads take turns in one run; figures are medians. Beside the speed stands the processor
-time of a batch, of the whole process and of the loader's Python threads, which depends less on what else the
-machine does.
+Photographs get synthetic objects with a box, keypoints and a polygon of a dozen vertices each, and a mask of
+classes. All loads take turns in one run; figures are medians. The CPU time of a batch, of the process and of
+the Python threads of the loader, depends less on other load of the machine.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ _AIM = 0.95
 
 @dataclass(frozen=True)
 class Measured:
-    """One load, one round.
+    """Figures of one load in one round.
 
     Attributes:
-        images_per_second: Of the loader.
-        process_ms: Processor time of the process for a batch, milliseconds.
-        python_ms: Processor time of its Python threads for a batch, milliseconds.
+        images_per_second: Rate of the loader.
+        process_ms: CPU time of the process for a batch, milliseconds.
+        python_ms: CPU time of the Python threads of the loader for a batch, milliseconds.
     """
 
     images_per_second: float
@@ -69,7 +68,7 @@ class Measured:
 
 
 def make_annotated(source: Path, target: Path) -> Path:
-    """Make a dataset of annotated photographs in ``target``, unless it is there; return its folder."""
+    """Return ``target``; make a dataset of annotated photographs there if it is missing."""
     if (target / MANIFEST_NAME).exists():
         return target
     scratch = target.with_name(f"{target.name}-source")
@@ -107,7 +106,7 @@ def _categories() -> list[dict[str, Any]]:
 
 
 def _object(rng: np.random.Generator, width: int, height: int) -> dict[str, Any]:
-    """An ellipse in an image, as COCO describes an object; what does not depend on its number."""
+    """Return a random ellipse in an image as an object of COCO, without its numbers."""
     extent = rng.uniform(0.1, 0.5, 2) * (width, height)
     low = rng.uniform(0, (width, height) - extent)
     angle = np.linspace(0, 2 * np.pi, _VERTICES, endpoint=False)
@@ -161,7 +160,7 @@ def _batches(loader: stoker.ImageLoader) -> Any:
 
 
 def _python_seconds() -> float:
-    """Processor time up to now of the threads on which loaders run Python."""
+    """Return the CPU seconds so far of the threads on which loaders run Python."""
     idents = [
         thread.ident
         for thread in threading.enumerate()
@@ -180,7 +179,7 @@ def _medians(rounds: list[dict[str, Measured]]) -> dict[str, Measured]:
 
 
 def _show(found: Mapping[str, Measured], console: Console) -> None:
-    table = Table("", "images/s", "share", "ms a batch, all threads", "of Python")
+    table = Table("", "images/s", "share", "CPU ms per batch", "in Python")
     base = found["images only"].images_per_second
     for name, one in found.items():
         share = one.images_per_second / base
@@ -194,15 +193,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS, help="photographs, one class a directory")
-    parser.add_argument("--dataset", type=Path, help="with objects and masks, instead of photographs")
-    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="where datasets are kept")
+    parser.add_argument(
+        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
+    )
+    parser.add_argument("--dataset", type=Path, help="dataset with objects and masks, instead of --source")
+    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="folder for the datasets")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--batches", type=int, default=30, help="timed, of each load and round")
+    parser.add_argument("--batches", type=int, default=30, help="timed batches of each load in a round")
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--size", type=int, default=320, help="height and width of the output")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     given = parser.parse_args()
     dataset = given.dataset or make_annotated(given.source, given.work / "objects")
     rounds = [
@@ -212,7 +213,7 @@ def main() -> None:
     found, console = _medians(rounds), Console()
     _show(found, console)
     share = found["+ boxes"].images_per_second / found["images only"].images_per_second
-    show_goals([Goal("boxes: share of the speed of images alone", _AIM, share)], console)
+    show_goals([Goal("boxes: share of the rate of images alone", _AIM, share)], console)
     if given.json:
         figures = {name: asdict(one) for name, one in found.items()}
         machine = describe(available_cores())

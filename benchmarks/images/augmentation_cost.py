@@ -1,10 +1,10 @@
-"""What augmentation costs: the speed with ColorJitter and with RandAugment, of Stoker and of others.
+"""The cost of augmentation: the rates of loaders with ColorJitter and with RandAugment.
 
     python -m stoker.benchmarks.images.augmentation_cost [--source DIR] [--rounds 5] [--json FILE]
 
-Random resized crop, flip and normalisation are the base; ColorJitter(0.4, 0.4, 0.4, 0.1) or RandAugment(2, 9)
-come on top of it. All loaders take turns in one run, each with as many threads or worker processes as cores;
-figures are medians. What was aimed at stands beside what was found, met or not.
+Random resized crop, flip and normalisation are the base, to which ColorJitter(0.4, 0.4, 0.4, 0.1) or
+RandAugment(2, 9) is added. All loaders take turns in one run, each with as many threads or worker processes
+as cores. Figures are medians, printed with their goals.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ __all__ = ["main"]
 
 _LOADERS = ("stoker", "torch", "dali")
 _ADDED = {"jitter": ("ColorJitter", 0.85), "randaugment": ("RandAugment", 0.6)}
-"""What is added, by the end of a peer's name: in words, and the share of the base's speed aimed at."""
+"""Name of the added transform, and goal for the share of the base rate, by suffix of a peer's name."""
 _TIMES_OTHERS = 2.0
 
 
 def goals(comparison: Comparison) -> list[Goal]:
-    """What was aimed at, of the loaders that could be measured."""
+    """Return the goals of the loaders that were measured."""
     found = []
     base = comparison.rate_of("stoker")
     for name, (words, share) in _ADDED.items():
@@ -44,7 +44,7 @@ def goals(comparison: Comparison) -> list[Goal]:
         if own is None:
             continue
         if base is not None:
-            found.append(Goal(f"{words}: share of the speed without it", share, own / base))
+            found.append(Goal(f"{words}: share of the rate without it", share, own / base))
         for other in _LOADERS[1:]:
             rate = comparison.rate_of(f"{other}-{name}")
             if rate is not None:
@@ -58,12 +58,18 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     workloads = {workload.name: workload for workload in WORKLOADS}
-    parser.add_argument("--source", type=Path, default=PHOTOGRAPHS, help="photographs, one class a directory")
-    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="where datasets are kept")
+    parser.add_argument(
+        "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
+    )
+    parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="folder for the datasets")
     parser.add_argument("--workloads", nargs="+", choices=workloads, default=["photographs", "short256"])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, help="of each loader; by default the cores allowed")
-    parser.add_argument("--json", type=Path, help="file for all figures")
+    parser.add_argument(
+        "--threads",
+        type=int,
+        help="threads of each loader; by default one for each core that this process may use",
+    )
+    parser.add_argument("--json", type=Path, help="file for all figures, as JSON")
     given = parser.parse_args()
     console = Console()
     documents = []

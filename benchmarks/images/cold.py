@@ -1,4 +1,4 @@
-"""The first epoch from storage: nothing of the dataset is in the page cache when it begins.
+"""The first epoch of a new loader, with and without the dataset in the page cache.
 
 python -m stoker.benchmarks.images.cold DATASET [--against tfdata-plain,dali,torch]
 """
@@ -30,11 +30,11 @@ PEERS = ("stoker", "stoker-no-read-ahead", "tfdata-plain", "dali", "torch")
 
 
 def evict(paths: Sequence[Path]) -> None:
-    """Drop files from the page cache; what another process has mapped stays."""
+    """Drop files from the page cache, except pages that another process has mapped."""
     for path in paths:
         descriptor = os.open(path, os.O_RDONLY)
         try:
-            os.fsync(descriptor)  # a page that is not written back yet is not dropped
+            os.fsync(descriptor)  # pages that are not yet written back are not dropped
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(descriptor)
@@ -47,7 +47,10 @@ def measure(
     num_threads: int | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> dict[str, dict[str, float | str]]:
-    """Median images/s of the first epoch of a new process, "cold" and "warm"; or "missing", the reason."""
+    """Return median images/s of the first epoch of a new process by peer, "cold" and "warm".
+
+    A peer that cannot be measured has "missing" with the reason.
+    """
     threads = num_threads or len(available_cores())
     files = stoker.open(dataset).data_files
     found: dict[str, dict[str, float | str]] = {}
@@ -70,7 +73,7 @@ def measure(
 
 
 def _first_epoch(name: str, source: Source, threads: int, files: Sequence[Path]) -> float:
-    """Images a second of a new loader's first epoch; ``files`` are dropped from the cache before."""
+    """Return images/s of the first epoch of a new loader, after ``files`` are dropped from the cache."""
     with PeerProcess(name, available_cores()[:threads], threads) as process:
         process.ask("import")
         process.ask("prepare", source=source.to_json(), settings=asdict(Settings(num_threads=threads)))

@@ -1,10 +1,9 @@
-"""How long a new loader takes to its first batch.
+"""The time of the first batch of a new loader.
 
     python -m stoker.benchmarks.images.first_batch DATASET [--processes 15]
 
-Each figure is of a process of its own: the loader is made, and the clock runs from asking it for its
-first epoch to the first batch. How long a batch takes in the rest of that epoch stands beside it,
-which no first batch can undercut.
+Each measurement takes a new process, which makes the loader and measures the time from the request for its
+first epoch to the first batch. The mean time of the later batches of that epoch is a lower bound.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["measure"]
 def measure(
     dataset: Path, processes: int = 15, batch_size: int = 64, peer: str = "stoker"
 ) -> tuple[list[float], list[float]]:
-    """Seconds to the first batch, and a batch afterwards, of each process."""
+    """Return the seconds of the first batch and of a later batch in each process."""
     cores = available_cores()
     settings = Settings(batch_size=batch_size, num_threads=len(cores))
     first, later = [], []

@@ -1,12 +1,11 @@
-"""How near the native engine comes to decoding alone, and two threads to twice one, in one process.
+"""The rate of the native engine over that of decoding alone, and of two threads over one.
 
     python -m stoker.benchmarks.images.native_ceiling PHOTOS [--rounds 5]
 
-The work is the usual one of training: random resized crop to 224 x 224, mirrored half of the time,
-normalised, float32 NCHW, batch 64, checksums on, page cache warm. Measurements of one round follow each other
-directly, so what disturbs the machine for longer than a turn disturbs them all; ratios are medians over the
-rounds. Beside the clock the processor's time is given, which says what a sample costs on a busy machine.
-Prints JSON.
+The work is that of training: random resized crop to 224 x 224, horizontal flip, normalisation, float32 NCHW,
+batch 64, with checksums and a warm page cache. The measurements of a round follow each other directly, so
+that other load of the machine disturbs all of them; ratios are medians over the rounds. CPU time shows the
+cost of a sample on a busy machine. The result is printed as JSON.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ if TYPE_CHECKING:
 
 _SIZE = 224
 _BATCH = 64
-_UNDER_WAY = 3
+_IN_FLIGHT = 3
 _NO_LIMIT = 1 << 40
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """One image as it lies in a shard."""
+    """An image as it is stored in a shard."""
 
     payload: bytes
     codec: Codec
@@ -59,7 +58,7 @@ class Run:
 
 
 def as_is(data: bytes) -> Encoded:
-    """The file itself."""
+    """Return the file itself."""
     _, width, height, orientation, _ = _native.probe(data)
     if orientation >= 5:
         height, width = width, height
@@ -67,13 +66,13 @@ def as_is(data: bytes) -> Encoded:
 
 
 def shorter_256(data: bytes) -> Encoded:
-    """Short side 256, quality 90."""
+    """Return a JPEG of short side 256 and quality 90."""
     payload, height, width = _native.transcode(data, "shorter", 256, 256, "jpeg", 90, "420", _NO_LIMIT)
     return Encoded(payload, Codec.JPEG, height, width)
 
 
 def raw_256(data: bytes) -> Encoded:
-    """Pixels, short side 256."""
+    """Return the pixels at short side 256."""
     payload, height, width = _native.transcode(data, "shorter", 256, 256, "raw", 90, "420", _NO_LIMIT)
     return Encoded(payload, Codec.RAW, height, width)
 
@@ -86,7 +85,7 @@ WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
 
 
 class Workload:
-    """A shard in the page cache, and batches whose parameters are drawn beforehand."""
+    """A shard in the page cache, and batches with their drawn parameters."""
 
     def __init__(self, images: Sequence[Encoded], least: int, folder: Path) -> None:
         path = folder / "images"
@@ -116,15 +115,15 @@ class Workload:
         self.images = len(order)
 
     def run(self, pool: _native.Pool, arena: _native.Arena, *, decode_only: bool) -> Run:
-        """One pass over all batches, three under way at a time."""
+        """Run one pass over all batches, with three in flight."""
         began, cpu_began = time.perf_counter(), time.process_time()
-        under_way: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
+        in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
         for batch in self.batches:
-            under_way.append(self._submit(pool, arena, batch, decode_only=decode_only))
-            if len(under_way) == _UNDER_WAY:
-                _finish(under_way)
-        while under_way:
-            _finish(under_way)
+            in_flight.append(self._submit(pool, arena, batch, decode_only=decode_only))
+            if len(in_flight) == _IN_FLIGHT:
+                _finish(in_flight)
+        while in_flight:
+            _finish(in_flight)
         return Run(time.perf_counter() - began, time.process_time() - cpu_began)
 
     def _submit(
@@ -145,22 +144,22 @@ class Workload:
         return job, status
 
 
-def _finish(under_way: deque[tuple[_native.Job, npt.NDArray[np.uint8]]]) -> None:
-    job, status = under_way.popleft()
+def _finish(in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]]) -> None:
+    job, status = in_flight.popleft()
     job.wait()
     for i in np.flatnonzero(status).tolist():
         raise ValueError(f"image {i} of a batch: {job.reason(i)}")
 
 
 def measure(workload: Workload, threads: Sequence[int], rounds: int) -> dict[str, Any]:
-    """Interleaved passes of every kind; the first round warms up and does not count.
+    """Return the figures of interleaved passes; the first round warms up and does not count.
 
-    Of raw pixels ``decode`` is what is left without resizing: to read, and to compare the checksum.
+    For raw pixels, decoding alone is reading and comparing the checksum.
     """
     kinds = [(count, decode_only) for count in threads for decode_only in (True, False)]
     runs: dict[tuple[int, bool], list[Run]] = {kind: [] for kind in kinds}
     pools = {count: _native.Pool(count) for count in threads}
-    arena = _native.Arena(_UNDER_WAY + 1)
+    arena = _native.Arena(_IN_FLIGHT + 1)
     for _ in range(rounds + 1):
         for count, decode_only in kinds:
             runs[count, decode_only].append(workload.run(pools[count], arena, decode_only=decode_only))
@@ -193,12 +192,12 @@ def _median(values: Iterable[float]) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
     parser.add_argument("photos", type=Path, help="a JPEG file, or a folder of them at any depth")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--images", type=int, default=512, help="images a pass, at least")
+    parser.add_argument("--images", type=int, default=512, help="least number of images in a pass")
     parser.add_argument("--workloads", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS))
     arguments = parser.parse_args()
     photos: Path = arguments.photos

@@ -1,9 +1,9 @@
-"""Does loading hide behind the step? An epoch with a step that takes as long as a batch.
+"""The overlap of loading with a training step that takes as long as a batch.
 
     python -m stoker.benchmarks.images.overlap DATASET
 
-The step sleeps, as the processor does while an accelerator computes. With perfect overlap the epoch
-takes as long as the longer of all steps and all batches.
+The step sleeps, because the CPU is idle while an accelerator computes. With perfect overlap the epoch takes
+as long as all steps or as all batches, whichever is longer.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from stoker.benchmarks.report.machine import available_cores
 __all__ = ["MOST", "Overlap", "measure"]
 
 MOST = 1.15
-"""An epoch may take this many times the longer of the two."""
+"""Goal: the largest ratio of an epoch to the longer of its steps and its batches."""
 
 
 @dataclass(frozen=True)
 class Overlap:
-    """Medians over the rounds, in seconds.
+    """Times of an epoch in seconds, as medians over the rounds.
 
     Attributes:
-        batches: Batches an epoch.
-        loading: An epoch without a step.
-        stepping: The steps of an epoch alone, as long as they were when measured.
-        both: An epoch with the step.
-        waited_share: Share of that epoch in which the consumer waited for a batch.
+        batches: Number of batches in an epoch.
+        loading: Time of an epoch without steps.
+        stepping: Time of the steps of an epoch, as measured.
+        both: Time of an epoch with steps.
+        waited_share: Share of that epoch in which the consumer waits for a batch.
     """
 
     batches: int
@@ -44,12 +44,12 @@ class Overlap:
 
     @property
     def ratio(self) -> float:
-        """Epoch over the longer of the two; 1 is perfect, 2 is no overlap."""
+        """The epoch over the longer of its steps and its batches; 1 is perfect, 2 is no overlap."""
         return self.both / max(self.loading, self.stepping)
 
 
 def measure(dataset: Path, rounds: int = 5, batch_size: int = 64, num_threads: int | None = None) -> Overlap:
-    """Measure how well Stoker's native engine overlaps with a step."""
+    """Measure the overlap of the native engine with steps."""
     with stoker.ImageLoader(
         dataset,
         batch_size=batch_size,
@@ -73,7 +73,7 @@ def measure(dataset: Path, rounds: int = 5, batch_size: int = 64, num_threads: i
 
 
 def _epoch(loader: stoker.ImageLoader, step: float) -> tuple[float, float]:
-    """Seconds of one epoch, and of the steps in it: a sleep may take longer than was asked for."""
+    """Return the seconds of one epoch and of its steps; a sleep may take longer than requested."""
     stepped = 0.0
     start = time.perf_counter()
     for _ in loader:
@@ -85,10 +85,10 @@ def _epoch(loader: stoker.ImageLoader, step: float) -> tuple[float, float]:
 
 
 def describe(overlap: Overlap) -> str:
-    """The result in one line."""
+    """Return the result in one line."""
     return (
         f"{overlap.batches} batches: loading {overlap.loading:.2f} s, steps {overlap.stepping:.2f} s, both "
-        f"{overlap.both:.2f} s: {overlap.ratio:.2f} times the longer (aim: at most {MOST}); the consumer "
+        f"{overlap.both:.2f} s: {overlap.ratio:.2f} times the longer (goal: at most {MOST}); the consumer "
         f"waited {overlap.waited_share:.0%} of the time"
     )
 

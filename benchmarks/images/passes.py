@@ -1,10 +1,9 @@
-"""What the start of a pass costs where passes are short, and what is left of it.
+"""The cost of the start of a pass where passes are short.
 
     python -m stoker.benchmarks.images.passes DATASET
 
-A dataset of 256 samples (those given, again and again) is run through many times, in two ways that
-take turns: the loader goes on into the next pass, as it does by itself, or what it has made of that
-pass is thrown away first.
+Many passes over 256 samples (repeats of those in the dataset) run in two ways, in turns. By default a loader
+works ahead into the next pass. In the other way the batches that it made ahead are discarded first.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["measure"]
 def measure(
     dataset: Path, samples: int = 256, epochs: int = 50, rounds: int = 5, size: int = 224
 ) -> dict[str, float]:
-    """Median images/s over all passes, of the two ways."""
+    """Return median images/s over all passes by way."""
     opened = stoker.open(dataset)
     rates: dict[str, list[float]] = {"each pass alone": [], "on into the next pass": []}
     with stoker.ImageLoader(
@@ -39,7 +38,7 @@ def measure(
     ) as loader:
         for _ in range(rounds):
             for way, measured in rates.items():
-                _run(loader, 2, alone=True)  # warm, and nothing ready
+                _run(loader, 2, alone=True)  # warm, with no batch ready
                 start = time.perf_counter()
                 images = _run(loader, epochs, alone=way == "each pass alone")
                 measured.append(images / (time.perf_counter() - start))

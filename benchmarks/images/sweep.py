@@ -1,4 +1,4 @@
-"""Images a second over batch sizes and numbers of threads."""
+"""Images per second by batch size and by number of threads."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _BATCH_PEERS = ("stoker", "tfdata-plain", "dali", "torch")
 _THREAD_PEERS = ("stoker", "dali")
 
 Rates = dict[str, float | None]
-"""Median images a second by loader; None where it has no figures."""
+"""Median images per second by loader; None where it has no figures."""
 
 
 def sweep_batches(
     dataset: Path, rounds: int, num_threads: int | None, report: Callable[[str], None]
 ) -> dict[int, Rates]:
-    """Rates by batch size."""
+    """Return rates by batch size."""
     threads = num_threads or len(available_cores())
     settings = {size: Settings(batch_size=size, num_threads=threads) for size in BATCH_SIZES}
     return {size: _rates(dataset, _BATCH_PEERS, given, rounds, report) for size, given in settings.items()}
 
 
 def sweep_threads(dataset: Path, rounds: int, report: Callable[[str], None]) -> dict[int, Rates]:
-    """Rates by threads, all of them on the same cores: those that this process may use."""
+    """Return rates by number of threads, all on the cores that this process may use."""
     settings = {threads: Settings(num_threads=threads) for threads in THREADS}
     return {
         threads: _rates(dataset, _THREAD_PEERS, given, rounds, report) for threads, given in settings.items()

@@ -1,7 +1,6 @@
-"""The loaders that are compared, one a file, all with the verbs of ``base.Peer``.
+"""The loaders that are compared; each is a :class:`stoker.benchmarks.peers.base.Peer`.
 
-Nothing here is imported before its peer is asked for: a machine without one of these libraries
-compares the rest.
+The module of a peer is imported when the peer is loaded, so that the others run where its library is missing.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ PEERS = {
     "dali-jitter": "dali_pipeline:DaliJitter",
     "dali-randaugment": "dali_pipeline:DaliRandAugment",
 }
-"""Module and class of each peer, by the name that ``--against`` takes."""
+"""Module and class of each peer, by its name for ``--against``."""
 
 TITLES = {
     "stoker": "Stoker, C++ engine",
@@ -55,11 +54,11 @@ TITLES = {
 
 
 def load_peer(name: str) -> Peer:
-    """Import a peer's library and make the peer.
+    """Import the library of a peer and return the peer.
 
     Raises:
-        ConfigError: No peer has this name.
-        ImportError: Its library is not installed, or does not load.
+        ConfigError: There is no peer of this name.
+        ImportError: The library is not installed, or cannot be loaded.
     """
     if name not in PEERS:
         raise ConfigError(f"no loader named {name!r} to compare with", hint=f"known are {', '.join(PEERS)}")

@@ -1,4 +1,4 @@
-"""What every peer is given, and the verbs that it answers to."""
+"""The contract of peers: their settings, their source, and their methods."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ MEAN = (0.485, 0.456, 0.406)
 STD = (0.229, 0.224, 0.225)
 
 JITTER = (0.4, 0.4, 0.4, 0.1)
-"""Brightness, contrast, saturation and hue of ColorJitter, where a peer has it."""
+"""Brightness, contrast, saturation and hue of ColorJitter."""
 RAND_AUGMENT = (2, 9)
-"""Operations and magnitude of RandAugment, where a peer has it."""
+"""Number of operations, and magnitude, of RandAugment."""
 
 
-class Unsupported(Exception):  # noqa: N818 - says what a peer cannot do, which is no fault
-    """A peer cannot do this workload; the message says why, and stands in the table."""
+class Unsupported(Exception):  # noqa: N818 - no error: the table shows the reason
+    """A peer cannot do this workload; the message is the reason in the table."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Settings:
     """The work, the same for every peer: random resized crop, flip, normalise, float32, NCHW.
 
     Attributes:
-        batch_size: Images a batch; the last, smaller batch of an epoch is dropped.
+        batch_size: Number of images in a batch; the last, smaller batch of an epoch is dropped.
         size: Height and width of the output, pixels.
-        num_threads: Threads or worker processes, as many as cores are given.
-        seed: Of the order and the crops, where the peer takes one.
+        num_threads: Number of threads or worker processes.
+        seed: Seed of the order and the crops, for peers that take one.
     """
 
     batch_size: int = 64
@@ -71,16 +71,16 @@ class Settings:
 
 @dataclass(frozen=True)
 class Source:
-    """The samples, in the forms in which the peers take them.
+    """The samples, in the forms that peers read.
 
     Attributes:
         dataset: Folder of the Stoker dataset.
-        container: Its container, ``tfrecord`` or ``lmdb``.
-        shards: Its shards, in order.
-        table: ``.npz`` file with a row a sample, see :class:`Payloads`.
-        records: Samples.
-        raw: Payloads are raw pixels, not encoded images.
-        scratch: Folder for what a peer must write before it can read (FFCV's file).
+        container: Container of the dataset, such as ``tfrecord``.
+        shards: Shards of the dataset, in order.
+        table: ``.npz`` file with a row for each sample, see :class:`Payloads`.
+        records: Number of samples.
+        raw: Whether payloads are raw pixels, not encoded images.
+        scratch: Folder for files that a peer writes, such as the file of FFCV.
     """
 
     dataset: Path
@@ -92,7 +92,7 @@ class Source:
     scratch: Path
 
     def to_json(self) -> dict[str, Any]:
-        """What crosses the pipe to a peer's process."""
+        """Return the source as values that JSON has, for the process of a peer."""
         return {
             "dataset": str(self.dataset),
             "container": self.container,
@@ -105,7 +105,7 @@ class Source:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Source:
-        """The inverse of ``to_json``."""
+        """Return the source that :meth:`to_json` described."""
         return cls(
             dataset=Path(value["dataset"]),
             container=value["container"],
@@ -118,9 +118,9 @@ class Source:
 
 
 class Payloads:
-    """Indexed access to the payloads for peers that have no reader of their own for the shards.
+    """Payloads by index, for peers that cannot read the shards themselves.
 
-    One ``pread`` a sample from a file that stays open, which is at least as fast as a file a sample.
+    Each sample takes one ``pread`` of an open file, which is at least as fast as opening a file.
     """
 
     def __init__(self, source: Source) -> None:
@@ -137,40 +137,40 @@ class Payloads:
 
     @property
     def most_pixels(self) -> int:
-        """Pixels of the largest image."""
+        """Number of pixels of the largest image."""
         return int(self._shape.prod(axis=1).max())
 
     def read(self, i: int) -> bytes:
-        """Payload of sample ``i``."""
-        if not self._descriptors:  # after a fork or an unpickling, so that no two processes share them
+        """Return the payload of sample ``i``."""
+        if not self._descriptors:  # opened after a fork or unpickling: processes share none
             self._descriptors = [os.open(path, os.O_RDONLY) for path in self._paths]
         return os.pread(self._descriptors[self._shard[i]], int(self._length[i]), int(self._offset[i]))
 
     def pixels(self, i: int) -> npt.NDArray[np.uint8]:
-        """(H, W, 3) uint8: sample ``i`` of raw pixels; may be written to."""
+        """Return (H, W, 3) uint8, writable: sample ``i`` of raw pixels."""
         height, width = self._shape[i]
         return np.frombuffer(bytearray(self.read(i)), np.uint8).reshape(height, width, 3)
 
 
 class Peer(Protocol):
-    """One loader. Its library is imported with its module, so that the import is timed apart."""
+    """A loader that is compared. Its module imports its library, so that the import can be timed."""
 
     packages: tuple[str, ...]
-    """Distributions whose versions stand in the result."""
+    """Names of the distributions whose versions are in the result."""
 
     lead: int
-    """Batches to take before the clock starts.
+    """Number of untimed batches at the begin of a turn.
 
-    A loader that works on across the end of an epoch has batches ready when a turn begins; that many
-    and one more are taken untimed, so that each timed batch was also made within the time.
+    A loader that works across the end of an epoch has batches ready when a turn begins. These batches and one
+    more are untimed, so that every timed batch is made within the time.
     """
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
-        """Write what the peer needs on disk, make the loader; return where it departs from the others.
+        """Write the files of the peer, make the loader, and return how its work differs from that of others.
 
         Raises:
             Unsupported: The peer cannot do this workload.
         """
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """Yield ``(batch_size, 3, size, size)`` float32 batches of one epoch, without a copy for this."""
+        """Yield the batches of one epoch: ``(batch_size, 3, size, size)`` float32, without an extra copy."""

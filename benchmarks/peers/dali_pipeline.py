@@ -29,15 +29,15 @@ def _unchanged(images: Any) -> Any:
 
 
 class DaliPipeline:
-    """Reader, fused decode and crop, resize, crop_mirror_normalize."""
+    """A pipeline of reader, fused decode and crop, resize, and crop_mirror_normalize."""
 
     packages: tuple[str, ...] = ("nvidia-dali-cuda120", "nvidia-dali-cuda130")
     lead = _PREFETCH + 1
     colors = staticmethod(_unchanged)
-    """What is done to the images before they are normalised."""
+    """Returns the images with operators between the resize and the normalisation."""
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
-        """Build the pipeline; it begins to work with the first batch asked for."""
+        """Build the pipeline, which starts to work at the first batch."""
         if source.container == "tfrecord" and not all(
             path.with_suffix(".idx").exists() for path in source.shards
         ):
@@ -57,7 +57,7 @@ class DaliPipeline:
         return (f"order from a shuffle buffer of {_SHUFFLE_BUFFER} records",)
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """As many batches as an epoch has; the pipeline itself runs on without end."""
+        """Yield as many batches as an epoch has; the pipeline itself is endless."""
         for _ in range(self._batches):
             images, _labels = self._pipeline.run()
             yield np.asarray(images.as_tensor())
@@ -126,12 +126,12 @@ def _rand_augment(images: Any) -> Any:
 
 
 class DaliJitter(DaliPipeline):
-    """And ``color_twist``."""
+    """The same pipeline with ``color_twist``."""
 
     colors = staticmethod(_jitter)
 
 
 class DaliRandAugment(DaliPipeline):
-    """And DALI's own ``auto_aug.rand_augment``."""
+    """The same pipeline with ``auto_aug.rand_augment`` of DALI."""
 
     colors = staticmethod(_rand_augment)

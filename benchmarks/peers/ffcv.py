@@ -30,14 +30,14 @@ __all__ = ["FFCV"]
 _BATCHES_AHEAD = 2
 _PASSES = 200
 _MOST_BYTES = 1 << 32
-"""Of buffers; FFCV keeps ``batches_ahead + 2`` batches of whole decoded images."""
+"""Limit of buffers: FFCV keeps ``batches_ahead + 2`` batches of whole decoded images."""
 
 
 class StoredImageField(RGBImageField):
-    """Keeps a JPEG's bytes as they are, where FFCV's own field would encode the pixels anew."""
+    """A field that keeps the bytes of a JPEG; the field of FFCV would encode the pixels again."""
 
     def encode(self, destination: Any, image: Any, malloc: Callable[[int], tuple[int, Any]]) -> None:
-        """Write one sample: JPEG bytes, or (H, W, 3) uint8 pixels for the raw mode."""
+        """Write one sample: the bytes of a JPEG, or (H, W, 3) uint8 pixels."""
         if isinstance(image, np.ndarray):
             super().encode(destination, image, malloc)
             return
@@ -50,7 +50,7 @@ class StoredImageField(RGBImageField):
 
 
 class Samples:
-    """The indexable dataset that FFCV's writer wants."""
+    """Samples by index, which the writer of FFCV reads."""
 
     def __init__(self, source: Source) -> None:
         self._payloads = Payloads(source)
@@ -64,13 +64,13 @@ class Samples:
 
 
 class FFCV:
-    """FFCV's loader over a file that ``prepare`` writes."""
+    """The loader of FFCV on a file that ``prepare`` writes."""
 
     packages: tuple[str, ...] = ("ffcv", "numba", "torch")
     lead = _BATCHES_AHEAD + 1
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
-        """Write the .beton file and make the loader; it compiles with the first batch."""
+        """Write the .beton file and make the loader, which compiles at the first batch."""
         path = source.scratch / "photographs.beton"
         if not path.exists():
             fields = {"image": StoredImageField(write_mode="raw"), "label": IntField()}
@@ -82,11 +82,10 @@ class FFCV:
         return (*decoding, "filters by area (OpenCV INTER_AREA), not bilinear")
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """As many batches as an epoch has; the loader itself runs on.
+        """Yield as many batches as an epoch has; the loader itself is endless.
 
-        FFCV allocates all of its buffers anew for every pass, which a short epoch would pay for and a
-        training run does not; so one of its passes holds the samples many times. The copy to NCHW is part
-        of the work, FFCV's own images being NHWC in memory.
+        FFCV allocates its buffers at each pass, which would slow short epochs down. So one pass of FFCV has
+        each sample many times. The copy to NCHW is part of the work, because the images of FFCV are NHWC.
         """
         for images in islice(self._endless, self._batches):
             yield images.contiguous().numpy()

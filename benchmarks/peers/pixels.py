@@ -1,4 +1,4 @@
-"""The crop law and the normalisation, for peers that leave them to Python."""
+"""Random crops and normalisation in Python, for peers that have neither."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SCALE = 1 / (255 * np.array(STD, np.float32)[:, None, None])
 def random_resized_crop(rng: random.Random, height: int, width: int) -> tuple[int, int, int, int]:
     """Draw a box (top, left, height, width) inside an image, pixels.
 
-    The law is that of ``RandomResizedCrop.make_params`` in torchvision.transforms.v2: a uniform share
-    of the area, a log-uniform aspect ratio, ten attempts, then the largest centred box whose ratio is
-    allowed.
+    The distribution is that of ``RandomResizedCrop.make_params`` in torchvision.transforms.v2: a uniform
+    share of the area and a log-uniform aspect ratio; after ten attempts, the largest centred box of an
+    allowed ratio.
     """
     for _ in range(_ATTEMPTS):
         area = height * width * rng.uniform(*SCALE)
@@ -43,7 +43,7 @@ def random_resized_crop(rng: random.Random, height: int, width: int) -> tuple[in
 
 
 def normalised(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    """(3, H, W) float32 of (H, W, 3) uint8, with mean and deviation of ``base``."""
+    """Return (3, H, W) float32 of (H, W, 3) uint8, normalised with the mean and deviation of ``base``."""
     planes = np.ascontiguousarray(pixels.transpose(2, 0, 1), np.float32)
     planes -= _OFFSET
     planes *= _SCALE

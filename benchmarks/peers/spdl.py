@@ -1,4 +1,4 @@
-"""SPDL: FFmpeg decodes, crops and resizes a sample; threads run samples side by side."""
+"""SPDL, with FFmpeg for decoding, cropping and resizing, and a thread for each sample in flight."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SINK_BATCHES = 3
 
 
 class SPDL:
-    """A pipeline of source, decode, aggregate, collate."""
+    """A pipeline of source, decode, aggregate and collate."""
 
     packages: tuple[str, ...] = ("spdl", "spdl-io")
     lead = 0
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
-        """List the samples; SPDL builds a pipeline for each epoch."""
+        """List the samples; each epoch builds a pipeline."""
         if source.raw:
             raise Unsupported("raw pixels are not among the formats that SPDL reads")
         self._payloads = Payloads(source)
@@ -40,7 +40,7 @@ class SPDL:
         return ("decodes whole images with FFmpeg", "resizes by swscale's bilinear filter")
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """Build a pipeline, run it, stop it."""
+        """Build a pipeline, yield its batches, and stop it."""
         order = self._rng.sample(range(len(self._payloads)), len(self._payloads))
         builder = (
             PipelineBuilder()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import nvidia.dali  # noqa: F401 - imported here so that its time counts as import
+import nvidia.dali  # noqa: F401 - its time counts as import
 
 from stoker.benchmarks.peers.stoker_native import StokerNative
 

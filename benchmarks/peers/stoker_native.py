@@ -24,14 +24,14 @@ _PREFETCH = 4  # the default
 
 
 class StokerNative:
-    """``stoker.ImageLoader`` as a user writes it."""
+    """``stoker.ImageLoader`` with the native engine."""
 
     packages: tuple[str, ...] = ("stoker", "numpy")
     lead = _PREFETCH + 1
     engine = "native"
     read_ahead = 8
     colors: ClassVar[Sequence[Transform]] = ()
-    """What is done between the flip and the normalisation."""
+    """Transforms between the flip and the normalisation."""
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
         """Open the dataset and start the engine."""
@@ -52,29 +52,29 @@ class StokerNative:
             prefetch=_PREFETCH,
             read_ahead=self.read_ahead,
         )
-        # A turn may begin in the middle of a pass: the loader works on across the end of one.
+        # The loader works across the end of a pass, so a turn may begin in the middle of one.
         self._batches = chain.from_iterable(repeat(self._loader))
         return ()
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """As many batches as a pass has, from pass after pass."""
+        """Yield as many batches as a pass has, from consecutive passes."""
         for images, _ in islice(self._batches, len(self._loader)):
             yield images
 
 
 class StokerWithoutReadAhead(StokerNative):
-    """The same, with nothing asked for before it is needed."""
+    """The same loader without reading ahead."""
 
     read_ahead = 0
 
 
 class StokerJitter(StokerNative):
-    """And ColorJitter."""
+    """The same loader with ColorJitter."""
 
     colors: ClassVar[Sequence[Transform]] = (ColorJitter(*JITTER),)
 
 
 class StokerRandAugment(StokerNative):
-    """And RandAugment."""
+    """The same loader with RandAugment."""
 
     colors: ClassVar[Sequence[Transform]] = (RandAugment(*RAND_AUGMENT),)

@@ -1,10 +1,10 @@
-"""tf.data over TFRecord shards, as TensorFlow's ImageNet pipelines are written (tensorflow/models)."""
+"""tf.data on TFRecord shards, as in the ImageNet pipelines of tensorflow/models."""
 
 from __future__ import annotations
 
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # read when TensorFlow is imported
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # TensorFlow reads it at import
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ _OFFSET = np.array([-mean / std for mean, std in zip(MEAN, STD, strict=True)], n
 
 
 class TFData:
-    """Parallel reads, a shuffle buffer, a parallel map, fused decode and crop, prefetching."""
+    """A dataset with parallel reads and maps, a shuffle buffer, fused decode and crop, and prefetching."""
 
     packages: tuple[str, ...] = ("tensorflow", "tensorflow-cpu")
     lead = 0
@@ -57,7 +57,7 @@ class TFData:
         return (order,) if self.antialias else (order, "resizes without antialiasing")
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """One pass over the dataset."""
+        """Yield the batches of one pass over the dataset."""
         for images, _ in self._dataset:
             yield images.numpy()
 
@@ -89,7 +89,7 @@ class TFData:
 
 
 class TFDataPlain(TFData):
-    """The same without antialiasing, which is what ``tf.image.resize`` does unless asked."""
+    """The same dataset without antialiasing, which is the default of ``tf.image.resize``."""
 
     antialias = False
 

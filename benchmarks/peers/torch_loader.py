@@ -1,7 +1,7 @@
-"""PyTorch's DataLoader with worker processes, as torchvision's reference training scripts use it.
+"""PyTorch's DataLoader with worker processes, as in the reference training scripts of torchvision.
 
-With torchvision: ``torchvision.io`` decodes (libjpeg-turbo) and transforms v2 work on uint8 tensors.
-Without it: Pillow decodes and resizes, and the crop law is ours.
+With torchvision, ``torchvision.io`` decodes (libjpeg-turbo) and transforms v2 work on uint8 tensors. Without
+it, Pillow decodes and resizes, and :mod:`stoker.benchmarks.peers.pixels` draws the crops.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = ["TorchJitter", "TorchLoader", "TorchRandAugment"]
 
 _PREFETCH = 4
 _PREFETCH_LARGE = 2
-"""Batches a worker works ahead; torch's own 2 where batches are so large that memory counts."""
+"""Batches that a worker makes ahead; for large batches the default of torch, which takes less memory."""
 _LARGE_BATCH = 256
 
 
 class Samples(Dataset[tuple[torch.Tensor, int]]):
-    """Samples by index, read and transformed in the worker."""
+    """Samples by index, which a worker reads and transforms."""
 
     def __init__(self, payloads: Payloads, transform: Callable[[Payloads, int], torch.Tensor]) -> None:
         self._payloads = payloads
@@ -52,7 +52,7 @@ class Samples(Dataset[tuple[torch.Tensor, int]]):
 
 
 class WithTorchvision:
-    """One image through torchvision's decoder and transforms v2."""
+    """Makes a sample with the decoder and the transforms v2 of torchvision."""
 
     def __init__(self, size: int, raw: bool, colors: Sequence[Any]) -> None:
         from torchvision.transforms import v2
@@ -79,7 +79,7 @@ class WithTorchvision:
 
 
 class WithPillow:
-    """One image through Pillow."""
+    """Makes a sample with Pillow."""
 
     def __init__(self, size: int, raw: bool) -> None:
         self._size = size
@@ -89,7 +89,7 @@ class WithPillow:
     def __call__(self, payloads: Payloads, index: int) -> torch.Tensor:
         from PIL import Image
 
-        if self._rng is None:  # the first sample in this worker, which torch has given a seed of its own
+        if self._rng is None:  # the first sample of this worker, which has its own seed from torch
             self._rng = random.Random(torch.initial_seed())  # noqa: S311 - crops, not secrets
         if self._raw:
             image = Image.fromarray(payloads.pixels(index))
@@ -104,13 +104,13 @@ class WithPillow:
 
 
 class TorchLoader:
-    """DataLoader with persistent worker processes."""
+    """A DataLoader with persistent worker processes."""
 
     packages: tuple[str, ...] = ("torch", "torchvision", "pillow")
     lead = 0
 
     def colors(self) -> Sequence[Any]:
-        """Transforms of torchvision between the flip and the normalisation."""
+        """Return the transforms of torchvision between the flip and the normalisation."""
         return ()
 
     def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
@@ -136,13 +136,13 @@ class TorchLoader:
         return notes
 
     def epoch(self) -> Iterator[npt.NDArray[np.float32]]:
-        """One pass over the loader."""
+        """Yield the batches of one pass over the loader."""
         for images, _ in self._loader:
             yield images.numpy()
 
 
 class TorchJitter(TorchLoader):
-    """And ColorJitter."""
+    """The same loader with ColorJitter."""
 
     def colors(self) -> Sequence[Any]:
         """See :class:`TorchLoader`."""
@@ -152,10 +152,10 @@ class TorchJitter(TorchLoader):
 
 
 class TorchRandAugment(TorchLoader):
-    """And RandAugment."""
+    """The same loader with RandAugment."""
 
     def colors(self) -> Sequence[Any]:
-        """See :class:`TorchLoader`; bilinear, as everybody here has it."""
+        """See :class:`TorchLoader`; interpolation is bilinear, as with the other peers."""
         from torchvision.transforms import InterpolationMode, v2
 
         return (v2.RandAugment(*RAND_AUGMENT, interpolation=InterpolationMode.BILINEAR),)

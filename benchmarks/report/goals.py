@@ -1,4 +1,4 @@
-"""What was aimed at, beside what was found."""
+"""Goals of benchmarks, and whether a measurement reaches them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["Goal", "show_goals"]
 
 @dataclass(frozen=True)
 class Goal:
-    """Something aimed at, and what was found.
+    """A goal and its measurement.
 
     Attributes:
-        name: In words.
-        aim: What was aimed at.
-        found: What was measured.
-        at_most: ``found`` is to be at most ``aim``; else at least.
+        name: Name of the measured quantity.
+        aim: Value of the goal.
+        found: Measured value.
+        at_most: Whether ``found`` should be at most ``aim``, not at least.
     """
 
     name: str
@@ -33,13 +33,13 @@ class Goal:
 
     @property
     def met(self) -> bool:
-        """Whether it was reached."""
+        """Whether the measurement reaches the goal."""
         return self.found <= self.aim if self.at_most else self.found >= self.aim
 
 
 def show_goals(goals: Sequence[Goal], console: Console) -> None:
-    """Print them as a table."""
-    table = Table("aimed at", "", "found", "", title="What was aimed at", title_justify="left")
+    """Print goals as a table."""
+    table = Table("quantity", "goal", "found", "", title="Goals", title_justify="left")
     for goal in goals:
         sign = "at most" if goal.at_most else "at least"
         mark = "[green]met[/]" if goal.met else "[bold red]missed[/]"

@@ -1,4 +1,4 @@
-"""The machine that a figure was measured on. No host or user name, so that results can be published."""
+"""The machine of a measurement, without names of hosts and users, so that results can be published."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PACKAGES = ("numpy", "pillow")
 
 
 def available_cores() -> list[int]:
-    """The cores that this process may run on, sorted."""
+    """Return the numbers of the cores that this process may run on, ascending."""
     return sorted(os.sched_getaffinity(0))
 
 
 def describe(cores: list[int]) -> dict[str, Any]:
-    """Processor, cores, memory, kernel and versions, as plain values."""
+    """Return processor, cores, memory, kernel and versions, as values that JSON has."""
     return {
         "cpu": _cpu_model(),
         "cores": len(cores),

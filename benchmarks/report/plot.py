@@ -1,4 +1,4 @@
-"""Comparisons as bars, for a README or a report."""
+"""Pictures of comparisons, with a bar for each loader."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _BAR_INCHES = 0.34
 
 
 def plot(comparisons: Sequence[Comparison], path: Path) -> None:
-    """Draw one panel a comparison, one bar a loader, and write it as PNG or SVG, as ``path`` ends.
+    """Write a PNG or an SVG, by the suffix of ``path``, with a panel for each comparison.
 
-    Bars are medians; the thin lines reach from the lowest to the highest turn.
+    Each bar is the median of a loader; its thin line reaches from the lowest to the highest turn.
 
     Raises:
-        MissingDependencyError: Matplotlib is not installed.
+        MissingDependencyError: matplotlib is not installed.
     """
     try:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingDependencyError(
-            "the plot needs Matplotlib", hint="install it: pip install 'stoker[plot]'"
+            "plots need matplotlib", hint="Install it with: pip install 'stoker[plot]'"
         ) from error
     rows = [len(comparison.measured()) for comparison in comparisons]
     with mpl.rc_context({"svg.hashsalt": "stoker", "svg.fonttype": "none"}):
@@ -43,7 +43,7 @@ def plot(comparisons: Sequence[Comparison], path: Path) -> None:
         for panel, comparison in zip(panels[:, 0], comparisons, strict=True):
             _draw(panel, comparison)
         figure.supxlabel(machine_line(comparisons[-1]), fontsize=7, color=_INK)
-        # Without a date the same figures give the same file.
+        # A file with a date would differ in each run.
         figure.savefig(path, dpi=160, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 

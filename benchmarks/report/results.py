@@ -1,4 +1,4 @@
-"""What a comparison found, as data."""
+"""Results of a comparison, as data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Summary:
-    """The middle and the spread of some measurements, in their unit."""
+    """Median and range of measurements, in their unit."""
 
     median: float
     low: float
@@ -26,24 +26,24 @@ class Summary:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> Summary:
-        """Median, smallest and greatest of at least one value."""
+        """Return median, minimum and maximum of at least one value."""
         return cls(statistics.median(values), min(values), max(values))
 
 
 @dataclass(frozen=True)
 class PeerResult:
-    """One loader's part in a comparison.
+    """Results of one loader in a comparison.
 
     Attributes:
-        name: Name that ``--against`` takes.
-        images_per_second: Of each timed turn, in order.
-        cpu_seconds_per_1000: Processor seconds a thousand images, of each turn, all processes together.
+        name: Name of the loader for ``--against``.
+        images_per_second: Rate of each timed turn, in order.
+        cpu_seconds_per_1000: CPU seconds per 1,000 images in each turn, of all processes of the loader.
         peak_rss: Bytes, see ``usage.Usage``.
-        import_seconds: Importing the library in a fresh interpreter.
-        first_batch_seconds: From asking a new loader for its first epoch to the first batch.
-        versions: Of the packages that make up the loader.
-        notes: Where it departs from the work that the others do.
-        missing: Why there are no figures; empty where there are.
+        import_seconds: Time of importing the library in a new interpreter.
+        first_batch_seconds: Time from the request for the first epoch of a new loader to the first batch.
+        versions: Versions of the packages of the loader.
+        notes: Differences between the work of this loader and that of the others.
+        missing: Reason why there are no figures; empty where there are.
     """
 
     name: str
@@ -58,26 +58,26 @@ class PeerResult:
 
     @property
     def rate(self) -> Summary:
-        """Images a second over the turns."""
+        """Images per second over the turns."""
         return Summary.of(self.images_per_second)
 
     @property
     def cpu(self) -> Summary:
-        """Processor seconds a thousand images over the turns."""
+        """CPU seconds per 1,000 images over the turns."""
         return Summary.of(self.cpu_seconds_per_1000)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Several loaders over the same samples on the same cores, in interleaved turns.
+    """Results of several loaders on the same samples and the same cores, in interleaved turns.
 
     Attributes:
-        workload: What was loaded, in words.
-        machine: See ``machine.describe``.
-        settings: See ``peers.base.Settings``, as a mapping.
-        records: Samples in the source.
-        rounds: Timed turns of each loader.
-        peers: One result a loader, in the order asked for.
+        workload: Title of the samples.
+        machine: Result of ``machine.describe``.
+        settings: ``peers.base.Settings`` as a mapping.
+        records: Number of samples in the source.
+        rounds: Number of timed turns of each loader.
+        peers: A result for each loader, in the order of the request.
     """
 
     workload: str
@@ -88,16 +88,16 @@ class Comparison:
     peers: tuple[PeerResult, ...]
 
     def measured(self) -> tuple[PeerResult, ...]:
-        """The loaders with figures."""
+        """Return the results with figures."""
         return tuple(peer for peer in self.peers if not peer.missing)
 
     def rate_of(self, name: str) -> float | None:
-        """Median images a second of one loader; None where it has no figures."""
+        """Return the median images per second of one loader; None where it has no figures."""
         return next((peer.rate.median for peer in self.measured() if peer.name == name), None)
 
 
 def to_json(comparison: Comparison) -> dict[str, Any]:
-    """A comparison with its medians, ready for ``json.dumps``."""
+    """Return a comparison and its medians as values that JSON has."""
     value = asdict(comparison)
     for entry, peer in zip(value["peers"], comparison.peers, strict=True):
         if not peer.missing:

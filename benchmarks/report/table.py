@@ -22,7 +22,7 @@ _WIDE = 110  # characters that all columns need
 
 
 def machine_line(comparison: Comparison) -> str:
-    """The machine and the settings in one line."""
+    """Return the machine and the settings in one line."""
     machine, settings = comparison.machine, comparison.settings
     cores, threads = machine["cores"], settings["num_threads"]
     return (
@@ -33,10 +33,10 @@ def machine_line(comparison: Comparison) -> str:
 
 
 def render(comparison: Comparison, width: int = _WIDE) -> Group:
-    """The table, fastest loader first, and below it what is to be known of each.
+    """Return a table with the fastest loader first, and notes on each loader below it.
 
-    The column "times" gives the first loader asked for over each of the others, "CPU s" processor seconds
-    for a thousand images. Where ``width`` characters do not hold all columns, there are fewer.
+    The column "times" is the rate of the first loader of the request over that of each loader; "CPU s" is
+    CPU seconds per 1,000 images. The table has fewer columns if ``width`` characters are too few for all.
     """
     table = Table(title=comparison.workload or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for title in (*_COLUMNS, *_MORE_COLUMNS)[: None if width >= _WIDE else len(_COLUMNS)]:
@@ -47,7 +47,10 @@ def render(comparison: Comparison, width: int = _WIDE) -> Group:
         style = "bold green" if peer.name.startswith("stoker") else None
         table.add_row(*_cells(peer, own)[: len(table.columns)], style=style)
     footnotes = [
-        Text(f"{TITLES[peer.name]} {_versions(peer)}: {'; '.join(peer.notes) or 'the work as stated'}", "dim")
+        Text(
+            f"{TITLES[peer.name]} {_versions(peer)}: {'; '.join(peer.notes) or 'no differences in the work'}",
+            "dim",
+        )
         for peer in measured
     ]
     absent = [
@@ -57,7 +60,7 @@ def render(comparison: Comparison, width: int = _WIDE) -> Group:
     ]
     legend = (
         f"times: how many times as fast {TITLES[comparison.peers[0].name]} is; "
-        "CPU s: processor seconds for 1,000 images"
+        "CPU s: CPU seconds per 1,000 images"
     )
     return Group(table, Text(legend, "dim"), Text(machine_line(comparison), "dim"), *footnotes, *absent)
 

@@ -1,10 +1,8 @@
-"""How far ahead to read from storage with latency: a discrete-event simulation, and the real thing.
+"""A model of reading ahead from storage with latency: a discrete-event simulation, and a measurement.
 
-The simulation knows what :mod:`stoker.pipeline.caching.cache_prefetcher` does: batches are fetched in groups
-that
-grow, blocks once each and neighbours in one request, a bounded number of requests at a time, and no
-more than ``depth`` batches ahead of the one that is computed on. Storage answers a request after its
-latency; the answers share one link.
+The simulation follows :mod:`stoker.pipeline.caching.cache_prefetcher`. Batches are fetched in growing groups,
+at most ``depth`` batches ahead of the consumer. Each block is fetched once, neighbours in one request, with a
+bounded number of requests in flight. Storage answers a request after its latency; the answers share one link.
 """
 
 from __future__ import annotations
@@ -42,12 +40,12 @@ _GROUP_BATCHES = 64
 
 @dataclass(frozen=True)
 class Storage:
-    """What answers requests.
+    """A storage that answers requests.
 
     Attributes:
         latency: Seconds from a request to the first byte of its answer.
-        connections: Requests at a time.
-        bytes_per_second: Of the link that all answers share.
+        connections: Largest number of requests in flight.
+        bytes_per_second: Bandwidth of the link that all answers share.
     """
 
     latency: float
@@ -57,18 +55,18 @@ class Storage:
 
 @dataclass(frozen=True)
 class Data:
-    """How samples lie in shards.
+    """The layout of samples in shards.
 
     Attributes:
-        sample_bytes: Of every sample.
-        shard_bytes: Of every shard, about.
+        sample_bytes: Size of every sample.
+        shard_bytes: Approximate size of every shard.
     """
 
     sample_bytes: int
     shard_bytes: int = 256_000_000
 
     def blocks(self, rows: Int64) -> Int64:
-        """Blocks in which these samples lie, ascending, each once; a gap keeps shards apart."""
+        """Return the blocks of these samples, ascending and distinct; a gap separates shards."""
         per_shard = self.shard_bytes // self.sample_bytes
         first = rows // per_shard * (self.shard_bytes // BLOCK_BYTES + 2)
         offset = rows % per_shard * self.sample_bytes
@@ -80,18 +78,18 @@ class Data:
 def simulate(
     batches: Sequence[Int64], data: Data, storage: Storage, step_seconds: float, depth: int
 ) -> float:
-    """Share of the time that the consumer waits, from the second batch on.
+    """Return the share of the time in which the consumer waits, from the second batch on.
 
     Args:
         batches: Rows of each batch.
-        data: Where they lie.
-        storage: Where that is.
-        step_seconds: The consumer works on a batch.
-        depth: Batches that may be fetched before the one that the consumer works on is done, from 1.
+        data: Layout of the rows.
+        storage: Storage of the shards.
+        step_seconds: Time of the consumer for a batch.
+        depth: Number of batches that may be fetched ahead of the consumer, from 1.
     """
-    free = [0.0] * storage.connections  # when each connection is
+    free = [0.0] * storage.connections  # the time at which each connection is free
     link = 0.0
-    arrival: dict[int, float] = {}  # of blocks
+    arrival: dict[int, float] = {}  # by block
     ends: list[float] = []
     for group in _groups(batches, data, depth):
         behind = group[0][0] - depth
@@ -135,7 +133,7 @@ def _runs(blocks: list[int]) -> list[tuple[int, int]]:
 
 
 class _SlowFiles(LocalFileSystem):
-    """Local files that take their time to answer."""
+    """A local file system that answers after a latency."""
 
     protocol = "slow"
     cachable = False
@@ -147,9 +145,9 @@ class _SlowFiles(LocalFileSystem):
 
 
 def measure(batches: Sequence[Int64], data: Data, storage: Storage, step_seconds: float, depth: int) -> float:
-    """What :func:`simulate` computes, of the loader's own staging and files behind an injected latency.
+    """Return what :func:`simulate` returns, measured with the prefetcher of the loader.
 
-    Args: As :func:`simulate`; the dataset has the rows that the batches name.
+    The arguments are those of :func:`simulate`. The files are local and answer after the latency.
     """
     samples = max(int(rows.max()) for rows in batches) + 1
     fsspec.register_implementation("slow", _SlowFiles, clobber=True)

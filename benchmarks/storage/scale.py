@@ -1,11 +1,11 @@
-"""A billion samples and 1,024 ranks: time and memory to open, to start an epoch, to resume, to read ahead.
+"""The scale of a billion samples and 1,024 ranks: opening, starting, resuming, reading ahead.
 
     python -m stoker.benchmarks.storage.scale [--rows 20000000] [--json benchmarks/results/scale.json]
 
-The order of a billion samples is computed as it is, for it needs no data. Opening is measured on an
-index of as many rows as ``--rows`` says, whose shards are holes, and carried on to a billion rows where
-it says "extrapolated". Reading ahead is simulated for a machine with eight of 1,024 ranks, and the simulation
-compared with the loader's own staging behind an injected latency. Takes about two minutes and 2 GB.
+The order of a billion samples needs no data and is computed in full. Opening is measured on an index of
+``--rows`` rows, whose shards are holes, and extrapolated to a billion rows. Reading ahead is simulated for a
+machine with eight of 1,024 ranks; the simulation is compared with a measurement behind an injected latency.
+This takes about two minutes and 2 GB.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ __all__ = ["measure_order", "measure_reading", "measure_rows", "measure_staging"
 
 BILLION = 1_000_000_000
 RANKS = 1024
-RANKS_A_MACHINE = 8
+RANKS_PER_MACHINE = 8
 BATCH = 64
-SAMPLE_BYTES = 110_000  # as ImageNet's photographs have on average
+SAMPLE_BYTES = 110_000  # the mean of the photographs of ImageNet
 SHARD_BYTES = 4_000_000_000  # the default, 256 MB, would make more shards than a process may map
-SMALL_SHARD_BYTES = 16_000_000  # for what a shard costs
-STEP_SECONDS = 0.25  # 256 samples a second and rank
+SMALL_SHARD_BYTES = 16_000_000  # for the cost of a shard
+STEP_SECONDS = 0.25  # 256 samples per second of a rank
 DEPTHS = (1, 4, 16, 64)
 LATENCIES = (0.01, 0.1)
 
 
 def measure_order(samples: int = BILLION, ranks: int = RANKS) -> list[dict[str, Any]]:
-    """Starting an epoch, resuming in its middle, and each further batch: seconds, and bytes allocated."""
+    """Return seconds of starting an epoch, of resuming and of a batch, and bytes, for each order."""
     found = []
     for order in _orders(samples):
         middle = Schedule(
@@ -88,7 +88,7 @@ def _rows(order: Order, schedule: Schedule, step: int) -> npt.NDArray[np.int64]:
 
 
 def _timed(order: Order, schedule: Schedule) -> tuple[float, int]:
-    """Least seconds of five first batches, and the most bytes that one has allocated at a time."""
+    """Return the least seconds of five first batches, and the peak of the bytes of one."""
     seconds = []
     for _ in range(5):
         began = time.perf_counter()
@@ -102,9 +102,9 @@ def _timed(order: Order, schedule: Schedule) -> tuple[float, int]:
 
 
 def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
-    """Opening a dataset of so many rows, making a loader of it, its first batch, and resuming.
+    """Return the times of opening a dataset, making a loader, its first batch, and resuming.
 
-    The least of three, each in a new process; nothing of the index is in the page cache when it begins.
+    Each time is the least of three new processes, which start without the index in the page cache.
     """
     folder = make_dataset(scratch / f"{rows}-{shard_bytes}", rows, SAMPLE_BYTES, shard_bytes)
     found = []
@@ -122,8 +122,8 @@ def measure_rows(rows: int, shard_bytes: int, scratch: Path) -> dict[str, Any]:
 
 
 def _child(folder: Path) -> dict[str, Any]:
-    """Seconds of each step, and memory of this process beyond what importing takes."""
-    from stoker.pipeline.engines.native.engine import NativeEngine  # noqa: F401 - not to be counted
+    """Return the seconds of each step, and the memory of this process without that of imports."""
+    from stoker.pipeline.engines.native.engine import NativeEngine  # noqa: F401 - imported before the measurement
 
     before = _private_bytes()
     marks = [time.perf_counter()]
@@ -150,7 +150,7 @@ def _child(folder: Path) -> dict[str, Any]:
 
 
 def _decide_batch(dataset: stoker.Dataset, start: int) -> None:
-    """All of a batch up to the point where bytes are read."""
+    """Run the work of a batch before its bytes are read."""
     schedule = Schedule(len(dataset), BATCH, 5, RANKS, start=start)
     samples = dataset.samples(_rows(FullShuffle(len(dataset), 0), schedule, 0))
     compile_image([RandomResizedCrop(224)]).draw(samples.height, samples.width, samples.row, 0, 0)
@@ -162,11 +162,11 @@ def _private_bytes() -> int:
 
 
 def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 200) -> list[dict[str, Any]]:
-    """Simulated: share of the time that a machine with eight of the ranks waits, by depth."""
+    """Return the simulated share of time that a machine with eight of the ranks waits, by depth."""
     data = Data(SAMPLE_BYTES)
     found = []
     for order in _orders(samples):
-        for world in (RANKS_A_MACHINE, ranks):
+        for world in (RANKS_PER_MACHINE, ranks):
             batches = _machine_batches(order, world, samples, steps)
             for latency in LATENCIES:
                 for connections in (64, 256):
@@ -187,13 +187,13 @@ def measure_reading(samples: int = BILLION, ranks: int = RANKS, steps: int = 200
 
 
 def _machine_batches(order: Order, world: int, samples: int, steps: int) -> list[npt.NDArray[np.int64]]:
-    """What the ranks of one machine, which share a cache, read at each step."""
-    ranks = [Schedule(samples, BATCH, rank, world) for rank in range(RANKS_A_MACHINE)]
+    """Return the rows that the ranks of one machine, which share a cache, read at each step."""
+    ranks = [Schedule(samples, BATCH, rank, world) for rank in range(RANKS_PER_MACHINE)]
     return [np.concatenate([_rows(order, rank, step) for rank in ranks]) for step in range(steps)]
 
 
 def measure_staging(samples: int = 8192, steps: int = 40) -> list[dict[str, Any]]:
-    """Simulated, and measured with the loader's own staging, for one rank and a small dataset."""
+    """Return simulated and measured shares of waiting, for one rank and a small dataset."""
     data, step_seconds = Data(30_000, 64_000_000), 0.05
     found = []
     for order in (FullShuffle(samples, 1), BlockShuffle(samples, 1, block=256, window=4)):
@@ -242,10 +242,10 @@ def _print_rows(found: Sequence[dict[str, Any]]) -> None:
 
 
 def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
-    """Lines through measurements that differ in shards or rows, carried on to a billion rows.
+    """Return an extrapolation to a billion rows, from measurements that differ in shards or rows.
 
-    What a batch reads of the index does not grow with it, and how many of its pages the kernel has at
-    hand cannot be told from here: no line is drawn through those times.
+    Times of batches are not extrapolated: a batch reads the same number of rows of a larger index, and the
+    number of its pages in the page cache is unknown.
     """
     shards = -(-BILLION * SAMPLE_BYTES // SHARD_BYTES)
     line: dict[str, Any] = {"rows": BILLION, "shards": shards, "extrapolated": True}

@@ -1,4 +1,4 @@
-"""Datasets that consist of an index, and of data files that are holes: any number of samples, no bytes."""
+"""Synthetic datasets of any number of samples: an index, and data files that are holes."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _CLASSES = 1000
 
 
 def make_dataset(folder: Path, rows: int, sample_bytes: int, shard_bytes: int) -> Path:
-    """Write a dataset of images by its manifest and index; every payload is ``sample_bytes`` zeros.
+    """Write the manifest and the index of a dataset whose payloads are ``sample_bytes`` zeros.
 
     Args:
-        folder: To write; must not exist.
-        rows: Samples.
-        sample_bytes: Of each.
-        shard_bytes: Of each shard, about.
+        folder: Folder to write, which must not exist.
+        rows: Number of samples.
+        sample_bytes: Size of each sample.
+        shard_bytes: Approximate size of each shard.
 
     Returns:
         The folder.
@@ -60,7 +60,7 @@ def make_dataset(folder: Path, rows: int, sample_bytes: int, shard_bytes: int) -
         name = f"shard-{number:05d}-of-{count:05d}.tfrecord"
         with (folder / name).open("xb") as file:
             file.truncate(records * sample_bytes)
-        # Nobody reads all of a hole to compare its digest.
+        # No benchmark compares this digest.
         shards.append(Shard(name, records * sample_bytes, records, "crc32c:00000000"))
     manifest = Manifest(
         container="tfrecord",
@@ -75,7 +75,7 @@ def make_dataset(folder: Path, rows: int, sample_bytes: int, shard_bytes: int) -
 
 
 def _keys(row: npt.NDArray[np.int64]) -> pa.Array:
-    """Names of one length, made without a Python string for each."""
+    """Return names of one length, made without a Python string for each."""
     text = np.tile(np.frombuffer(_KEY.encode(), np.uint8), (len(row), 1))
     first = _KEY.index("0")
     for digit in range(12):

@@ -1,10 +1,10 @@
-"""Print every figure that Stoker shows for batches by length.
+"""The figures of batching by length: padding, fill, randomness, and the time of planning.
 
     python -m stoker.benchmarks.text.figures            # all, about a minute
     python -m stoker.benchmarks.text.figures --quick    # without the ten million lengths
 
-Lengths: the 112 of GluonNLP's slide, rebuilt; GSM8K's training split in whitespace tokens, from
-``tests/data``; and log-normal ones for the timings.
+The lengths are the 112 of GluonNLP's slide, made again from its rules; the training split of GSM8K in
+whitespace tokens, from ``tests/data``; and log-normal ones for times.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ METHODS: tuple[Method, ...] = ("constant", "linear", "exponential", "quantile", 
 
 
 def slide_lengths() -> Lengths:
-    """The 112 lengths behind GluonNLP's slide: five classes, NumPy's legacy generator, seed 215."""
+    """Return the 112 lengths of GluonNLP's slide: five classes, NumPy's legacy generator, seed 215."""
     state = np.random.RandomState(215)
     classes = [(5, 10, 48), (10, 15, 32), (15, 20, 16), (20, 25, 8), (25, 30, 8)]
     samples = [(state.randint(low, high), k) for k, (low, high, n) in enumerate(classes) for _ in range(n)]
@@ -79,9 +79,9 @@ def slide_lengths() -> Lengths:
 
 
 def slide() -> None:
-    """Padding on the slide's lengths, with its own rules and with optimal boundaries."""
+    """Print the padding of the slide's lengths, with the rules of GluonNLP and with optimal boundaries."""
     lengths = slide_lengths()
-    print("GluonNLP's slide: 112 lengths, batches of 8, tokens of padding a sample")
+    print("GluonNLP's slide: 112 lengths, batches of 8, tokens of padding per sample")
     five, best = bucket_boundaries(lengths, 5, "constant"), bucket_boundaries(lengths, 5)
     samplers = {
         "no bucketing (11.679)": SortedBucketSampler(lengths, 8, window=1, membership="ordered"),
@@ -109,7 +109,7 @@ def slide() -> None:
 
 
 def boundaries(question: Lengths, answer: Lengths) -> None:
-    """Padding of every way to choose boundaries."""
+    """Print the padding of every rule for boundaries."""
     print("\nGSM8K, 8 buckets, padding in percent: answers / question and answer")
     pairs = np.stack([question, answer], axis=1)
     for method in METHODS:
@@ -120,12 +120,10 @@ def boundaries(question: Lengths, answer: Lengths) -> None:
 
 
 def packing(answer: Lengths) -> None:
-    """How full packed rows are."""
+    """Print the fill of packed rows."""
     print("\nGSM8K answers packed at 256")
     plan = pack(answer, 256)
-    print(
-        f"  best fit decreasing  {100 * plan.efficiency:6.2f} %  {len(plan)} rows; no fewer than {plan.least}"
-    )
+    print(f"  best fit decreasing  {100 * plan.efficiency:6.2f} %  {len(plan)} rows; at least {plan.least}")
     rng = np.random.default_rng(0)
     for name, order in (("file order", np.arange(len(answer))), ("shuffled", rng.permutation(len(answer)))):
         rows = list(StreamingPacker(256).stream(zip(order.tolist(), answer[order].tolist(), strict=True)))
@@ -134,7 +132,7 @@ def packing(answer: Lengths) -> None:
 
 
 def ranks(answer: Lengths) -> None:
-    """Reports on one epoch's plans."""
+    """Print reports on the plans of one epoch."""
     print("\nGSM8K answers, batches of 32: one rank and eight, padding, ranks, randomness")
     edges = bucket_boundaries(answer, 8)
     samplers = {
@@ -152,14 +150,14 @@ def ranks(answer: Lengths) -> None:
 
 
 def seconds(function: Callable[[], object]) -> str:
-    """Wall and CPU time of one call; nothing here uses threads."""
+    """Return wall and CPU seconds of one call, as text."""
     wall, cpu = perf_counter(), process_time()
     function()
     return f"{perf_counter() - wall:6.2f} {process_time() - cpu:6.2f}"
 
 
 def ten_million(lengths: Lengths) -> None:
-    """How long planning takes."""
+    """Print the time of planning."""
     print("\n10 million log-normal lengths up to 2,048: seconds, CPU seconds")
     print(f"  32 optimal boundaries     {seconds(lambda: bucket_boundaries(lengths, 32))}")
     print(f"  best fit decreasing       {seconds(lambda: pack(lengths, 2048))}")
@@ -168,7 +166,7 @@ def ten_million(lengths: Lengths) -> None:
 
 
 def drawn_epochs(lengths: Lengths) -> None:
-    """What a TextLoader needs before the first batch of an epoch, with each way to draw."""
+    """Print the time and memory of the plan of an epoch in a TextLoader, for each order."""
     n = len(lengths)
     numbers = np.random.default_rng(1).random(n)
     parts = np.array([n - n // 4, n // 4])
@@ -199,8 +197,8 @@ def drawn_epochs(lengths: Lengths) -> None:
 
 
 def assembly() -> None:
-    """How long putting a batch together takes."""
-    print("\n64 sequences of up to 512 tokens, CPU microseconds a batch (best of 20 x 50)")
+    """Print the time of assembling a batch."""
+    print("\n64 sequences of up to 512 tokens, CPU microseconds per batch (best of 20 x 50)")
     rng = np.random.default_rng(0)
     lengths = rng.integers(128, 513, 64)
     lengths[0] = 512

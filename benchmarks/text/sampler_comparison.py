@@ -1,13 +1,13 @@
-"""Stoker's samplers and packing beside others', on the same lengths in one run.
+"""A comparison of Stoker's samplers and packing with those of other libraries, on the same lengths.
 
-    pip install transformers torch tensorflow-cpu lhotse grain     # whichever are there are measured
+    pip install transformers torch tensorflow-cpu lhotse grain     # a missing library is left out
     python -m stoker.benchmarks.text.sampler_comparison [--batch-size 32] [--rounds 3]
 
-Each makes two epochs of batches from GSM8K's answer lengths (``tests/data``), padded to the longest
-sequence of the batch, or to the bucket for Stoker's. Eight buckets where there are buckets, a batch
-size of 32, at its documented best setting: tf.data gets Stoker's optimal boundaries. Rates are
-samples a second of an epoch's membership alone, the best of the rounds; Grain's also moves tokens.
-GluonNLP is rewritten here from its published rules: its package no longer installs.
+Each sampler makes two epochs of batches from the lengths of GSM8K's answers (``tests/data``), padded to the
+longest sequence of the batch; buckets of Stoker are padded to their boundary. There are eight buckets, and
+batches of 32. Each sampler has its best documented settings; tf.data gets the optimal boundaries of Stoker.
+Rates are samples per second of the batches without tokens, the best of the rounds; Grain also moves tokens.
+The rules of GluonNLP are written here again, because its package can no longer be installed.
 """
 
 from __future__ import annotations
@@ -55,9 +55,12 @@ CAPACITY = 256
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of the table: a name, and a function from epoch to batches of rows.
+    """A row of the table.
 
-    ``width`` is what a batch of rows is padded to; the longest of its lengths unless given.
+    Attributes:
+        name: Library and sampler.
+        epoch: Returns the batches of an epoch, as rows.
+        width: Returns the padded length of a batch, from its longest length.
     """
 
     name: str
@@ -66,7 +69,7 @@ class Entry:
 
 
 def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
-    """Stoker's samplers; buckets are padded to their boundary."""
+    """Yield the samplers of Stoker; buckets are padded to their boundary."""
     edges = bucket_boundaries(lengths, NUM_BUCKETS)
 
     def to_edge(longest: int) -> int:
@@ -92,7 +95,7 @@ def stoker(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
 
 
 def gluonnlp(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
-    """GluonNLP 0.10's rules, with shuffling."""
+    """Yield the samplers of GluonNLP 0.10, with shuffling."""
     edges = bucket_boundaries(lengths, NUM_BUCKETS, "constant").boundaries
     members = [np.flatnonzero(np.searchsorted(edges, lengths) == bucket) for bucket in range(len(edges))]
 
@@ -121,7 +124,7 @@ def gluonnlp(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
 
 
 def hugging_face(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
-    """The sampler behind group_by_length, of transformers itself."""
+    """Yield the sampler of group_by_length in transformers."""
     import torch
     from transformers.trainer_pt_utils import get_length_grouped_indices
 
@@ -136,7 +139,7 @@ def hugging_face(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
 
 
 def tf_data(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
-    """bucket_by_sequence_length, with a shuffle over all samples before it."""
+    """Yield bucket_by_sequence_length after a shuffle of all samples."""
     import tensorflow as tf
 
     edges = bucket_boundaries(lengths, NUM_BUCKETS).boundaries
@@ -154,7 +157,7 @@ def tf_data(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
 
 
 def lhotse(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
-    """DynamicBucketingSampler, a token standing for a second of audio."""
+    """Yield DynamicBucketingSampler, with a token as a second of audio."""
     from lhotse import CutSet, MonoCut
     from lhotse.dataset import DynamicBucketingSampler
 
@@ -173,7 +176,7 @@ def lhotse(lengths: Lengths, batch_size: int) -> Iterator[Entry]:
 
 
 def stoker_packing(lengths: Lengths, _: int) -> Iterator[Entry]:
-    """Packing, offline and as a stream over a shuffled epoch."""
+    """Yield packing of a whole epoch, and of a stream of a shuffled epoch."""
 
     def offline(number: int) -> Batches:
         plan = pack(lengths, CAPACITY, seed=0, epoch=number)
@@ -189,7 +192,7 @@ def stoker_packing(lengths: Lengths, _: int) -> Iterator[Entry]:
 
 
 def grain_packing(lengths: Lengths, _: int) -> Iterator[Entry]:
-    """Grain's packings over a shuffled epoch, with 30 and 256 open rows; tokens are the row's number."""
+    """Yield the packings of Grain on a shuffled epoch, with 30 and 256 open rows; tokens are row numbers."""
     import grain
     from grain.experimental import BestFitPackIterDataset, FirstFitPackIterDataset
 
@@ -212,7 +215,7 @@ def grain_packing(lengths: Lengths, _: int) -> Iterator[Entry]:
 
 
 def measured(entry: Entry, lengths: Lengths, rounds: int, *, capacity: int | None) -> str:
-    """One line: steps, padding, shapes, randomness, rate."""
+    """Return a line of text: steps, padding, shapes, randomness, rate."""
     batches, following = entry.epoch(0), entry.epoch(1)
     assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths))), entry.name
     sizes = np.array([len(rows) for rows in batches])
@@ -245,7 +248,7 @@ def print_entries(
     *,
     capacity: int | None,
 ) -> None:
-    """The lines of one peer, or why there are none."""
+    """Print the lines of one library, or the reason why there are none."""
     try:
         for entry in peer(lengths, arguments.batch_size):
             print(measured(entry, lengths, arguments.rounds, capacity=capacity), flush=True)
@@ -254,7 +257,7 @@ def print_entries(
 
 
 def main() -> None:
-    """Print both tables, and why a peer is missing."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)

@@ -1,10 +1,11 @@
-"""A small transformer on real text: random batches, buckets, and packed rows, in one plot.
+"""Training of a small transformer on text, with random batches, buckets and packed rows.
 
     python -m stoker.benchmarks.text.training [TEXT.jsonl] --epochs 3 --json out.json --png out.png
 
-Each way trains the same network from the same weights, with as many samples a step on average; they take
-turns, an epoch each. Packed rows confine attention to each sequence, so that a packed sequence has the loss
-that it has alone: that is computed, too. Tokens are those of the text, without padding.
+Each way of batching trains the same network from the same weights, with the same mean number of samples in a
+step. The ways take turns, an epoch at a time. In packed rows attention stays within each sequence, so that a
+sequence has the same loss packed and alone; both are computed. Rates count the tokens of the text, without
+padding.
 """
 
 from __future__ import annotations
@@ -39,14 +40,14 @@ _SMOOTH = 400  # samples
 
 
 class Transformer(nn.Module):
-    """Decoder-only, before-norm: token ids (B, T) int64 to logits (B, T, vocabulary) float32.
+    """A decoder with norms before its layers: token ids (B, T) int64 to logits (B, T, vocabulary) float32.
 
     Args:
         vocabulary: Number of token ids.
-        positions: Longest sequence.
-        width: Channels.
-        layers: Blocks.
-        heads: Of attention.
+        positions: Tokens of the longest sequence.
+        width: Number of channels.
+        layers: Number of blocks.
+        heads: Number of attention heads.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Transformer(nn.Module):
         self.output = nn.Linear(width, vocabulary)
 
     def forward(self, ids: Any, position_ids: Any, cu_seqlens: Any = None) -> Any:
-        """Logits; with ``cu_seqlens`` a token sees only what comes before it in its own sequence."""
+        """Return logits; with ``cu_seqlens`` a token sees only earlier tokens of its own sequence."""
         lengths = None if cu_seqlens is None else [n for n in cu_seqlens.diff().tolist() if n]
         hidden = self.tokens(ids) + self.positions(position_ids)
         for block in self.blocks:
@@ -81,10 +82,10 @@ class _Block(nn.Module):
         batch, length, width = hidden.shape
         parts = self.inputs(self.before[0](hidden)).view(batch, length, 3, self.heads, -1)
         if lengths is None:
-            # Padding on the right comes after every token, so a causal mask alone keeps it out.
+            # Padding is on the right, so a causal mask hides it from all tokens.
             seen = _attention(parts)
         else:
-            # What kernels of variable-length attention do on a GPU: no pair across sequences is computed.
+            # As kernels of variable-length attention do, this computes no pair of tokens across sequences.
             flat = parts.flatten(0, 1)[None].split(lengths, dim=1)
             seen = torch.cat([_attention(sequence) for sequence in flat], dim=1)
         hidden = hidden + self.merge(seen.reshape(batch, length, width))
@@ -92,14 +93,14 @@ class _Block(nn.Module):
 
 
 def _attention(parts: Any) -> Any:
-    """Causal attention: (B, T, 3, heads, C) queries, keys and values to (B, T, heads, C)."""
+    """Return causal attention: (B, T, 3, heads, C) queries, keys and values to (B, T, heads, C)."""
     query, key, value = parts.permute(2, 0, 3, 1, 4)
     seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
     return seen.transpose(1, 2)
 
 
 def loss_of(network: nn.Module, batch: Any) -> Any:
-    """Sum of the losses of all tokens that are predicted, and their number."""
+    """Return the sum of the losses of all predicted tokens, and their number."""
     logits = network(batch.input_ids, batch.position_ids, getattr(batch, "cu_seqlens", None))
     labels = batch.labels[:, 1:]
     total = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels.flatten(), reduction="sum")
@@ -107,14 +108,14 @@ def loss_of(network: nn.Module, batch: Any) -> Any:
 
 
 def counts(batch: Any) -> tuple[int, int]:
-    """Sequences and tokens of a batch, without padding."""
+    """Return the numbers of sequences and of tokens in a batch, without padding."""
     if hasattr(batch, "segment_ids"):
         return int(batch.segment_ids.max(dim=1).values.sum()), int((batch.segment_ids > 0).sum())
     return len(batch.input_ids), int(batch.lengths.sum())
 
 
 def loaders(dataset: Path, way: str, **options: Any) -> stoker.TextLoader:
-    """The loader of one way to make batches; one step has :data:`_BATCH` sequences, on average."""
+    """Return the loader of one way of batching; a step has :data:`_BATCH` sequences on average."""
     columns = ["input_ids", "position_ids", "labels"]
     if way == "packed":
         rows = max(1, round(_BATCH * float(text_lengths(stoker.open(dataset)).mean()) / options["pack"]))
@@ -133,13 +134,13 @@ def loaders(dataset: Path, way: str, **options: Any) -> stoker.TextLoader:
 
 
 class Run:
-    """One way of batching: its network, trained an epoch at a time so that ways can take turns.
+    """The training of one way of batching, an epoch at a time so that the ways can take turns.
 
     Args:
         dataset: Folder of the shards.
         way: One of :data:`WAYS`.
-        pack: Tokens of a packed row, and the longest sequence.
-        seed: Of the weights and of the order.
+        pack: Number of tokens in a packed row, and of the longest sequence.
+        seed: Seed of the weights and of the order.
     """
 
     def __init__(self, dataset: Path, way: str, *, pack: int, seed: int) -> None:
@@ -152,7 +153,7 @@ class Run:
         self._speeds: list[float] = []
 
     def train(self) -> None:
-        """One epoch."""
+        """Train for one epoch."""
         tokens, began = 0, perf_counter()
         for batch in self._loader:
             total, predicted = loss_of(self.network, batch)
@@ -165,7 +166,7 @@ class Run:
         self._speeds.append(tokens / (perf_counter() - began))
 
     def figures(self) -> dict[str, Any]:
-        """What was seen at each step, and how fast: the median epoch, the slowest and the fastest."""
+        """Return samples and losses of each step, and the rates of the epochs: median, least and largest."""
         sequences, tokens, padded, predicted, losses = map(list, zip(*self._steps, strict=True))
         return {
             "samples": np.cumsum(sequences).tolist(),
@@ -181,7 +182,7 @@ class Run:
 
 @torch.inference_mode()
 def mean_loss(network: nn.Module, dataset: Path, way: str, pack: int) -> float:
-    """Mean loss of the tokens of a whole dataset."""
+    """Return the mean loss of the tokens of a whole dataset."""
     total, predicted = 0.0, 0
     for batch in loaders(dataset, way, pack=pack):
         some, number = loss_of(network, batch)
@@ -190,12 +191,12 @@ def mean_loss(network: nn.Module, dataset: Path, way: str, pack: int) -> float:
 
 
 def agreement(network: nn.Module, dataset: Path, pack: int) -> dict[str, float]:
-    """The mean loss of the same sequences with the same weights, padded and packed."""
+    """Return the mean loss of the same sequences with the same weights, padded and packed."""
     return {way: mean_loss(network, dataset, way, pack) for way in ("buckets", "packed")}
 
 
 def learn_tokenizer(text: Path, field: str, path: Path) -> None:
-    """Byte pairs, learned from the text itself, as a tokenizers file."""
+    """Write a tokenizer file with byte pairs that are learned from the text."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     data = text.read_bytes()
@@ -213,7 +214,7 @@ def learn_tokenizer(text: Path, field: str, path: Path) -> None:
 
 
 def plot(runs: dict[str, dict[str, Any]], path: Path, title: str) -> None:
-    """Loss against samples seen, and tokens of text a second."""
+    """Write a picture of the loss against samples seen, and of the tokens of text per second."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 4.5), layout="constrained")
@@ -221,7 +222,7 @@ def plot(runs: dict[str, dict[str, Any]], path: Path, title: str) -> None:
     colors = dict(zip(WAYS, ("#8c8c8c", "#4c72b0", "#dd8452"), strict=True))
     for way, run in runs.items():
         left.plot(*_smoothed(run), color=colors[way], label=way)
-    left.set(xlabel="samples seen", ylabel=f"loss, nats a token (mean of {_SMOOTH} samples)")
+    left.set(xlabel="samples seen", ylabel=f"loss, nats per token (mean of {_SMOOTH} samples)")
     left.legend()
     bars = right.bar(
         list(runs), [run["tokens_per_second"] for run in runs.values()], color=[colors[way] for way in runs]
@@ -231,13 +232,13 @@ def plot(runs: dict[str, dict[str, Any]], path: Path, title: str) -> None:
     ]
     right.bar_label(bars, labels)
     right.margins(y=0.18)
-    right.set(ylabel="tokens of text a second, training")
+    right.set(ylabel="tokens of text per second, training")
     figure.suptitle(title)
     figure.savefig(path, dpi=120)
 
 
 def _smoothed(run: dict[str, Any]) -> tuple[Any, Any]:
-    """Mean loss of the tokens of so many steps as see :data:`_SMOOTH` samples; batches differ in tokens."""
+    """Return the moving mean of the loss over :data:`_SMOOTH` samples, weighted by tokens."""
     samples = np.array(run["samples"])
     window = np.ones(max(1, _SMOOTH * len(samples) // int(samples[-1])))
     sums, numbers = (np.convolve(run[name], window, "valid") for name in ("losses", "predicted"))
@@ -245,10 +246,10 @@ def _smoothed(run: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run and print one line for each way."""
+    """Run from the command line; print a line for each way."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("text", nargs="?", type=Path, default=TEXT, help="JSON Lines, .gz or not")
-    parser.add_argument("--field", default="answer", help="which field of them")
+    parser.add_argument("--field", default="answer", help="field of the samples")
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
@@ -273,7 +274,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def compare(shards: Path, *, epochs: int, seed: int) -> dict[str, Any]:
-    """Train each way; everything that is known of it."""
+    """Train all ways and return all figures."""
     longest = max(int(text_lengths(stoker.open(shards / split)).max()) for split in ("train", "val"))
     pack = -(-max(longest, 512) // 64) * 64
     started = {way: Run(shards / "train", way, pack=pack, seed=seed) for way in WAYS}
@@ -283,7 +284,7 @@ def compare(shards: Path, *, epochs: int, seed: int) -> dict[str, Any]:
     runs = {way: run.figures() for way, run in started.items()}
     agreements = {way: agreement(run.network, shards / "val", pack) for way, run in started.items()}
     for way in WAYS:
-        _say(way, runs[way], agreements[way])
+        _print_way(way, runs[way], agreements[way])
     return {
         "machine": describe(available_cores()),
         "torch": torch.__version__,
@@ -294,11 +295,11 @@ def compare(shards: Path, *, epochs: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _say(way: str, run: dict[str, Any], same: dict[str, float]) -> None:
+def _print_way(way: str, run: dict[str, Any], same: dict[str, float]) -> None:
     differs = abs(same["packed"] - same["buckets"])
     print(
         f"{way:8} {run['tokens_per_second']:7,.0f} tokens/s, padding {run['padding_percent']:5.2f} %, "
-        f"held-out loss {same['buckets']:.4f}, packed or not it differs by {differs:.1e}"
+        f"held-out loss {same['buckets']:.4f}, {differs:.1e} apart packed and padded"
     )
 
 

@@ -1,7 +1,7 @@
-"""A small network and its training loop, the same whichever loader feeds it.
+"""The accuracy of a small network with batches of Stoker and of torch's DataLoader.
 
-Run as a program it trains through Stoker and through torch's own DataLoader on the same folder of
-photographs, several seeds each, and prints the accuracies on held-out photographs:
+The program trains the network on the same folder of photographs with both loaders and several seeds, and
+prints the accuracies on held-out photographs:
 
     python -m stoker.benchmarks.training.accuracy --source examples/photos --seeds 3
 """
@@ -33,7 +33,7 @@ _SCALE = (0.35, 1.0)
 
 
 def make_network(num_classes: int) -> nn.Module:
-    """Four strided convolutions and a linear layer: (N, 3, 112, 112) float32 to (N, num_classes)."""
+    """Return four strided convolutions and a linear layer: (N, 3, 112, 112) float32 to (N, num_classes)."""
     layers: list[nn.Module] = []
     channels = 3
     for width in (24, 48, 96, 192):
@@ -54,7 +54,7 @@ def train(
     steps_per_epoch: int,
     after_step: Callable[[int, float], None] = lambda step, loss: None,
 ) -> None:
-    """Train with AdamW and a one-cycle schedule; ``after_step`` is told the step and its loss."""
+    """Train with AdamW and a one-cycle schedule; ``after_step`` gets the step and its loss."""
     optimizer = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=0.02)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=3e-3, total_steps=epochs * steps_per_epoch
@@ -75,7 +75,7 @@ def train(
 
 @torch.inference_mode()
 def evaluate(network: nn.Module, loader: Iterable[Any]) -> float:
-    """Share of the images whose class the network names, 0 to 1."""
+    """Return the share of images whose class the network predicts, 0 to 1."""
     network.eval()
     hits = total = 0
     for images, labels in loader:
@@ -87,7 +87,7 @@ def evaluate(network: nn.Module, loader: Iterable[Any]) -> float:
 def stoker_loaders(
     train_set: str | Path, held_out: str | Path, batch_size: int, seed: int
 ) -> tuple[Any, Any]:
-    """Loaders of Stoker for training and for evaluation."""
+    """Return loaders of Stoker for training and for evaluation."""
     training = stoker.ImageLoader(
         train_set,
         batch_size=batch_size,
@@ -107,7 +107,7 @@ def stoker_loaders(
 
 
 def torch_loaders(train_set: str | Path, held_out: str | Path, batch_size: int, seed: int) -> tuple[Any, Any]:
-    """The same with torch's DataLoader and Pillow, written as one does without Stoker."""
+    """Return DataLoaders of torch with Pillow for training and for evaluation."""
     from stoker.benchmarks.training.photo_folder import PhotoFolder
 
     generator = torch.Generator().manual_seed(seed)
@@ -135,7 +135,7 @@ def _accuracy(loaders: tuple[Any, Any], num_classes: int, epochs: int, seed: int
 
 
 def main() -> None:
-    """Compare accuracies over several seeds."""
+    """Run from the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

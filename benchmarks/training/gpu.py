@@ -1,7 +1,7 @@
-"""On a GPU: images a second of each way to feed it, and how much of that hides behind a training step.
+"""The rates of loaders that feed a GPU, alone and with a training step.
 
-The training step is ResNet-50 in bfloat16 with channels last. "Both" is the loop as a user writes it; it
-should take about as long as the slower of the two alone.
+The training step is ResNet-50 in bfloat16 with channels last. With perfect overlap, loader and step together
+are as fast as the slower of the two alone.
 
     python -m stoker.benchmarks.training.gpu shards/train --json gpu.json
 """
@@ -56,7 +56,7 @@ def _endless(loader: Iterable[Any]) -> Iterator[Any]:
 
 
 def _rate(step: Callable[[Any, Any], None], batches: Iterable[Any], count: int) -> float:
-    """Images a second over ``count`` batches, the first few not counted."""
+    """Return images per second over ``count`` batches, after a few untimed ones."""
     images = 0
     began = 0.0
     for number, (image, label) in enumerate(batches):
@@ -69,7 +69,7 @@ def _rate(step: Callable[[Any, Any], None], batches: Iterable[Any], count: int) 
         if number == _WARM_UP + count - 1:
             break
     else:
-        raise RuntimeError("there are too few batches")
+        raise RuntimeError("the loader ended before all batches were measured")
     torch.cuda.synchronize()
     return images / (perf_counter() - began)
 
@@ -82,7 +82,7 @@ def _training_step(num_classes: int) -> Callable[[Any, Any], None]:
 
     def step(images: Any, labels: Any) -> None:
         with torch.autocast("cuda", dtype=torch.bfloat16):
-            # NHWC in memory is NCHW channels last: a view, no copy.
+            # NHWC in memory is NCHW with channels last: this view copies nothing.
             loss = torch.nn.functional.cross_entropy(network(images.permute(0, 3, 1, 2)), labels)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -92,21 +92,21 @@ def _training_step(num_classes: int) -> Callable[[Any, Any], None]:
 
 
 def _nothing(images: Any, labels: Any) -> None:
-    """A step that takes no time."""
+    """Do nothing: a step that takes no time."""
 
 
 class _Rates:
-    """Images a second by name, printed and written as they are found: a run that is cut off is not lost."""
+    """Images per second by name, printed and written at once, so that a stopped run keeps its results."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._found: dict[str, float | str] = {}
 
     def measure(self, name: str, measured: Callable[[], float]) -> None:
-        """Measure one, or keep the reason why not: the others are measured nevertheless."""
+        """Measure a rate; a failure is kept as the result, so that the others are measured."""
         try:
             rate: float | str = measured()
-        except Exception as error:  # whatever it is
+        except Exception as error:  # any failure is a result
             rate = f"{type(error).__name__}: {error}"
         self._found[name] = rate
         print(f"{name:36} {rate if isinstance(rate, str) else f'{rate:10,.0f} images/s'}", flush=True)
@@ -139,7 +139,7 @@ def _measure_others(rates: _Rates, options: argparse.Namespace, step: Callable[[
 
 
 def main() -> None:
-    """Measure and print; the loaders in turn, so that they do not share the machine."""
+    """Run from the command line; loaders run one after another."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,7 +1,7 @@
-"""Other ways to feed a GPU, for :mod:`stoker.benchmarks.training.gpu`.
+"""Loaders of other libraries that feed a GPU, for :mod:`stoker.benchmarks.training.gpu`.
 
-Each is an endless iterator over batches: images, (N, 224, 224, 3) bfloat16, and labels, (N,) int64, both on
-the device; random resized crop, flip, normalisation, as NVIDIA's and torchvision's examples write it.
+Each is an endless iterator over batches on the device: images, (N, 224, 224, 3) bfloat16, and labels, (N,)
+int64. The work is random resized crop, flip and normalisation, as in the examples of NVIDIA and torchvision.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SIZE = 224
 
 
 def dali_by_hand(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
-    """DALI's reader of TFRecord, its decoder on the GPU, and its operators."""
+    """Yield batches of DALI, with its reader of TFRecord and its decoder on the GPU."""
     from nvidia.dali import fn, pipeline_def, types
     from nvidia.dali import tfrecord as tfrec
 
@@ -73,13 +73,13 @@ def dali_by_hand(source: Source, batch_size: int, device: torch.device, threads:
     while True:
         outputs = pipeline.run()
         images = torch.from_dlpack(outputs[0].as_tensor())
-        # By NumPy: page-locked memory, which DALI's may be, is a device of its own to DLPack.
+        # Through NumPy, because DLPack takes page-locked memory, which DALI may return, for another device.
         labels = torch.from_numpy(outputs[1].as_array())
         yield images.to(torch.bfloat16), labels.flatten().to(device)
 
 
 def torchvision_workers(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
-    """A DataLoader whose worker processes decode and transform; copies from page-locked memory."""
+    """Yield batches of a DataLoader with worker processes, copied from page-locked memory."""
     from torch.utils.data import DataLoader
 
     from stoker.benchmarks.peers.torch_loader import Samples, WithTorchvision
@@ -100,7 +100,7 @@ def torchvision_workers(source: Source, batch_size: int, device: torch.device, t
 
 
 def torchvision_decoder(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
-    """A batch at a time through torchvision's JPEG decoder for CUDA, then its transforms; uses one thread."""
+    """Yield batches of torchvision's JPEG decoder for CUDA and its transforms, on one thread."""
     from torchvision.io import ImageReadMode, decode_jpeg
     from torchvision.transforms import v2
 
@@ -108,7 +108,7 @@ def torchvision_decoder(source: Source, batch_size: int, device: torch.device, t
     crop = v2.RandomResizedCrop(SIZE, scale=SCALE, ratio=RATIO, antialias=True)
     finish = v2.Compose([v2.ToDtype(torch.bfloat16, scale=True), v2.Normalize(MEAN, STD)])
     flip = v2.RandomHorizontalFlip()
-    shuffled = random.Random(0)  # noqa: S311 - an order, no secret
+    shuffled = random.Random(0)  # noqa: S311 - an order, not a secret
     for _ in count():
         rows = shuffled.sample(range(len(payloads)), len(payloads))
         for start in range(0, len(rows) - batch_size + 1, batch_size):

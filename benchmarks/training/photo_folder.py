@@ -1,4 +1,4 @@
-"""An image folder for torch's DataLoader: what a training script does without Stoker."""
+"""A dataset of an image folder for torch's DataLoader, as training scripts have without Stoker."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ _STD = torch.tensor((0.229, 0.224, 0.225)).view(3, 1, 1)
 
 
 class PhotoFolder(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):
-    """Images of a folder with one class a directory, decoded and augmented with Pillow.
+    """Images of a folder with one directory for each class, decoded and augmented with Pillow.
 
     Args:
         root: The folder.
         size: Height and width of the output, pixels.
-        scale: Share of the area that a random crop takes, lowest and highest.
-        training: Random resized crop and flip, by torchvision's law; else resize and centre crop.
+        scale: Least and largest share of the area of a random crop.
+        training: Whether images are randomly cropped and flipped, as by torchvision; otherwise they are
+            resized and cropped at the centre.
     """
 
     def __init__(self, root: str | Path, size: int, *, scale: tuple[float, float], training: bool) -> None:
@@ -40,7 +41,7 @@ class PhotoFolder(torch.utils.data.Dataset[tuple[torch.Tensor, int]]):
         return len(self._files)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        """Image, (3, size, size) float32, normalised, and class."""
+        """Return a normalised image, (3, size, size) float32, and its class."""
         file, label = self._files[index]
         image = Image.open(file).convert("RGB")
         image = self._random_crop(image) if self._training else self._centre_crop(image)

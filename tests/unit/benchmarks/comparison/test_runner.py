@@ -70,8 +70,8 @@ def test_a_batch_that_the_dataset_does_not_fill(dataset):
     ("change", "message"),
     [
         ({"peers": ("stoker", "petastorm")}, "petastorm"),
-        ({"peers": ()}, "each once"),
-        ({"peers": ("dali", "dali")}, "each once"),
+        ({"peers": ()}, "one or more different names"),
+        ({"peers": ("dali", "dali")}, "one or more different names"),
         ({"cores": ()}, "at least one core"),
         ({"rounds": 0}, "rounds"),
         ({"min_seconds": 0}, "min_seconds"),
