@@ -1,4 +1,4 @@
-"""Which columns a dataset's annotations make, and what a loader's arguments make of them."""
+"""The config of annotations: which columns a dataset's annotations make, and in which form."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DTYPES = {
     "object_id": "int64",
 }
 _IGNORE = 255
-"""Where the dataset names no value to ignore: that of PASCAL VOC, Cityscapes and ADE20K."""
+"""The value to ignore if the dataset names none: that of PASCAL VOC, Cityscapes and ADE20K."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class AnnotationConfig:
     """What a loader makes of annotations, the same in every epoch.
 
     Attributes:
-        objects: Which columns of objects, and how.
-        masks: How masks of classes leave; None where they are not wanted.
+        objects: Columns of objects, and their form.
+        masks: Form of class masks; None if no column is made of them.
         multi_label: Whether a sample has a list of labels.
         needs_boxes: Whether a transform of images decides by boxes.
     """
@@ -49,7 +49,7 @@ class AnnotationConfig:
     needs_boxes: bool
 
     def processor(self, dataset: SampleSource, num_threads: int) -> AnnotationProcessor | None:
-        """What makes them; None where there is nothing to make."""
+        """Make the processor of annotations, which the caller closes; None if there is nothing to make."""
         objects = self.objects if self.objects.columns else None
         if not (objects or self.masks or self.needs_boxes):
             return None
@@ -58,7 +58,7 @@ class AnnotationConfig:
         )
 
     def spec(self, name: str, dataset: SampleSource, size: tuple[int, int]) -> ColumnSpec | None:
-        """Form of a column of annotations; None for any other column."""
+        """Dtype and shape of a column of annotations; None for any other column."""
         if name == "segmentation" and self.masks:
             return ColumnSpec(name, self.masks.dtype, size)
         if name == "count" and self.objects.columns:
@@ -72,7 +72,7 @@ class AnnotationConfig:
 
 
 def task_columns(dataset: SampleSource) -> tuple[str, ...]:
-    """Names of the columns that the annotations of a dataset make, besides the label."""
+    """Names of the columns that the annotations of a dataset make, without the label."""
     names: list[str] = []
     if "boxes" in dataset.tasks:
         names += _BOX_COLUMNS
@@ -93,12 +93,12 @@ def make_annotation_config(
     plan: ImagePlan,
     batch_transform_plan: BatchTransformPlan,
 ) -> AnnotationConfig:
-    """Rules for the columns that a loader hands out.
+    """Check the columns of a loader against its dataset and its transforms.
 
     Args:
-        dataset: What has the annotations.
-        columns: Of the loader.
-        given: Its arguments; columns and swap are filled in.
+        dataset: Dataset or mixture that has the annotations.
+        columns: Names of the loader's columns.
+        given: The loader's arguments for objects; ``columns`` and ``swap`` are filled in here.
         plan: Transforms of images.
         batch_transform_plan: Transforms of batches.
 
@@ -113,7 +113,11 @@ def make_annotation_config(
         masks = MaskConfig("uint8" if max(ignore, len(info.mask_classes) - 1) < 256 else "int64", ignore)
     multi_label = "labels" in dataset.tasks
     if plan.uses_boxes and "boxes" not in dataset.tasks:
-        raise ConfigError("a transform decides by boxes, and the dataset has none", path=dataset.path)
+        raise ConfigError(
+            "a transform decides by boxes, and the dataset has none",
+            path=dataset.path,
+            hint="Leave the transform out, or convert with annotations.",
+        )
     if "label" in columns and (multi_label or batch_transform_plan.transforms) and not dataset.num_classes:
         raise ConfigError(
             "labels as shares of classes need the names of the classes, and the dataset has none",
@@ -126,7 +130,7 @@ def make_annotation_config(
 
 
 def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformPlan) -> None:
-    """ConfigError where a transform of batches cannot carry a column along."""
+    """Raise ConfigError if a transform of batches cannot mix a column."""
     if not batch_transform_plan.transforms:
         return
     kinds = {"label", "keypoints", "masks", "segmentation"}
@@ -140,6 +144,6 @@ def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformP
 
 
 def _extra_dtype(kind: str) -> str:
-    """NumPy's name of the numbers in a large_list, as Arrow writes it: ``large_list<item: int64>``."""
+    """NumPy's name of the numbers in an Arrow list, whose type is written ``large_list<item: int64>``."""
     inner = kind.partition("<")[2].rstrip(">").rpartition(" ")[2]
     return {"float": "float32", "double": "float64", "halffloat": "float16"}.get(inner, inner)

@@ -1,4 +1,4 @@
-"""Boxes, masks and keypoints of batches, made on threads beside the engine that makes the images."""
+"""Boxes, masks and keypoints of batches, made beside the engine that makes the images."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 __all__ = ["AnnotationProcessor", "BatchAnnotations", "MaskConfig"]
 
-# Pillow's modes whose values are classes: those of a palette are its entries' numbers.
+# Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.
 _MODES = ("1", "L", "P", "I;16", "I")
 
 _BAD_RUNS = "the run lengths of a mask are not those of its image"
-_BAD_POLYGON = "a polygon has a vertex that is no place"
+_BAD_POLYGON = "a polygon has a vertex that is not finite"
 
 
 @dataclass(frozen=True)
 class MaskConfig:
-    """How masks of classes leave.
+    """Form of class masks.
 
     Attributes:
-        dtype: "uint8", or "int64" where values need more.
+        dtype: "uint8", or "int64" if the classes need it.
         ignore: Value of pixels that show nothing of the source.
     """
 
@@ -54,12 +54,12 @@ class MaskConfig:
 
 @dataclass(frozen=True, eq=False)
 class BatchAnnotations:
-    """What belongs to the N images of a batch.
+    """Annotations of the N images of a batch, after their transforms.
 
     Attributes:
-        objects: Of all its images; None where none are wanted.
-        masks: (N, H, W), the masks of classes; None where none are wanted. Zeros where there was an error.
-        errors: By position in the batch, what is wrong with a sample's annotations.
+        objects: Objects of all images; None if there is no column of objects.
+        masks: (N, H, W), class masks, zeros for a sample with an error; None if there is no such column.
+        errors: Errors in the annotations of samples, by position in the batch.
     """
 
     objects: BatchObjects | None = None
@@ -68,13 +68,13 @@ class BatchAnnotations:
 
 
 class AnnotationProcessor:
-    """Reads, decodes and transforms the annotations of a dataset's samples, a batch on a thread.
+    """Reads, decodes and transforms the annotations of samples, one batch on each of its threads.
 
     Args:
-        dataset: What has them.
-        objects: How objects leave; None where they only decide (``ImagePlan.uses_boxes``) or less.
-        masks: How masks of classes leave; None where they are not wanted.
-        needs_boxes: Whether :meth:`read` is to read objects.
+        dataset: Dataset or mixture that has the annotations.
+        objects: Columns of objects; None if there are none.
+        masks: Form of class masks; None if there is no such column.
+        needs_boxes: Whether a transform decides by boxes, so that :meth:`read` reads objects in any case.
         num_threads: Threads, from 1.
     """
 
@@ -97,29 +97,29 @@ class AnnotationProcessor:
         self._pool = ThreadPoolExecutor(num_threads, "stoker-annotations")
 
     def read(self, positions: Int64) -> Annotations | None:
-        """The objects of samples, or None where nothing wants them.
+        """Objects of samples; None if neither a column nor a transform needs them.
 
         Args:
-            positions: (N,) in the dataset.
+            positions: (N,) int64, positions of the samples in the dataset.
         """
         return self._dataset.annotations(positions, self._parts) if self._reads else None
 
     def start(
         self, positions: Int64, samples: Samples, params: ImageParams, annotations: Annotations | None
     ) -> Callable[[], BatchAnnotations]:
-        """Transform the annotations of a batch, masks in the background.
+        """Start to transform the annotations of a batch; those with masks on a thread.
 
         Args:
-            positions: (N,) in the dataset.
-            samples: The same samples.
-            params: What was decided for them.
-            annotations: What :meth:`read` gave.
+            positions: (N,) int64, positions of the samples in the dataset.
+            samples: Their rows of the index.
+            params: Parameters of their transforms.
+            annotations: What :meth:`read` returned for them.
 
         Returns:
-            What waits for them.
+            A function that waits for the annotations and returns them.
         """
         if not self._has_masks:
-            # Some hundred numbers: another thread would need longer to get the interpreter.
+            # A few hundred numbers take less time than it takes a thread to get the interpreter.
             annotated = self._annotate(positions, samples, params, annotations)
             return lambda: annotated
         return self._pool.submit(self._annotate, positions, samples, params, annotations).result
@@ -152,11 +152,11 @@ class AnnotationProcessor:
         params: ImageParams,
         errors: dict[int, SampleError],
     ) -> Mask:
-        """(N, H, W); what is wrong with some of them goes to ``errors``."""
+        """Class masks, (N, H, W); errors of single masks are added to ``errors``."""
         masks = np.zeros((len(positions), *params.size), config.dtype)
         files = [self._read_mask(position) for position in positions.tolist()]
         others: Iterable[int] = range(len(files))
-        if masks.dtype == np.uint8:  # as nearly all are
+        if masks.dtype == np.uint8:  # which C++ draws
             data = [b"" if isinstance(file, SampleError) else file for file in files]
             size = samples.height, samples.width
             others = draw_class_masks(params, data, *size, ignore=config.ignore, out=masks)
@@ -172,7 +172,7 @@ class AnnotationProcessor:
     def _damaged(
         self, positions: Int64, samples: Samples, annotations: Annotations
     ) -> dict[int, SampleError]:
-        """Errors of the samples with an object whose outline or run lengths cannot be those of a mask."""
+        """Errors of samples that have an object with an impossible polygon or impossible run lengths."""
         errors: dict[int, SampleError] = {}
         pixels = samples.height.astype(np.int64) * samples.width
         for message, bad in (
@@ -184,7 +184,7 @@ class AnnotationProcessor:
         return errors
 
     def _read_mask(self, position: int) -> bytes | SampleError:
-        """The file of one sample's mask, or what is wrong with it."""
+        """File of one sample's mask, or the error that it raised."""
         try:
             return self._dataset.mask(position)
         except SampleError as error:
@@ -195,7 +195,7 @@ class AnnotationProcessor:
     def _decode_mask(
         self, position: int, file: bytes | SampleError, size: tuple[int, int], dtype: str
     ) -> Mask | SampleError:
-        """A mask, (H, W), which must be as large as the source; or what is wrong with it."""
+        """A mask, (H, W), of the size of its image; or the error that it raised."""
         if isinstance(file, SampleError):
             return file
         try:
@@ -205,7 +205,7 @@ class AnnotationProcessor:
 
 
 def _parts(config: ObjectConfig) -> frozenset[str]:
-    """What is to be read for the columns, as :meth:`Dataset.annotations` calls it."""
+    """Parts of annotations that the columns need, as :meth:`Dataset.annotations` names them."""
     parts = config.columns & {"keypoints"}
     if "masks" in config.columns:
         parts |= {"polygons", "runs"}
@@ -216,10 +216,10 @@ def _parts(config: ObjectConfig) -> frozenset[str]:
 
 def _decode(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
     with open_image(data) as image:
-        if (image.height, image.width) != size:  # by its header: nothing is decoded
+        if (image.height, image.width) != size:  # read from the header
             raise ValueError(f"it has {image.height} x {image.width} pixels, its image {size[0]} x {size[1]}")
         if image.mode not in _MODES:
-            raise ValueError(f"Pillow's mode {image.mode}, where a pixel should be one number")
+            raise ValueError(f"it has Pillow's mode {image.mode}, and a pixel of a mask is one number")
         mask = np.asarray(image)
     if int(mask.max(initial=0)) > np.iinfo(dtype).max:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What happens to finished batches: transforms that mix their samples, and functions of the user's own."""
+"""What follows the engine: transforms that mix the samples of a batch, and functions of the user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stoker.augment.batch.base import BatchParams
     from stoker.augment.description import Description
 
-    # Of images, of batches, or a function; mypy takes a list of the first two for one of their base.
+    # Description is the base of transforms of images and of batches, as mypy infers for a list of both.
     AnyTransform = Description | Callable[[Any], Any]
 
 __all__ = ["BatchTransformPlan", "function_name", "split_transforms"]
@@ -38,16 +38,17 @@ _INSTEAD = {
     "ConvertImageDtype": "Write stoker.augment.ToDtype.",
     **dict.fromkeys(("PILToTensor", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor"), _AS_ARRAYS),
 }
-"""What stands for transforms of torchvision that have no counterpart of their name."""
+"""What to write instead of transforms of torchvision that have no counterpart of the same name."""
 
 
 @dataclass(frozen=True)
 class BatchTransformPlan:
-    """What happens to a batch after the engine, in this order.
+    """What happens to a batch after the engine: the transforms in order, then the functions in order.
 
     Attributes:
-        transforms: They mix samples of the batch. A RandomChoice draws one of its transforms for the batch.
-        functions: Each takes the batch's images and returns as many.
+        transforms: Transforms that mix samples of the batch. A RandomChoice draws one of its transforms for
+            each batch.
+        functions: Functions that take the images of a batch, and return as many.
     """
 
     transforms: tuple[BatchTransform | RandomChoice, ...] = ()
@@ -55,21 +56,24 @@ class BatchTransformPlan:
 
     @property
     def columns(self) -> frozenset[str]:
-        """Columns besides "image" that all transforms can carry along; see ``BatchTransform.columns``."""
+        """Columns besides "image" that all transforms can mix; see ``BatchTransform.columns``."""
         leaves = [leaf for transform in self.transforms for leaf in _leaves(transform)]
         return frozenset.intersection(*(leaf.columns for leaf in leaves)) if leaves else frozenset()
 
     def draw(
         self, transform: int, keys: npt.NDArray[np.int64], size: tuple[int, int], seed: int, epoch: int
     ) -> tuple[str, BatchParams]:
-        """Decide for a batch what one of the transforms does; its name and parameters.
+        """Draw the parameters of one transform for a batch.
 
         Args:
             transform: Position among the transforms.
-            keys: (N,) int64, N at least 1, what keys the random numbers of each sample.
+            keys: (N,) int64, N at least 1, keys of the samples' random numbers.
             size: Height and width of the images, pixels.
             seed: Any integer.
             epoch: Any integer.
+
+        Returns:
+            Name of the transform, which a RandomChoice has drawn, and its parameters.
         """
         chosen = self.transforms[transform]
         if isinstance(chosen, RandomChoice):
@@ -79,16 +83,19 @@ class BatchTransformPlan:
         return type(chosen).__name__, chosen.draw(keys, size, seed, epoch)
 
     def to_json(self) -> list[Any]:
-        """All that decides what happens, as JSON can hold it; functions by module and name."""
+        """All transforms as JSON, and functions by module and name; states record it."""
         functions = [{"function": function_name(f, module=True)} for f in self.functions]
         return [*(transform.to_dict() for transform in self.transforms), *functions]
 
 
 def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], BatchTransformPlan]:
-    """Transforms of images, for ``compile_image`` to check, and what follows them on the batch.
+    """Split a loader's transforms into those of images, and what follows on the batch.
+
+    Returns:
+        Transforms of images, unchecked, for ``compile_image``; and the plan of what follows them.
 
     Raises:
-        ConfigError: An order that cannot be meant, or what is neither a transform nor a function.
+        ConfigError: The transforms are in an order that has no meaning, or are torchvision's.
     """
     for transform in transforms if isinstance(transforms, Sequence) else (transforms,):
         _refuse_torchvision(transform)
@@ -109,7 +116,7 @@ def split_transforms(transforms: Sequence[Any]) -> tuple[tuple[Transform, ...], 
 
 
 def function_name(function: Callable[[Any], Any], *, module: bool = False) -> str:
-    """What a function is called, also one with arguments bound, or an object that can be called."""
+    """Name of a function, of the function in a partial, or of the class of a callable object."""
     while isinstance(function, functools.partial):
         function = function.func
     named = function if hasattr(function, "__qualname__") else type(function)
@@ -117,7 +124,7 @@ def function_name(function: Callable[[Any], Any], *, module: bool = False) -> st
 
 
 def _refuse_torchvision(transform: Any) -> None:
-    """Called with a batch, it would draw once for all images; torchvision is not imported to tell."""
+    """Refuse a transform of torchvision, which would draw once for all images of a batch."""
     if not type(transform).__module__.startswith("torchvision.transforms"):
         return
     name = type(transform).__name__
@@ -129,17 +136,17 @@ def _refuse_torchvision(transform: Any) -> None:
 
 
 def _rank(transform: Any) -> int:
-    """0 for transforms of images, 1 for those of batches, 2 for functions."""
+    """Place in the list: 0 for transforms of images, 1 for those of batches, 2 for functions."""
     if isinstance(transform, BatchTransform):
         return 1
     if isinstance(transform, RandomChoice):
         return int(transform.on_batches)
-    # What is no transform at all is left for compile_image to refuse.
+    # compile_image refuses everything that is no transform.
     return 2 if callable(transform) and not isinstance(transform, (Transform, type)) else 0
 
 
 def _leaves(transform: BatchTransform | RandomChoice) -> list[BatchTransform]:
-    """The transforms of batches that one may come down to; none for a choice of transforms of images."""
+    """The transforms of batches that may run; none for a RandomChoice of transforms of images."""
     if isinstance(transform, BatchTransform):
         return [transform]
     return [leaf for leaf in transform.transforms if isinstance(leaf, BatchTransform)]

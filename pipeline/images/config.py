@@ -1,4 +1,4 @@
-"""What an image loader makes of samples, checked and put together from its arguments."""
+"""The config of an image loader: its arguments, checked against each other and against its dataset."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ OnError = Literal["raise", "skip", "replace"]
 
 @dataclass(frozen=True)
 class ImageLoaderConfig:
-    """What a loader makes of samples, the same in every epoch.
+    """What an image loader does with samples, the same in every epoch.
 
     Attributes:
-        dataset: What is drawn from.
-        order: Which samples an epoch draws.
+        dataset: The dataset or mixture whose samples are drawn.
+        order: Which samples an epoch draws, and in which order.
         plan: What happens to each image.
-        output: Form in which images leave the engine.
+        output: Dtype and layout of the images that the engine makes.
         columns: Names of a batch's columns, in their order.
-        on_error: What a bad sample does.
-        seed: Of order and parameters.
-        batch: Makes the batch of its columns' values.
+        on_error: What happens to a bad sample.
+        seed: Seed of the order and of random parameters.
+        batch_type: Makes a batch of the values of its columns, in their order.
         batch_transform_plan: What happens to a batch after the engine.
-        annotations: What becomes of objects, masks and labels.
+        annotations: Which columns annotations make, and how.
     """
 
     dataset: SampleSource
@@ -69,13 +69,13 @@ class ImageLoaderConfig:
     columns: tuple[str, ...]
     on_error: OnError
     seed: int
-    batch: Callable[..., Any]
+    batch_type: Callable[..., Any]
     batch_transform_plan: BatchTransformPlan
     annotations: AnnotationConfig
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What decides the order, the pixels and which objects leave, as JSON leaves it."""
+        """What decides the order and the content of batches, as JSON returns it; states record it."""
         identity = {
             "dataset": self.dataset.fingerprint,
             "seed": self.seed,
@@ -90,7 +90,7 @@ class ImageLoaderConfig:
         return cast("dict[str, Any]", json.loads(json.dumps(identity)))
 
     def spec(self, name: str) -> ColumnSpec:
-        """Form of a column, without the batch axis."""
+        """Dtype and shape of a column, without the batch axis."""
         annotated = self.annotations.spec(name, self.dataset, self.plan.size)
         if annotated:
             return annotated
@@ -101,18 +101,18 @@ class ImageLoaderConfig:
         return ColumnSpec(name, *(known.get(name) or (self.dataset.values(name, ()).dtype.name, ())))
 
     def draw_epoch(self, epoch: int) -> int:
-        """The epoch that random parameters are drawn for: one for all of a stream, whose keys go on."""
+        """The epoch that keys random parameters: always 0 for a stream, whose draw keys go on over epochs."""
         return 0 if isinstance(self.order, Stream) else epoch
 
     def draw_keys(
         self, epoch: int, draws: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.int64]:
-        """What keys the random parameters of draws, (N,) int64.
+        """Keys of random parameters, (N,) int64: the rows, or the draws if an epoch may draw a row twice.
 
         Args:
-            epoch: Of the draws.
-            draws: (N,) int64, in the epoch.
-            rows: (N,) int64, of the samples in the index: the keys, where an epoch draws no row twice.
+            epoch: Epoch of the draws.
+            draws: (N,) int64, numbers of the draws in the epoch.
+            rows: (N,) int64, rows of the samples in the index.
         """
         if isinstance(self.order, Stream):
             return self.order.stream_draws(epoch, draws)
@@ -126,14 +126,14 @@ class ImageLoaderConfig:
         epoch: int,
         objects: Objects | None = None,
     ) -> ImageParams:
-        """Decide the parameters of N samples; see :meth:`ImagePlan.draw`.
+        """Draw the parameters of N samples; see :meth:`ImagePlan.draw`.
 
         Args:
-            positions: (N,) int64, in the dataset.
-            samples: As the dataset has them there.
-            keys: (N,) int64, what their random numbers are keyed by.
-            epoch: That they are drawn for.
-            objects: Of the samples.
+            positions: (N,) int64, positions of the samples in the dataset.
+            samples: Their rows of the index.
+            keys: (N,) int64, keys of their random numbers.
+            epoch: Epoch that keys their random numbers.
+            objects: Their objects, if a transform decides by boxes.
 
         Raises:
             ConfigError: A transform refuses an image, such as one smaller than a crop; names the sample.
@@ -142,7 +142,7 @@ class ImageLoaderConfig:
         try:
             return self._draw(rows, samples, keys, epoch, objects)
         except ConfigError:
-            for i in rows.tolist():  # a plan decides sample by sample, so one of them is refused alone, too
+            for i in rows.tolist():  # finds the sample that is refused, which is refused alone, too
                 own = objects and objects.take(rows[i : i + 1])
                 with self._naming(int(positions[i])):
                     self._draw(rows[i : i + 1], samples, keys, epoch, own)
@@ -161,7 +161,7 @@ class ImageLoaderConfig:
 
     @contextmanager
     def _naming(self, position: int) -> Iterator[None]:
-        """Have a ConfigError name the sample at ``position``."""
+        """Add the sample at ``position`` to a ConfigError."""
         try:
             yield
         except ConfigError as error:
@@ -198,8 +198,8 @@ def make_config(
     """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
 
     Raises:
-        ConfigError: An argument cannot be meant as given.
-        DatasetError: The path is no dataset that can be read.
+        ConfigError: An argument is wrong, or two arguments do not fit each other.
+        DatasetError: The path holds no dataset that can be read.
     """
     if on_error not in ("raise", "skip", "replace"):
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
@@ -220,16 +220,16 @@ def make_config(
         batch_transform_plan,
         make_annotation_config(opened, names, objects, plan, batch_transform_plan),
     )
-    if sampler is None:  # which may leave small images out
+    if sampler is None:  # a sampler may never draw small images
         _check_sizes(config)
     return config
 
 
 def _check_sizes(config: ImageLoaderConfig) -> None:
-    """Refuse crops that are larger than the lowest or the narrowest image, which an epoch would come to."""
+    """Refuse crops larger than the lowest or the narrowest image, before an epoch meets that image."""
     dataset = config.dataset
     crops = (one for one in config.plan.transforms if isinstance(one, RandomCrop))
-    # A mixture may draw nothing of a dataset; what else is refused is told when it is met.
+    # A mixture may draw nothing from a dataset.
     if isinstance(dataset, Dataset) and any(not crop.pad_if_needed for crop in crops):
         smallest = [int(dataset.column(name).argmin()) for name in ("height", "width")]
         positions = np.array(smallest, np.int64)
@@ -247,7 +247,9 @@ def _columns(
     columns: Sequence[str], dataset: SampleSource, last_batch: LastBatch, objects: ObjectConfig
 ) -> tuple[str, ...]:
     if isinstance(columns, str):
-        raise ConfigError(f"columns must be a list of names, found {columns!r}", hint="Put it into brackets.")
+        raise ConfigError(
+            f"columns must be a list of names, found {columns!r}", hint=f"Write columns=({columns!r},)."
+        )
     names, annotated = tuple(columns), task_columns(dataset)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")

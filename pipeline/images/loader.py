@@ -18,7 +18,7 @@ from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import in_epochs_of
 from ..order.schedule import LastBatch, Schedule
-from .batch import made_by_functions
+from .batch_assembler import function_output_spec
 from .config import OnError, make_config
 from .objects import ObjectConfig, ObjectForm
 from .producer import ImageBatchProducer
@@ -259,15 +259,15 @@ class ImageLoader(Loader):
         called once, with a batch of zeros, to find out.
         """
         return tuple(
-            self._made_by_functions
+            self._function_output_spec
             if name == "image" and self._config.batch_transform_plan.functions
             else self._config.spec(name)
             for name in self._config.columns
         )
 
     @cached_property
-    def _made_by_functions(self) -> ColumnSpec:
-        return made_by_functions(self._config, self._adapter, self._batch_size)
+    def _function_output_spec(self) -> ColumnSpec:
+        return function_output_spec(self._config, self._adapter, self._batch_size)
 
     def state_dict(self) -> dict[str, Any]:
         """The loader's position, as a small dict that JSON can hold.

@@ -1,7 +1,7 @@
-"""Masks of a batch, drawn in C++ with the interpreter free: pixel for pixel what ``stoker.augment`` gives.
+"""Masks of a batch, drawn in C++ while other threads run Python.
 
-The slow truth is :func:`stoker.augment.geometry.segments.transform_segments` and
-:func:`stoker.augment.geometry.transform.transform_mask`.
+Pixel for pixel they are those of the reference, :func:`stoker.augment.geometry.segments.transform_segments`
+and :func:`stoker.augment.geometry.transform.transform_mask`.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["MaskMemory", "bad_polygons", "bad_runs", "draw_class_masks", "draw_segments"]
 
-_OBJECTS = 64  # numbers of objects are rounded up to so many, for few sizes of memory
-_BATCHES = 8  # whose memory waits to be used again: with fewer, sizes that alternate drive each other out
+_OBJECTS = 64  # the number of objects is rounded up to a multiple, so that few sizes of memory occur
+_BATCHES = 8  # whose memory is kept; with fewer, alternating sizes evict each other
 
 
 class MaskMemory:
-    """Memory for masks of objects, used again once nobody holds them: new pages cost more than drawing."""
+    """Memory for masks of objects, which is reused: new pages of memory cost more than drawing."""
 
     def __init__(self) -> None:
         self._arena = _native.Arena(_BATCHES)
 
     def empty(self, count: int, size: tuple[int, int]) -> Mask:
-        """(count, H, W) uint8, of undefined contents, for images of ``size``."""
+        """(count, H, W) uint8 with undefined contents, for images of ``size``, (H, W)."""
         rounded = -(-count // _OBJECTS) * _OBJECTS
         return self._arena.array((rounded, *size), "uint8")[:count]
 
@@ -52,28 +52,28 @@ def draw_segments(
     runs: Sequence[Ints] | None = None,
     memory: MaskMemory | None = None,
 ) -> Mask:
-    """Masks of objects: what :func:`stoker.augment.geometry.segments.transform_segments` gives.
+    """Masks of objects, as :func:`stoker.augment.geometry.segments.transform_segments` makes them.
 
     Args:
-        params: Of a batch.
-        owner: (M,) integers, position in the batch of the image that each object belongs to.
-        height: (N,) integers, of the sources, pixels.
-        width: (N,) likewise.
-        polygons: For each object its polygons, (P, 2) each, (x, y) in pixels of the source; or None.
-        runs: For each object its run lengths, (R,), empty for none; or None.
-        memory: Where the masks come to lie.
+        params: Parameters of N samples.
+        owner: (M,) integers, position in the batch of each object's image.
+        height: (N,) integers, heights of the sources, pixels.
+        width: (N,) integers, widths of the sources, pixels.
+        polygons: Polygons of each object, (P, 2) each, (x, y) in pixels of the source; None if there are
+            none.
+        runs: Run lengths of each object, (R,), empty for no mask; None if there are none.
+        memory: Memory that masks are drawn into; None allocates.
 
     Returns:
-        (M, H, W) uint8, 1 where the object is seen, else 0.
+        (M, H, W) uint8, 1 where the object is visible, else 0.
 
     Raises:
-        ValueError: Run lengths that are not those of a mask as large as the source, or a vertex of a polygon
-            that is not finite.
+        ValueError: Run lengths do not sum to the pixels of the source, or a vertex is not finite.
     """
     masks = (memory or MaskMemory()).empty(len(owner), params.size)
     owners, region, visible = np.asarray(owner, np.int64), params.region, shown(params)
     flat = list(chain.from_iterable(polygons or ()))
-    _native.fill_polygons(  # which writes the masks, be there polygons or not
+    _native.fill_polygons(  # fills the masks even if there are no polygons
         masks,
         owners,
         forward_matrix(params),
@@ -101,19 +101,21 @@ def draw_segments(
 def draw_class_masks(
     params: ImageParams, data: Sequence[bytes], height: Ints, width: Ints, *, ignore: int, out: Mask
 ) -> list[int]:
-    """Masks of classes: what :func:`stoker.augment.geometry.transform.transform_mask` gives.
+    """Draw class masks, as :func:`stoker.augment.geometry.transform.transform_mask` makes them.
+
+    It draws intact PNGs with one channel of 8 bits that are as large as their source, and no mask at all if
+    padding continues the images.
 
     Args:
-        params: Parameters of a batch.
-        data: N files, PNG.
-        height: (N,) integers, of the sources, pixels.
-        width: (N,) likewise.
+        params: Parameters of N samples.
+        data: N files.
+        height: (N,) integers, heights of the sources, pixels.
+        width: (N,) integers, widths of the sources, pixels.
         ignore: Value where the output shows nothing of the source, 0 to 255.
-        out: (N, H, W), to be written.
+        out: (N, H, W) uint8 that the masks are written into.
 
     Returns:
-        Positions of the masks that were not drawn: all but intact PNGs of one channel of 8 bits that are as
-        large as their source; and all where padding continues the images.
+        Positions of the masks that were not drawn.
     """
     if params.border is not None:
         return list(range(len(params)))
@@ -130,10 +132,7 @@ def draw_class_masks(
 
 
 def bad_runs(runs: Sequence[Ints], pixels: Ints) -> npt.NDArray[np.intp]:
-    """Places of the objects that have run lengths which do not sum to the ``pixels`` of their source, (M,).
-
-    Where ``runs`` is empty there are none.
-    """
+    """Positions of objects whose run lengths do not sum to the ``pixels``, (M,), of their source."""
     counts = _counts(runs)
     if not counts.any():
         return np.zeros(0, np.intp)
@@ -143,7 +142,7 @@ def bad_runs(runs: Sequence[Ints], pixels: Ints) -> npt.NDArray[np.intp]:
 
 
 def bad_polygons(polygons: Sequence[Sequence[npt.NDArray[np.floating[Any]]]]) -> npt.NDArray[np.intp]:
-    """Places of the objects that have a polygon with a vertex that is not finite."""
+    """Positions of objects that have a polygon with a vertex that is not finite."""
     flat = list(chain.from_iterable(polygons))
     if not flat or np.isfinite(np.concatenate(flat)).all():
         return np.zeros(0, np.intp)

@@ -1,4 +1,4 @@
-"""The objects of a batch: they follow their images, and leave as lists or padded."""
+"""The objects of a batch: their columns follow the transforms of their images."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ __all__ = ["EXTRA", "BatchObjects", "ObjectConfig", "ObjectForm", "pad", "transf
 ObjectForm = Literal["ragged", "padded"]
 
 EXTRA = "object_"
-"""What the columns of a source's own facts about objects begin with: "object_difficult"."""
+"""Beginning of the names of columns with a source's own facts about objects: "object_difficult"."""
 
 
 @dataclass(frozen=True)
 class ObjectConfig:
-    """Which columns of objects a loader hands out, and how: see :class:`stoker.ImageLoader`.
+    """Which columns of objects a loader hands out, and in which form; see :class:`stoker.ImageLoader`.
 
     Attributes:
-        columns: Their names.
+        columns: Names of the columns.
         form: "ragged" or "padded".
-        box_format: Of the boxes.
-        min_visible: Smallest share of a box's area that must be seen, 0 to 1.
+        box_format: Format of the boxes that are handed out.
+        min_visible: Least share of a box's area that must be visible, 0 to 1.
         min_size: Least width and height of a box, pixels of the output.
-        swap: (K,) what each keypoint is in a mirrored image; empty for itself.
+        swap: (K,) number that each keypoint has in a mirrored image; empty if all keep theirs.
     """
 
     columns: frozenset[str] = frozenset()
@@ -75,8 +75,8 @@ class BatchObjects:
     """M objects of N images, image by image.
 
     Attributes:
-        owner: (M,) int64, position in the batch of the image that each belongs to; ascends.
-        columns: (M, ...) by name. "boxes" are always there, (M, 4) float64 XYXY, pixels of the output.
+        owner: (M,) int64, ascending, position in the batch of each object's image.
+        columns: (M, ...) by name. "boxes" is always there, (M, 4) float64 XYXY, pixels of the output.
     """
 
     owner: Int64
@@ -86,11 +86,11 @@ class BatchObjects:
         return len(self.owner)
 
     def counts(self, n: int) -> Int64:
-        """(N,) int64, objects of each of ``n`` images."""
+        """Number of objects of each of ``n`` images, (n,) int64."""
         return np.bincount(self.owner, minlength=n)
 
     def of_samples(self, chosen: Int64, n: int) -> BatchObjects:
-        """The objects of the images at ``chosen``, (K,) positions among ``n``, repeats allowed."""
+        """The objects of the images at ``chosen``, (K,) positions among ``n`` images, which may repeat."""
         ends = np.concatenate(([0], np.cumsum(self.counts(n))))
         start, stop = ends[chosen], ends[chosen + 1]
         at = expand_ranges(start, stop)
@@ -98,7 +98,7 @@ class BatchObjects:
         return BatchObjects(owner, {name: values[at] for name, values in self.columns.items()})
 
     def mixed(self, params: BatchParams, config: ObjectConfig) -> BatchObjects:
-        """The objects that the images of a mixed batch show: some are dropped, some shown again."""
+        """The objects that the images show after a transform of batches, which drops and repeats objects."""
         moved = params.boxes(
             self.columns["boxes"], self.owner, min_visible=config.min_visible, min_size=config.min_size
         )
@@ -117,7 +117,7 @@ class BatchObjects:
         return BatchObjects(moved.owner, columns)
 
     def column(self, name: str, config: ObjectConfig) -> Array:
-        """One column as it is handed out, (M, ...); what is measured in pixels is float32."""
+        """One column as it is handed out, (M, ...); lengths and areas are float32."""
         values = self.columns[name]
         if name == "boxes":
             values = convert_boxes(values, "XYXY", config.box_format)
@@ -133,15 +133,15 @@ def transform_objects(
     *,
     memory: MaskMemory | None = None,
 ) -> BatchObjects:
-    """The objects that the images of a batch show.
+    """The objects that the images of a batch show after their transforms.
 
     Args:
-        annotations: Of its N samples.
-        params: Of the batch.
-        height: (N,) integers, of the sources, pixels.
-        width: (N,) likewise.
-        config: Which columns are wanted; an object that is dropped is in none of them.
-        memory: Where masks come to lie.
+        annotations: Objects of the N samples.
+        params: Parameters of the N samples.
+        height: (N,) integers, heights of the sources, pixels.
+        width: (N,) integers, widths of the sources, pixels.
+        config: Columns to make, and which objects to drop from all of them.
+        memory: Memory that masks are drawn into; None allocates.
     """
     boxes, keep = place_boxes(
         params, annotations.boxes, annotations.owner, min_visible=config.min_visible, min_size=config.min_size
@@ -169,7 +169,7 @@ def transform_objects(
 
 
 def pad(values: Array, counts: Int64) -> Array:
-    """(N, most, ...), the ``counts``, (N,), of each sample out of (M, ...) and zeros behind them."""
+    """(N, largest count, ...): the next ``counts[i]`` rows of ``values``, (M, ...), and zeros behind them."""
     most = int(counts.max(initial=0))
     padded: Array = np.zeros((len(counts), most, *values.shape[1:]), values.dtype)
     padded[np.arange(most) < counts[:, None]] = values
@@ -177,9 +177,9 @@ def pad(values: Array, counts: Int64) -> Array:
 
 
 def _area_scale(kept: Annotations, params: ImageParams, boxes: Array) -> Array:
-    """(M,) what the areas of objects are multiplied by: the image's scale there, times the box's share seen.
+    """Factors of objects' areas, (M,): the image's scale at the object, times the visible share of its box.
 
-    The upright box around a turned object says too much of its area; it does not count for more than all.
+    The upright box around a turned object is larger than the object, so the share is 1 at most.
     """
     source = kept.boxes.astype(np.float64)
     scale = area_scale(params, (source[:, :2] + source[:, 2:]) / 2, kept.owner)

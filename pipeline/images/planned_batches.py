@@ -1,4 +1,4 @@
-"""Which samples form each batch of images, and what their random numbers are keyed by."""
+"""The samples of each batch of images, and the keys of their random numbers, in the order of an epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PlannedBatch", "planned_batches"]
 
-# Positions whose order is worked out at once: its cost is that of a NumPy call, not of a position.
+# Draws that are ordered at once: a few calls of NumPy cost as much for one draw as for thousands.
 _ORDER_CHUNK = 4096
 
 
@@ -28,9 +28,9 @@ class PlannedBatch:
     """The samples of a batch.
 
     Attributes:
-        positions: (N,) int64, in the dataset.
-        mask: (N,) bool, False for padding.
-        samples: Where their payloads lie; ``row`` is the row in the index.
+        positions: (N,) int64, positions of the samples in the dataset.
+        mask: (N,) bool, False for samples that fill up the batch.
+        samples: Rows of the index, which say where the payloads lie.
         draw_keys: (N,) int64, the keys of their random numbers.
     """
 
@@ -44,14 +44,14 @@ class PlannedBatch:
 
 
 def planned_batches(config: ImageLoaderConfig, schedule: Schedule, epoch: int) -> Iterator[PlannedBatch]:
-    """The batches of a pass, in order; each is worked out when it is asked for, some together.
+    """Yield the batches of an epoch, in order.
 
     Args:
-        config: What a batch is.
-        schedule: The draws of each step, of this rank.
-        epoch: Of the pass.
+        config: Config of the loader.
+        schedule: This rank's draws at each step.
+        epoch: Number of the epoch.
     """
-    first, steps = 0, 1  # the first batch is not kept waiting
+    first, steps = 0, 1  # the first batch alone, so that it comes soon
     while first < len(schedule):
         parts = [schedule.draws(step) for step in range(first, min(first + steps, len(schedule)))]
         first, steps = first + steps, max(1, min(2 * steps, _ORDER_CHUNK // schedule.batch_size))

@@ -1,4 +1,8 @@
-"""The stage of an image loader: decide a batch, have it executed, hand it over."""
+"""The producer of batches of images, which the prefetcher runs.
+
+It draws the parameters of a batch, submits them to the engine, starts its annotations, and later assembles
+the batch of what both have made.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,7 @@ from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, S
 from ..engines.base import Result, Status, Work
 from ..execution.batch import FinishedBatch
 from .annotation_processor import BatchAnnotations
-from .batch import BatchMaker
+from .batch_assembler import BatchAssembler
 from .planned_batches import planned_batches
 
 if TYPE_CHECKING:
@@ -38,8 +42,8 @@ _LISTS = "on_error='skip' or 'replace' goes on without such samples; stoker veri
 _DAMAGED, _BROKEN = _LISTS.format(""), _LISTS.format(" --decode")
 _LARGE = "A larger max_pixels takes it; on_error='skip' or 'replace' goes on without such samples."
 
-# The error, what is wrong, and what to do about it.
-_MEANING = {
+# Class of the error, what was wrong, and what to do about it.
+_ERRORS = {
     Status.READ_ERROR: (CorruptRecordError, "the payload cannot be read", _DAMAGED),
     Status.CHECKSUM_MISMATCH: (CorruptRecordError, "the payload does not match its checksum", _DAMAGED),
     Status.SIZE_MISMATCH: (CorruptRecordError, "the image is not the one in the index", _BROKEN),
@@ -50,7 +54,19 @@ _MEANING = {
 
 
 class ImageBatchProducer:
-    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches."""
+    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches of images.
+
+    Args:
+        config: Config of the loader.
+        schedule: This rank's draws at each step.
+        epoch: Number of the epoch.
+        engine: Makes images; shared by all epochs of the loader, and closed by it.
+        annotations: Makes what is annotated, likewise; None if nothing is.
+        adapter: Makes arrays of the framework.
+        totals: Adds up where the time goes.
+        read_ahead: Batches whose bytes are asked for before they are submitted; 0 for none.
+        cache_prefetcher: Fetches remote bytes ahead; None if all are on this machine.
+    """
 
     def __init__(
         self,
@@ -70,12 +86,12 @@ class ImageBatchProducer:
         self._epoch = config.draw_epoch(epoch)
         self._engine = engine
         self._annotations = annotations
-        self._maker = BatchMaker(config, adapter, totals, self._epoch)
+        self._assembler = BatchAssembler(config, adapter, totals, self._epoch)
         self._copy_stream = adapter.copy_stream
         self._totals = totals
-        self._batches = _ahead(planned_batches(config, schedule, epoch), engine, read_ahead)
+        self._batches = _read_ahead(planned_batches(config, schedule, epoch), engine, read_ahead)
         self._cached_epoch: CachedEpoch | None = None
-        if cache_prefetcher:  # which goes through the order at a pace of its own, far ahead of the engine
+        if cache_prefetcher:  # walks through a plan of its own, far ahead of the engine
             self._cached_epoch = cache_prefetcher.begin(
                 lambda: (p.samples.row for p in planned_batches(config, schedule, epoch))
             )
@@ -94,14 +110,14 @@ class ImageBatchProducer:
         return True
 
     def _wait_for_bytes(self) -> float:
-        """Seconds until what the next batch reads is here."""
+        """Wait until the bytes of the next batch are here, and return the seconds that it took."""
         began = perf_counter()
         if self._cached_epoch:
             self._cached_epoch.wait()
         return perf_counter() - began if self._cached_epoch else 0.0
 
     def _submit(self, planned: PlannedBatch) -> Callable[[], BatchAnnotations]:
-        """Decide a batch, have its images made, and what is annotated beside them."""
+        """Draw the parameters of a batch and start its execution; returns what waits for its annotations."""
         samples, processor = planned.samples, self._annotations
         annotations = processor.read(planned.positions) if processor else None
         objects = None
@@ -117,20 +133,20 @@ class ImageBatchProducer:
         return annotated
 
     def finish(self) -> FinishedBatch:
-        """Wait for the oldest batch and hand it over."""
-        planned, annotated_later = self._in_flight.popleft()
+        """Wait for the oldest batch, and assemble it."""
+        planned, wait_for_annotations = self._in_flight.popleft()
         began = perf_counter()
-        result = self._engine.collect() if len(planned) else self._nothing()
-        annotated = annotated_later()
+        result = self._engine.collect() if len(planned) else self._empty_result()
+        annotated = wait_for_annotations()
         if self._cached_epoch:
             self._cached_epoch.release()
         self._totals.executing += perf_counter() - began
         is_bad = result.status != Status.OK
         is_bad[list(annotated.errors)] = True
-        kept = self._settle(planned, result, annotated, is_bad) if is_bad.any() else None
+        kept = self._choose_samples(planned, result, annotated, is_bad) if is_bad.any() else None
         stream = self._copy_stream
         with stream or contextlib.nullcontext():
-            batch = self._maker.make(planned, result.images, annotated, kept)
+            batch = self._assembler.make(planned, result.images, annotated, kept)
         ready = stream.ready(batch) if stream else None
         if kept is None:
             return FinishedBatch(batch, len(planned), ready=ready)
@@ -138,54 +154,58 @@ class ImageBatchProducer:
         keys = tuple(self._config.dataset.keys(planned.positions[is_bad]))
         return FinishedBatch(batch, len(kept), bad_keys=keys, ready=ready, **{counted: len(keys)})
 
-    def _nothing(self) -> Result:
-        """A batch of no samples: the last one, on a rank for which none were left."""
+    def _empty_result(self) -> Result:
+        """The images of a last batch for which this rank has no samples left."""
         output = self._config.output
         images = np.empty(output.shape(0, self._config.plan.size), output.numpy_dtype)
         return Result(images, np.empty(0, np.uint8))
 
-    def _settle(
+    def _choose_samples(
         self,
         planned: PlannedBatch,
         result: Result,
         annotated: BatchAnnotations,
         is_bad: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.int64]:
-        """Which samples to hand out, (M,) int64 into the batch, some of which are bad, (N,)."""
+        """Positions in the batch of the samples to hand out, (K,) int64, as ``on_error`` says.
+
+        Raises:
+            SampleError: A sample is bad, (N,), and errors are raised, or no sample is left to replace it.
+        """
         good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
         if self._config.on_error == "skip":
             return good
         if self._config.on_error == "raise" or not good.size:
             first = int(bad[0])
             if result.status[first] == Status.OK:
-                raise annotated.errors.pop(first)  # which must not hold itself by its traceback
+                raise annotated.errors.pop(first)  # popped, or the error would hold itself by its traceback
             raise self._error(planned, result, first)
         chosen = np.arange(len(planned))
-        # The next good sample of the batch, the first one after the last: no further draw is needed.
+        # The next good sample of the batch, and the first one after the last, so that nothing more is drawn.
         chosen[bad] = good[np.searchsorted(good, bad) % good.size]
         return chosen
 
     def _error(self, planned: PlannedBatch, result: Result, i: int) -> SampleError:
-        kind, meaning, hint = _MEANING[Status(int(result.status[i]))]
-        said = result.reason.get(i, "")
+        error_class, message, hint = _ERRORS[Status(int(result.status[i]))]
+        reason = result.reason.get(i, "")
         return self._config.dataset.error(
             int(planned.positions[i]),
-            f"{meaning}: {said}" if said else meaning,
-            kind,
+            f"{message}: {reason}" if reason else message,
+            error_class,
             hint,
         )
 
 
-def _ahead(batches: Iterator[PlannedBatch], engine: Engine, distance: int) -> Iterator[PlannedBatch]:
-    """The same batches, their bytes asked for up to ``distance`` batches before.
+def _read_ahead(batches: Iterator[PlannedBatch], engine: Engine, distance: int) -> Iterator[PlannedBatch]:
+    """Yield the same batches, after asking for the bytes of up to ``distance`` batches behind each.
 
-    The first batch is not kept waiting: the distance grows by two with each batch that is started.
+    The distance grows by two with each batch, so that the first one comes soon.
     """
     waiting: deque[PlannedBatch] = deque()
     reach = 0
     for planned in batches:
         if distance and len(planned):
-            with contextlib.suppress(ValueError):  # a place outside its file is told when it is read
+            with contextlib.suppress(ValueError):  # a payload outside of its file is reported when it is read
                 engine.read_ahead(planned.samples)
         waiting.append(planned)
         if len(waiting) > reach:

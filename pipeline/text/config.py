@@ -41,7 +41,7 @@ class TextLoaderConfig:
         batchify: Makes arrays of sequences.
         arrays: Dtype of each array that ``batchify`` makes, and its shape without the batch axis.
         columns: Names of a batch's columns, in their order.
-        batch: Makes a batch of its columns' values.
+        batch_type: Makes a batch of the values of its columns, in their order.
     """
 
     dataset: SampleSource
@@ -50,7 +50,7 @@ class TextLoaderConfig:
     batchify: Batchify
     arrays: Mapping[str, tuple[str, tuple[int | None, ...]]]
     columns: tuple[str, ...]
-    batch: Callable[..., Any]
+    batch_type: Callable[..., Any]
 
     @cached_property
     def rows(self) -> npt.NDArray[np.int64]:

@@ -97,7 +97,7 @@ class TextBatchProducer:
         self._totals.executing += made - began
         stream = self._adapter.copy_stream
         with stream or contextlib.nullcontext():
-            batch = self._config.batch(
+            batch = self._config.batch_type(
                 *(self._hand_over(arrays, planned, name) for name in self._config.columns)
             )
         ready = stream.ready(batch) if stream else None

@@ -24,7 +24,7 @@ from stoker.augment import (
 from stoker.augment.geometry.boxes import box_areas
 from stoker.errors import CheckpointError, ConfigError, DatasetError, StaleIndexError
 from stoker.pipeline.execution.batch import ColumnSpec
-from stoker.pipeline.images.batch import multi_hot
+from stoker.pipeline.images.batch_assembler import multi_hot
 
 if TYPE_CHECKING:
     from collections.abc import Callable

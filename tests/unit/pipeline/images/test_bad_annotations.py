@@ -95,7 +95,7 @@ def test_a_polygon_without_a_place(make: Callable[..., Path]) -> None:
     folder = make(**to_columns(parts))
     with (
         load(folder) as loader,
-        pytest.raises(CorruptRecordError, match="a vertex that is no place") as caught,
+        pytest.raises(CorruptRecordError, match="a vertex that is not finite") as caught,
     ):
         next(iter(loader))
     assert caught.value.key == "k2"

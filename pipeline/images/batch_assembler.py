@@ -1,4 +1,4 @@
-"""The batch that a consumer receives, put together of what the engine and the annotator made."""
+"""The assembly of a batch: images of the engine and annotations become the columns of a batch."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["BatchMaker", "made_by_functions", "multi_hot"]
+__all__ = ["BatchAssembler", "function_output_spec", "multi_hot"]
 
 
-class BatchMaker:
-    """Puts batches together; see the module.
+class BatchAssembler:
+    """Assembles the batches of one epoch; the producer calls it on its thread.
 
     Args:
-        config: What a batch is.
+        config: Config of the loader.
         adapter: Makes arrays of the framework.
         totals: Adds up where the time goes.
-        epoch: Keys the random numbers of transforms of batches.
+        epoch: Epoch that keys the random numbers of transforms of batches.
     """
 
     def __init__(self, config: ImageLoaderConfig, adapter: Adapter, totals: StatsTotals, epoch: int) -> None:
@@ -53,13 +53,13 @@ class BatchMaker:
     def make(
         self, planned: PlannedBatch, images: Any, annotated: BatchAnnotations, kept: Int64 | None
     ) -> Any:
-        """The batch.
+        """Assemble a batch: transforms of batches, functions, and columns in the framework's arrays.
 
         Args:
-            planned: Its N samples.
-            images: Of the engine, all N.
-            annotated: Of the annotator, all N.
-            kept: (K,) positions in the batch of the samples to hand out; None for all as they are.
+            planned: The N samples of the batch.
+            images: N images, as the engine returned them.
+            annotated: Annotations of the N samples.
+            kept: (K,) int64, positions in the batch of the samples to hand out; None for all N in order.
         """
         began, before = perf_counter(), sum(self._totals.on_batches.values())
         chosen = np.arange(len(planned)) if kept is None else kept
@@ -68,7 +68,7 @@ class BatchMaker:
         if kept is not None:
             objects = None if objects is None else objects.of_samples(kept, len(planned))
             masks = None if masks is None else masks[kept]
-        images, wrapped = self._chosen(images, kept), not isinstance(images, np.ndarray)
+        images, on_gpu = self._kept_images(images, kept), not isinstance(images, np.ndarray)
         batch = self._config.batch_transform_plan
         for number in range(len(batch.transforms) if len(chosen) else 0):
             name, params = batch.draw(
@@ -76,7 +76,7 @@ class BatchMaker:
             )
             with self._timed(name):
                 layout = self._config.output.layout
-                mixed = self._adapter.mix if wrapped else mix_in_place
+                mixed = self._adapter.mix if on_gpu else mix_in_place
                 images = mixed(params, images, layout)
                 if labels is not None:
                     labels = params.labels(labels, self._config.dataset.num_classes)
@@ -84,7 +84,7 @@ class BatchMaker:
                     objects = objects.mixed(params, self._config.annotations.objects)
                 if masks is not None:
                     masks = params.segmentation(masks)
-        if not wrapped:
+        if not on_gpu:
             images = self._adapter.images(images, self._config.output.dtype)
         columns = {"image": self._run_functions(images, len(chosen)), "label": labels, "segmentation": masks}
         values = [
@@ -93,10 +93,10 @@ class BatchMaker:
         ]
         elsewhere = sum(self._totals.on_batches.values()) - before
         self._totals.handing_over += perf_counter() - began - elsewhere
-        return self._config.batch(*values)
+        return self._config.batch_type(*values)
 
-    def _chosen(self, images: Any, kept: Int64 | None) -> Any:
-        """The images to hand out: in NumPy memory as they are, else those of the framework."""
+    def _kept_images(self, images: Any, kept: Int64 | None) -> Any:
+        """The images to hand out: NumPy's as they are, those on a GPU as arrays of the framework."""
         if isinstance(images, np.ndarray):
             return images if kept is None else images[kept]
         images = self._adapter.images(images, self._config.output.dtype)
@@ -120,7 +120,7 @@ class BatchMaker:
         dataset, positions = self._config.dataset, planned.positions[chosen]
         if not self._config.annotations.multi_label:
             labels = dataset.values("label", positions)
-            # Shares of classes, also of a batch in which there is nothing to mix.
+            # Shares of classes even if this batch mixes nothing, so that all batches have one form.
             return (
                 one_hot(labels, dataset.num_classes)
                 if self._config.batch_transform_plan.transforms
@@ -145,7 +145,7 @@ class BatchMaker:
         if name == "key":
             return self._adapter.column(self._config.dataset.keys(planned.positions[chosen]))
         values: Array
-        if name == "mask":  # of the place in the batch: padding stays padding, whatever replaces it
+        if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
         elif name == "row":
             values = planned.samples.row[chosen]
@@ -163,14 +163,14 @@ class BatchMaker:
         return self._adapter.ragged(values, counts)
 
 
-def made_by_functions(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
-    """Form of the images that functions make of ``n``, found by having them run on zeros."""
+def function_output_spec(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
+    """Dtype and shape of the images that the user's functions return, found by a call with ``n`` zeros."""
     output = config.output
     zeros = np.zeros(output.shape(n, config.plan.size), output.numpy_dtype)
     images = adapter.images(zeros, output.dtype)
     for function in config.batch_transform_plan.functions:
         images = _run(function, images, n)
-    # PyTorch's dtypes have no name of their own: torch.float32.
+    # PyTorch's dtypes have no attribute name; their text is "torch.float32".
     name = getattr(images.dtype, "name", None) or str(images.dtype).rpartition(".")[2]
     return ColumnSpec("image", name, tuple(images.shape[1:]))
 
@@ -180,7 +180,8 @@ def _run(function: Callable[[Any], Any], images: Any, n: int) -> Any:
     if not hasattr(images, "shape") or images.shape[:1] != (n,):
         found = f"shape {tuple(images.shape)}" if hasattr(images, "shape") else repr(type(images))
         raise ConfigError(
-            f"{function_name(function)} must return an array of {n} images, and has returned {found}"
+            f"{function_name(function)} must return an array of {n} images, and has returned {found}",
+            hint="Return as many images as the function was given.",
         )
     return images
 
@@ -189,16 +190,19 @@ def multi_hot(labels: Int64, counts: Int64, num_classes: int) -> npt.NDArray[np.
     """(N, num_classes) float32, 1 for each of a sample's labels.
 
     Args:
-        labels: (L,) the labels of all samples, one sample after the other.
-        counts: (N,) labels of each.
+        labels: (L,) int64, the labels of all samples, one sample after the other.
+        counts: (N,) int64, number of labels of each sample.
         num_classes: Number of classes.
 
     Raises:
-        DatasetError: A label that is no class.
+        DatasetError: A label is not the number of a class.
     """
     outside = (labels < 0) | (labels >= num_classes)
     if outside.any():
-        raise DatasetError(f"label {int(labels[outside][0])} in a dataset of {num_classes} classes")
+        raise DatasetError(
+            f"label {int(labels[outside][0])} in a dataset of {num_classes} classes",
+            hint="Convert the source again with all of its classes.",
+        )
     hot = np.zeros((len(counts), num_classes), np.float32)
     hot[np.repeat(np.arange(len(counts)), counts), labels] = 1
     return hot
