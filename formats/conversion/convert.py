@@ -181,7 +181,7 @@ def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
     """Raise SourceError for the first file that the listing leaves out and that may be an image."""
     for skip in filter(may_be_image, listing.skipped):
         raise SourceError(
-            skip.words,
+            skip.message,
             path=src,
             key=skip.key,
             hint="repair or remove the file, or convert without strict to skip it",

@@ -1,4 +1,4 @@
-"""What makes records of samples: the part of a conversion that depends on what a sample is."""
+"""The encoder of a conversion: the part that depends on the type of the samples, image or text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class EncodedRecord(NamedTuple):
 
     Attributes:
         key: Its name in the source.
-        prefix: What the message has before the payload.
-        payload: What the index locates and checks.
-        suffix: What the message has after it.
+        prefix: Bytes of the record before the payload.
+        payload: The bytes that the index locates and whose checksum it has.
+        suffix: Bytes of the record after the payload.
         attributes: One integer for each of :attr:`Encoder.attributes`.
         skipped: Parts of the sample that were left out.
-        details: What :meth:`Encoder.columns` wants back of it.
+        details: Data that :meth:`Encoder.columns` needs later.
     """
 
     key: str
@@ -44,33 +44,33 @@ class Encoder(Protocol):
 
     @property
     def sample_type(self) -> str:
-        """What a sample is, as manifests say it: image or text."""
+        """The type of the samples, as manifests name it: image or text."""
 
     @property
     def chunk_samples(self) -> int:
-        """Samples that one task of the pool takes at most."""
+        """Largest number of samples in one task of the pool."""
 
     @property
     def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
-        """Index columns that are known once a sample is encoded, by name."""
+        """Types of the index columns that encoding a sample gives, by name."""
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """Further files of every dataset that is made, by name."""
+        """Contents of further files of every dataset, by name."""
 
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
-        """Encode the samples at ``rows`` of the listing, or say why one is left out."""
+        """Encode the samples at ``rows`` of the listing; a Skip stands for a sample that is left out."""
 
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[Any], ends: npt.NDArray[np.int64]
     ) -> dict[str, Any]:
-        """Further index columns of what was written, as Arrow arrays.
+        """Further index columns of the records that were written, as Arrow arrays.
 
         Args:
             rows: (M,) int64, rows of the listing.
-            details: M, what the records brought.
-            ends: (M,) int64, where in the data file the payloads end.
+            details: M :attr:`EncodedRecord.details`.
+            ends: (M,) int64, offsets in the data file at which the payloads end.
         """
 
-    def refusal(self, skip: Skip) -> StokerError:
-        """The error of a strict conversion that would leave a sample out."""
+    def strict_error(self, skip: Skip) -> StokerError:
+        """The error of a strict conversion for a sample that would be left out."""

@@ -212,7 +212,7 @@ class _ShardTask:
             if self._context.stop.is_set():
                 raise Cancelled
             if isinstance(outcome, Skip) and self._plan.options.strict:
-                raise encoder.refusal(outcome)
+                raise encoder.strict_error(outcome)
             outcomes.append(outcome)
         return outcomes
 

@@ -1,9 +1,8 @@
-"""An image folder as a source: one class a directory.
+"""A folder with one folder for each class, as a source.
 
-The class of an image is the directory that holds it, named by its path in the source
-(``animals/cat``); ``class_depth=1`` takes the first directory alone, as torchvision's ImageFolder
-does. Links are followed to plain files that lie within the source and nowhere else, so the walk
-neither leaves the source nor loops; what has a name that starts with a dot is hidden.
+The class of an image is the folder that holds it, named by its path in the source (``animals/cat``);
+``class_depth=1`` takes the first folder alone, as torchvision's ImageFolder does.
+:mod:`.folders.local_images` says which files count.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ __all__ = ["is_class_folder", "list_class_folder", "list_folder"]
 
 
 def is_class_folder(source: Source) -> bool:
-    """Whether a source may be a folder of classes; of those that no other format detects, any may."""
+    """Whether a source may be a folder of classes: always, which is why detection tries it last."""
     return True
 
 
@@ -51,11 +50,11 @@ def list_class_folder(source: Source) -> Listing:
 def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None) -> Listing:
     """List the images of a folder and of the folders in it.
 
-    A directory in which no file looks like an image is no class.
+    A folder in which no file looks like an image is no class.
 
     Args:
         root: The folder; may itself be a link.
-        class_depth: Number of leading directories that name the class; None for all of them.
+        class_depth: Number of leading folders that name the class; None for all of them.
 
     Raises:
         SourceError: The folder cannot be read, or holds no image in a class.
@@ -81,7 +80,7 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
             "the folder holds no image in a class folder",
             root,
             skipped,
-            "expected is one folder a class: SOURCE/CLASS/IMAGE.jpg; for other forms give a CSV or JSON list "
+            "expected is one folder for each class: SOURCE/CLASS/IMAGE.jpg; else give a CSV or JSON list "
             "of path and label",
         )
     files = files if taken.all() else files.take(np.flatnonzero(taken))
@@ -94,7 +93,7 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
 
 
 class _Classes:
-    """The class of each file, which the folder that holds it names."""
+    """Collects the class of each file, which is named by the folder that holds the file."""
 
     def __init__(self, root: str, depth: int | None) -> None:
         self._root = root
@@ -104,7 +103,7 @@ class _Classes:
         self._with_image: set[str] = set()
 
     def add(self, key: str) -> None:
-        """Add a file; whether it is an image is only asked until one of its class is."""
+        """Add a file; files of a class are opened only until one is found to be an image."""
         name = "/".join(key.split("/")[:-1][: self._depth])
         self._number_of_file.append(self._numbers.setdefault(name, len(self._numbers)))
         if name and name not in self._with_image and looks_like_image(self._root, key):
@@ -115,7 +114,7 @@ class _Classes:
         return tuple(sorted(self._with_image))
 
     def labels(self) -> npt.NDArray[np.int64]:
-        """(N,) label of each file, in the order in which they were added; -1 for what is in no class."""
+        """(N,) label of each file, in the order in which they were added; -1 for files in no class."""
         names = self.names()
         label_of = np.full(len(self._numbers), -1, np.int64)
         label_of[[self._numbers[name] for name in names]] = np.arange(len(names))
@@ -123,9 +122,7 @@ class _Classes:
 
 
 def _list_stored_folder(url: str, class_depth: int | None = None) -> Listing:
-    """List the images of a folder at a URL with one folder a class.
-
-    Classes are named as by :func:`list_folder`.
+    """List the images of a folder at a URL with one folder for each class, as :func:`list_folder` does.
 
     Args:
         url: The folder, such as ``s3://bucket/photos``.
@@ -144,7 +141,7 @@ def _list_stored_folder(url: str, class_depth: int | None = None) -> Listing:
         raise SourceError(
             "there is no image in a class folder",
             path=url,
-            hint="expected is one folder a class: URL/CLASS/IMAGE.jpg",
+            hint="expected is one folder for each class: URL/CLASS/IMAGE.jpg",
         )
     names = ["/".join(key.split("/")[:-1][:class_depth]) for key in files.names()]
     classes = sorted(set(names))

@@ -1,7 +1,7 @@
-"""Classes numbered as somebody says, instead of by the names that one source happens to have.
+"""Classes that the user names, which number the labels of a source.
 
-Two sources that are converted by themselves, for training and for validation, number their classes alike only
-if both have the same ones; numbered by one list, label 3 means the same in both.
+Two sources that are converted one by one, for training and for validation, number their classes alike only if
+both have the same classes. With one list of names, label 3 means the same class in both.
 """
 
 from __future__ import annotations
@@ -38,10 +38,13 @@ _NAMED = 5  # classes that an error names
 
 
 def parse_class_names(given: str) -> tuple[str, ...]:
-    """Names of classes, that of label 0 first: ``cat,dog``, a file with a name a line, or a dataset's folder.
+    """Names of classes, that of label 0 first.
+
+    Args:
+        given: ``cat,dog``; the path of a file with one name in each line; or the folder of a dataset.
 
     Raises:
-        ConfigError: It is none of these, or a name is empty: which label is it then that has none?
+        ConfigError: The argument is none of these, or a name is empty.
         DatasetError: The folder is no dataset.
         SourceError: The file cannot be read.
     """
@@ -54,12 +57,12 @@ def parse_class_names(given: str) -> tuple[str, ...]:
         lines = given.split(",")
     else:
         raise ConfigError(
-            "classes must be names with commas between, a file with a name a line, or a dataset, not "
+            "classes must be names with commas between, a file with one name in each line, or a dataset, not "
             f"{given!r}"
         )
     names = tuple(line.strip() for line in lines) or ("",)
     if "" in names:
-        raise ConfigError(f"there is no name for label {names.index('')} in classes: {given}")
+        raise ConfigError(f"label {names.index('')} has an empty name in classes: {given}")
     return names
 
 
@@ -73,10 +76,10 @@ def _lines(path: Path) -> list[str]:
 
 
 def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
-    """Names of classes as given.
+    """The names of classes as a tuple; None where none are given.
 
     Raises:
-        ConfigError: They are no names in a row, or one is there twice.
+        ConfigError: They are no sequence of names, or a name occurs twice.
     """
     if classes is None:
         return None
@@ -84,28 +87,28 @@ def check_classes(classes: Sequence[str] | None) -> tuple[str, ...] | None:
     if not names or not all(isinstance(name, str) and name for name in names):
         raise ConfigError(f"classes must be a sequence of names, that of label 0 first, not {classes!r}")
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ConfigError(f"classes has a name twice, which is then of no one label: {twice[0]!r}")
+        raise ConfigError(f"a name occurs twice in classes, so it has no single label: {twice[0]!r}")
     return names
 
 
 def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.PathLike[str]) -> Listing:
-    """The samples of a listing, and their objects, with labels that count ``classes``.
+    """A listing whose labels, of samples and objects, are positions in ``classes``.
 
-    Labels that have no names, plain numbers, stay as they are.
+    Labels without names, which are plain numbers, stay as they are.
 
     Args:
-        listing: Of what.
-        classes: Names, that of label 0 first; there may be more than the listing has.
-        src: Where it is from, for errors.
+        listing: The listing.
+        classes: Names, that of label 0 first; the listing need not have all of them.
+        src: The source, for errors.
 
     Raises:
-        ConfigError: Nothing in the listing has a label.
-        SourceError: A sample or an object is of a class that is not among them.
+        ConfigError: The listing has no labels.
+        SourceError: A sample or an object has a class that is not in ``classes``.
     """
     columns: Mapping[str, pa.Array] = {} if listing.objects is None else listing.objects.columns
     if listing.labels is None and _OBJECT_LABELS not in columns:
         raise ConfigError(
-            "classes number labels, and this source has none: in masks the values are the classes",
+            "classes number labels, and this source has none: the values of masks are the classes",
             hint="their names are read from classes.txt beside the masks",
         )
     labelled = [array for array in (listing.labels, columns.get(_OBJECT_LABELS)) if array is not None]
@@ -120,14 +123,14 @@ def number_classes(listing: Listing, classes: tuple[str, ...], src: str | os.Pat
 
 
 def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: Any) -> Labels:
-    """(L,) int64, the new label of each old one; -1 where nothing has it."""
+    """(L,) int64, the new label of each old one; -1 for old ones that are not in use."""
     if not have:
         if len(used) and not 0 <= used[0] <= used[-1] < len(want):
             wrong = used[0] if used[0] < 0 else used[-1]
             raise SourceError(
                 f"the source has label {wrong}, and there are {len(want)} names of classes",
                 path=src,
-                hint="the first name is that of label 0: where labels count from 1, give one for 0, too",
+                hint="the first name is that of label 0: if labels count from 1, name label 0, too",
             )
         return np.arange(len(want))
     number = {name: label for label, name in enumerate(want)}
@@ -137,8 +140,7 @@ def _label_of(used: Labels, have: tuple[str, ...], want: tuple[str, ...], src: A
             f"the source has classes that are not among the {len(want)} given: "
             f"{', '.join(missing[:_NAMED])}{more}",
             path=src,
-            hint="add their names to classes, at the end where labels are to stay, or take them out of the "
-            "source",
+            hint="add their names to classes, at the end so that other labels stay, or remove them",
         )
     return np.array([number.get(name, -1) for name in have], np.int64)
 

@@ -1,4 +1,4 @@
-"""Files of a source as they are found, in any order, and the sorted columns that they become."""
+"""A table of the files of a source, which grows in any order and becomes sorted columns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ __all__ = ["FileTable"]
 
 
 class FileTable:
-    """Grows by a file at a time, by the bytes of its name and 24 more; objects would take hundreds."""
+    """Files in the order in which they were added.
+
+    A file takes the bytes of its name and 24 more; Python objects would take hundreds of bytes.
+    """
 
     def __init__(self) -> None:
         self._names = Strings()
@@ -34,9 +37,12 @@ class FileTable:
         """Add a file.
 
         Args:
-            key: Its path in the source; raises UnicodeEncodeError if that is not UTF-8.
+            key: Its path in the source.
             size: Bytes.
-            modified: Time, nanoseconds since 1970.
+            modified: Time of its last change, nanoseconds since 1970.
+
+        Raises:
+            UnicodeEncodeError: The path is not UTF-8.
         """
         self._names.add(key.encode())
         self._sizes.append(size)
@@ -45,8 +51,8 @@ class FileTable:
     def sorted(self, root: Path | str) -> tuple[ListedFiles, npt.NDArray[np.int64]]:
         """The files sorted by key, and the number of each, (N,) int64, in the order in which they were added.
 
-        Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; of equal ones that
-        which was added first comes first.
+        Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; equal keys keep their
+        order.
         """
         keys = self._names.to_arrow()
         sizes, modified = (np.frombuffer(values, np.int64) for values in (self._sizes, self._modified))

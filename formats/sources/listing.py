@@ -1,4 +1,4 @@
-"""What a source consists of: files, their labels, and what was left out."""
+"""The listing of a source: its files, their labels, objects and masks, and the files that were left out."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["ListedFiles", "ListedObjects", "Listing", "Skip"]
 
 
 class Skip(NamedTuple):
-    """A file that was left out, or an object of an image.
+    """A file, or an object of an image, that was left out.
 
     Attributes:
         key: The file's name in the source; bytes that are not UTF-8 are written as backslash escapes.
-        reason: Why, in words that many files share, so that they can be counted.
-        detail: What exactly was found; may be empty.
+        reason: The reason, in words that many files share, so that they can be counted.
+        detail: The exact finding; may be empty.
     """
 
     key: str
@@ -35,20 +35,20 @@ class Skip(NamedTuple):
     detail: str = ""
 
     @property
-    def words(self) -> str:
+    def message(self) -> str:
         """Reason and detail, for an error."""
         return f"{self.reason}: {self.detail}" if self.detail else self.reason
 
 
 @dataclass(frozen=True)
 class ListedFiles:
-    """Files, as columns: they take little more memory than their names.
+    """Files as columns, which take little more memory than their names.
 
     Attributes:
         root: Folder that keys are relative to, or its URL.
-        keys: (N,) large_string: path relative to ``root`` with ``/``; absolute where a list says so.
+        keys: (N,) large_string, paths relative to ``root`` with ``/``, or absolute paths of a list.
         sizes: (N,) int64, bytes.
-        modified: (N,) int64, nanoseconds since 1970; tells a changed source from the same one.
+        modified: (N,) int64, nanoseconds since 1970, by which a changed source is recognised.
     """
 
     root: Path | str
@@ -74,12 +74,12 @@ class ListedObjects:
 
     Attributes:
         columns: Columns of the index, (N,) each, as in
-            :data:`stoker.formats.dataset.annotation_columns.OBJECT_COLUMNS`; coordinates are those of the
-            source's images.
+            :data:`stoker.formats.dataset.annotation_columns.OBJECT_COLUMNS`, with coordinates in the images
+            of the source.
         relative: Whether coordinates are shares of the image's width and height, instead of pixels.
-        heights: (N,) int32, pixels that an image has according to its annotations; 0 where they say nothing.
-        widths: (N,) int32, likewise.
-        name: What an object is called in messages, such as "annotation {} of instances.json", by its id.
+        heights: (N,) int32, height of each image in pixels by its annotations; 0 where they have none.
+        widths: (N,) int32, width of each image, likewise.
+        name: Name of an object in messages, with its id, such as "annotation {} of instances.json".
     """
 
     columns: Mapping[str, pa.Array]
@@ -100,17 +100,19 @@ class ListedObjects:
 
 @dataclass(frozen=True)
 class Listing(ListedFiles):
-    """The files of a source in sorted order, and what is known of them; none has been read.
+    """The files of a source in sorted order, and the facts that the source states about them.
+
+    No image has been read.
 
     Attributes:
-        labels: (N,) int64, or large_list<int64> where samples have several labels; None where they have
-            none of their own.
+        labels: (N,) int64, or large_list<int64> where samples have several labels; None where samples have
+            no labels.
         classes: Names of the classes; position is label. Empty where labels are plain numbers.
         columns: Further columns of the index, (N,) each.
-        skipped: What was left out while listing.
-        objects: What the images show, if the source says so.
-        masks: Where the images' masks are, if there are any; one each.
-        info: What objects and masks mean.
+        skipped: Files and objects that were left out while listing.
+        objects: Objects of the images, if the source has any.
+        masks: The mask of each image, if the source has masks.
+        info: Meaning of the objects and masks.
     """
 
     labels: pa.Array | None
@@ -139,11 +141,11 @@ class Listing(ListedFiles):
 
     @property
     def bytes(self) -> npt.NDArray[np.int64]:
-        """(N,) int64, bytes of each sample: of its image and its mask."""
+        """(N,) int64, bytes of each sample: of its image and of its mask."""
         return self.sizes if self.masks is None else self.sizes + self.masks.sizes
 
     def fingerprint(self) -> str:
-        """SHA-256 of all that is known of the files, in hexadecimal."""
+        """SHA-256 of the whole listing, in hexadecimal."""
         digest = hashlib.sha256(repr((self.classes, sorted(self.columns))).encode())
         for skip in self.skipped:
             digest.update(repr(skip).encode())

@@ -1,4 +1,4 @@
-"""The error of a source in which no image is left, and why not."""
+"""The error for a source that has no image left, with the reasons."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["no_images"]
 
-# What a user can do about what was left out.
+# The next thing to do, by reason.
 _REMEDIES = {
     "link that leaves the source": "links out of the source are not followed: give the folder that they lead "
     "to, or a CSV or JSON list with absolute paths and labels",
     "link to a folder": "links to folders are not followed: give a CSV or JSON list with paths and labels",
     "path that leaves the source": "relative paths stay in the folder of the list: write absolute ones",
-    "URL in a list on a disk": "images at URLs are read by a list that lies there, too: convert its URL",
+    "URL in a list on a disk": "a list of images at URLs must lie at a URL, too: "
+    "put it there and convert its URL",
 }
 _DATASET = {MANIFEST_NAME, INDEX_NAME}
 
@@ -31,13 +32,13 @@ _DATASET = {MANIFEST_NAME, INDEX_NAME}
 def no_images(
     message: str, path: str | os.PathLike[str], skipped: Iterable[Skip], hint: str | None = None
 ) -> SourceError:
-    """The error, with the reasons for which files were left out and how many each.
+    """The error, with the reasons for which files were left out and their numbers.
 
     Args:
         message: What is missing.
         path: The source.
-        skipped: What was left out.
-        hint: What is expected, unless the reasons tell something better.
+        skipped: The files that were left out.
+        hint: What to do, unless the reasons have better advice.
     """
     skipped = list(skipped)
     if {skip.key for skip in skipped} >= _DATASET:

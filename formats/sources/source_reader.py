@@ -1,6 +1,7 @@
-"""Reading the files of a source, which nobody vouches for.
+"""Reading the image files of a source, which may be broken or hostile.
 
-Never a file outside of it, never one that blocks, and each whole or not at all.
+The reader opens no file outside of the source and none that could block, and returns a file whole or not at
+all.
 """
 
 from __future__ import annotations
@@ -16,28 +17,28 @@ from ..codecs.registry import CODECS, SIGNATURE_BYTES, is_image_start
 from ..files.paths import is_inside, is_regular
 from ..remote.store import Store, is_url
 
-__all__ = ["SkippedError", "check_image", "looks_like_image", "read_source"]
+__all__ = ["SkippedError", "check_image", "looks_like_image", "read_source_file"]
 
-_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
 # A protocol buffer message is shorter than 2 GiB.
 _LONGEST = (1 << 31) - (1 << 16)
 
 
 class SkippedError(Exception):
-    """A file is left out; ``args`` are reason and detail of a ``Skip``."""
+    """The reason to leave a file out; ``args`` are the reason and the detail of a :class:`.listing.Skip`."""
 
 
 def _open(root: str, key: str) -> int:
-    path = os.path.join(root, key)  # noqa: PTH118 - a path object a file costs more than reading it
+    path = os.path.join(root, key)  # noqa: PTH118 - a path object would take longer than reading
     try:
-        return os.open(path, _FLAGS)
+        return os.open(path, _OPEN_FLAGS)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
     target = os.path.realpath(path)
     if not is_inside(target, root):
         raise SkippedError("link that leaves the source", "")
-    return os.open(target, _FLAGS)
+    return os.open(target, _OPEN_FLAGS)
 
 
 def looks_like_image(root: str, key: str) -> bool:
@@ -54,16 +55,16 @@ def looks_like_image(root: str, key: str) -> bool:
         os.close(descriptor)
 
 
-def read_source(root: str, key: str, size: int) -> bytes:
+def read_source_file(root: str, key: str, size: int) -> bytes:
     """Read a file of a source.
 
     Args:
         root: The source's folder, resolved; or its URL.
         key: Path of the file in it; a link may lead to a file in the same folder.
-        size: Bytes that the file had when the conversion was planned.
+        size: Bytes of the file when the source was listed.
 
     Raises:
-        SkippedError: It cannot be read, has changed, is too large, or is no image.
+        SkippedError: The file cannot be read, has changed, is too large, or is no image.
     """
     if is_url(root):
         return _read_remote(root, key, size)
@@ -83,7 +84,7 @@ def _read(descriptor: int, size: int) -> bytes:
         raise SkippedError("not a regular file", "")
     if status.st_size != size:
         raise SkippedError("changed since it was listed", f"{size} bytes, then {status.st_size}")
-    # Of a large file that is no image only the start is read.
+    # The start of a large file shows whether the rest need be read.
     if size > _LONGEST or (size > 1 << 20 and not is_image_start(os.pread(descriptor, SIGNATURE_BYTES, 0))):
         raise SkippedError("not an image" if size <= _LONGEST else "larger than 2 GiB", "")
     data = os.read(descriptor, size)
@@ -100,7 +101,7 @@ def _read(descriptor: int, size: int) -> bytes:
 def _read_remote(url: str, key: str, size: int) -> bytes:
     if size > _LONGEST:
         raise SkippedError("larger than 2 GiB", "")
-    data = _store(url).read_if_there(key, most=size + 1)  # one more tells that it has grown
+    data = _store(url).read_if_there(key, most=size + 1)  # one more byte shows that the file has grown
     if data is None:
         raise SkippedError("unreadable", "No such file or directory")
     if len(data) != size:
@@ -116,9 +117,9 @@ def _store(url: str) -> Store:
 
 
 def check_image(data: bytes, max_pixels: int) -> Header:
-    """Read the header of an image and see that the file is whole, as far as its codec lets that be told.
+    """Read the header of an image, and check that the file is whole where the codec allows it.
 
-    No pixel is decoded: JPEG and WebP must go to their end, and the chunks of PNG match their checksums.
+    No pixel is decoded: JPEG and WebP must have their end, and the chunks of PNG their checksums.
 
     Raises:
         SkippedError: The image is broken, cut off or too large.

@@ -106,10 +106,10 @@ class TextEncoder:
         """See :class:`Encoder`; there are none."""
         return {}
 
-    def refusal(self, skip: Skip) -> SourceError:
+    def strict_error(self, skip: Skip) -> SourceError:
         """See :class:`Encoder`."""
         return SourceError(
-            skip.words,
+            skip.message,
             path=self.listing.files[0].path,
             key=skip.key,
             hint="repair or remove the line, or convert without strict to skip it",

@@ -18,7 +18,7 @@ from stoker.formats.containers import tfrecord
 from stoker.formats.containers.example import encode_example
 from stoker.formats.external import external_index
 from stoker.formats.remote import retry as patience
-from stoker.formats.sources.source_reader import read_source
+from stoker.formats.sources.source_reader import read_source_file
 
 s3fs = pytest.importorskip("s3fs")
 moto_server = pytest.importorskip("moto.server")
@@ -116,7 +116,7 @@ def test_an_image_is_asked_for_once(s3: Any, photos: Path, caplog: pytest.LogCap
     image = next(photos.rglob("*.jpg"))
     s3.invalidate_cache()  # as writing to the storage does
     with caplog.at_level(logging.INFO, "werkzeug"):
-        data = read_source("s3://data/photos", str(image.relative_to(photos)), image.stat().st_size)
+        data = read_source_file("s3://data/photos", str(image.relative_to(photos)), image.stat().st_size)
     assert data == image.read_bytes()
     assert [record.name for record in caplog.records].count("werkzeug") == 1
 

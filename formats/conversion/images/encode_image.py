@@ -1,4 +1,4 @@
-"""From a file of the source to what a shard holds of it."""
+"""Encoding one image of a source for a shard: checked, resized and in the encoding that is asked for."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class EncodedImage(NamedTuple):
     """An image as it is stored.
 
     Attributes:
-        payload: The bytes; for raw pixels (height, width, 3) uint8 RGB.
-        codec: How they are encoded.
-        height: Pixels, after the EXIF orientation has been applied.
-        width: Likewise.
-        orientation: EXIF orientation that is still to be applied, 1 to 8.
+        payload: The encoded image; for raw pixels (height, width, 3) uint8 RGB.
+        codec: Its encoding.
+        height: Height in pixels, after the EXIF orientation has been applied.
+        width: Width in pixels, likewise.
+        orientation: EXIF orientation that readers must still apply, 1 to 8.
         source: Height and width of the image in the source, after its EXIF orientation.
     """
 
@@ -43,13 +43,13 @@ class EncodedImage(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What a record says of its image.
+    """The facts about an image that its record holds.
 
     Attributes:
         key: Path of the image relative to the source.
-        labels: Of the sample: one as a rule; None where it has none of its own.
-        objects: What the image shows, in pixels of the image as it is stored; None where nobody says.
-        mask: Encoded mask, if it has one.
+        labels: Labels of the sample, mostly one; None where the source has no labels of samples.
+        objects: Objects in pixels of the stored image; None where the source has no objects.
+        mask: Encoded mask, if the image has one.
     """
 
     key: str
@@ -59,7 +59,7 @@ class Sample(NamedTuple):
 
 
 def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
-    """Encode an image as the options say; as it is where they ask for nothing.
+    """Encode an image as the options ask; without such options its bytes stay as they are.
 
     Raises:
         SkippedError: The image is broken or too large.
@@ -67,9 +67,9 @@ def encode_image(data: bytes, options: ConvertOptions) -> EncodedImage:
     header = check_image(data, options.max_pixels)
     target = target_codec(header.codec, options.encoding)
     try:
-        is_fine = options.mode == "none" and target == header.codec and not options.compresses_again
-        if options.keeps_bytes or is_fine:
-            if CODECS[header.codec].damage is None:  # check_image() could not see whether it is whole
+        is_as_asked = options.mode == "none" and target == header.codec and not options.compresses_again
+        if options.keeps_bytes or is_as_asked:
+            if CODECS[header.codec].damage is None:  # decoding alone shows whether it is whole
                 decode_rgb(data, header.codec, header.height, header.width)
             size = (header.height, header.width)
             return EncodedImage(data, header.codec, *size, header.orientation, size)
@@ -95,13 +95,13 @@ def _transcode(data: bytes, header: Header, target: Codec, options: ConvertOptio
 def image_record(
     sample: Sample, image: EncodedImage, classes: tuple[str, ...], keypoints: tuple[str, ...]
 ) -> ImageRecord:
-    """Return what the record of an image may say.
+    """The contents of an image's record, from which each container takes those that it can hold.
 
     Args:
-        sample: What is known of the image.
-        image: The payload.
+        sample: The facts about the image.
+        image: The encoded image, which is the payload.
         classes: Names of the labels; empty where they have none.
-        keypoints: Names of an object's keypoints; likewise.
+        keypoints: Names of an object's keypoints; empty where they have none.
     """
     objects = sample.objects
     return ImageRecord(

@@ -1,4 +1,4 @@
-"""Images as samples of a conversion, with what is known of them: labels, objects, masks."""
+"""The encoder of images, with their labels, objects and masks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ...containers.registry import find_container
 from ...dataset.annotation_columns import MASK_COLUMNS, from_columns, to_columns
 from ...dataset.list_column import ListColumn
 from ...sources.listing import Skip
-from ...sources.source_reader import SkippedError, read_source
+from ...sources.source_reader import SkippedError, read_source_file
 from ..encoder import EncodedRecord
 from .encode_image import Sample, encode_image, image_record
 from .image_objects import encode_mask, fit_objects
-from .resize_geometry import place
+from .resize_geometry import resize_geometry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,19 +34,18 @@ if TYPE_CHECKING:
     from ..options import ConvertOptions
     from .encode_image import EncodedImage
     from .image_objects import Dropped
-    from .resize_geometry import Placement
+    from .resize_geometry import ResizeGeometry
 
 __all__ = ["ImageEncoder"]
 
-# Large enough that handing a task over costs nothing beside it, small enough that several in flight are
-# little memory.
+# Large enough that the overhead of a task is small, small enough that several in flight take little memory.
 _CHUNK_SAMPLES = 32
-_CHUNK_SAMPLES_TOUCHED = 8
-_PADDING = 255  # of masks that say nothing of a value to be ignored
+_CHUNK_SAMPLES_REENCODED = 8
+_PADDING = 255  # value of padding in masks without an ignore_index
 
 
 class _Source(NamedTuple):
-    """An image of the source: its row of the listing, file, size in bytes, labels, objects."""
+    """An image of the source: its row of the listing, file, size in bytes, labels and objects."""
 
     row: int
     key: str
@@ -56,7 +55,7 @@ class _Source(NamedTuple):
 
 
 class _Details(NamedTuple):
-    """What the index keeps of a record besides its payload; the mask's place is counted from there."""
+    """Index entries of a record besides its payload; the mask's offset counts from the end of the payload."""
 
     objects: Annotations | None
     mask: tuple[int, int, int]
@@ -77,11 +76,11 @@ class ImageEncoder:
     @property
     def chunk_samples(self) -> int:
         """See :class:`Encoder`."""
-        return _CHUNK_SAMPLES if self.options.keeps_bytes else _CHUNK_SAMPLES_TOUCHED
+        return _CHUNK_SAMPLES if self.options.keeps_bytes else _CHUNK_SAMPLES_REENCODED
 
     @property
     def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
-        """See :class:`Encoder`; what they mean is said in :class:`stoker.formats.dataset.samples.Samples`."""
+        """See :class:`Encoder`, and :class:`stoker.formats.dataset.samples.Samples` for their meaning."""
         return {"codec": np.uint8, "height": np.int32, "width": np.int32, "orientation": np.uint8}
 
     @property
@@ -100,14 +99,14 @@ class ImageEncoder:
             return Skip(source.key, *skip.args)
 
     def _record(self, source: _Source) -> EncodedRecord:
-        data = read_source(str(self.listing.root), source.key, source.size)
+        data = read_source_file(str(self.listing.root), source.key, source.size)
         image = encode_image(data, self.options)
         objects, skipped = self._fit(source, image)
         mask = self._mask(source.row, image)
         sample = Sample(source.key, source.labels, objects, mask)
         record = image_record(sample, image, self.listing.classes, self.listing.info.keypoints)
         prefix, suffix = find_container(self.options.container).wrap_image(record)
-        place_of_mask = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
+        mask_location = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
         known = objects is not None or mask is not None
         return EncodedRecord(
             key=source.key,
@@ -116,11 +115,11 @@ class ImageEncoder:
             suffix=suffix,
             attributes=(image.codec, image.height, image.width, image.orientation),
             skipped=skipped,
-            details=_Details(objects, place_of_mask) if known else None,
+            details=_Details(objects, mask_location) if known else None,
         )
 
     def _fit(self, source: _Source, image: EncodedImage) -> tuple[Annotations | None, tuple[Skip, ...]]:
-        """The objects of an image as they are stored, and which are left out."""
+        """The objects of an image as they are stored, and those that are left out."""
         listed, objects = self.listing.objects, source.objects
         if listed is None or objects is None:
             return None, ()
@@ -130,28 +129,28 @@ class ImageEncoder:
                 "image of another size than its annotations say",
                 f"{image.source[1]} x {image.source[0]} and {declared[1]} x {declared[0]}",
             )
-        placement = self._placement(image)
-        fitted, dropped = fit_objects(objects, image.source, placement, relative=listed.relative)
+        geometry = self._geometry(image)
+        fitted, dropped = fit_objects(objects, image.source, geometry, relative=listed.relative)
         skips = [(one, _skip(source.key, listed, objects, one)) for one in dropped]
         if self.options.strict and (broken := [skip for one, skip in skips if one.broken]):
-            raise self.refusal(broken[0])
+            raise self.strict_error(broken[0])
         return fitted, tuple(skip for _, skip in skips)
 
-    def _placement(self, image: EncodedImage) -> Placement:
+    def _geometry(self, image: EncodedImage) -> ResizeGeometry:
         options = self.options
-        return place(options.mode, options.height, options.width, image.source)
+        return resize_geometry(options.mode, options.height, options.width, image.source)
 
     def _mask(self, row: int, image: EncodedImage) -> bytes | None:
         masks = self.listing.masks
         if masks is None:
             return None
         try:
-            data = read_source(str(masks.root), masks.keys[row].as_py(), int(masks.sizes[row]))
+            data = read_source_file(str(masks.root), masks.keys[row].as_py(), int(masks.sizes[row]))
         except SkippedError as error:
             raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
         ignore = self.listing.info.ignore
         padding = _PADDING if ignore is None else ignore
-        return encode_mask(data, image.source, self._placement(image), padding, self.options.max_pixels)
+        return encode_mask(data, image.source, self._geometry(image), padding, self.options.max_pixels)
 
     def columns(
         self, rows: npt.NDArray[np.int64], details: Sequence[_Details], ends: npt.NDArray[np.int64]
@@ -162,7 +161,7 @@ class ImageEncoder:
         columns = {name: array.take(rows) for name, array in {**labels, **listing.columns}.items()}
         if listing.objects is not None:
             samples = [one.objects for one in details if one.objects is not None]
-            # Without a sample, the columns of one without objects are the right ones, of no length.
+            # If no sample is left, columns of length 0 come from a sample without objects.
             made = to_columns(samples or self._objects(np.zeros(1, np.int64)))
             columns |= {name: array[: len(samples)] for name, array in made.items()}
         if listing.masks is not None:
@@ -174,10 +173,10 @@ class ImageEncoder:
             }
         return columns
 
-    def refusal(self, skip: Skip) -> DecodeError:
+    def strict_error(self, skip: Skip) -> DecodeError:
         """See :class:`Encoder`."""
         return DecodeError(
-            skip.words,
+            skip.message,
             path=os.path.join(self.listing.root, skip.key),  # noqa: PTH118 - the root may be a URL
             key=skip.key,
             hint="repair or remove the file, or convert without strict to skip it",
@@ -199,7 +198,7 @@ class ImageEncoder:
             )
 
     def _objects(self, rows: npt.NDArray[np.int64]) -> list[Any]:
-        """The objects of each row of the listing; None for each where it knows of none."""
+        """The objects of each row of the listing; None for each where the source has no objects."""
         if self.listing.objects is None:
             return [None] * len(rows)
         taken = {name: column.take(rows) for name, column in self._columns.items()}
@@ -207,7 +206,7 @@ class ImageEncoder:
 
     @cached_property
     def _columns(self) -> dict[str, ListColumn]:
-        assert self.listing.objects is not None, "asked for objects only where there are any"
+        assert self.listing.objects is not None, "called only where the source has objects"
         return {name: ListColumn.from_arrow(array) for name, array in self.listing.objects.columns.items()}
 
 

@@ -1,4 +1,4 @@
-"""The objects and the mask of one image, made fit for a shard together with it."""
+"""The objects and the mask of one image, checked and resized with it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from PIL import Image
 
 from ...codecs.registry import CODECS, open_image
 from ...sources.source_reader import SkippedError, check_image
-from .resize_geometry import Placement, clip_objects, place_mask, place_objects
+from .resize_geometry import ResizeGeometry, clip_objects, resize_mask, resize_objects
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,7 +23,14 @@ _GREY, _INDEXED = 0, 3  # colour types of PNG
 
 
 class Dropped(NamedTuple):
-    """An object that was left out: its position, why, what exactly, and whether the source is to blame."""
+    """An object that was left out.
+
+    Attributes:
+        object: Its position among the objects of the image.
+        reason: The reason.
+        detail: Numbers that explain it.
+        broken: Whether the source is wrong; else the resizing has cut the object off.
+    """
 
     object: int
     reason: str
@@ -32,23 +39,25 @@ class Dropped(NamedTuple):
 
 
 def fit_objects(
-    objects: Annotations, source: tuple[int, int], placement: Placement, *, relative: bool
+    objects: Annotations, source: tuple[int, int], geometry: ResizeGeometry, *, relative: bool
 ) -> tuple[Annotations, list[Dropped]]:
-    """Check the objects of one image, and bring them into the pixels of what is stored of it.
+    """Check the objects of one image, and resize them with it.
 
-    Boxes are cut off at the edges of the image. Where only a part of an image is stored, so are its
-    objects' boxes, their area shrinks with them, and keypoints beyond become unlabelled; polygons keep
-    the vertices beyond.
+    Boxes are clipped at the edges of the image. Where a crop is stored, boxes are clipped at its edges, too,
+    areas shrink with them, and keypoints outside become unlabelled; polygons keep the vertices outside.
 
     Args:
         objects: As the source has them.
         source: Height and width of the image in the source, pixels.
-        placement: What is stored of it.
+        geometry: Geometry of the stored image.
         relative: Whether coordinates are shares of the image's width and height.
+
+    Returns:
+        The objects that are left, and those that were left out.
     """
     if relative:
-        unit = Placement((0, 0, 1, 1), (0, 0, *source), source)
-        objects = place_objects(objects, unit, source)
+        unit = ResizeGeometry((0, 0, 1, 1), (0, 0, *source), source)
+        objects = resize_objects(objects, unit, source)
     before = objects.boxes
     objects, share = clip_objects(objects, source)
     dropped = [
@@ -60,12 +69,12 @@ def fit_objects(
     if dropped:
         kept = np.delete(kept, [one.object for one in dropped])
         objects = objects.take(kept)
-    if placement.is_identity:
+    if geometry.is_identity:
         return objects, dropped
-    objects, share = clip_objects(place_objects(objects, placement, source), placement.size)
+    objects, share = clip_objects(resize_objects(objects, geometry, source), geometry.size)
     objects.area[:] *= share
     if objects.keypoints is not None:
-        _forget_outside(objects.keypoints, placement)
+        _unlabel_outside(objects.keypoints, geometry)
     beyond = np.flatnonzero(share <= 0)
     dropped += [Dropped(i, "object outside the crop", "", False) for i in kept[beyond].tolist()]
     return objects.take(share > 0) if len(beyond) else objects, dropped
@@ -85,29 +94,31 @@ def _wrong_runs(objects: Annotations, source: tuple[int, int]) -> list[Dropped]:
     ]
 
 
-def _forget_outside(keypoints: npt.NDArray[np.float32], placement: Placement) -> None:
-    top, left, height, width = placement.dest
+def _unlabel_outside(keypoints: npt.NDArray[np.float32], geometry: ResizeGeometry) -> None:
+    top, left, height, width = geometry.dest
     low, high = (left, top), (left + width, top + height)
     inside = ((keypoints[..., :2] >= low) & (keypoints[..., :2] <= high)).all(axis=-1)
     keypoints[~inside | (keypoints[..., 2] == 0)] = 0
 
 
-def encode_mask(data: bytes, source: tuple[int, int], placement: Placement, ignore: int, limit: int) -> bytes:
-    """A mask as it is stored: PNG of one channel of 8 or 16 bits whose values are classes.
+def encode_mask(
+    data: bytes, source: tuple[int, int], geometry: ResizeGeometry, ignore: int, limit: int
+) -> bytes:
+    """A mask as a shard stores it: a PNG with one channel of 8 or 16 bits, whose values are classes.
 
-    A file that is such a PNG is kept as it is, unless it is resized: to the nearest pixel, with
-    ``ignore`` where nothing of the source is shown. The values of a PNG with a palette are the places in
-    it, and those of less than 8 bits are taken as written.
+    A file that is such a PNG is stored as it is, unless it is resized: then each pixel takes the value of the
+    nearest pixel of the source, and padding the value ``ignore``. The values of a PNG with a palette are the
+    indexes into it; values of less than 8 bits are not scaled.
 
     Args:
         data: Bytes of the file.
         source: Height and width of the image in the source, after its EXIF orientation.
-        placement: What is stored of it.
+        geometry: Geometry of the stored image.
         ignore: Value of padding.
-        limit: Most pixels.
+        limit: Largest number of pixels.
 
     Raises:
-        SkippedError: It is no such mask, or not as large as its image.
+        SkippedError: The file is no such mask, or has another size than its image.
     """
     try:
         header = check_image(data, limit)
@@ -122,12 +133,12 @@ def encode_mask(data: bytes, source: tuple[int, int], placement: Placement, igno
     if codec.changes_values:
         raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
     bits = codec.grey_bits(data) if codec.grey_bits else 0
-    if bits in (8, 16) and placement.is_identity:
+    if bits in (8, 16) and geometry.is_identity:
         return data
     values = _values(data, bits or 8)
     if ignore > np.iinfo(values.dtype).max:  # its padding takes more bits than its classes
         values = values.astype(np.uint16)
-    values = place_mask(values, placement, ignore)
+    values = resize_mask(values, geometry, ignore)
     stream = io.BytesIO()
     Image.fromarray(values).save(stream, "PNG")
     return stream.getvalue()

@@ -1,8 +1,8 @@
-"""Objects in a tf.train.Example, under the names of TensorFlow's object detection API.
+"""The features of objects in a tf.train.Example, as TensorFlow's object detection API names them.
 
 The names are those of research/object_detection/dataset_tools/create_coco_tf_record.py in
-tensorflow/models: coordinates as shares of the image's width and height, labels from 1, because 0 is
-the background there.
+tensorflow/models. There, coordinates are shares of the image's width and height, and labels count from 1,
+because 0 is the background.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def object_features(
     """Features of the objects of one image.
 
     Args:
-        objects: In pixels of the image.
-        height: Of the image, pixels.
-        width: Likewise.
-        classes: Names by label; empty where labels have none.
-        keypoints: Names of the keypoints; likewise.
+        objects: The objects, in pixels of the image.
+        height: Height of the image, pixels.
+        width: Width of the image, pixels.
+        classes: Names of the classes by label; empty where labels have no names.
+        keypoints: Names of the keypoints; empty where they have no names.
     """
     left, top, right, bottom = (objects.boxes / (width, height, width, height)).T.tolist()
     labels = objects.labels.tolist()

@@ -1,6 +1,6 @@
-"""Where a resized image shows its source, and objects and masks that follow it.
+"""The geometry of a resized image, and the objects and masks that are resized with it.
 
-The arithmetic is that of pipeline/native/transcode.cpp, which resizes the pixels.
+The arithmetic is that of the C++ function ``transcode``, which resizes the pixels.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     Floats = npt.NDArray[np.float32]
 
-__all__ = ["Placement", "clip_objects", "place", "place_mask", "place_objects"]
+__all__ = ["ResizeGeometry", "clip_objects", "resize_geometry", "resize_mask", "resize_objects"]
 
 
 @dataclass(frozen=True)
-class Placement:
-    """A rectangle of a source, and where in an output it is shown.
+class ResizeGeometry:
+    """A rectangle of a source image, and the rectangle of the output that shows it.
 
     Attributes:
         region: Top, left, bottom, right in the source, pixels.
@@ -40,13 +40,13 @@ class Placement:
 
     @property
     def scale(self) -> npt.NDArray[np.float64]:
-        """(2,) pixels of the output for one of the source, along x and y."""
+        """(2,) pixels of the output for one pixel of the source, along x and y."""
         top, left, bottom, right = self.region
         return np.array([self.dest[3] / (right - left), self.dest[2] / (bottom - top)])
 
     @property
     def shift(self) -> npt.NDArray[np.float64]:
-        """(2,) where the source's origin lies in the output, x and y."""
+        """(2,) position of the source's origin in the output, x and y, pixels."""
         return np.array([self.dest[1], self.dest[0]]) - self.scale * (self.region[1], self.region[0])
 
     @property
@@ -56,8 +56,8 @@ class Placement:
         return list(self.region) == whole and list(self.dest) == whole
 
 
-def place(mode: ResizeMode, height: int, width: int, source: tuple[int, int]) -> Placement:
-    """Where an image of the size ``source`` lands when it is resized, see :func:`parse_resize`."""
+def resize_geometry(mode: ResizeMode, height: int, width: int, source: tuple[int, int]) -> ResizeGeometry:
+    """The geometry of resizing an image of the height and width ``source``, see :func:`parse_resize`."""
     h, w = source
     if mode in ("shorter", "longer"):
         reference = min(h, w) if mode == "shorter" else max(h, w)
@@ -72,15 +72,15 @@ def place(mode: ResizeMode, height: int, width: int, source: tuple[int, int]) ->
     return _whole(source, source)
 
 
-def _whole(source: tuple[int, int], size: tuple[int, int]) -> Placement:
-    return Placement((0, 0, *source), (0, 0, *size), size)
+def _whole(source: tuple[int, int], size: tuple[int, int]) -> ResizeGeometry:
+    return ResizeGeometry((0, 0, *source), (0, 0, *size), size)
 
 
 def _rounded(value: float) -> int:
     return max(1, math.floor(value + 0.5))
 
 
-def _crop(h: int, w: int, height: int, width: int) -> Placement:
+def _crop(h: int, w: int, height: int, width: int) -> ResizeGeometry:
     y_ratio, x_ratio = h / height, w / width
     cut_x = x_ratio > y_ratio
     size, target = (w, width) if cut_x else (h, height)
@@ -89,10 +89,10 @@ def _crop(h: int, w: int, height: int, width: int) -> Placement:
     pixel = size / resized
     low, high = start * pixel, min(float(size), (start + target) * pixel)
     region = (0, low, h, high) if cut_x else (low, 0, high, w)
-    return Placement(region, (0, 0, height, width), (height, width))
+    return ResizeGeometry(region, (0, 0, height, width), (height, width))
 
 
-def _fill(h: int, w: int, height: int, width: int) -> Placement:
+def _fill(h: int, w: int, height: int, width: int) -> ResizeGeometry:
     y_ratio, x_ratio = h / height, w / width
     pad_y = x_ratio > y_ratio
     size, target = (h, height) if pad_y else (w, width)
@@ -100,23 +100,23 @@ def _fill(h: int, w: int, height: int, width: int) -> Placement:
     resized += (target - resized) & 1
     first = (target - resized) // 2
     dest = (first, 0, resized, width) if pad_y else (0, first, height, resized)
-    return Placement((0, 0, h, w), dest, (height, width))
+    return ResizeGeometry((0, 0, h, w), dest, (height, width))
 
 
-def place_objects(objects: Annotations, placement: Placement, source: tuple[int, int]) -> Annotations:
-    """Objects of one image in the pixels of the output; what lies beyond its edges is not cut off.
+def resize_objects(objects: Annotations, geometry: ResizeGeometry, source: tuple[int, int]) -> Annotations:
+    """Objects of one image in the pixels of the output; they are not clipped at its edges.
 
     Args:
         objects: In the pixels of the source.
-        placement: Where the output shows it.
+        geometry: Geometry of the output.
         source: Height and width of the source, pixels.
 
     Raises:
-        ValueError: Run lengths that are not those of an image of this size.
+        ValueError: The run lengths are those of an image of another size.
     """
-    if placement.is_identity:
+    if geometry.is_identity:
         return objects
-    scale, shift = placement.scale, placement.shift
+    scale, shift = geometry.scale, geometry.shift
     moved: dict[str, Any] = {
         "boxes": _moved(objects.boxes.reshape(-1, 2), scale, shift).reshape(-1, 4),
         "area": (objects.area * scale.prod()).astype(np.float32),
@@ -130,7 +130,7 @@ def place_objects(objects: Annotations, placement: Placement, source: tuple[int,
         moved["polygons"] = [[_moved(part, scale, shift) for part in some] for some in objects.polygons]
     if objects.runs is not None:
         moved["runs"] = [
-            runs_of_mask(place_mask(mask_of_runs(runs, *source), placement, 0)) if len(runs) else runs
+            runs_of_mask(resize_mask(mask_of_runs(runs, *source), geometry, 0)) if len(runs) else runs
             for runs in objects.runs
         ]
     return replace(objects, **moved)
@@ -141,14 +141,15 @@ def _moved(points: Floats, scale: npt.NDArray[np.float64], shift: npt.NDArray[np
 
 
 def clip_objects(objects: Annotations, size: tuple[int, int]) -> tuple[Annotations, npt.NDArray[np.float64]]:
-    """Cut the boxes of one image at its edges.
+    """Clip the boxes of one image at its edges.
 
     Args:
         objects: In the pixels of the image.
         size: Its height and width.
 
     Returns:
-        All objects, those outside with a box without area, and (M,) the share of each box that is left.
+        All objects, of which those outside the image have boxes without area; and (M,) float64, the share of
+        the area of each box that is left.
     """
     height, width = size
     before = objects.boxes.astype(np.float64)
@@ -159,18 +160,18 @@ def clip_objects(objects: Annotations, size: tuple[int, int]) -> tuple[Annotatio
     )
 
 
-def place_mask(mask: npt.NDArray[Any], placement: Placement, fill: int) -> npt.NDArray[Any]:
-    """A mask, (H, W), in the pixels of the output: each takes the value of the nearest one of the source.
+def resize_mask(mask: npt.NDArray[Any], geometry: ResizeGeometry, fill: int) -> npt.NDArray[Any]:
+    """A mask, (H, W), in the pixels of the output: each takes the value of the nearest pixel of the source.
 
     Args:
         mask: As large as the source.
-        placement: Where the output shows it.
-        fill: Value where it shows nothing of the source.
+        geometry: Geometry of the output.
+        fill: Value of pixels that show nothing of the source.
     """
-    top, left, height, width = placement.dest
-    out = np.full(placement.size, fill, mask.dtype)
-    rows = _nearest(placement.region[0], placement.region[2], height, mask.shape[0])
-    columns = _nearest(placement.region[1], placement.region[3], width, mask.shape[1])
+    top, left, height, width = geometry.dest
+    out = np.full(geometry.size, fill, mask.dtype)
+    rows = _nearest(geometry.region[0], geometry.region[2], height, mask.shape[0])
+    columns = _nearest(geometry.region[1], geometry.region[3], width, mask.shape[1])
     out[top : top + height, left : left + width] = mask[rows[:, None], columns]
     return out
 

@@ -48,9 +48,9 @@ def _root(source: Source) -> SourceFolder | None:
     """The folder that holds Annotations: the source, or the one that its list belongs to."""
     root = source.folder
     parts = split_at_folder(source.path, _SETS)
-    if parts and not root.is_there():
+    if parts and not root.exists():
         root = source.open(parts[0])
-    return root if root.child(_ANNOTATIONS).is_there() else None
+    return root if root.child(_ANNOTATIONS).exists() else None
 
 
 def list_voc(source: Source) -> Listing:
@@ -71,7 +71,7 @@ def list_voc(source: Source) -> Listing:
             hint=f"expected are {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg",
         )
     reader = _Reader(root, root.child(_IMAGES))
-    whole = source.folder.is_there()
+    whole = source.folder.exists()
     stems = _stems(root) if whole else _listed(os.fspath(source.path))
     contents = root.child(_ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
     for stem, content in zip(stems, contents, strict=True):

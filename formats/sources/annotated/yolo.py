@@ -49,12 +49,12 @@ def is_yolo(source: Source) -> bool:
 def _folders(source: Source) -> tuple[SourceFolder, SourceFolder] | None:
     """The folder of the images and that of the labels; None where the source has none."""
     images, labels = source.folder.child(_IMAGES), source.folder.child(_LABELS)
-    if not (images.is_there() and labels.is_there()):
+    if not (images.exists() and labels.exists()):
         parts = split_at_folder(source.path, _IMAGES)
         if parts is None:
             return None
         images, labels = source.folder, source.open("/".join([parts[0], _LABELS, parts[1]]).rstrip("/"))
-    return (images, labels) if images.is_there() and labels.is_there() else None
+    return (images, labels) if images.exists() and labels.exists() else None
 
 
 def _label_files(labels: SourceFolder) -> list[str]:

@@ -27,7 +27,7 @@ __all__ = ["FoundFile", "find_images", "may_be_image", "walk_images"]
 
 
 def find_images(root: str | os.PathLike[str]) -> tuple[ListedFiles, list[Skip]]:
-    """Files in a folder and the folders in it that look like images, sorted, and what else is there.
+    """Files in a folder and in the folders in it that look like images, sorted; and the others, as skips.
 
     Raises:
         SourceError: The folder cannot be read.
@@ -52,12 +52,12 @@ class FoundFile(NamedTuple):
 
 
 def walk_images(root: str) -> Iterator[FoundFile | Skip]:
-    """What is in the folders under ``root``, which is resolved: files that look like images, and all else."""
+    """All files under ``root``, a resolved folder: those that look like images, and the others as skips."""
     folders = [""]
     while folders:
         prefix = folders.pop()
         try:
-            with os.scandir(os.path.join(root, prefix)) as entries:  # noqa: PTH118 - a path object a file costs more than reading it
+            with os.scandir(os.path.join(root, prefix)) as entries:  # noqa: PTH118 - a path object would take longer
                 for entry in entries:
                     key = f"{prefix}/{entry.name}" if prefix else entry.name
                     if not _is_utf8(entry.name):
@@ -83,17 +83,17 @@ def _look_at(entry: os.DirEntry[str], key: str, root: str) -> FoundFile | Skip:
         return Skip(key, "unreadable", error.strerror or "")
     if not is_regular(status):
         return Skip(key, "link to a folder" if entry.is_dir() else "not a regular file")
-    # Spares a look into files that are most likely images.
+    # Files with the names of images need not be opened here.
     if not has_image_suffix(key) and not looks_like_image(root, key):
         return Skip(key, why_no_image(key))
     return FoundFile(key, status.st_size, status.st_mtime_ns)
 
 
 def may_be_image(skip: Skip) -> bool:
-    """Whether a file that was left out may be an image, which a strict conversion does not do without.
+    """Whether a file that was left out may be an image, so that a strict conversion must stop.
 
-    It is none if it is hidden, as what file managers and version control leave is, or if neither its name nor
-    its content says that it is one.
+    Hidden files are none, such as those of file managers and version control, nor are files of which neither
+    the name nor the content is that of an image.
     """
     if skip.reason == "not an image":
         return has_image_suffix(skip.key)

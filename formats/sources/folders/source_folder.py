@@ -1,4 +1,4 @@
-"""A folder of a source, on a disk or at a URL: who reads annotations in it sees no difference."""
+"""A folder of a source, with one interface on a disk and at a URL."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 __all__ = ["SourceFolder", "open_folder", "split_at_folder"]
 
 _LONGEST = 16 << 20  # bytes of a file of annotations, or of names
-_AT_ONCE = 32  # files that are read from afar, each after a round trip
+_CONCURRENT = 32  # files that are read from a URL at the same time
 
 
 class SourceFolder(ABC):
-    """A folder with files that say something of images, or with the images.
+    """A folder with annotations or with images, which need not exist.
 
     Attributes:
         root: Its path, resolved, or its URL.
@@ -42,7 +42,7 @@ class SourceFolder(ABC):
 
     @abstractmethod
     def child(self, name: str) -> SourceFolder:
-        """A folder in the folder."""
+        """A folder in this one."""
 
     @property
     @abstractmethod
@@ -50,7 +50,7 @@ class SourceFolder(ABC):
         """The folder that this one is in."""
 
     @abstractmethod
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         """Whether there is such a folder."""
 
     @abstractmethod
@@ -59,11 +59,11 @@ class SourceFolder(ABC):
 
     @abstractmethod
     def images(self) -> tuple[ListedFiles, list[Skip]]:
-        """Files in it, and in folders in it, that look like images, sorted, and what else is there.
+        """Files in it, and in folders in it, that look like images, sorted; and the others, as skips.
 
         Raises:
-            SourceError: It cannot be read.
-            StorageError: Likewise, at a URL.
+            SourceError: The folder cannot be read.
+            StorageError: The URL cannot be read.
         """
 
     @abstractmethod
@@ -72,10 +72,10 @@ class SourceFolder(ABC):
 
     @abstractmethod
     def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
-        """Contents of files, one after the other; where one cannot be read, why.
+        """Contents of files, in order; an error stands for a file that cannot be read.
 
         Raises:
-            StorageError: A URL cannot be read, which says nothing of the file.
+            StorageError: The storage cannot be read; the file itself may be intact.
         """
 
     @abstractmethod
@@ -106,7 +106,7 @@ def open_folder(path: str | os.PathLike[str]) -> SourceFolder:
 
 
 def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
-    """What stands in a path or URL before its last folder ``name``, and behind; None where there is none."""
+    """The parts of a path or URL before and behind its last folder ``name``; None if it has none."""
     text = os.fspath(path).rstrip("/") if is_url(path) else os.path.abspath(path)  # noqa: PTH100 - as text
     before, found, behind = f"{text}/".rpartition(f"/{name}/")
     is_host = is_url(path) and not before.partition("://")[2]
@@ -114,6 +114,8 @@ def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] 
 
 
 class _LocalFolder(SourceFolder):
+    """A folder on a disk."""
+
     def __init__(self, path: Path) -> None:
         self._path = path
         self.root = os.path.realpath(path)
@@ -125,7 +127,7 @@ class _LocalFolder(SourceFolder):
     def parent(self) -> SourceFolder:
         return _LocalFolder(self._path.absolute().parent)
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         return self._path.is_dir()
 
     def has(self, name: str) -> bool:
@@ -163,7 +165,7 @@ class _LocalFolder(SourceFolder):
 
 
 class _StoredFolder(SourceFolder):
-    """Its files are listed once, when they are first asked for."""
+    """A folder at a URL, whose files are listed once, when they are first needed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -179,7 +181,7 @@ class _StoredFolder(SourceFolder):
         scheme, _, path = self.root.partition("://")
         return open_folder(f"{scheme}://{path.rpartition('/')[0] or path}")
 
-    def is_there(self) -> bool:
+    def exists(self) -> bool:
         return self._store.is_folder()
 
     def has(self, name: str) -> bool:
@@ -192,10 +194,10 @@ class _StoredFolder(SourceFolder):
         return [name for name in self._files if name.endswith(suffix)]
 
     def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
-        _ = self._files  # listed here, by one thread
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
+        _ = self._files  # this thread lists them, before the pool's threads all would
+        with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-fetch") as pool:
             tasks = ((name, partial(self._read, name)) for name in names)
-            for _, content in bounded_map(pool, tasks, 4 * _AT_ONCE):
+            for _, content in bounded_map(pool, tasks, 4 * _CONCURRENT):
                 yield content
 
     def find(self, name: str) -> bytes | None:

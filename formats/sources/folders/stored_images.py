@@ -19,9 +19,9 @@ __all__ = ["find_stored_images"]
 
 
 def find_stored_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
-    """Those files of a folder at a URL that are images by their names, sorted, and what else is there.
+    """Files of a folder at a URL that have the names of images, sorted; and the others, as skips.
 
-    Names cost nothing, a look into a file does: content decides when the files are converted.
+    Opening each file would take a request; its content decides when the file is converted.
     """
     table = FileTable()
     skipped = []

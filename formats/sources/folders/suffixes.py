@@ -1,4 +1,4 @@
-"""What the name of a file says of it: a hint only; what it is its content says when it is converted."""
+"""Suffixes of image files. They are a hint only: the content decides when a file is converted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _OTHER_IMAGES = (".heic", ".heif", ".jxl", ".psd", ".dng", ".cr2", ".cr3", ".nef
 
 
 def has_image_suffix(key: str) -> bool:
-    """Whether a file is, by its name, an image of a format that is read."""
+    """Whether the name of a file is that of an image in a format that Stoker reads."""
     return key.lower().endswith(_IMAGES)
 
 
 def why_no_image(key: str) -> str:
-    """Why a file without such a name, and that does not look like an image, is left out.
+    """The reason to leave out a file that has no such name and does not look like an image.
 
-    Somebody's photographs are told apart from what is no image at all.
+    Photographs in other formats have a reason of their own, because their owner may miss them.
     """
     known = key.lower().endswith(_OTHER_IMAGES)
     return "image of a format that is not read" if known else "not an image"

@@ -102,7 +102,7 @@ def test_a_name_a_line(tmp_path: Path, text: str) -> None:
 @pytest.mark.parametrize(("text", "label"), [("", 0), ("cat\n\ndog\n", 1)])
 def test_every_label_has_a_name(tmp_path: Path, text: str, label: int) -> None:
     (tmp_path / "names").write_text(text)
-    with pytest.raises(ConfigError, match=f"no name for label {label}"):
+    with pytest.raises(ConfigError, match=f"label {label} has an empty name"):
         parse_class_names(str(tmp_path / "names"))
 
 

@@ -34,7 +34,7 @@ def test_images_that_are_links(photos: Path, tmp_path: Path) -> None:
 def test_images_without_a_class(photos: Path) -> None:
     with pytest.raises(SourceError, match="left out: 10 x not in a class folder") as caught:
         list_folder(photos / "cat")
-    assert "one folder a class" in str(caught.value.hint)
+    assert "one folder for each class" in str(caught.value.hint)
 
 
 def test_nothing_at_all(tmp_path: Path) -> None:

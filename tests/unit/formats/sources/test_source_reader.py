@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stoker.formats.sources.source_reader import SkippedError, looks_like_image, read_source
+from stoker.formats.sources.source_reader import SkippedError, looks_like_image, read_source_file
 
 
 @pytest.fixture
@@ -19,20 +19,20 @@ def root(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
 
 def refusal(root: Path, key: str, size: int) -> str:
     with pytest.raises(SkippedError) as caught:
-        read_source(str(root), key, size)
+        read_source_file(str(root), key, size)
     return str(caught.value.args[0])
 
 
 def test_a_file_is_read_whole(root: Path) -> None:
     data = (root / "a.jpg").read_bytes()
-    assert read_source(str(root), "a.jpg", len(data)) == data
+    assert read_source_file(str(root), "a.jpg", len(data)) == data
 
 
 def test_short_reads_are_continued(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = (root / "a.jpg").read_bytes()
     read = os.read
     monkeypatch.setattr(os, "read", lambda descriptor, size: read(descriptor, min(size, 7)))
-    assert read_source(str(root), "a.jpg", len(data)) == data
+    assert read_source_file(str(root), "a.jpg", len(data)) == data
 
 
 @pytest.mark.parametrize("difference", [-1, 1])
@@ -63,7 +63,7 @@ def test_a_file_that_became_a_link_out_of_the_source(root: Path, tmp_path: Path)
 def test_a_link_within_the_source_is_followed(root: Path) -> None:
     data = (root / "a.jpg").read_bytes()
     (root / "b.jpg").symlink_to("a.jpg")
-    assert read_source(str(root), "b.jpg", len(data)) == data
+    assert read_source_file(str(root), "b.jpg", len(data)) == data
 
 
 def test_a_file_that_is_gone(root: Path) -> None:

@@ -12,7 +12,12 @@ from PIL import Image
 
 from stoker.formats.conversion.images.encode_image import encode_image
 from stoker.formats.conversion.images.image_objects import fit_objects
-from stoker.formats.conversion.images.resize_geometry import Placement, place, place_mask, place_objects
+from stoker.formats.conversion.images.resize_geometry import (
+    ResizeGeometry,
+    resize_geometry,
+    resize_mask,
+    resize_objects,
+)
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.dataset.annotations import Annotations
 from stoker.formats.dataset.run_lengths import mask_of_runs, runs_of_mask
@@ -68,8 +73,8 @@ def test_the_mark_is_where_the_annotation_says(
     pixels = np.zeros((h, w, 3), np.uint8)
     pixels[top:bottom, left:right] = 255
     out = resized(pixels, mode, height, width)
-    placement = place(mode, height, width, size)
-    assert placement.size == out.shape[:2]
+    geometry = resize_geometry(mode, height, width, size)
+    assert geometry.size == out.shape[:2]
     rows, columns = (np.flatnonzero((out[..., 0] > 127).any(axis=axis)) for axis in (1, 0))
     seen = [columns[0], rows[0], columns[-1] + 1, rows[-1] + 1]
     corners = np.array([[left, top], [right, top], [right, bottom]], np.float32)
@@ -78,22 +83,22 @@ def test_the_mark_is_where_the_annotation_says(
     before = objects(
         [[left, top, right, bottom]], keypoints=points, polygons=[[corners]], runs=[runs_of_mask(mask)]
     )
-    after, dropped = fit_objects(before, size, placement, relative=False)
+    after, dropped = fit_objects(before, size, geometry, relative=False)
     assert not dropped
     np.testing.assert_allclose(after.boxes[0], seen, atol=1)
     assert after.polygons is not None
     assert after.keypoints is not None
     moved = after.polygons[0][0]
     box = [moved[0, 0], moved[0, 1], moved[2, 0], moved[2, 1]]
-    np.testing.assert_allclose(after.boxes[0], np.clip(box, 0, placement.size[::-1] * 2), rtol=1e-6)
+    np.testing.assert_allclose(after.boxes[0], np.clip(box, 0, geometry.size[::-1] * 2), rtol=1e-6)
     assert after.keypoints[0, 1, 2] == 0
-    inside = ((moved >= 0) & (moved <= placement.size[::-1])).all(axis=1)
+    inside = ((moved >= 0) & (moved <= geometry.size[::-1])).all(axis=1)
     assert (after.keypoints[0, :, 2] > 0).tolist() == [inside[0], False, inside[2]]
     for i in (0, 2) if inside[[0, 2]].all() else ():
         np.testing.assert_array_equal(after.keypoints[0, i, :2], moved[i])
     assert after.runs is not None
-    drawn = mask_of_runs(after.runs[0], *placement.size)
-    np.testing.assert_array_equal(drawn, place_mask(mask, placement, 0))
+    drawn = mask_of_runs(after.runs[0], *geometry.size)
+    np.testing.assert_array_equal(drawn, resize_mask(mask, geometry, 0))
     assert (drawn ^ (out[..., 0] > 127)).mean() < 0.02
     np.testing.assert_allclose(after.area[0], np.prod(after.boxes[0, 2:] - after.boxes[0, :2]), rtol=1e-4)
 
@@ -104,20 +109,20 @@ def test_a_mask_has_nothing_but_its_own_values(
     size: tuple[int, int], mode: Any, height: int, width: int
 ) -> None:
     mask = np.random.default_rng(0).choice(np.array([3, 7, 200], np.uint8), size)
-    placement = place(mode, height, width, size)
-    out = place_mask(mask, placement, 255)
-    assert out.shape == placement.size
+    geometry = resize_geometry(mode, height, width, size)
+    out = resize_mask(mask, geometry, 255)
+    assert out.shape == geometry.size
     assert out.dtype == np.uint8
-    top, left, inner_height, inner_width = placement.dest
+    top, left, inner_height, inner_width = geometry.dest
     inner = out[top : top + inner_height, left : left + inner_width]
     assert set(np.unique(inner)) <= {3, 7, 200}
     assert (out == 255).sum() == out.size - inner.size
     # Pixel by pixel, with exact numbers.
-    scale_y = (Fraction(placement.region[2]) - Fraction(placement.region[0])) / inner_height
-    scale_x = (Fraction(placement.region[3]) - Fraction(placement.region[1])) / inner_width
+    scale_y = (Fraction(geometry.region[2]) - Fraction(geometry.region[0])) / inner_height
+    scale_x = (Fraction(geometry.region[3]) - Fraction(geometry.region[1])) / inner_width
     for y, x in [(0, 0), (inner_height - 1, inner_width - 1), (inner_height // 3, inner_width // 2)]:
-        row = Fraction(placement.region[0]) + (y + Fraction(1, 2)) * scale_y
-        column = Fraction(placement.region[1]) + (x + Fraction(1, 2)) * scale_x
+        row = Fraction(geometry.region[0]) + (y + Fraction(1, 2)) * scale_y
+        column = Fraction(geometry.region[1]) + (x + Fraction(1, 2)) * scale_x
         near = Fraction(1, 1 << 40)  # on an edge, either pixel is the nearest
         assert (
             inner[y, x]
@@ -137,19 +142,19 @@ def test_sizes_are_those_of_the_pixels(mode: Any, h: int, w: int, height: int, w
     pixels = np.zeros((h, w, 3), np.uint8)
     pixels[..., 0], pixels[..., 1] = 2 * np.arange(w), 2 * np.arange(h)[:, None]
     out = resized(pixels, mode, height, width)
-    placement = place(mode, height, width, (h, w))
-    assert placement.size == out.shape[:2]
-    top, left, inner_height, inner_width = placement.dest
+    geometry = resize_geometry(mode, height, width, (h, w))
+    assert geometry.size == out.shape[:2]
+    top, left, inner_height, inner_width = geometry.dest
     assert 0 <= top <= top + inner_height <= out.shape[0]
     assert 0 <= left <= left + inner_width <= out.shape[1]
-    assert place_mask(np.zeros((h, w), np.uint8), placement, 1).shape == out.shape[:2]
+    assert resize_mask(np.zeros((h, w), np.uint8), geometry, 1).shape == out.shape[:2]
     # A slope stays the slope that it was, and says where each pixel comes from.
     inner = out[top : top + inner_height, left : left + inner_width]
     for axis, number, size, values in (
         (1, inner_width, w, inner[..., 0]),
         (0, inner_height, h, inner[..., 1]),
     ):
-        start, scale = placement.region[axis], 1 / placement.scale[1 - axis]
+        start, scale = geometry.region[axis], 1 / geometry.scale[1 - axis]
         centers = start + (np.arange(number) + 0.5) * scale
         whole = np.minimum(centers, size - centers) >= max(scale, 1)
         expected = np.broadcast_to(np.expand_dims(2 * centers - 1, 1 - axis), values.shape)
@@ -157,10 +162,10 @@ def test_sizes_are_those_of_the_pixels(mode: Any, h: int, w: int, height: int, w
 
 
 def test_objects_outside_the_crop_are_dropped_and_told() -> None:
-    placement = place("crop", 50, 50, (50, 150))
-    assert placement.region == (0, 50, 50, 100)
+    geometry = resize_geometry("crop", 50, 50, (50, 150))
+    assert geometry.region == (0, 50, 50, 100)
     before = objects([[0, 0, 40, 40], [30, 10, 70, 20], [60, 10, 70, 20]])
-    after, dropped = fit_objects(before, (50, 150), placement, relative=False)
+    after, dropped = fit_objects(before, (50, 150), geometry, relative=False)
     assert after.boxes.tolist() == [[0, 10, 20, 20], [10, 10, 20, 20]]
     assert after.area.tolist() == [200, 100]
     assert [(one.object, one.reason, one.broken) for one in dropped] == [
@@ -174,7 +179,7 @@ def test_run_lengths_beside_polygons() -> None:
     corners = np.array([[1, 1], [3, 1], [3, 3]], np.float32)
     runs = [np.zeros(0, np.uint32), runs_of_mask(mask)]
     before = objects([[1, 1, 3, 3], [5, 5, 10, 10]], polygons=[[corners], []], runs=runs)
-    after = place_objects(before, place("squash", 40, 60, (20, 30)), (20, 30))
+    after = resize_objects(before, resize_geometry("squash", 40, 60, (20, 30)), (20, 30))
     assert after.runs is not None
     assert [mask_of_runs(some, 40, 60).sum() if len(some) else 0 for some in after.runs] == [0, 100]
 
@@ -182,21 +187,21 @@ def test_run_lengths_beside_polygons() -> None:
 def test_what_is_not_resized_is_not_touched() -> None:
     before = objects([[1, 2, 3, 4]])
     for mode in ("none", "shorter"):
-        placement = place(mode, 90, 90, (20, 30))  # type: ignore[arg-type]  # both are modes
-        assert placement.is_identity
-        assert place_objects(before, placement, (20, 30)) is before
+        geometry = resize_geometry(mode, 90, 90, (20, 30))  # type: ignore[arg-type]  # both are modes
+        assert geometry.is_identity
+        assert resize_objects(before, geometry, (20, 30)) is before
 
 
 def test_relative_coordinates_become_pixels() -> None:
-    placement = place("squash", 40, 30, (20, 60))
+    geometry = resize_geometry("squash", 40, 30, (20, 60))
     polygon = np.array([[0.5, 0.5], [1, 0.5], [1, 1]], np.float32)
     before = objects([[0.25, 0.5, 0.75, 1]], polygons=[[polygon]])
     after, _ = fit_objects(
-        before, (20, 60), Placement((0, 0, 20, 60), (0, 0, 20, 60), (20, 60)), relative=True
+        before, (20, 60), ResizeGeometry((0, 0, 20, 60), (0, 0, 20, 60), (20, 60)), relative=True
     )
     assert after.boxes.tolist() == [[15, 10, 45, 20]]
     assert after.area.tolist() == [300]
     assert after.polygons is not None
     assert after.polygons[0][0].tolist() == [[30, 10], [60, 10], [60, 20]]
-    after, _ = fit_objects(before, (20, 60), placement, relative=True)
+    after, _ = fit_objects(before, (20, 60), geometry, relative=True)
     assert after.boxes.tolist() == [[7.5, 20, 22.5, 40]]

@@ -14,7 +14,7 @@ import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
 from stoker.formats.remote import retry as patience
 from stoker.formats.remote.store import Store, is_url
-from stoker.formats.sources.source_reader import SkippedError, read_source
+from stoker.formats.sources.source_reader import SkippedError, read_source_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -253,7 +253,7 @@ def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> 
 
 def test_a_file_too_large_for_a_record_is_not_even_asked_for(memory: Any) -> None:
     with pytest.raises(SkippedError, match="larger than 2 GiB"):
-        read_source("memory://bucket/photos", "cat/not-there.jpg", 1 << 31)
+        read_source_file("memory://bucket/photos", "cat/not-there.jpg", 1 << 31)
 
 
 def test_reads_are_tried_again(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:

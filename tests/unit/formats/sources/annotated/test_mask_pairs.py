@@ -14,7 +14,7 @@ from PIL import Image
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SourceError
 from stoker.formats.conversion.images.image_objects import encode_mask
-from stoker.formats.conversion.images.resize_geometry import place
+from stoker.formats.conversion.images.resize_geometry import resize_geometry
 from stoker.formats.conversion.targets.folder_state import FolderState
 from stoker.formats.sources.detect import find_format, list_source
 from stoker.formats.sources.source import Source
@@ -206,12 +206,14 @@ def test_objects_stay_with_their_images(root: Path) -> None:
 
 
 def test_padding_of_more_bits_than_the_classes() -> None:
-    data = encode_mask(png(Image.fromarray(values())), (H, W), place("fill", H, 2 * W, (H, W)), 300, 10**6)
+    data = encode_mask(
+        png(Image.fromarray(values())), (H, W), resize_geometry("fill", H, 2 * W, (H, W)), 300, 10**6
+    )
     assert {300} < set(np.unique(pixels(data)).tolist()) <= {300, *range(256)}
 
 
 def test_values_are_kept_however_they_are_written() -> None:
-    whole = place("none", 0, 0, (H, W))
+    whole = resize_geometry("none", 0, 0, (H, W))
     for bits in (1, 2, 4, 8):
         classes = values(most=(1 << bits) - 1)
         palette = Image.fromarray(classes).convert("P")
@@ -245,21 +247,21 @@ def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
 @pytest.mark.parametrize("bits", [2, 4])
 def test_grey_of_few_bits_is_not_spread(bits: int) -> None:
     classes = values(most=(1 << bits) - 1)
-    data = encode_mask(grey_png(classes, bits), (H, W), place("none", 0, 0, (H, W)), 255, 10**6)
+    data = encode_mask(grey_png(classes, bits), (H, W), resize_geometry("none", 0, 0, (H, W)), 255, 10**6)
     np.testing.assert_array_equal(pixels(data), classes)
 
 
 def test_sixteen_bits() -> None:
     classes = np.random.default_rng(0).integers(0, 1 << 16, (H, W)).astype(np.uint16)
     data = png(Image.fromarray(classes))
-    assert encode_mask(data, (H, W), place("none", 0, 0, (H, W)), 255, 10**6) == data
-    half = encode_mask(data, (H, W), place("squash", H // 2, W // 2, (H, W)), 255, 10**6)
+    assert encode_mask(data, (H, W), resize_geometry("none", 0, 0, (H, W)), 255, 10**6) == data
+    half = encode_mask(data, (H, W), resize_geometry("squash", H // 2, W // 2, (H, W)), 255, 10**6)
     np.testing.assert_array_equal(pixels(half), classes[1::2, 1::2])
 
 
 def test_a_mask_has_no_more_pixels_than_allowed() -> None:
     with pytest.raises(SkippedError, match="broken mask"):
-        encode_mask(png(Image.fromarray(values())), (H, W), place("none", 0, 0, (H, W)), 255, 100)
+        encode_mask(png(Image.fromarray(values())), (H, W), resize_geometry("none", 0, 0, (H, W)), 255, 100)
 
 
 def test_masks_beside_labels(root: Path) -> None:
