@@ -234,7 +234,7 @@ def test_index_with_names_of_classes(run: Run, photos: Path, tmp_path: Path) -> 
     assert stoker.open(tmp_path / "file").classes == ("sea", "land, flat", "air")
     assert "land, flat" in run("info", tmp_path / "file")
     said = run("index", shard, "--into", tmp_path / "few", "--classes", "sea,", status=1)
-    assert "no name for label 1" in said
+    assert "label 1 has an empty name" in said
     (tmp_path / "names.txt").write_text("sea\n")
     said = run("index", shard, "--into", tmp_path / "few", "--classes", tmp_path / "names.txt", status=1)
     assert "label 1, and there are 1 names" in said
