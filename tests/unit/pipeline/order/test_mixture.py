@@ -266,7 +266,7 @@ def test_refuses_annotations_that_mean_two_things(folders: list[Path]) -> None:
     object.__setattr__(other.manifest, "annotations", AnnotationInfo(("nose",), (0,)))
     with pytest.raises(ConfigError, match="mean two things: keypoints and swap differ") as caught:
         mix([(folders[0], 1), (other, 1)])
-    assert "Convert both alike" in str(caught.value)
+    assert "Convert both in the same way" in str(caught.value)
 
 
 def test_refuses_images_with_text(tmp_path: Path, folders: list[Path]) -> None:
