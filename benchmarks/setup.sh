@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Makes the virtual environment of the comparison, with every native loader that installs here.
+# Makes the virtual environment of the comparison, with every loader that can be installed.
 #
 #   benchmarks/setup.sh [.venv-bench]
 #
-# It can be run again at once. A loader that does not install is said and left out: the comparison
-# then shows it as missing, with the reason.
+# A second run is quick. A loader that cannot be installed is printed and left out; the comparison
+# then shows the reason.
 set -uo pipefail
 cd "$(dirname "$0")/.."
 
@@ -30,7 +30,7 @@ pip_install() { "$python" -m pip install --quiet --disable-pip-version-check "$@
 
 has() { "$python" -c "import importlib.metadata as m; m.version('$1')" 2>/dev/null; }
 
-# FFCV is built from source with OpenCV's and libjpeg-turbo's headers; SPDL loads FFmpeg's libraries.
+# FFCV is built with the headers of OpenCV and libjpeg-turbo; SPDL loads the libraries of FFmpeg.
 system_packages() {
   pkg-config --exists opencv4 libturbojpeg libavcodec libjpeg && return
   local root=()
@@ -41,8 +41,8 @@ system_packages() {
       libavcodec-dev libavfilter-dev libavformat-dev libavdevice-dev
 }
 
-# FFCV 1.0.2 lists opencv-python, which wants libGL; the headless build is the same module without it.
-# Its setup.py imports what is installed here already, so it needs no build environment of its own.
+# FFCV 1.0.2 depends on opencv-python, which needs libGL; the headless build is the same module without it.
+# Its setup.py imports installed packages, so it is built without isolation.
 ffcv() {
   has ffcv && return
   pip_install setuptools numba opencv-python-headless terminaltables pytorch-pfn-extras fastargs assertpy tqdm psutil &&

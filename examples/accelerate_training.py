@@ -1,4 +1,4 @@
-"""Train a small network on photographs with Accelerate; run again with more epochs, it goes on.
+"""Train a small network on photographs with Accelerate; run it again with more epochs to continue.
 
 accelerate launch examples/accelerate_training.py [SHARDS] [EPOCHS]
 """
@@ -36,7 +36,7 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
     convolutions = nn.Conv2d(3, 32, 5, stride=4), nn.ReLU(), nn.Conv2d(32, 64, 3, stride=2), nn.ReLU()
     head = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, loader.dataset.num_classes)
     network = nn.Sequential(*convolutions, *head)
-    # The loader knows its rank and device: it needs no preparing, only a place in the checkpoint.
+    # The loader knows its rank and device, so it is not prepared; it is only saved in the checkpoint.
     network, optimizer = accelerator.prepare(network, torch.optim.AdamW(network.parameters(), lr=2e-3))
     accelerator.register_for_checkpointing(loader)
     checkpoint = Path(f"{shards}-accelerate")

@@ -1,4 +1,4 @@
-"""Train on photographs with JAX over all devices of all processes; run again, it goes on (Orbax).
+"""Train on photographs with JAX on all devices of all processes; run it again to continue (Orbax).
 
 python examples/jax_mesh.py [SHARDS] [EPOCHS]
 """
@@ -32,7 +32,7 @@ def step(weights: jax.Array, images: jax.Array, labels: jax.Array) -> tuple[jax.
 
 
 def main(shards: str = "shards/photos", epochs: str = "2") -> None:
-    # On several machines jax.distributed.initialize() comes first: the loader finds its rank there.
+    # On several machines, call jax.distributed.initialize() first: it tells the loader its rank.
     if not Path(shards, "dataset.json").exists():
         stoker.convert(PHOTOS, shards, seed=0)
     augment = [RandomResizedCrop(32), RandomHorizontalFlip(), Normalize()]

@@ -38,7 +38,7 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
         shuffle=True,
         seed=0,
         output="jax",
-        last_batch="drop",  # one shape, so one compilation
+        last_batch="drop",  # batches of one shape need one compilation
         transforms=[RandomResizedCrop(32), RandomHorizontalFlip(), Normalize()],
     )
     weights = jnp.zeros((3 * 32 * 32, loader.dataset.num_classes))

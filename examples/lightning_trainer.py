@@ -1,4 +1,4 @@
-"""Train a small network on photographs with Lightning; run again with more epochs, it goes on.
+"""Train a small network on photographs with Lightning; run it again with more epochs to continue.
 
 python examples/lightning_trainer.py [SHARDS] [EPOCHS]
 """
@@ -49,7 +49,7 @@ def main(shards: str = "shards/photos", epochs: str = "2") -> None:
     )
     checkpoints = ModelCheckpoint(f"{shards}-lightning", save_last=True)
     trainer = lightning.Trainer(max_epochs=int(epochs), logger=False, callbacks=[checkpoints])
-    # Lightning saves the loader's state_dict with the model, at any step, and gives it back.
+    # Lightning saves the state_dict of the loader with the model, at any step, and loads it again.
     last = Path(f"{shards}-lightning", "last.ckpt")
     model = Classifier(loader.dataset.num_classes)
     trainer.fit(model, loader, ckpt_path=last if last.exists() else None)

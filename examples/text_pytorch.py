@@ -38,10 +38,10 @@ def main(shards: str = "shards/text", epochs: str = "2") -> None:
     optimizer = torch.optim.AdamW(weights, lr=1e-2)
     for epoch in range(int(epochs)):
         for ids, labels in loader:
-            # A token sees the three before it, and none behind.
+            # A token sees the three tokens before it, and no later ones.
             seen = nn.functional.pad(embedding(ids).transpose(1, 2), (3, 0))
             logits = output(convolution(seen).relu().transpose(1, 2))
-            # The labels of padding and of each first token are -100, which cross_entropy leaves out.
+            # The labels of padding and of each first token are -100, which cross_entropy ignores.
             loss = nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
             optimizer.zero_grad()
             loss.backward()

@@ -1,4 +1,4 @@
-"""Train a model of timm on photographs, in the shape of timm's own train.py.
+"""Train a model of timm on photographs, as train.py of timm does.
 
 python examples/timm_training.py [SHARDS] [EPOCHS]
 """

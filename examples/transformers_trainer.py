@@ -1,4 +1,4 @@
-"""Train a language model with Hugging Face's Trainer; run again with more epochs, it goes on.
+"""Train a language model with Hugging Face's Trainer; run it again with more epochs to continue.
 
 python examples/transformers_trainer.py [SHARDS] [EPOCHS]
 """
@@ -39,13 +39,13 @@ class SavePlace(TrainerCallback):
 def main(shards: str = "shards/text", epochs: str = "2") -> None:
     if not Path(shards, "dataset.json").exists():
         stoker.convert_text(TEXT, shards, tokenizer="bytes", fields=("answer",), seed=0)
-    dataset = stoker.open(shards).select("answer_length < 120")  # for seconds instead of a minute
+    dataset = stoker.open(shards).select("answer_length < 120")  # so that the example takes seconds
     columns = ("input_ids", "attention_mask", "labels")
     loader = stoker.TextLoader(dataset, max_tokens=2048, shuffle=True, output="torch", columns=columns)
     vocabulary = int(dataset.manifest.options["vocab_size"])
     config = GPT2Config(vocab_size=vocabulary, n_embd=32, n_layer=1, n_head=2)
     model, out = GPT2LMHeadModel(config), f"{shards}-trainer"
-    # The loader's state says where to go on: nothing has to be skipped.
+    # The state of the loader has the position, so that the Trainer need not skip batches.
     arguments = TrainingArguments(out, num_train_epochs=float(epochs), save_steps=10, ignore_data_skip=True)
     trainer = StokerTrainer(model, arguments, callbacks=[SavePlace(loader)])
     trainer.loader = loader

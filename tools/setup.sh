@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes a virtual environment with Stoker and all that its demo and tests need. Can be run again at once.
+# Makes a virtual environment with Stoker and everything that the demo and the tests need. A second run is quick.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=${1:-.venv}
@@ -7,7 +7,7 @@ python=${PYTHON:-python3}
 
 say() { printf '\033[1m%s\033[0m\n' "$*"; }
 
-# System packages, asked for only where something is missing.
+# System packages are installed only where something is missing.
 missing=()
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "Stoker needs Python 3.10 or later; set PYTHON=/path/to/python3" >&2; exit 1; }
 "$python" -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
@@ -24,9 +24,9 @@ if ((${#missing[@]})); then
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "${missing[@]}"
 fi
 
-# One that was stopped while it was made has Python and no pip yet.
+# An environment whose creation was stopped has Python, but no pip.
 "$venv/bin/python" -m pip --version >/dev/null 2>&1 || { say "Making $venv"; "$python" -m venv "$venv"; }
-say "Installing Stoker and what its demo and tests need (a few minutes the first time)"
+say "Installing Stoker and the packages of its demo and tests (a few minutes the first time)"
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --group dev
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
