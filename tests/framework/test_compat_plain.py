@@ -45,4 +45,4 @@ def test_the_guide_names_everything() -> None:
             key = "kind" if name == "sample_type" else name  # as the file has it
             assert f"`{key}`" in text
     for codec in Codec:
-        assert re.search(rf"\b{codec.value} (raw RGB|another|{codec.name})", text, re.IGNORECASE), codec
+        assert re.search(rf"\b{codec.value} (raw RGB|any other|{codec.name})", text, re.IGNORECASE), codec
