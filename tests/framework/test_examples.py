@@ -6,10 +6,17 @@ import ast
 import os
 import subprocess
 import sys
+from concurrent.futures import Future, ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Runs = dict[str, Future[subprocess.CompletedProcess[str]]]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
@@ -17,15 +24,16 @@ NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
 STANDINS = Path(__file__).parent / "standins"
 
 
-def packages(name: str) -> set[str]:
-    """What an example imports, less what a stand-in gives."""
-    found = set()
+def missing(name: str) -> list[str]:
+    """Returns the packages that an example imports and that are neither installed nor stood in for."""
+    found: set[str] = set()
     for node in ast.parse((EXAMPLES / name).read_text()).body:
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             found.add(str(node.module).partition(".")[0])
-    return found - {path.name for path in STANDINS.iterdir()}
+    found -= {path.name for path in STANDINS.iterdir()}
+    return sorted(package for package in found if find_spec(package) is None)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,20 +41,35 @@ def test_an_example_is_at_most_sixty_lines(name: str) -> None:
     assert len((EXAMPLES / name).read_text().splitlines()) <= 60
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_example_runs(name: str, tmp_path: Path) -> None:
-    missing = sorted(package for package in packages(name) if find_spec(package) is None)
-    if missing:
-        pytest.skip(f"needs {', '.join(missing)}, which is not installed")
-    found = {} if find_spec("timm") else {"PYTHONPATH": str(STANDINS)}
-    run = subprocess.run(
-        [sys.executable, EXAMPLES / name, tmp_path / "shards", "1"],
-        cwd=tmp_path,
-        env=os.environ | found,
+def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    path = [] if find_spec("timm") else [str(STANDINS)]
+    path += [os.environ["PYTHONPATH"]] if "PYTHONPATH" in os.environ else []
+    folder.mkdir()
+    return subprocess.run(
+        [sys.executable, EXAMPLES / name, folder / "shards", "1"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
-    assert run.returncode == 0, run.stderr
-    assert "the loop waited" in run.stdout
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """The examples of the chosen tests, two at a time: most of a run is imports, on one core."""
+    folder = tmp_path_factory.mktemp("examples")
+    items = [item for item in request.session.items if item.originalname == "test_an_example_runs"]
+    names = [item.callspec.params["name"] for item in items]
+    with ThreadPoolExecutor(2) as pool:
+        yield {name: pool.submit(run, name, folder / name) for name in names if not missing(name)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_example_runs(name: str, runs: Runs) -> None:
+    if missing(name):
+        pytest.skip(f"needs {', '.join(missing(name))}, which is not installed")
+    done = runs[name].result()
+    assert done.returncode == 0, done.stderr
+    assert "the loop waited" in done.stdout

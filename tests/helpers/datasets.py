@@ -1,0 +1,105 @@
+"""Small images, and datasets made of them without a conversion."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from PIL import Image
+
+from stoker.formats.codecs.header import read_header
+from stoker.formats.containers.image_record import ImageRecord
+from stoker.formats.containers.registry import find_container, find_writer
+from stoker.formats.dataset.index import Index, concat_indexes, write_index
+from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
+from stoker.formats.files.reading import file_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+CLASSES = ("cat", "dog", "eel")
+
+
+def jpeg(seed: int, height: int = 12, width: int = 16) -> bytes:
+    """A JPEG of noise."""
+    pixels = np.random.default_rng(seed).integers(0, 256, (height, width, 3), np.uint8)
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, "JPEG", quality=80)
+    return stream.getvalue()
+
+
+def wrap(container: str, row: int, size: int) -> tuple[bytes, bytes]:
+    """Prefix and suffix of a record, as a conversion would write them."""
+    labels = (row % len(CLASSES),)
+    record = ImageRecord(f"k{row}", size, "JPEG", height=12, width=16, labels=labels, classes=CLASSES)
+    return find_container(container).wrap_image(record)
+
+
+def build_shard(
+    folder: Path, container: str, number: int, of: int, rows: list[int], payloads: Sequence[bytes]
+) -> Shard:
+    """Write one shard, and its part of the index as ``part-<number>``."""
+    name = f"shard-{number:05d}-of-{of:05d}{find_container(container).suffix}"
+    with find_writer(container)(folder / name) as writer:
+        for row in rows:
+            prefix, suffix = wrap(container, row, len(payloads[row]))
+            writer.write(b"k%d" % row, prefix, payloads[row], suffix)
+        shard = writer.finish()
+    constant = {"shard": number, "codec": 1, "height": 12, "width": 16, "orientation": 1}
+    columns: dict[str, Any] = {name: np.full(len(rows), value) for name, value in constant.items()}
+    columns |= {"offset": shard.offset, "length": shard.length, "crc": shard.crc}
+    columns |= {"record": np.arange(len(rows)), "label": np.array(rows, np.int64) % len(CLASSES)}
+    write_index(folder / f"part-{number}", {**columns, "key": [f"k{row}" for row in rows]})
+    return Shard(name, shard.data_bytes, shard.records, shard.digest)
+
+
+def publish(folder: Path, container: str, shards: Sequence[Shard]) -> None:
+    """Write the manifest that fits the index and these shards."""
+    path = folder / INDEX_NAME
+    index = Index.open(path)
+    manifest = Manifest(
+        container=container,
+        sample_type="image",
+        columns=index.types,
+        shards=tuple(shards),
+        index=IndexFile(len(index), path.stat().st_size, file_digest(path)),
+        classes=CLASSES,
+    )
+    (folder / MANIFEST_NAME).write_text(manifest.to_json())
+
+
+def build(folder: Path, container: str, payloads: Sequence[bytes], shards: int) -> Path:
+    """Write a dataset of JPEGs, 12 x 16, whose label is row % 3 and whose key is ``k<row>``."""
+    folder.mkdir(parents=True)
+    blocks = np.array_split(np.arange(len(payloads)), shards)
+    written = [
+        build_shard(folder, container, i, shards, rows.tolist(), payloads) for i, rows in enumerate(blocks)
+    ]
+    parts = [folder / f"part-{i}" for i in range(shards)]
+    concat_indexes(parts, folder / INDEX_NAME)
+    for part in parts:
+        part.unlink()
+    publish(folder, container, written)
+    return folder
+
+
+def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Path:
+    """Write any payloads as a dataset of one TFRecord shard; see the fixture of the same name."""
+    name = "shard-00000-of-00001.tfrecord"
+    with find_writer("tfrecord")(folder / name) as writer:
+        for row, payload in enumerate(payloads):
+            prefix, suffix = wrap("tfrecord", row, len(payload))
+            writer.write(b"", prefix, payload, suffix)
+        shard = writer.finish()
+    n = len(payloads)
+    given = {"shard": np.zeros(n), "record": np.arange(n), "orientation": np.ones(n), "label": np.arange(n)}
+    given |= {"offset": shard.offset, "length": shard.length, "crc": shard.crc}
+    if "codec" not in columns:
+        headers = [read_header(payload) for payload in payloads]
+        for field in ("codec", "height", "width", "orientation"):
+            given[field] = np.array([getattr(header, field) for header in headers])
+    write_index(folder / INDEX_NAME, {**given, "key": [f"k{row}" for row in range(n)], **columns})
+    publish(folder, "tfrecord", [Shard(name, shard.data_bytes, n, shard.digest)])
+    return folder
