@@ -118,8 +118,9 @@ class TransformState:
             self.use_fill(taken.fill.tolist())
 
     def _put_warp(self, rows: Rows, taken: TransformState) -> None:
-        if self.warp is None and taken.warp is not None:
-            self.distort(np.tile(np.eye(3), (self.size.shape[1], 1, 1)))
+        for one, other in ((self, taken), (taken, self)):
+            if one.warp is None and other.warp is not None:
+                one.distort(np.tile(np.eye(3), (one.size.shape[1], 1, 1)))
         if self.warp is not None and taken.warp is not None:
             self.warp.put(rows, taken.warp)
 

@@ -72,7 +72,10 @@ class WarpState:
     def put(self, rows: Rows, taken: WarpState) -> None:
         """Give the samples at ``rows`` the warps ``taken``; ConfigError for another canvas."""
         if np.any(self.canvas[:, rows] != taken.canvas):
-            raise ConfigError("some images are warped after a resize that the others have not")
+            raise ConfigError(
+                "some images are warped in another size than the others have",
+                hint="Put what changes the size before or behind the RandomApply or RandomChoice.",
+            )
         self.size = filled(self.size, rows, taken.size)
         self.matrix, self.nearest = self.matrix.copy(), filled(self.nearest, rows, taken.nearest)
         self.matrix[rows] = taken.matrix

@@ -57,6 +57,11 @@ class _Nested(Transform):
         """See :class:`Transform`."""
         return any(part.uses_boxes for part in self.transforms)
 
+    @property
+    def _parts(self) -> Sequence[Any]:
+        """The transforms within, where they are those of images."""
+        return self.transforms
+
     def _numbers(self, u: Float) -> list[Float]:
         """The random numbers of each transform within, out of (N, draws)."""
         return np.split(u[:, 1:], np.cumsum([part.draws for part in self.transforms])[:-1], axis=1)
@@ -138,18 +143,29 @@ class RandomChoice(_Nested):
 
     def params(self, frame: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
+        self._check_sizes(frame)
         bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
         choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
         groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
         # All are taken before the first is put back: none finds what another did.
         taken = [frame.take(rows) for rows in groups]
-        parts: Sequence[Any] = self.transforms  # those of batches are never asked
-        for part, rows, frames, numbers in zip(parts, groups, taken, self._numbers(u), strict=True):
+        for part, rows, frames, numbers in zip(self._parts, groups, taken, self._numbers(u), strict=True):
             part.params(frames, numbers[rows])
             frame.put(rows, frames)
 
+    def _check_sizes(self, frame: TransformState) -> None:
+        """Raise ConfigError where one choice is the first to warp, and another one changes the size."""
+        if not self.warps or frame.warp is not None or not frame.size.size:
+            return
+        height, width = frame.size[:, 0].tolist()  # that of all, as it must be before a warp
+        for part in self._parts:
+            if not part.warps and part.output_size((height, width)) != (height, width):
+                raise ConfigError(
+                    f"RandomChoice: {type(part).__name__} changes the size where another choice warps",
+                    hint="Put the transform that changes the size before or behind RandomChoice.",
+                )
+
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
-        parts: Sequence[Any] = self.transforms
-        sizes = {self._size_after((part,), size) for part in parts}
+        sizes = {self._size_after((part,), size) for part in self._parts}
         return sizes.pop() if len(sizes) == 1 else None

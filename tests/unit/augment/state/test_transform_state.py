@@ -111,11 +111,12 @@ def test_arrays_that_were_given_stay_as_they_are():
     assert (matrix == np.diag((1, 2, 1))).all()
 
 
-def test_a_warp_of_another_size_than_the_others_have_is_refused():
+@pytest.mark.parametrize("warped", [False, True])
+def test_a_warp_of_another_size_than_the_others_have_is_refused(warped):
     whole, taken = frame(), frame().take(ROWS)
     taken.resize(np.full((2, 1), 20))
-    taken.distort(np.tile(np.eye(3), (2, 1, 1)))
-    with pytest.raises(ConfigError, match="warped after a resize"):
+    (taken if warped else whole).distort(np.tile(np.eye(3), (2 if warped else N, 1, 1)))
+    with pytest.raises(ConfigError, match="warped in another size"):
         whole.put(ROWS, taken)
 
 

@@ -180,3 +180,19 @@ def test_one_fill_for_all():
 def test_a_bad_argument_is_named(make, name):
     with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
         make()
+
+
+@pytest.mark.parametrize("changes", [CenterCrop(20), Resize((50, 40)), RandomApply([CenterCrop(20)])])
+def test_a_choice_between_a_warp_and_another_size_is_refused(changes):
+    for choices in ([RandomRotation(9), changes], [changes, RandomApply([RandomRotation(9)])]):
+        with pytest.raises(ConfigError, match="changes the size where another choice warps"):
+            compile_image([CenterCrop(40), RandomChoice(choices), CenterCrop(9)])
+    second = RandomChoice([RandomRotation(9), changes])
+    compile_image([CenterCrop(40), RandomRotation(9), second, Resize((9, 9))])
+
+
+def test_a_choice_between_a_warp_and_a_crop_to_the_same_size():
+    params = draw(CenterCrop(40), RandomChoice([RandomRotation((90, 90)), RandomResizedCrop(40)]), n=50)
+    turned = (params.warp.matrix != np.eye(3)).any(axis=(1, 2))
+    assert 10 < turned.sum() < 40
+    assert ((params.region[:, 2:] - params.region[:, :2] < 40).any(axis=1) == ~turned).all()
