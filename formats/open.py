@@ -49,7 +49,7 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
 
         return open_cached(path, cache, cache_size)
     if cache_size is not None:
-        raise ConfigError("cache_size needs cache, the folder that is meant")
+        raise ConfigError("cache_size needs cache, the folder whose size it limits")
     folder = local_folder(path)
     manifest = Manifest.load(folder)
     data_files = manifest.data_files(folder)

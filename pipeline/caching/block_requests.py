@@ -1,4 +1,4 @@
-"""Blocks on their way: each is asked for once, a bounded number of requests at a time."""
+"""Requests for blocks of remote files: each block is requested once, a limited number at the same time."""
 
 from __future__ import annotations
 
@@ -19,18 +19,17 @@ if TYPE_CHECKING:
 __all__ = ["Request", "Requests"]
 
 _REQUEST_BYTES = 8 << 20
-# Seconds that the interpreter's end waits for threads. What they read by fsspec's asynchronous storages ends
-# at once when it is told to; others answer, or have the process end while they wait.
+# Seconds that the end of the interpreter waits for the threads. Reads from fsspec's asynchronous storages end
+# at once when they are told to; a thread that waits for another storage longer than this is left behind.
 _PATIENCE = 2.0
 
 
 class Request(Future[int]):
-    """Blocks on their way; its result is bytes fetched.
+    """A request for neighbouring blocks; its result is the number of bytes fetched.
 
     Attributes:
-        is_wanted: To be cleared by who gives it up, in any thread at any moment: what has not been begun is
-            then cancelled. ``cancel`` has a lock that is taken in Python: Ctrl-C might come between taking
-            it and being sure to give it back.
+        is_wanted: False cancels the request unless it has begun. Any thread can set it at any moment; the
+            lock of ``Future.cancel`` could be left taken by an interrupt.
     """
 
     is_wanted = True
@@ -40,13 +39,13 @@ _Job = tuple[Request, int, int]
 
 
 class Requests:
-    """Fetches blocks on threads of its own.
+    """A queue of requests for blocks, with the threads that fetch them.
 
     Args:
-        files: What the blocks belong to.
-        read: Of file, first byte and last byte + 1: those bytes.
-        connections: Requests at the same time.
-        stop: Set to have ``read`` return soon.
+        files: The cached files that the blocks belong to.
+        read: Returns bytes ``start`` to ``stop - 1`` of a file: ``read(file, start, stop)``.
+        connections: Number of threads, and so of requests at the same time.
+        stop: Makes ``read`` return soon when it is set.
     """
 
     def __init__(
@@ -67,17 +66,17 @@ class Requests:
 
     @property
     def coming_bytes(self) -> int:
-        """Bytes of the blocks that are on their way, the last ones of files counted whole."""
+        """Bytes of the blocks in flight; the last block of a file counts as a whole one."""
         return len(self._running) * self._files.block_bytes
 
     def request(self, blocks: Blocks) -> dict[int, Request]:
-        """Have blocks fetched that are not here, in long requests where they are neighbours.
+        """Request the blocks that are missing; neighbours share a request.
 
         Args:
-            blocks: (M,) int64, ascending; pinned, so that nobody evicts them meanwhile.
+            blocks: (M,) int64, ascending; pinned by the caller, so that they are not evicted meanwhile.
 
         Returns:
-            For each block that is on its way, what ends when it is here.
+            The request of each block that is in flight.
         """
         with self._guard:
             self._start()
@@ -90,9 +89,9 @@ class Requests:
             return {block: self._running[block] for block in missing.tolist() if block in self._running}
 
     def close(self) -> None:
-        """Start no more requests, and give up those that are under way.
+        """Start no more requests, and end those in flight.
 
-        It takes no lock: the collector of garbage may call this where any is held.
+        It takes no lock: the garbage collector can call this in a thread that holds one.
         """
         self._stop.set()
         for _ in range(self._connections):
@@ -114,7 +113,7 @@ class Requests:
             try:
                 with cache_errors(self._files.folder):
                     fetched = self._files.fill(low, high, self._read) if is_wanted else 0
-            except BaseException as caught:  # whatever it is, who waits must hear of it
+            except BaseException as caught:  # the waiting thread raises it, whatever it is
                 error = caught
             with self._guard:
                 for block in range(low, high):
@@ -123,4 +122,8 @@ class Requests:
                 request.set_result(fetched)
             elif is_wanted:
                 request.set_exception(error)
-            del job, request, error  # whose traceback holds who waited, for as long as this thread idles
+            del (
+                job,
+                request,
+                error,
+            )  # its traceback would keep the waiting loader alive while this thread idles

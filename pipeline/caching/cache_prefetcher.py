@@ -1,4 +1,8 @@
-"""What a loader will need next of remote datasets is fetched while it works on what is here."""
+"""Fetching from remote datasets, ahead of a loader, while it works on batches that are here.
+
+Loaders call :func:`resolve` with their arguments and :func:`make_cache_prefetcher` with the opened source;
+their producers wait for each batch of a :class:`CachedEpoch`.
+"""
 
 from __future__ import annotations
 
@@ -38,31 +42,31 @@ _PATIENCE = 5.0  # seconds that ending a pass waits for its threads
 
 
 def resolve(dataset: D, cache: str | os.PathLike[str] | None, size: str | int | None) -> D | Dataset:
-    """The dataset that a loader's arguments name, or its path where nothing is to be fetched.
+    """Open the dataset that a loader's arguments name if they name a cache; else return ``dataset``.
 
     Raises:
-        ConfigError: A URL without a cache, a size without one, or a cache of what is open already.
+        ConfigError: A URL or a size without a cache, or a cache for a dataset that is open already.
     """
     if cache is None:
         if size is not None:
-            raise ConfigError("cache_size needs cache, the folder that is meant")
+            raise ConfigError("cache_size needs cache, the folder whose size it limits")
         if is_url(dataset):
             raise ConfigError(
                 "a loader reads local files",
                 path=dataset,
-                hint="name a local folder with cache=, or bring the whole dataset here: stoker stage",
+                hint="Name a local folder with cache=, or fetch the whole dataset first: stoker stage.",
             )
         return dataset
     if not isinstance(dataset, (str, os.PathLike)):
         raise ConfigError(
-            "cache is for a dataset named by its URL or path",
-            hint="name it where the dataset is opened: stoker.open(url, cache=..., cache_size=...)",
+            "cache needs a dataset that is named by its URL or path",
+            hint="Name the cache where the dataset is opened: stoker.open(url, cache=..., cache_size=...).",
         )
     return open_dataset(dataset, cache=cache, cache_size=size)
 
 
 def make_cache_prefetcher(dataset: SampleSource) -> CachePrefetcher | None:
-    """What fetches a dataset ahead of a loader; None where all of it is here."""
+    """Return a prefetcher for the remote datasets of a source; None if it has none."""
     is_remote = any(isinstance(one, CachedDataset) for one in dataset.datasets)
     return CachePrefetcher(dataset) if is_remote else None
 
@@ -73,7 +77,7 @@ class CachePrefetcher:
     Args:
         source: A dataset that was opened with a cache, a selection from one, or a mixture with such.
         connections: Requests at the same time.
-        ahead: Bytes that may be here, or on their way, before they are needed.
+        ahead: Bytes that may be fetched, or in flight, before they are needed.
     """
 
     def __init__(self, source: SampleSource, *, connections: int = 64, ahead: int = 1 << 30) -> None:

@@ -1,9 +1,9 @@
-"""The order of a pass, walked ahead of the loader.
+"""Read-ahead of one remote dataset: a thread fetches the batches of a pass before the loader needs them.
 
-A thread fetches a batch at first, then more and more at once, whose blocks are joined into longer
-requests. A batch is waited for until its own blocks have come, and no more; every payload in it is
-compared with its checksum, and fetched once more where it differs. What lies behind is evicted when
-the cache grows over its size.
+It fetches one batch first, then more and more at once, so that neighbouring blocks are joined into longer
+requests. The loader waits for the blocks of its own batch only. Each payload is compared with its checksum,
+and fetched again if it differs. When the cache exceeds its size, blocks that the pass has left behind are
+evicted.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ __all__ = ["CacheReadAhead", "Source"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
-_POLL = 0.05  # seconds between two looks at whether the loader is being stopped
-_EVICTED_AT_ONCE = 16  # shares of the cache's size
+_POLL = 0.05  # seconds between two checks whether the loader is being stopped
+_EVICTED_AT_ONCE = 16  # one such part of the cache's size is evicted at once
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """A remote dataset as one loader reads it.
+    """A remote dataset with what one loader needs to fetch from it.
 
     Attributes:
         dataset: The dataset.
-        files: Its data files, for this loader.
-        requests: Blocks of them that are on their way.
-        last_use: Of every block, nanoseconds of the monotonic clock; 0 for never.
+        files: Its cached data files, opened for this loader.
+        requests: Requests for their blocks.
+        last_use: (B,) int64, last use of every block in nanoseconds of the monotonic clock; 0 for never.
     """
 
     dataset: CachedDataset
@@ -62,7 +62,7 @@ class Source:
 
 @dataclass(eq=False)
 class _Batch:
-    """A batch on its way: what it reads, in which blocks, and the requests that they come with."""
+    """A batch that is being fetched: its byte ranges, their blocks, and the requests in flight for these."""
 
     ranges: Ranges
     blocks: Int64
@@ -70,12 +70,12 @@ class _Batch:
 
 
 class CacheReadAhead:
-    """A walk along the order of a pass, ahead of the loader; what its thread and the loader share.
+    """The read-ahead of one dataset for one pass; its thread and the loader share it.
 
     Args:
-        source: What is read.
-        batches: Rows of the index, (N,) int64, that each batch reads of it, or none; used by a thread.
-        ahead: Bytes that may be here, or on their way, before they are needed.
+        source: The remote dataset.
+        batches: Index rows, (M,) int64, that each batch reads; may be empty. The thread iterates over it.
+        ahead: Bytes that may be fetched, or in flight, before they are needed.
     """
 
     def __init__(self, source: Source, batches: Iterable[Int64], *, ahead: int) -> None:
@@ -85,33 +85,33 @@ class CacheReadAhead:
         limit = source.dataset.limit
         self._window = ahead if limit is None else min(ahead, limit // 2)
         self._batches = iter(batches)
-        # Taken itself, not by the condition, whose Python code Ctrl-C may end with the lock half taken; and
-        # who holds it may collect the garbage whose end calls end().
+        # An RLock, because the garbage collector can call end() in a thread that holds it. It is taken
+        # directly: an interrupt inside the condition's Python code could leave it taken.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._ready: deque[_Batch] = deque()  # fetched or being fetched
-        self._taken: deque[_Batch] = deque()  # waited for by the loader
-        self._held = 0  # bytes of the blocks of both
-        self._wanted = False  # whether the loader waits for a batch that is not in ready
+        self._ready: deque[_Batch] = deque()  # fetched, or being fetched
+        self._taken: deque[_Batch] = deque()  # the loader reads them
+        self._held = 0  # bytes of the blocks in both queues
+        self._wanted = False  # whether the loader waits for a batch, and none is ready
         self._stopped = False
         self._error: BaseException | None = None
         self._ended = False
 
     def run(self) -> None:
-        """Fetch batch after batch; the thread's own."""
+        """Fetch batch after batch, until :meth:`end`; the thread runs this."""
         try:
             for group in self._groups():
-                self._stage(group)
+                self._fetch(group)
         except StoppedError:
             pass
-        except BaseException as error:  # whatever it is, the loader must hear of it
+        except BaseException as error:  # the loader raises it, whatever it is
             self._error = error
         with self._lock:
             self._ended = True
             self._changed.notify_all()
 
     def _groups(self) -> Iterator[list[_Batch]]:
-        """Batches that are fetched together: one, two, four, ..."""
+        """Yield groups of batches that are fetched together: one batch, two, four, ..."""
         most = min(_GROUP_BYTES, self._window // 4)
         count = 1
         while True:
@@ -131,7 +131,7 @@ class CacheReadAhead:
         ranges = self._source.dataset.ranges(rows)
         return _Batch(ranges, self._files.covering(ranges.shard, ranges.offset, ranges.length))
 
-    def _stage(self, group: list[_Batch]) -> None:
+    def _fetch(self, group: list[_Batch]) -> None:
         with self._lock:
             self._wait_while(lambda: self._held >= self._window and not self._wanted)
         blocks = np.unique(np.concatenate([batch.blocks for batch in group]))
@@ -152,16 +152,17 @@ class CacheReadAhead:
             self._wanted = False
             self._changed.notify_all()
             if self._stopped:
-                self._let_go()
+                self._unpin_all()
 
     def _make_room(self, blocks: Int64) -> None:
-        """Evict what lies behind; where that is not enough wait for the loader, but never have it wait."""
+        """Evict blocks behind the pass, and wait for more of them unless the loader itself waits."""
         limit = self._source.dataset.limit
         if limit is None:
             return
 
         def is_full() -> bool:
-            # In this order, what arrives between two looks is counted twice: the other way round, not at all.
+            # In this order a block that arrives in between counts twice. In the other order it would not
+            # count.
             need = len(self._files.missing(blocks)) * self._files.block_bytes
             coming = self._requests.coming_bytes
             excess = self._files.present_bytes + coming + need - limit
@@ -191,7 +192,7 @@ class CacheReadAhead:
                 for request in batch.requests:
                     request.result()
                 break
-            except CancelledError:  # by another pass that has ended
+            except CancelledError:  # another pass that had requested the blocks has ended
                 batch.requests = set(self._requests.request(batch.blocks).values())
         self._source.files.check(batch.ranges)
 
@@ -227,13 +228,13 @@ class CacheReadAhead:
         self._held -= len(batch.blocks) * self._files.block_bytes
 
     def end(self) -> None:
-        """Fetch nothing more, and let go of everything."""
+        """Fetch nothing more, and unpin all blocks."""
         with self._lock:
             self._stopped = True
-            self._let_go()
+            self._unpin_all()
             self._changed.notify_all()
 
-    def _let_go(self) -> None:
+    def _unpin_all(self) -> None:
         for batch in self._ready:
             for request in batch.requests:
                 request.is_wanted = False

@@ -308,7 +308,7 @@ def test_arguments(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -
         loader(server.url)
     assert caught.value.path == server.url
     assert "stoker stage" in str(caught.value)
-    with pytest.raises(ConfigError, match="cache is for a dataset named by its URL"):
+    with pytest.raises(ConfigError, match="cache needs a dataset that is named by its URL"):
         loader(stoker.open(source), cache=tmp_path)
     with pytest.raises(ConfigError, match="cache_size must be a number of bytes"):
         loader(server.url, cache=tmp_path, cache_size="much")
