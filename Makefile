@@ -1,44 +1,44 @@
-# Two commands for a new user: `make demo` and `make test`. Both set everything up first.
+# A new user needs two commands, `make demo` and `make test`. Both set everything up first.
 VENV ?= .venv
 PY := $(VENV)/bin/python
 NATIVE := $(wildcard native/*/*.cpp native/*/*.h)
-# A folder's time changes when a module comes or goes, of which the editable install keeps a list.
+# The time of a folder changes when a module is added or removed; the editable install lists the modules.
 FOLDERS := $(shell find formats augment bucketing pipeline benchmarks -type d -not -name __pycache__)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test stress lint types sanitize bench clean
 
-help:           ## Say what there is
+help:           ## List the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 $(VENV)/.ready: pyproject.toml CMakeLists.txt tools/setup.sh $(NATIVE) $(FOLDERS)
 	@tools/setup.sh $(VENV)
 	@touch $@
 
-setup: $(VENV)/.ready ## Make the virtual environment, with everything that demo and test need
+setup: $(VENV)/.ready ## Make the virtual environment for demo and test
 
-demo: setup     ## Convert photographs, train on them, compare with the native loaders
+demo: setup     ## Convert photographs, train a network on them, compare Stoker with other loaders
 	@$(PY) -m stoker.benchmarks.demo
 
-test: lint types ## Lint, types and all tests
+test: lint types ## Run lint, types and all tests
 	@$(PY) -m pytest -q
 
-stress: setup   ## Tests at random moments and of many repetitions: minutes, and the clock decides
+stress: setup   ## Run tests with random timing and many repetitions, for minutes
 	@$(PY) -m pytest -q tests/stress
 
-lint: setup     ## Style and common mistakes
+lint: setup     ## Check style and common mistakes
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 
-types: setup    ## Types, strictly
+types: setup    ## Check types strictly
 	@$(PY) -m mypy
 
-sanitize: setup ## The C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
+sanitize: setup ## Run the C++ tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer
 	@PYTHON=$(abspath $(PY)) tests/sanitize/run.sh
 
-bench:          ## Everything against every native loader, in an environment of its own
+bench:          ## Compare Stoker with other loaders, in a separate virtual environment
 	@benchmarks/setup.sh .venv-bench
 	@.venv-bench/bin/python -m stoker.benchmarks.images
 
-clean:          ## Remove what was built
+clean:          ## Remove all built files
 	rm -rf build $(VENV) .venv-bench .mypy_cache .ruff_cache .pytest_cache .hypothesis

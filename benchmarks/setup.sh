@@ -13,7 +13,7 @@ python=$venv/bin/python
 logs=$venv/logs
 failed=()
 
-step() { # step NAME COMMAND...: run it, its output in a log; a failure is remembered
+step() { # step NAME COMMAND... runs the command with its output in a log, and keeps a failure
   local name=$1
   shift
   printf '%-28s' "$name"

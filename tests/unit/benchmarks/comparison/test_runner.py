@@ -82,14 +82,14 @@ def test_a_plan_checks_itself(change, message):
         Plan(**{"peers": ("stoker",), "settings": Settings(), "cores": (0,), **change})
 
 
-def test_a_failure_of_a_peer_is_its_reason_and_the_process_goes_on():
+def test_a_failure_of_a_peer_is_its_reason_and_the_process_continues():
     with PeerProcess("stoker", CORES[:1], 1) as process:
         with pytest.raises(PeerGone, match="AttributeError"):
             process.ask("dance")
         assert process.ask("import")["versions"]["numpy"]
 
 
-def test_a_process_that_ends_is_noticed_and_leaves_nothing(tmp_path, monkeypatch):
+def test_a_process_that_ends_is_noticed_and_leaves_no_files(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with PeerProcess("stoker", CORES[:1], 1) as process:
         process.ask("import")
@@ -102,18 +102,18 @@ def test_a_process_that_ends_is_noticed_and_leaves_nothing(tmp_path, monkeypatch
     assert not temporary.exists()
 
 
-def test_a_process_stands_still_between_its_answers():
+def test_a_process_is_stopped_between_its_answers():
     with PeerProcess("stoker", CORES[:1], 1) as process:
         process.ask("import")
         wait_until(lambda: state(process.pid) == "T")
 
 
-def test_nothing_is_left_of_a_peer_whose_runner_is_killed(tmp_path):
-    # The helper stands for a worker of a DataLoader: it is in the peer's group, and stopped with it.
+def test_a_peer_ends_when_its_runner_is_killed(tmp_path):
+    # The helper is like a worker of a DataLoader: it is in the group of the peer, and stopped with it.
     code = f"""
 import os, signal, subprocess
 from stoker.benchmarks.comparison.runner import PeerProcess
-signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it
 peer = PeerProcess("stoker", {CORES[:1]}, 1)
 peer.ask("import")
 helper = subprocess.Popen(["sleep", "600"], preexec_fn=lambda: os.setpgid(0, peer.pid))
@@ -126,7 +126,7 @@ signal.pause()
         env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         text=True,
-        # The kernel hangs up on nobody whose new parent, init, is of the same session: a container's may be.
+        # The kernel sends no SIGHUP if the new parent, init, is in the same session, as in a container.
         start_new_session=True,
     ) as runner:
         pids = [int(pid) for pid in runner.stdout.readline().split()]
@@ -137,7 +137,7 @@ signal.pause()
 
 
 def state(pid):
-    """As the kernel says it; nothing of a process that is gone."""
+    """Return the state of a process in /proc; empty after its end."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:

@@ -12,7 +12,7 @@ from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 from stoker.errors import ConfigError
 
 
-def test_crops_lie_inside_and_keep_the_law():
+def test_crops_are_inside_and_have_the_distribution():
     rng = random.Random(0)
     for _ in range(2000):
         top, left, height, width = random_resized_crop(rng, 300, 400)
@@ -44,7 +44,7 @@ def test_normalised_is_torchvisions_formula():
     np.testing.assert_allclose(found, expected.transpose(2, 0, 1), atol=1e-5)
 
 
-def test_a_peer_that_nobody_knows():
+def test_an_unknown_peer():
     with pytest.raises(ConfigError, match="no loader named 'petastorm'"):
         load_peer("petastorm")
 

@@ -34,7 +34,7 @@ def test_every_loader_has_a_title():
     assert TITLES.keys() == PEERS.keys()
 
 
-def test_rows_are_the_fastest_first_with_ratios_to_the_first_loader_asked_for():
+def test_rows_are_the_fastest_first_with_ratios_to_the_first_loader():
     names = [TITLES[name] for name in ("stoker", "torch", "dali")]
     rows = [line.strip() for line in text(FOUND).splitlines() if line.strip().startswith(tuple(names))][:3]
     cells = [re.split(r"\s{2,}", row) for row in rows]
@@ -54,7 +54,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_all_rows():
     )
 
 
-def test_notes_versions_and_reasons_stand_below():
+def test_notes_versions_and_reasons_are_below():
     printed = text(FOUND)
     assert "nvidia-dali 2: a shuffle buffer" in printed
     assert "times: how many times as fast Stoker, C++ engine is" in printed

@@ -1,4 +1,4 @@
-"""The simulation of storage with latency, against what can be computed by hand; and datasets of holes."""
+"""Tests of the simulation of storage with latency, against values by hand, and of synthetic datasets."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ONE_BLOCK = Data(BLOCK_BYTES, 1 << 40)
-FAST = 1e15  # bytes a second
+FAST = 1e15  # bytes per second
 
 
 def batches(count: int, size: int = 1) -> list[np.ndarray]:
-    """Batches of samples that are far apart, so that each is a request of its own."""
+    """Return batches of samples that are far apart, so that each takes one request."""
     return [np.arange(size) * 1000 + i * 1_000_000 for i in range(count)]
 
 
 def test_one_batch_ahead_waits_for_each_answer() -> None:
-    # Batch i + 1 is asked for when i is done: a latency and a step each.
+    # Batch i + 1 is requested when batch i is done: each takes a latency and a step.
     stall = simulate(batches(50), ONE_BLOCK, Storage(0.1, 8, FAST), 0.1, depth=1)
     assert stall == pytest.approx(0.5)
 
 
-def test_enough_ahead_waits_for_nothing() -> None:
+def test_enough_batches_ahead_leave_no_waiting() -> None:
     assert simulate(batches(100), ONE_BLOCK, Storage(0.1, 64, FAST), 0.1, depth=64) == 0
 
 
 def test_too_few_connections_are_the_limit() -> None:
-    # Eight requests a batch, two at a time: four latencies a batch, whatever the depth.
+    # A batch has eight requests, two in flight: it takes four latencies at any depth.
     stall = simulate(batches(200, 8), ONE_BLOCK, Storage(0.1, 2, FAST), 0.1, depth=16)
     assert stall == pytest.approx(0.75, abs=0.01)
 
@@ -47,8 +47,8 @@ def test_the_link_is_the_limit() -> None:
     assert stall == pytest.approx(0.5, abs=0.01)
 
 
-def test_neighbours_come_in_one_request_and_once() -> None:
-    # One connection, and 32 blocks a request: less than a latency a batch.
+def test_neighbours_are_fetched_once_and_in_one_request() -> None:
+    # One connection and 32 blocks per request take less than a latency per batch.
     rows = np.arange(6400).reshape(400, 16)
     data = Data(BLOCK_BYTES // 16, 1 << 40)
     assert simulate(list(rows), data, Storage(0.1, 1, FAST), 0.1, depth=16) == pytest.approx(0, abs=1e-6)
@@ -57,13 +57,13 @@ def test_neighbours_come_in_one_request_and_once() -> None:
 
 
 def test_blocks_of_samples() -> None:
-    data = Data(3 * BLOCK_BYTES // 2, 3 * BLOCK_BYTES)  # two samples a shard, three blocks
+    data = Data(3 * BLOCK_BYTES // 2, 3 * BLOCK_BYTES)  # two samples and three blocks in a shard
     assert data.blocks(np.array([0])).tolist() == [0, 1]
     assert data.blocks(np.array([1, 0])).tolist() == [0, 1, 2]
     assert data.blocks(np.array([2])).tolist() == [5, 6]
 
 
-def test_the_real_thing_gives_the_same_order_of_things() -> None:
+def test_the_simulation_agrees_with_a_measurement() -> None:
     rows = [np.arange(i * 8, i * 8 + 8) for i in range(12)]
     data = Data(30_000, 3_000_000)
     stall = measure(rows, data, Storage(0.02, 8), 0.005, depth=1)

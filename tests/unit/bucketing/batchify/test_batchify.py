@@ -18,7 +18,7 @@ def plain(arrays):
 
 
 def reference(rows, width, *, side="right", value=0, start=0, ignore=-100, by_sequence=False):
-    """Every column, token by token."""
+    """Return every array, made token by token."""
     columns = {
         name: []
         for name in ("input_ids", "attention_mask", "position_ids", "segment_ids", "labels", "loss_weights")

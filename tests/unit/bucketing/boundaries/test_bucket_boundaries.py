@@ -17,7 +17,7 @@ PAIRS = np.stack([QUESTION, ANSWER], axis=1)
 
 
 def plain_recurrence(values, counts, num_buckets):
-    """O(K S^2): the recurrence as it is written."""
+    """Return the cost by the recurrence itself, in O(K S^2)."""
     before = np.concatenate(([0], np.cumsum(counts)))
     best = np.concatenate(([0], values * before[1:]))
     for _ in range(num_buckets - 1):

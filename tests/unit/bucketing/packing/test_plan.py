@@ -14,7 +14,7 @@ ANSWER = np.load(Path(__file__).parents[3] / "data" / "gsm8k-lengths.npz")["answ
 
 
 def best_fit_one_by_one(lengths, capacity, max_sequences=None):
-    """What is filled, bin by bin, sequence after sequence."""
+    """Return the tokens of each bin, packed sequence by sequence."""
     bins: list[list[int]] = []
     for length in sorted(lengths, reverse=True):
         fits = [
@@ -30,7 +30,7 @@ def best_fit_one_by_one(lengths, capacity, max_sequences=None):
 
 
 def l2_as_written(lengths, capacity):
-    """Martello and Toth's L2, one threshold after another."""
+    """Return the bound L2 of Martello and Toth, threshold by threshold."""
     best = 0
     for t in range(capacity // 2 + 1):
         large = [x for x in lengths if x > capacity - t]

@@ -15,7 +15,7 @@ EDGES = bucket_boundaries(ANSWER, 8)
 
 
 def slide_lengths():
-    """The 112 lengths behind GluonNLP's slide on bucketing."""
+    """Return the 112 lengths of GluonNLP's slide on bucketing."""
     state = np.random.RandomState(215)
     classes = [(5, 10, 48), (10, 15, 32), (15, 20, 16), (20, 25, 8), (25, 30, 8)]
     samples = [
@@ -144,7 +144,7 @@ def test_budget_holds_and_multiples_are_kept():
     assert (windows.lengths % 8 == 0).all()
 
 
-def test_budget_over_all_samples_needs_the_least_batches():
+def test_a_budget_over_all_samples_makes_the_fewest_batches():
     lengths = np.array([5, 5, 5, 5, 2, 2, 2, 2, 2])
     # 10 tokens: pairs of 5s, five 2s; every batch with a 5 holds two samples at most.
     assert len(TokenBudgetSampler(lengths, 10).plan()) == 3

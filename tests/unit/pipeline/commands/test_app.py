@@ -1,4 +1,4 @@
-"""The commands for images, as a user calls them."""
+"""Tests of the commands for datasets of images, and of the command line itself."""
 
 import io
 import json
@@ -15,7 +15,7 @@ from PIL import Image
 
 import stoker
 from stoker.__main__ import main as script
-from stoker.pipeline.commands.app import main
+from stoker.pipeline.commands.app import app, main
 from stoker.pipeline.commands.shared import progress
 from stoker.pipeline.commands.verify import verify
 
@@ -24,7 +24,7 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """``run(*arguments, status=0)`` calls the command line and gives what it printed, without progress."""
+    """Return ``run(*arguments, status=0)``, which calls the command line and returns its output."""
     monkeypatch.setattr(progress, "_SECONDS_BETWEEN_LINES", float("inf"))
     for name in ("FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
@@ -92,7 +92,7 @@ def test_folders_of_splits_are_no_classes(run: Run, photos: Path, tmp_path: Path
     assert "names of the classes" not in run("convert", photos, tmp_path / "other")
 
 
-def test_what_a_conversion_refuses_is_one_line_and_a_hint(run: Run, photos: Path, tmp_path: Path) -> None:
+def test_the_error_of_a_conversion_is_one_line_and_a_hint(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards")
     assert "already converted by the same command: 6 images" in run("convert", photos, tmp_path / "shards")
     again = run("convert", photos, tmp_path / "shards", "--seed", 1, status=1)
@@ -102,7 +102,7 @@ def test_what_a_conversion_refuses_is_one_line_and_a_hint(run: Run, photos: Path
     ]
 
 
-def test_verify_ends_with_1_where_something_is_wrong(run: Run, photos: Path, tmp_path: Path) -> None:
+def test_verify_ends_with_status_1_after_a_problem(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards")
     data_file = stoker.open(tmp_path / "shards").data_files[0]
     data = bytearray(data_file.read_bytes())
@@ -185,7 +185,7 @@ def test_index(run: Run, photos: Path, tmp_path: Path) -> None:
     assert "no labels: no record has the feature 'lable'" in said
 
 
-def test_names_that_an_encoding_lacks_are_escaped(
+def test_names_outside_the_encoding_are_escaped(
     run: Run, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (photos / "a").rename(photos / "été")
@@ -196,7 +196,7 @@ def test_names_that_an_encoding_lacks_are_escaped(
     assert b"\\xe9t\\xe9" in printed.getvalue()
 
 
-def test_a_terminal_does_not_obey_names(run: Run, photos: Path, tmp_path: Path) -> None:
+def test_control_characters_in_names_are_escaped(run: Run, photos: Path, tmp_path: Path) -> None:
     (photos / "a").rename(photos / "a\x1b]0;mine\x07")
     run("convert", photos, tmp_path / "shards")
     assert "a\\x1b]0;mine\\x07" in run("info", tmp_path / "shards")
@@ -241,7 +241,7 @@ def test_index_with_names_of_classes(run: Run, photos: Path, tmp_path: Path) -> 
     assert not (tmp_path / "few" / "dataset.json").exists()
 
 
-def test_errors_of_the_operating_system_are_words(run: Run, photos: Path, tmp_path: Path) -> None:
+def test_errors_of_the_operating_system_are_one_line(run: Run, photos: Path, tmp_path: Path) -> None:
     run("convert", photos, tmp_path / "shards")
     shard = stoker.open(tmp_path / "shards").data_files[0]
     (tmp_path / "file").touch()
@@ -263,6 +263,13 @@ def test_doctor(run: Run) -> None:
     said = run("doctor")
     assert "native engine" in said
     assert "engine='auto'" in said
+
+
+@pytest.mark.parametrize("name", [command.name for command in app.registered_commands])
+def test_help_shows_an_example_on_each_line(run: Run, name: str) -> None:
+    lines = run(name, "--help").partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+    assert lines
+    assert all(line.split()[:2] == ["stoker", name] for line in lines)
 
 
 def test_version(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""``stoker convert-text`` and ``stoker buckets``, as a user types them."""
+"""Tests of the commands ``stoker convert-text`` and ``stoker buckets``."""
 
 import json
 from pathlib import Path
@@ -34,7 +34,7 @@ def test_parallel_files_then_the_target(tmp_path: Path, pairs: list[Path]) -> No
     assert text_lengths(stoker.open(tmp_path / "d" / "train")).shape == (180, 2)
 
 
-def test_what_is_skipped_is_said(tmp_path: Path) -> None:
+def test_skipped_lines_are_counted(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n\ntwo")
     said = run("convert-text", tmp_path / "a.txt", tmp_path / "d", "--tokenizer", "bytes", "--format", "lmdb")
     assert "skipped 1: no tokens" in said
@@ -64,7 +64,7 @@ def test_two_fields_have_nested_shapes(tmp_path: Path, pairs: list[Path]) -> Non
     ("options", "message"),
     [(["--fields", "fr"], "en, de"), (["--method", "best"], "optimal"), (["--pack", "9"], "one")],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_options_are_refused(
     tmp_path: Path, pairs: list[Path], options: list[str], message: str
 ) -> None:
     stoker.convert_text(pairs, tmp_path / "d")

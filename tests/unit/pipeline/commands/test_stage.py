@@ -1,4 +1,4 @@
-"""The commands that reach beyond this machine, as a user calls them."""
+"""Tests of the commands with URLs and network file systems."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line prints while it works, and when it is stopped."""
+"""Tests of progress, interrupts and errors on the console."""
 
 import pytest
 
@@ -22,11 +22,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_lines_count_what_this_run_has_done(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_rate_counts_this_run_alone(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
     with progress("converting", "images") as show:
         show(0, 0)  # the source is being listed
         clock[0] += 60
-        show(9000, 10_000)  # of which a run that was stopped had done 9,000
+        show(9000, 10_000)  # an earlier, stopped run did 9,000
         clock[0] += 10
         show(9100, 10_000)
         clock[0] += 5
@@ -44,7 +44,9 @@ def test_a_stream_that_is_closed_is_no_terminal() -> None:
 @pytest.mark.parametrize(
     ("resumes", "said"), [(True, "stopped; the same command continues from here\n"), (False, "stopped\n")]
 )
-def test_an_interrupt_is_answered(resumes: bool, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_prints_how_to_continue(
+    resumes: bool, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(KeyboardInterrupt), progress("converting", "images", resumes=resumes):
         raise KeyboardInterrupt
     assert capsys.readouterr().err == said
@@ -59,6 +61,8 @@ def test_an_interrupt_is_answered(resumes: bool, said: str, capsys: pytest.Captu
         (DatasetError("not a dataset", path="x", hint="make one"), "not a dataset (path 'x')\nmake one"),
     ],
 )
-def test_errors_are_words(error: Exception, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_printed_with_their_hints(
+    error: Exception, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     print_error(error)
     assert capsys.readouterr().err == f"error: {said}\n"

@@ -1,4 +1,4 @@
-"""The preview: its pictures are the loader's, its marks lie where the objects are, its page is whole."""
+"""Tests of the preview: pictures are those of the loader, marks are on the objects, pages are complete."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LEGEND = Legend(lambda label: f"thing {label}", ((0, 1),))
 
 @pytest.fixture(scope="module")
 def coco(tmp_path_factory):
-    """Six images with a bright box each, outlined by a polygon or by run lengths, and two keypoints."""
+    """Make six images with a bright box, outlined by a polygon or by run lengths, and two keypoints."""
     folder = tmp_path_factory.mktemp("coco")
     images, annotations = [], []
     for i in range(6):
@@ -73,7 +73,7 @@ def coco(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def segmented(tmp_path_factory):
-    """Two images with masks of classes: the left half is 1, the right one 2, a frame is 255."""
+    """Make two images with masks of classes: 1 in the left half, 2 in the right half, 255 in a frame."""
     folder = tmp_path_factory.mktemp("segmented")
     mask = np.full((60, 80), 255, np.uint8)
     mask[5:-5, 5:40], mask[5:-5, 40:-5] = 1, 2
@@ -116,7 +116,7 @@ def test_marks_are_those_that_a_loader_gives(coco):
         np.testing.assert_array_equal(picture.marks.masks, batch.masks[i])
 
 
-def test_originals_say_class_key_and_size(thumbnails):
+def test_originals_show_class_key_and_size(thumbnails):
     picture = original_pictures(scene_of(thumbnails, [3]))[0]
     assert picture.caption[:2] == ("class 3", "k3")
     height, width = picture.pixels.shape[:2]
@@ -254,7 +254,7 @@ def test_the_same_sheet_has_the_same_bytes(coco, tmp_path):
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
 
 
-def test_samples_alone_stand_in_a_grid(segmented, coco, tmp_path):
+def test_samples_without_transforms_are_in_a_grid(segmented, coco, tmp_path):
     sheet = preview(coco, tmp_path / "s.png", samples=100, cell=60)
     assert [len(row) for row in sheet.rows] == [5, 1]
     assert sheet.headings == ()
@@ -263,7 +263,7 @@ def test_samples_alone_stand_in_a_grid(segmented, coco, tmp_path):
     assert page.read_text().count('class="swatch"') == 4
 
 
-def test_what_is_not_random_is_drawn_once(thumbnails, tmp_path):
+def test_transforms_without_randomness_are_drawn_once(thumbnails, tmp_path):
     sheet = preview(thumbnails, tmp_path / "s.png", "imagenet-val", samples=1, cell=60)
     assert sheet.headings == ("original", "every epoch")
 
@@ -293,7 +293,7 @@ def test_a_page_is_self_contained_and_escaped(coco, tmp_path):
         ({"out": "sheet.png", "recipe": "imagenet-trian"}, "Did you mean 'imagenet-train'"),
     ],
 )
-def test_what_cannot_be_drawn(coco, tmp_path, monkeypatch, arguments, message):
+def test_invalid_options_are_refused(coco, tmp_path, monkeypatch, arguments, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ConfigError, match=message):
         preview(coco, **arguments)

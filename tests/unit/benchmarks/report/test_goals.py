@@ -1,0 +1,8 @@
+from stoker.benchmarks.report.goals import Goal
+
+
+def test_goals_know_their_direction():
+    assert Goal("speed", 1.8, 1.8).met
+    assert not Goal("speed", 1.8, 1.79).met
+    assert Goal("time", 0.05, 0.05, at_most=True).met
+    assert not Goal("time", 0.05, 0.051, at_most=True).met
