@@ -1,12 +1,11 @@
 """COCO's JSON as a source: instances, with polygons or run lengths, and person_keypoints.
 
-The format is that of https://cocodataset.org/#format-data. Its boxes are left, top, width and height, where
-edges of pixels are integers, as they are here. Its keypoints are numbers of pixels: the point is the middle
+The format is that of https://cocodataset.org/#format-data. Boxes are left, top, width and height, and edges
+of pixels are integers, in COCO as in Stoker. COCO's keypoints are indexes of pixels: the point is the middle
 of the pixel, half a pixel further right and down (as detectron2 reads them, data/datasets/coco.py). Ids of
-categories may have gaps: labels count them in the order of their ids, from 0.
+categories may have gaps: labels count the categories from 0, in the order of their ids.
 
-The file is read an annotation at a time, and in it the images, annotations and categories may come in any
-order.
+The file is read one annotation at a time. Its images, annotations and categories may come in any order.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | Non
         images: Folder in which the images lie, or its URL; by default that of the file.
 
     Raises:
-        SourceError: The file is no such JSON, or names no image that is there.
+        SourceError: The file is no such JSON, or none of its images exists.
     """
     file = Path(path)
     reader = _Reader(file)
@@ -87,9 +86,9 @@ def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | Non
         if name in reader.handlers:
             reader.handlers[name](value)
     if not reader.names:
-        there = ", ".join(sorted(members)[:10]) or "nothing"
+        found_members = ", ".join(sorted(members)[:10]) or "nothing"
         raise SourceError(
-            f"the JSON object names no images: it has {there}",
+            f"the JSON object names no images: it has {found_members}",
             path=file,
             hint="expected is COCO's: images, annotations and categories; or an array of path and label",
         )
@@ -105,7 +104,7 @@ def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | Non
 
 
 class _Reader:
-    """Gathers what a COCO file says; an image has the number of its id's first appearance."""
+    """Collects the contents of a COCO file; images are numbered in the order in which their ids appear."""
 
     def __init__(self, file: Path) -> None:
         self._categories = Categories(file)
@@ -119,7 +118,7 @@ class _Reader:
         self._image_of_name: list[int] = []  # the number of each named image
         self._sizes: dict[int, tuple[int, int]] = {}
         self._numbers: dict[Any, int] = {}  # of images, by id
-        self._category_numbers: dict[Any, int] = {}  # in the order of their appearance
+        self._category_numbers: dict[Any, int] = {}  # in the order in which they appear
         self._table = ObjectTable()
         self._run_sizes: dict[int, tuple[int, int]] = {}  # by object
         self._issues = Issues()
@@ -148,20 +147,20 @@ class _Reader:
         self._annotations += 1
         known = isinstance(value, dict)
         number = value.get("id") if known else None
-        own_id = number if type(number) is int and is_id(number) else position
+        object_id = number if type(number) is int and is_id(number) else position
         image_id = value.get("image_id") if known else None
         image = self._numbers.setdefault(image_id, len(self._numbers)) if is_id(image_id) else -1
         try:
             if image < 0:
                 raise BadObjectError("annotation without an image")
-            self._object(value, image, own_id)
+            self._object(value, image, object_id)
         except BadObjectError as error:
-            self._issues.note(image, self._what(own_id), *error.args)
+            self._issues.note(image, self._annotation_name(object_id), *error.args)
 
-    def _what(self, number: int) -> str:
+    def _annotation_name(self, number: int) -> str:
         return f"annotation {number} of {self._file.name}"
 
-    def _object(self, value: dict[str, Any], image: int, own_id: int) -> None:
+    def _object(self, value: dict[str, Any], image: int, object_id: int) -> None:
         if "segments_info" in value:
             raise BadObjectError("panoptic annotation, which is not read")
         box, category, area = value.get("bbox"), value.get("category_id"), value.get("area", -1)
@@ -171,26 +170,26 @@ class _Reader:
             raise BadObjectError("object of an unknown category", str(category)[:60])
         left, top, width, height = box
         corners = checked_box(left, top, left + width, top + height)
-        polygons, runs = self._segmentation(value.get("segmentation"), image, own_id)
+        polygons, runs = self._segmentation(value.get("segmentation"), image, object_id)
         self._table.add(
             image,
             corners,
             self._category_numbers.setdefault(category, len(self._category_numbers)),
-            own_id,
+            object_id,
             area=area if numbers([area]) and area >= 0 else None,
             crowd=_is_crowd(value.get("iscrowd")),
-            keypoints=self._keypoints(value.get("keypoints"), image, own_id),
+            keypoints=self._keypoints(value.get("keypoints"), image, object_id),
             polygons=polygons,
             runs=runs,
         )
 
-    def _segmentation(self, value: Any, image: int, own_id: int) -> tuple[list[list[float]], Any]:
+    def _segmentation(self, value: Any, image: int, object_id: int) -> tuple[list[list[float]], Any]:
         if isinstance(value, dict):
             return [], self._runs(value)
         polygons = value if isinstance(value, list) else [value] if value else []
         good = [part for part in polygons if numbers(part) and len(part) >= 6 and len(part) % 2 == 0]
         if len(good) < len(polygons):
-            what = self._what(own_id)
+            what = self._annotation_name(object_id)
             self._issues.note(
                 image, what, "polygon of less than three points", f"{len(polygons) - len(good)}"
             )
@@ -209,14 +208,16 @@ class _Reader:
         self._run_sizes[len(self._table)] = (int(size[0]), int(size[1]))
         return runs
 
-    def _keypoints(self, value: Any, image: int, own_id: int) -> list[float]:
+    def _keypoints(self, value: Any, image: int, object_id: int) -> list[float]:
         if not value:
             return []
         if not self._table.keypoints and numbers(value) and len(value) % 3 == 0:
             self._table.keypoints = len(value) // 3
             self._table.keypoint_values = array("f", bytes(4 * len(value) * len(self._table)))
         if not numbers(value) or len(value) != 3 * self._table.keypoints:
-            self._issues.note(image, self._what(own_id), "keypoints of another number than others have")
+            self._issues.note(
+                image, self._annotation_name(object_id), "keypoints of another number than others have"
+            )
             return []
         shift = [0.5 if seen > 0 else 0.0 for seen in value[2::3]]
         points = list(value)
@@ -225,7 +226,7 @@ class _Reader:
         return points
 
     def listing(self, found: Found, skipped: list[Skip]) -> Listing:
-        """All of it, sorted by the names of the images that were found."""
+        """The listing of all images that were found, sorted by name."""
         numbers_found = [self._image_of_name[entry] for entry in found.entries.tolist()]
         row_of = np.full(len(self._numbers) + 1, -1, np.int64)
         row_of[numbers_found] = np.arange(len(found.files))
@@ -247,13 +248,13 @@ class _Reader:
                 relative=False,
                 heights=sizes[:, 0].copy(),
                 widths=sizes[:, 1].copy(),
-                name=self._what(0).replace("0", "{}", 1),
+                name=self._annotation_name(0).replace("0", "{}", 1),
             ),
             info=self._categories.info(self._table.keypoints),
         )
 
     def _left_out(self, labels: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Which objects cannot be used, (M,) bool; why is noted."""
+        """Objects that cannot be used, (M,) bool; the reasons are noted."""
         table = self._table
         image = np.array(table.image, np.int64)
         unknown_image = ~np.isin(image, list(self._sizes))
@@ -262,18 +263,18 @@ class _Reader:
             *((at, "object of an unknown image") for at in np.flatnonzero(unknown_image).tolist()),
             *((at, "object of an unknown category") for at in np.flatnonzero(unknown_category).tolist()),
         ):
-            self._issues.note(table.image[at], self._what(table.id[at]), reason)
+            self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason)
         left_out: np.ndarray[Any, Any] = unknown_image | unknown_category
         for at, size in self._run_sizes.items():
             declared = self._sizes.get(table.image[at], (0, 0))
             if all(declared) and declared != size:
                 reason = "run lengths of another size than the image"
-                self._issues.note(table.image[at], self._what(table.id[at]), reason)
+                self._issues.note(table.image[at], self._annotation_name(table.id[at]), reason)
                 left_out[at] = True
         return left_out
 
     def _skips(self, *, none_left: bool) -> list[Skip]:
-        """What was noted of objects; where it is unknown, the file stands for the image."""
+        """The objects that are left out; the file stands for an image without a name."""
         names = [self._file.name] * (len(self._numbers) + 1)
         for name, number in zip(self.names, self._image_of_name, strict=True):
             names[number] = name
@@ -296,7 +297,7 @@ def _is_size(value: Any) -> bool:
 
 
 def _is_crowd(value: Any) -> bool:
-    """What ``iscrowd`` says: 0 or 1, which some write as text."""
+    """The value of ``iscrowd``: 0 or 1, or the same as text."""
     try:
         return bool(int(value or 0))
     except (TypeError, ValueError, OverflowError) as error:

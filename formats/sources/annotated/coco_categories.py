@@ -1,4 +1,4 @@
-"""The categories of a COCO file: names of classes, and what keypoints mean."""
+"""The categories of a COCO file: the names of classes and of keypoints."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ __all__ = ["Categories", "is_id", "swap_of"]
 
 
 class Categories:
-    """What a file says of its categories, which may come after the annotations that name them."""
+    """The categories of a file; they may come after the annotations that refer to them."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._by_id: dict[Any, dict[str, Any]] = {}
 
     def add(self, value: Any) -> None:
-        """Take an element of ``categories``.
+        """Add an element of ``categories``.
 
         Raises:
-            SourceError: It has no id, or that of another one.
+            SourceError: It has no id, or the id of another category.
         """
         if not isinstance(value, dict) or not is_id(value.get("id")):
             raise SourceError("a category has no id", path=self._file)
@@ -39,13 +39,13 @@ class Categories:
         self._by_id[value["id"]] = value
 
     def labels(self, ids: Iterable[Any]) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-        """Labels count the categories in the order of their ids, from 0.
+        """Labels of categories, which count from 0 in the order of the ids.
 
         Returns:
-            The label of each of ``ids``, -1 for one that is not known; and the names of all, by label.
+            The label of each of ``ids``, -1 for an unknown one; and the names of all categories, by label.
 
         Raises:
-            SourceError: The ids have no order: some are numbers and some are text.
+            SourceError: Some ids are numbers and some are text, so they have no order.
         """
         try:
             known = sorted(self._by_id)
@@ -61,10 +61,10 @@ class Categories:
         )
 
     def info(self, keypoints: int) -> AnnotationInfo:
-        """Names, swap and skeleton of the first category that has so many keypoints.
+        """Names, swap and skeleton of the first category with this number of keypoints.
 
         Raises:
-            SourceError: Its skeleton cannot be meant.
+            SourceError: Its skeleton is wrong.
         """
         for category in self._by_id.values() if keypoints else ():
             names = category.get("keypoints")
@@ -84,16 +84,16 @@ class Categories:
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value may name an image or a category: text, or an integer of 64 bits."""
+    """Whether a value may be the id of an image or a category: text, or an integer of 64 bits."""
     return isinstance(value, str) or (type(value) is int and abs(value) < 1 << 63)
 
 
 def swap_of(names: tuple[str, ...]) -> tuple[int, ...]:
-    """What becomes of each keypoint in a mirrored image, by name: ``left_eye`` and ``right_eye`` swap."""
+    """The keypoint that each becomes in a mirrored image, by name: ``left_eye`` and ``right_eye`` swap."""
     other = {"left": "right", "right": "left"}
-    place = {name: i for i, name in enumerate(names)}
+    position = {name: i for i, name in enumerate(names)}
     swap = []
     for i, name in enumerate(names):
         side = next((side for side in other if side in name), None)
-        swap.append(i if side is None else place.get(name.replace(side, other[side]), i))
+        swap.append(i if side is None else position.get(name.replace(side, other[side]), i))
     return tuple(swap) if sorted(swap) == list(range(len(swap))) else tuple(range(len(swap)))

@@ -1,9 +1,8 @@
-"""Masks of classes, one for each image of a source: a folder of images and a folder of masks.
+"""Pairs of images and masks of classes: a folder of images and a folder of masks.
 
-A mask has the path of its image, up to the suffix (ADE20K: ``ADE_train_1.jpg`` and ``ADE_train_1.png``); or,
-as in Cityscapes, ``x_gtFine_labelTrainIds.png`` for ``x_leftImg8bit.png``, and where there is none,
-``x_gtFine_labelIds.png``. The folders need not be nested alike: of a name that is there once, the name
-suffices.
+A mask has the path of its image, up to the suffix (ADE20K: ``ADE_train_1.jpg`` and ``ADE_train_1.png``). In
+Cityscapes, the mask of ``x_leftImg8bit.png`` is ``x_gtFine_labelTrainIds.png`` or, where that is missing,
+``x_gtFine_labelIds.png``. The two folders may be nested differently: a file name that occurs once suffices.
 """
 
 from __future__ import annotations
@@ -61,16 +60,16 @@ def list_images(root: str | os.PathLike[str]) -> Listing:
 
 
 def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | None) -> Listing:
-    """The images of a listing that have a mask, with it; the others are skipped.
+    """A listing with the masks of its images; images without a mask are skipped.
 
     Args:
-        listing: Images.
-        folder: Folder of the masks, or its URL. Names of the classes, if there are some, are the lines of its
-            ``classes.txt``, or of the one beside it, by value.
+        listing: The images.
+        folder: Folder of the masks, or its URL. Its ``classes.txt``, or one beside the folder, has the names
+            of the classes in its lines, by value.
         ignore: Value of pixels that belong to no class; None if there is none.
 
     Raises:
-        SourceError: The folder cannot be read, no image has a mask, or one has two.
+        SourceError: The folder cannot be read, no image has a mask, or an image has two.
         ConfigError: ``ignore`` is no value of a mask.
     """
     if ignore is not None and not 0 <= ignore < 1 << 16:
@@ -89,7 +88,7 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
             hint="a mask has the name of its image, up to the suffix",
         )
     used = masks.take(mask_of[rows])
-    _check_only_one(masks, used, folder)
+    _check_no_image_has_two(masks, used, folder)
     without = (Skip(key, "image without a mask") for key in listing.keys.filter(mask_of < 0).to_pylist())
     return replace(
         listing.take(rows),
@@ -114,8 +113,8 @@ def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int]) -> int:
     return -1
 
 
-def _check_only_one(masks: ListedFiles, used: ListedFiles, folder: str | os.PathLike[str]) -> None:
-    """That no mask in use has another beside it that could be meant as well: ``x.png`` and ``x.tif``."""
+def _check_no_image_has_two(masks: ListedFiles, used: ListedFiles, folder: str | os.PathLike[str]) -> None:
+    """Raise SourceError if an image has two masks, such as ``x.png`` and ``x.tif``."""
     several = Counter(map(_stem, masks.names()))
     for stem in map(_stem, used.names()):
         if several[stem] > 1:
@@ -123,12 +122,12 @@ def _check_only_one(masks: ListedFiles, used: ListedFiles, folder: str | os.Path
             raise SourceError(
                 f"an image has more than one mask: {', '.join(sorted(both))}",
                 path=folder,
-                hint="leave the one that is meant in the folder",
+                hint="keep one of them in the folder",
             )
 
 
 def _class_names(folder: SourceFolder) -> tuple[str, ...]:
-    for place in (folder, folder.parent):
-        if (names := place.lines(_NAMES)) is not None:
+    for candidate in (folder, folder.parent):
+        if (names := candidate.lines(_NAMES)) is not None:
             return tuple(names)
     return ()

@@ -1,4 +1,4 @@
-"""What is wrong with annotations, noted while they are read."""
+"""Objects that are left out while annotations are read, and checks that decide it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 __all__ = ["BadObjectError", "Issues", "checked_box", "numbers"]
 
-_FARTHEST = 1e18  # pixels, or sizes of an image: an area of so many squared is a float32
+_FARTHEST = 1e18  # pixels, or shares of an image; the square, an area, still is a float32
 
 
 class BadObjectError(Exception):
-    """An object is left out; ``args`` are reason and detail of a ``Skip``."""
+    """The reason to leave an object out; ``args`` are the reason and the detail of a ``Skip``."""
 
 
 @dataclass
 class Issues:
-    """Objects that are left out, by the number of their image, whose name may not be known yet."""
+    """Objects that are left out, by the number of their image, whose name may be unknown yet."""
 
     noted: list[tuple[int, str, str]] = field(default_factory=list)
 
@@ -31,12 +31,16 @@ class Issues:
         self.noted.append((image, reason, f"{what}: {detail}" if detail else what))
 
     def skips(self, names: Sequence[str]) -> list[Skip]:
-        """As they are reported: with the names of their images, by number."""
+        """The objects as skips, with the names of their images.
+
+        Args:
+            names: Names of the images, by number.
+        """
         return [Skip(names[image], reason, detail) for image, reason, detail in self.noted]
 
 
 def numbers(values: Any) -> TypeGuard[list[float]]:
-    """Whether something is a list of finite numbers that a coordinate may be."""
+    """Whether a value is a list of finite numbers in the range of coordinates."""
     try:
         return (
             isinstance(values, list)
@@ -49,10 +53,10 @@ def numbers(values: Any) -> TypeGuard[list[float]]:
 
 
 def checked_box(left: float, top: float, right: float, bottom: float) -> tuple[float, float, float, float]:
-    """A box with coordinates that may be meant, and an area.
+    """The box, if its coordinates are in range and it has an area.
 
     Raises:
-        BadObjectError: It has not.
+        BadObjectError: It is no such box.
     """
     box = (left, top, right, bottom)
     if not all(abs(value) < _FARTHEST for value in box):

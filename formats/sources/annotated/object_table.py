@@ -1,4 +1,4 @@
-"""Objects of a source as they are found, in any order of their images, and the columns that they become."""
+"""A table of the objects of a source, which grows in any order and becomes columns of an index."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _float32 = cast("Callable[[], array[float]]", partial(array, "f"))
 
 @dataclass
 class ObjectTable:
-    """Grows by an object at a time; numbers take no more memory than in an index.
+    """Objects in the order in which they were added; they take no more memory than in an index.
 
     Attributes:
-        keypoints: K, keypoints of every object; 0 for none.
+        keypoints: K, the keypoints of every object; 0 for none.
         image: Number of the image of each object.
-        label: Of each object.
+        label: Label of each object.
         keypoint_values: 3K for each object.
         polygon_values: x and y of all vertices of all polygons of all objects.
         polygon_sizes: Vertices of each polygon.
@@ -82,16 +82,16 @@ class ObjectTable:
         """Add an object.
 
         Args:
-            image: Any number for its image.
+            image: Number of its image, chosen by the caller.
             box: Left, top, right, bottom.
             label: Number of its class.
             id: Its number in the source.
-            area: That of the box by default.
-            crowd: Whether it is a group of objects that are not told apart.
-            keypoints: 3K numbers; none for an object without keypoints.
-            polygons: x and y of the vertices of each.
+            area: Its area; by default that of the box.
+            crowd: Whether it stands for a group of objects.
+            keypoints: 3K numbers; empty for an object without keypoints.
+            polygons: x and y of the vertices of each polygon.
             runs: Run lengths of its mask.
-            extra: Further numbers, 0 to 255, of the same names for all objects.
+            extra: Further numbers, 0 to 255, by names that are the same for all objects.
         """
         self.image.append(image)
         self.box.extend(box)
@@ -111,7 +111,7 @@ class ObjectTable:
             self.extra.setdefault(name, array("B")).append(value)
 
     def columns(self, rows: npt.NDArray[np.int64], samples: int) -> dict[str, pa.Array]:
-        """Columns of an index, see :data:`OBJECT_COLUMNS`; those that would be empty are left out.
+        """Columns of an index, see :data:`OBJECT_COLUMNS`, without those that would be empty.
 
         Args:
             rows: (M,) int64, the row of each object's image; objects at -1 are left out.
@@ -128,9 +128,11 @@ class ObjectTable:
             **{f"object_{name}": values for name, values in self.extra.items()},
         }
         made = {name: ListColumn.of_counts(counts, _view(values)[order]) for name, values in single.items()}
-        made["object_boxes"] = self._equal(self.box, 4, order, counts)
+        made["object_boxes"] = self._fixed_width(self.box, 4, order, counts)
         if self.keypoints:
-            made["object_keypoints"] = self._equal(self.keypoint_values, 3 * self.keypoints, order, counts)
+            made["object_keypoints"] = self._fixed_width(
+                self.keypoint_values, 3 * self.keypoints, order, counts
+            )
         if self.polygon_sizes:
             made |= self._polygons(order, counts)
         if self.run_values:
@@ -140,10 +142,10 @@ class ObjectTable:
         kinds = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in made}
         return {name: made[name].to_arrow().cast(kind) for name, kind in sorted(kinds.items())}
 
-    def _equal(
+    def _fixed_width(
         self, values: array[float], width: int, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]
     ) -> ListColumn:
-        """Values of which each object has ``width``."""
+        """A column in which each object has ``width`` values."""
         return ListColumn.of_counts(width * counts, _view(values).reshape(-1, width)[order].reshape(-1))
 
     def _polygons(self, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]) -> dict[str, ListColumn]:

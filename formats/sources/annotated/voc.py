@@ -1,8 +1,8 @@
 """Pascal VOC as a source: ``Annotations/*.xml`` beside ``JPEGImages``.
 
-Coordinates in VOC are numbers of pixels, from 1, and boxes include both corners (VOC2012 development kit,
-section 3.2); so left and top become one less, and right and bottom stay: edges of pixels are integers here.
-``difficult`` and ``truncated`` become columns of the index.
+Coordinates in VOC are indexes of pixels from 1, and boxes include both corners (VOC2012 development kit,
+section 3.2). In Stoker edges of pixels are integers, so 1 is subtracted from left and top, and right and
+bottom stay. ``difficult`` and ``truncated`` become columns of the index.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FLAGS = ("difficult", "truncated")
 
 
 def is_voc(source: Source) -> bool:
-    """Whether a source is a folder in the form of VOC, or a list of images in its ImageSets."""
+    """Whether a source is a folder of VOC, or a list of images in its ImageSets."""
     if has_list_suffix(source.path):
         return False
     root = _root(source)
@@ -61,12 +61,12 @@ def list_voc(source: Source) -> Listing:
             ``VOCdevkit/VOC2012/ImageSets/Main/train.txt``, for those images alone.
 
     Raises:
-        SourceError: There are no annotations, or not one of their images is there.
+        SourceError: There are no annotations, or none of their images exists.
     """
     root = _root(source)
     if root is None:
         raise SourceError(
-            f"the source is not in the form of Pascal VOC: there is no folder {_ANNOTATIONS}",
+            f"the source is no Pascal VOC: there is no folder {_ANNOTATIONS}",
             path=source.path,
             hint=f"expected are {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg",
         )
@@ -85,7 +85,7 @@ def _stems(root: SourceFolder) -> list[str]:
 
 
 def _listed(file: str) -> list[str]:
-    """Names in a list of ImageSets; a second column says in which images a class is seen."""
+    """Names in a list of ImageSets; its second column, whether an image shows a class, is not used."""
     folder, _, name = file.rpartition("/")
     lines = open_folder(folder or ".").lines(name)
     if lines is None:
@@ -95,6 +95,8 @@ def _listed(file: str) -> list[str]:
 
 @dataclass
 class _Reader:
+    """Collects the annotations of a VOC folder."""
+
     root: SourceFolder
     folder: SourceFolder
     images: list[str] = field(default_factory=list)
@@ -119,7 +121,7 @@ class _Reader:
 
     def _add(self, stem: str, key: str, tree: Element) -> None:
         name = (tree.findtext("filename") or "").strip()
-        # Annotations that were copied or renamed often keep the name of another file.
+        # Annotations of copied or renamed images often keep the old name.
         if not name or not self.folder.has(name):
             name = f"{stem}{PurePosixPath(name).suffix or '.jpg'}"
         path = f"{_IMAGES}/{name}"
@@ -147,7 +149,7 @@ class _Reader:
         self.table.add(image, corners, label, position, extra=flags)
 
     def listing(self, whole: bool) -> Listing:
-        """All that was read; ``whole`` if images without an annotation are to be told."""
+        """The listing of all annotated images; with ``whole``, images without an annotation are skips."""
         found, missing = find_files(self.root.root, self.images)
         if not len(found.files):
             raise SourceError(
@@ -189,7 +191,7 @@ def _number(node: Element, path: str) -> float:
 
 
 def _size(tree: Element, side: str) -> int:
-    """Height or width as the annotation has it; 0 where it says nothing that could be meant."""
+    """Height or width in the annotation; 0 where it has no such number."""
     text = (tree.findtext(f"size/{side}") or "").strip()
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else 0
 
@@ -204,7 +206,7 @@ def _parse(data: bytes) -> Element:
     parser.EntityDeclHandler = _refuse_entity
     try:
         parser.Parse(data, True)
-    except LookupError as error:  # of codecs that Python does not have
+    except LookupError as error:  # an encoding that Python does not have
         raise ValueError(str(error)) from error
     return builder.close()
 

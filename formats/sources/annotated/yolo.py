@@ -2,9 +2,9 @@
 
 A line is one object: its class and, as shares of the image's width and height,
 - the centre, width and height of its box;
-- the same followed by its keypoints, where ``data.yaml`` has ``kpt_shape``;
+- the same and its keypoints, where ``data.yaml`` has ``kpt_shape``;
 - or x and y of the vertices of its outline.
-The form is that of https://docs.ultralytics.com/datasets/. An image without a text file has no objects.
+The format is that of https://docs.ultralytics.com/datasets/. An image without a text file has no objects.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["is_yolo", "list_yolo"]
 
 _IMAGES, _LABELS = "images", "labels"
 _NOT_LABELS = frozenset({"classes.txt"})
-_MOST_CLASSES = 1_000_000  # where none has a name, and the highest number says how many there are
+_MOST_CLASSES = 1_000_000  # without names: then the highest label gives their number
 
 
 def is_yolo(source: Source) -> bool:
@@ -70,12 +70,12 @@ def list_yolo(source: Source) -> Listing:
             folder of labels, or in one of the two folders above.
 
     Raises:
-        SourceError: There are no images, or ``data.yaml`` cannot be understood.
+        SourceError: There are no images, or ``data.yaml`` cannot be read.
     """
     folders = _folders(source)
     if folders is None:
         raise SourceError(
-            "the source is not in the form of YOLO",
+            "the source is no YOLO: it has no folders of images and labels",
             path=source.path,
             hint="expected are images/.../x.jpg and labels/.../x.txt",
         )
@@ -98,6 +98,8 @@ def _labels_of(key: str) -> str:
 
 @dataclass
 class _Reader:
+    """Collects the labels of all images; ``highest`` is the highest label."""
+
     names: YoloNames
     table: ObjectTable
     skipped: list[Skip]
@@ -137,7 +139,7 @@ class _Reader:
             box = checked_box(x - width / 2, y - height / 2, x + width / 2, y + height / 2)
             self.table.add(image, box, int(label), position, keypoints=self._keypoints(values[4:]))
         elif len(values) >= 6 and len(values) % 2 == 0:
-            if not numbers(values):  # the least of some numbers may hide one that is none
+            if not numbers(values):  # min() and max() of the vertices would hide a NaN
                 raise BadObjectError("object without a box", "vertices that are no numbers")
             xs, ys = values[0::2], values[1::2]
             box = checked_box(min(xs), min(ys), max(xs), max(ys))
@@ -146,7 +148,7 @@ class _Reader:
             raise BadObjectError("line that is no object", f"{1 + len(values)} numbers")
 
     def _keypoints(self, values: list[float]) -> list[float]:
-        """x, y and visibility of each; without the latter, a point in the corner is not labelled."""
+        """x, y and visibility of each keypoint; without visibilities, a point at (0, 0) is not labelled."""
         if not numbers(values):
             raise BadObjectError("object with keypoints that are no numbers", str(values)[:60])
         if self.names.numbers == 3 * self.names.keypoints:
@@ -155,13 +157,13 @@ class _Reader:
         points = zip(values[0::2], values[1::2], seen, strict=True)
         return [number for point in points for number in point]
 
-    def find_strays(self, there: Iterable[str], named: Collection[str]) -> None:
-        """Note the files of labels that no image has."""
-        strays = (name for name in there if name not in named)
+    def find_strays(self, label_files: Iterable[str], expected: Collection[str]) -> None:
+        """Note the files of labels that belong to no image."""
+        strays = (name for name in label_files if name not in expected)
         self.skipped += [Skip(printable_name(name), "labels without an image") for name in strays]
 
     def listing(self, files: ListedFiles) -> Listing:
-        """All that was read."""
+        """The listing of all images."""
         rows = np.array(self.table.image, np.int64)
         keypoints = tuple(map(str, range(self.names.keypoints)))
         unknown = np.zeros(len(files), np.int32)

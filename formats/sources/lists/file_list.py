@@ -1,13 +1,12 @@
 """A list of images as a source: CSV with a header line, JSON (an array of objects) or JSON Lines.
 
-Every entry has ``path`` and ``label``; whatever else it has becomes a column of the index: integers,
-floats, or text. A label is a number, or a name, and then the sorted names are the classes. Where images
-have several labels or none, there is ``labels`` instead of ``label``: in JSON a list of either, which
-``label`` may hold, too, in CSV a text with ``|`` between them.
+Every entry has ``path`` and ``label``; its other values become columns of the index: integers, floats, or
+text. A label is a number or a name; the sorted names are the classes. Where images have several labels or
+none, entries have ``labels`` instead of ``label``: in JSON a list of numbers or names, which ``label`` may
+hold, too; in CSV a text with ``|`` between the labels.
 
-A relative path starts at the folder of the list and stays in it, links included: a list from
-somewhere else must not gather files that nobody meant. An absolute path says what it means and is
-taken as it is.
+A relative path starts at the folder of the list and stays in it, links included: a list from elsewhere must
+not reach other files. An absolute path is taken as it is, because its writer has named the file on purpose.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ __all__ = ["Found", "find_files", "is_list", "list_file", "list_list_source", "r
 
 
 def is_list(source: Source) -> bool:
-    """Whether a source is a file: at a URL its name says so."""
+    """Whether a source is a file; at a URL, whether it has the name of a list."""
     path = source.path
     return has_list_suffix(path) if is_url(path) else not Path(path).is_dir()
 
@@ -58,7 +57,7 @@ def list_list_source(source: Source) -> Listing:
 
 
 class Found(NamedTuple):
-    """Files that a list names, sorted by key; ``entries`` is the place of each in the list, (N,) int64."""
+    """Files that a list names, sorted by key; ``entries``, (N,) int64, has their positions in the list."""
 
     files: ListedFiles
     entries: npt.NDArray[np.int64]
@@ -72,7 +71,7 @@ def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None 
         root: Folder where relative paths start, or its URL; that of the file by default.
 
     Raises:
-        SourceError: The file is no such list; says in which entry and why.
+        SourceError: The file is no such list; the error names the entry and the reason.
     """
     file = Path(path)
     folder = resolve(file.parent if root is None else root)
@@ -96,16 +95,16 @@ def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None 
 
 
 def resolve(folder: str | os.PathLike[str]) -> str:
-    """A folder without links, or its URL as it is."""
+    """The real path of a folder; its URL as it is."""
     return os.fspath(folder).rstrip("/") if is_url(folder) else os.path.realpath(folder)
 
 
 def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
-    """The files that a list names, each once, and why the others are not taken.
+    """The files that a list names, each once; and the others, as skips.
 
     Args:
-        root: Folder where relative paths start, and in which they stay; as :func:`resolve` has it.
-        paths: As the list has them.
+        root: Folder in which relative paths start and stay, from :func:`resolve`.
+        paths: Paths of the list.
     """
     look: Callable[[str], tuple[str, int, int] | Skip] = partial(_look_at, root)
     if is_url(root):
@@ -131,13 +130,13 @@ def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
 
 
 def _look_at(root: str, path: str) -> tuple[str, int, int] | Skip:
-    """Key, bytes and time of a file, or why it is not taken."""
+    """Key, bytes and time of a file; or a skip."""
     if is_url(path):
         return Skip(printable_name(path), "URL in a list on a disk")
     key = os.path.normpath(path)
     try:
         key.encode()
-        target = os.path.realpath(os.path.join(root, key))  # noqa: PTH118 - a path object a file costs more
+        target = os.path.realpath(os.path.join(root, key))  # noqa: PTH118 - a path object would take longer
         if not key.startswith("/") and not is_inside(target, root):
             return Skip(printable_name(key), "path that leaves the source")
         status = os.stat(target)  # noqa: PTH116 - likewise
@@ -151,10 +150,10 @@ def _look_at(root: str, path: str) -> tuple[str, int, int] | Skip:
 
 
 def _in_store(store: Store, paths: Sequence[str]) -> Callable[[str], tuple[str, int, int] | Skip]:
-    """What :func:`_look_at` does, at a URL, whose storage is asked once for all paths."""
+    """A function like :func:`_look_at` for a URL, whose storage is asked once for all paths."""
 
     def key_of(path: str) -> str:
-        """Name in the store; empty if it is not in it."""
+        """Name in the store; empty if the path leads out of it."""
         relative = path.removeprefix(f"{store.url}/")
         key = posixpath.normpath(relative)
         return "" if key.startswith(("/", "../")) or "://" in relative else key

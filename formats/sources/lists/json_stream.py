@@ -1,4 +1,7 @@
-"""A large JSON object or array, a value at a time: memory holds a few megabytes of it, whatever its size."""
+"""Reading a large JSON object or array one value at a time, in a few megabytes of memory.
+
+docs/decisions/0011 compares it with ijson.
+"""
 
 from __future__ import annotations
 
@@ -26,33 +29,32 @@ _SPACE = re.compile(r"[ \t\n\r]*")
 
 
 def stream_object(path: Path, arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
-    """Members of the JSON object that is all of a file, in the order in which they stand there.
+    """Members of the JSON object that a file holds, in their order.
 
     Args:
         path: The file, UTF-8.
-        arrays: Names of members whose arrays are handed out element by element. Of an array without
-            elements nothing is.
+        arrays: Names of members whose arrays are yielded element by element; an empty array yields nothing.
 
     Yields:
-        Name and value. Where the file says NaN or Infinity, which JSON does not know, it is ``nan``.
+        Name and value. NaN and Infinity, which are no JSON, become ``nan``.
 
     Raises:
-        SourceError: The file cannot be read or is no JSON object; says where.
+        SourceError: The file cannot be read or is no JSON object; the error names the position.
     """
-    # Such numbers mean nothing in what is read so.
+    # Python's json writes such numbers; in annotations they mean nothing.
     decoder = json.JSONDecoder(parse_constant=lambda name: math.nan)
     with _open(path, "object", decoder) as stream:
         yield from stream.members(arrays)
 
 
 def stream_array(path: Path) -> Iterator[Any]:
-    """Elements of the JSON array that is all of a file.
+    """Elements of the JSON array that a file holds.
 
     Args:
         path: The file, UTF-8.
 
     Raises:
-        SourceError: The file cannot be read or is no JSON array; says where.
+        SourceError: The file cannot be read or is no JSON array; the error names the position.
     """
     with _open(path, "array", json.JSONDecoder()) as stream:
         yield from stream.elements()
@@ -60,10 +62,10 @@ def stream_array(path: Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _open(path: Path, kind: str, decoder: json.JSONDecoder) -> Iterator[_Stream]:
+def _open(path: Path, container: str, decoder: json.JSONDecoder) -> Iterator[_Stream]:
     try:
         with open_regular(path) as (descriptor, _):
-            yield _Stream(path, descriptor, kind, decoder)
+            yield _Stream(path, descriptor, container, decoder)
     except OSError as error:
         raise SourceError(f"the file cannot be read: {error.strerror or error}", path=path) from error
 
@@ -71,11 +73,11 @@ def _open(path: Path, kind: str, decoder: json.JSONDecoder) -> Iterator[_Stream]
 class _Stream:
     """A window of text that moves through a file."""
 
-    def __init__(self, path: Path, descriptor: int, kind: str, decoder: json.JSONDecoder) -> None:
+    def __init__(self, path: Path, descriptor: int, container: str, decoder: json.JSONDecoder) -> None:
         self._path = path
-        self._kind = kind
+        self._container = container
         self._descriptor = descriptor
-        # A byte order mark is not JSON, and yet editors write one.
+        # A byte order mark is no JSON, but some editors write one.
         self._decode = codecs.getincrementaldecoder("utf-8-sig")().decode
         self._scan = decoder.raw_decode
         self._text = ""
@@ -85,7 +87,7 @@ class _Stream:
         self._more = True
 
     def members(self, arrays: Collection[str]) -> Iterator[tuple[str, Any]]:
-        """Members of the object that comes next, see :func:`stream_object`, and nothing after it."""
+        """Members of the object at the window, after which the file must end; see :func:`stream_object`."""
         self._expect("{")
         if self._peek() == "}":
             self._at += 1
@@ -104,9 +106,9 @@ class _Stream:
         self.end()
 
     def end(self) -> None:
-        """See that nothing follows."""
+        """Raise SourceError if anything follows."""
         if self._peek():
-            self._fail(f"something after the end of the {self._kind}")
+            self._fail(f"something after the end of the {self._container}")
 
     def elements(self) -> Iterator[Any]:
         """Elements of the array that comes next."""
@@ -127,10 +129,10 @@ class _Stream:
         return found
 
     def _peek(self) -> str:
-        """The next character that is no space; empty at the end of the file."""
+        """The next character that is no whitespace; empty at the end of the file."""
         while True:
             space = _SPACE.match(self._text, self._at)
-            assert space is not None, "nothing is a space, too"
+            assert space is not None, "the pattern matches the empty string"
             self._at = space.end()
             if self._at < len(self._text):
                 return self._text[self._at]
@@ -138,7 +140,7 @@ class _Stream:
                 return ""
 
     def _value(self) -> Any:
-        """The value that comes next, whole."""
+        """The next value, whole."""
         if not self._peek():
             self._fail("the file ends in the middle")
         while True:
@@ -148,14 +150,14 @@ class _Stream:
                 if isinstance(error, RecursionError) or not self._more:
                     self._fail(str(error))
             else:
-                # A number may go on in the next window, and what is left of this one be "e+".
+                # A number may continue in the next window, even if this one ends with "e+".
                 if end + 2 < len(self._text) or not self._more:
                     self._at = end
                     return value
             self._fill()
 
     def _fill(self) -> bool:
-        """Read on, twice as much the longer a value is; False at the end of the file."""
+        """Move the window on, and make it longer for a longer value; False at the end of the file."""
         if not self._more:
             return False
         rest = self._text[self._at :]
@@ -173,7 +175,7 @@ class _Stream:
 
     def _fail(self, message: str) -> NoReturn:
         raise SourceError(
-            f"the file is no JSON {self._kind}, or not a whole one: {message}, at character "
+            f"the file is no JSON {self._container}, or not a whole one: {message}, at character "
             f"{self._before + self._at:,}",
             path=self._path,
         )

@@ -1,6 +1,6 @@
-"""What the entries of a list say of their images, as columns that grow by an entry at a time.
+"""The columns of a list, which grow by one entry at a time.
 
-Values are kept as text; what kind of column they make is known when the last one has been seen.
+Values are kept as text, because the type of a column is known only after its last value.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ListColumns:
         self._others: dict[str, _Column] = {}
 
     def gather(self, entries: Iterable[dict[str, Any]]) -> Iterator[str]:
-        """Take in the entries of a list, and hand out the path of each."""
+        """Add the entries of a list, and yield the path of each."""
         for entry in entries:
             self._add_labels(entry["label"])
             for name in entry.keys() - self._others.keys() - {"path", "label"}:
@@ -64,16 +64,16 @@ class ListColumns:
         """Labels of the entries at ``rows``, (M,) int64.
 
         Returns:
-            (M,) int64, or large_list<int64> if one of all entries has a list of labels; and where labels
-            are names those of the classes in these rows, in sorted order.
+            (M,) int64, or large_list<int64> if any entry has a list of labels; and, if labels are names,
+            the names of the classes in these rows, in sorted order.
 
         Raises:
-            ValueError: Labels of all entries are neither integers nor names.
+            ValueError: The labels of all entries together are neither integers nor names.
         """
-        kinds = self._labels.kinds
-        if not self._cells and len(kinds) > 1:
+        types = self._labels.types
+        if not self._cells and len(types) > 1:
             raise ValueError("some labels are numbers and some are names")
-        if not self._several and float in kinds and str not in kinds:
+        if not self._several and float in types and str not in types:
             raise ValueError("the labels are numbers, but no integers")
         counts = np.frombuffer(self._label_counts, np.int64)
         taken = ListColumn.of_counts(counts, np.arange(int(counts.sum()))).take(rows)
@@ -89,16 +89,16 @@ class ListColumns:
 
 
 class _Column:
-    """Values as text, and which kinds of them there are.
+    """Values of a column, kept as text, and their types.
 
     Args:
-        cells: Whether they are text that may stand for numbers.
-        names: Whether text is a number only if no other text is the same number: 7, and not 007.
-        missing: How many values to begin with nobody has given.
+        cells: Whether values are text that may stand for numbers.
+        names: Whether text counts as a number only in its plain spelling: 7, not 007.
+        missing: Number of earlier entries that lack a value.
     """
 
     def __init__(self, *, cells: bool, names: bool = False, missing: int = 0) -> None:
-        self.kinds: set[type] = set()
+        self.types: set[type] = set()
         self._cells = cells
         self._names = names
         self._strings = Strings()
@@ -106,34 +106,35 @@ class _Column:
             self.add(None)
 
     def add(self, value: Any) -> None:
-        self.kinds.add(self._kind_of_cell(value) if self._cells else type(value))
-        # Half of a surrogate pair, which JSON can spell, is no Unicode.
+        self.types.add(self._type_of_cell(value) if self._cells else type(value))
+        # JSON can spell half of a surrogate pair, which UTF-8 cannot encode.
         self._strings.add(_text(value).encode(errors="backslashreplace"))
 
-    def _kind_of_cell(self, cell: str) -> type:
-        # Python takes an underscore for one that sets digits apart, and nobody else does.
-        if str in self.kinds or "_" in cell:
+    def _type_of_cell(self, cell: str) -> type:
+        # Python allows an underscore between digits, but no writer of CSV means a number by it.
+        if str in self.types or "_" in cell:
             return str
-        for kind in (int, float):
+        for number_type in (int, float):
             with suppress(ValueError):
-                number = kind(cell)
-                return str if self._names and kind is int and str(number) != cell.strip() else kind
+                number = number_type(cell)
+                is_name = self._names and number_type is int and str(number) != cell.strip()
+                return str if is_name else number_type
         return str
 
     def take(self, rows: Rows) -> pa.Array:
-        """The values at ``rows`` as a column of integers, of floats, of which none is NaN, or of text."""
+        """The values at ``rows`` as a column of integers, floats (NaN where one is missing) or text."""
         integers = self.integers(rows)
         if integers is not None:
             return pa.array(integers)
         text = self.text(rows)
-        if self.kinds & {int, float} and self.kinds <= {int, float, type(None)}:
+        if self.types & {int, float} and self.types <= {int, float, type(None)}:
             return pa.array(np.fromiter((float(one or "nan") for one in each(text)), np.float64, len(rows)))
         return text
 
     def integers(self, rows: Rows) -> npt.NDArray[np.int64] | None:
-        """The values at ``rows``; None if one of all values is no integer, or has more than 64 bits."""
+        """The values at ``rows``; None if any value of the column is no integer of 64 bits."""
         with suppress(OverflowError):
-            if self.kinds <= {int}:
+            if self.types <= {int}:
                 return np.fromiter(map(int, each(self.text(rows))), np.int64, len(rows))
         return None
 

@@ -1,4 +1,4 @@
-"""A list of images, read an entry at a time: CSV with a header line, a JSON array of objects, JSON Lines."""
+"""Reading the entries of a list of images: CSV with a header line, a JSON array of objects, JSON Lines."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Entry = dict[str, Any]
 
 
 def fail(file: Path, message: str) -> NoReturn:
-    """Raise the error of a list that is none, with what is expected."""
+    """Raise the error for a file that is no list, with the forms that a source may have."""
     raise SourceError(
         message,
         path=file,
@@ -50,15 +50,15 @@ def has_list_suffix(path: str | os.PathLike[str]) -> bool:
 
 
 def has_cells(file: Path) -> bool:
-    """Whether the values of a list are all text, as CSV's are, that may stand for numbers."""
+    """Whether all values of a list are text that may stand for numbers, as in CSV."""
     return file.suffix.lower() == ".csv"
 
 
 def read_entries(file: Path) -> Iterator[Entry]:
-    """Entries of a list: each has a ``path``, and a ``label``, of which there may be a list.
+    """Entries of a list; each has a ``path`` and a ``label``, which may be a list of labels.
 
     Raises:
-        SourceError: The file is no such list; says in which entry and why.
+        SourceError: The file is no such list; the error names the entry and the reason.
     """
     reader = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl}.get(file.suffix.lower())
     if reader is None:
@@ -103,7 +103,7 @@ def _read_csv(file: Path) -> Iterator[Entry]:
 
 
 def _split_labels(entry: Entry) -> Entry:
-    """Make a list of the text ``labels``, each label once."""
+    """Replace the text ``labels`` by a list, with each label once."""
     if _SEVERAL in entry:
         words = (word.strip() for word in entry[_SEVERAL].split(_BETWEEN))
         entry[_SEVERAL] = list(dict.fromkeys(filter(None, words)))
@@ -150,7 +150,7 @@ def _check(file: Path, number: int, entry: Any) -> None:
         if type(label) not in (int, str) or (isinstance(label, int) and abs(label) >= _LARGEST):
             fail(file, f"{where} has a label that is neither number nor name: {label!r}")
         if label == "":
-            fail(file, f"{where} has an empty label; what may have none is a list of labels")
+            fail(file, f"{where} has an empty label; use labels where an image may have none")
     if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
         fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
     if wrong := [name for name in entry if not name.isascii() and printable_name(name) != name]:

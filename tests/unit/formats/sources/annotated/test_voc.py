@@ -149,7 +149,7 @@ def test_an_image_without_an_annotation_is_told(root: Path) -> None:
 
 
 def test_folders_that_are_not_voc(root: Path, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="not in the form of Pascal VOC"):
+    with pytest.raises(SourceError, match="the source is no Pascal VOC"):
         list_voc(Source(tmp_path))
     for path in (root / "JPEGImages").iterdir():
         path.unlink()

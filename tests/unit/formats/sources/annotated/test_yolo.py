@@ -200,5 +200,5 @@ def test_names_of_classes_in_text_or_nowhere(root: Path) -> None:
 
 def test_folders_that_are_not_yolo(tmp_path: Path) -> None:
     assert not is_yolo(Source(tmp_path))
-    with pytest.raises(SourceError, match="not in the form of YOLO"):
+    with pytest.raises(SourceError, match="the source is no YOLO"):
         list_yolo(Source(tmp_path))
