@@ -18,7 +18,7 @@ __all__ = ["Adapter", "sees_gpu"]
 
 
 class Adapter:
-    """Hands out CuPy arrays on ``device``, "cuda:N"; without one, on CuPy's current GPU."""
+    """Makes CuPy arrays on ``device``, "cuda:N"; on CuPy's current GPU if it is None."""
 
     copy_stream = allocate = None
 
@@ -27,12 +27,12 @@ class Adapter:
         self._device = cupy.cuda.Device(int(number) if number else None)
 
     def images(self, array: Any, dtype: str) -> Any:
-        """A copy on this GPU; bfloat16 as uint16 bits."""
+        """A copy on the GPU; bfloat16 as uint16 bits."""
         with self._device:
             if isinstance(array, np.ndarray):
                 return _complete(cupy.asarray(array))
             shared = cupy.from_dlpack(array)
-            # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
+            # DALI writes to its memory again once the array is dropped, whatever still reads it.
             return _complete(to_bfloat16(shared) if dtype == "bfloat16" else shared.copy())
 
     def column(self, values: Any) -> Any:
@@ -47,7 +47,7 @@ class Adapter:
         return split(self.column(values), counts)
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """Mixed on the host, and brought back."""
+        """The images after a transform of batches, which runs on the host."""
         with self._device:
             return _complete(cupy.asarray(mix_copy(params, cupy.asnumpy(images), layout)))
 
@@ -58,7 +58,7 @@ class Adapter:
 
 
 def _complete(array: Any) -> Any:
-    """The same, made: the consumer's stream may be none that waits for this thread's."""
+    """The array, after the work that makes it is done: the consumer's stream may not wait for this one."""
     cupy.cuda.get_current_stream().synchronize()
     return array
 

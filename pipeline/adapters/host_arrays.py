@@ -1,4 +1,4 @@
-"""Mixing a batch of images where it lies, for speed; the truth is the transforms' own ``images``."""
+"""Operations on NumPy arrays that adapters share: mixing a batch in place, and splitting ragged columns."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ __all__ = ["mix_copy", "mix_in_place", "partner_box", "split"]
 
 
 def mix_in_place(params: BatchParams, images: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any]:
-    """What ``params.images(images, layout)`` gives, to the bit; ``images`` may be overwritten.
+    """The images after a transform of batches, bit for bit ``params.images(images, layout)``.
 
-    MixUp and CutMix of float32 take an eighth of the time in place: an image and its partner are in the
-    cache when they are mixed, and no second batch is written.
+    It may overwrite ``images``. MixUp and CutMix of float32 take an eighth of the time in place: an image and
+    its partner are in the processor's cache when they are mixed, and no second batch is written.
     """
     if not (isinstance(params, MixParams) and images.dtype == np.float32 and images.flags.writeable):
         return params.images(images, layout)
     n = len(images)
     if n == 0 or not np.array_equal(params.partner, np.roll(np.arange(n), 1)):
         return params.images(images, layout)
-    # From the last to the first: the partner, which is the image before, is still what it was.
+    # From the last to the first, so that the partner, the image before, is not mixed yet.
     last = images[-1].copy()
     scratch = np.empty_like(last)
     for i in range(n - 1, -1, -1):
@@ -44,20 +44,20 @@ def mix_in_place(params: BatchParams, images: npt.NDArray[Any], layout: Layout) 
 
 
 def mix_copy(params: BatchParams, images: npt.NDArray[Any], layout: Layout) -> npt.NDArray[Any]:
-    """The same as a new array, also of the bfloat16 of ``ml_dtypes``, as frameworks hand it out."""
+    """The images after a transform of batches, as a new array; ``images`` may have ml_dtypes' bfloat16."""
     if images.dtype.name != "bfloat16":
         return params.images(images, layout)
     return params.images(images.view(np.uint16), layout).view(images.dtype)
 
 
 def split(values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> list[npt.NDArray[Any]]:
-    """N views, the ``counts``, (N,), of each out of ``values``, (M, ...)."""
+    """N views: the next ``counts[i]`` rows of ``values``, (M, ...), for each sample i."""
     ends = np.cumsum(counts).tolist()
     return [values[start:end] for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def partner_box(params: MixParams, i: int, layout: Layout) -> tuple[slice, ...]:
-    """Index, into the image of sample ``i``, of the box that its partner's pixels replace."""
+    """Index of the box in the image of sample ``i`` that its partner's pixels replace."""
     top, left, height, width = params.box[i].tolist()
     rows, columns = slice(top, top + height), slice(left, left + width)
     return (slice(None), rows, columns) if layout == "NCHW" else (rows, columns)

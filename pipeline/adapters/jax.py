@@ -1,4 +1,4 @@
-"""JAX: arrays by DLPack, and global arrays over the devices of all processes."""
+"""JAX: arrays that share the engine's memory on the CPU, and global arrays over all processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Batch = TypeVar("Batch", bound=tuple[Any, ...])
 
 
 class Adapter:
-    """Hands out ``jax.Array``, on ``device`` ("cuda:0" is the first CUDA device) where one is named."""
+    """Makes ``jax.Array``, on ``device`` if it is not None; "cuda:0" is the first CUDA device."""
 
     copy_stream = allocate = None
 
@@ -31,19 +31,19 @@ class Adapter:
             self._device = jax.devices("cuda")[int(number or 0)]
 
     def images(self, array: Any, dtype: str) -> Any:
-        """An array over the same memory on the CPU; a copy of what DALI left on a GPU."""
+        """An array over the same memory on the CPU; a copy of an array that DALI made on a GPU."""
         images = jax.dlpack.from_dlpack(array)
         wanted = jnp.dtype(dtype)
         if images.dtype == jnp.uint16:
             images = jax.lax.bitcast_convert_type(images, wanted)
         images = images if images.dtype == wanted else images.astype(wanted)
         if not isinstance(array, np.ndarray):
-            # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
+            # DALI writes to its memory again once the array is dropped, whatever still reads it.
             images = jnp.array(images, copy=True).block_until_ready()
         return self._place(images)
 
     def column(self, values: Any) -> Any:
-        """An array of the values, 64-bit integers in 32 bits unless x64 is enabled; strings stay lists."""
+        """An array of the values, with 32 bits for 64 unless x64 is enabled; lists of strings stay lists."""
         if isinstance(values, list):
             return values
         values = np.asarray(values)
@@ -54,7 +54,7 @@ class Adapter:
         return [self.column(part) for part in split(values, counts)]
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """Mixed on the host, and put where they were."""
+        """The images after a transform of batches, which runs on the host."""
         return jax.device_put(mix_copy(params, np.asarray(images), layout), images.sharding)
 
     def take(self, images: Any, index: Any) -> Any:
@@ -66,19 +66,20 @@ class Adapter:
 
 
 def global_batch(batch: Batch, sharding: jax.sharding.Sharding) -> Batch:
-    """A batch whose columns are global arrays: what the ranks hold, one after the other, is sharded.
+    """The batches of all ranks as one batch of global arrays.
 
-    One process is one rank of the loader, as it is when ``jax.distributed`` is initialised. Lists of strings
-    stay those of this process.
+    A global array is the ranks' columns one after the other, sharded over the devices. Each process must be
+    one rank of the loader, as it is once ``jax.distributed`` is initialised. Lists of strings stay as they
+    are.
 
     Args:
-        batch: What a loader with ``last_batch`` "drop" or "pad" hands out, in the same step on every process;
-            its ``output`` is "jax" or "numpy".
+        batch: Batch of a loader with ``output`` "jax" or "numpy" and ``last_batch`` "drop" or "pad", of the
+            same step on every process.
         sharding: Divides the first axis over the devices, such as
             ``NamedSharding(Mesh(jax.devices(), "data"), PartitionSpec("data"))``.
 
     Raises:
-        ValueError: JAX cannot divide the batch so (see ``jax.make_array_from_process_local_data``).
+        ValueError: JAX cannot divide the batch so; see ``jax.make_array_from_process_local_data``.
     """
 
     def spread(column: Any) -> Any:
@@ -90,5 +91,5 @@ def global_batch(batch: Batch, sharding: jax.sharding.Sharding) -> Batch:
 
 
 def sees_gpu() -> bool:
-    """Whether JAX's default backend is a GPU's."""
+    """Whether the devices of JAX's default backend are GPUs."""
     return bool(any(device.platform == "gpu" for device in jax.devices()))

@@ -21,33 +21,34 @@ __all__ = ["KerasLoader", "backend", "specialize_loader"]
 
 
 class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is optional
-    """A loader that is what Keras asks of data, too.
+    """A loader that Keras' ``fit``, ``evaluate`` and ``predict`` take.
 
-    ``fit``, ``evaluate`` and ``predict`` take data of types that Keras knows, and instances of DataAdapter,
-    which has no public name, as they are. Unlike a PyDataset these are not read ahead by Keras, so that the
-    loader's state is that of the training. The columns are inputs, targets, and sample weights.
+    Its columns are inputs, targets and sample weights, in this order.
 
-    After a resume within an epoch the first pass is what was left of it, which Keras announces with the
-    warning that the data ran out.
+    Keras iterates over instances of its DataAdapter, which has no public name, without reading ahead. So the
+    loader's state is that of the training, which it would not be behind a PyDataset.
+
+    After a resume within an epoch the first pass is the rest of that epoch, for which Keras warns that the
+    data ran out.
     """
 
     def get_numpy_iterator(self) -> Iterator[tuple[Any, ...]]:
-        """Batches of NumPy's arrays, one pass."""
+        """Batches of NumPy arrays, for one epoch."""
         for batch in self._view():
             yield tuple(np.asarray(column) for column in batch)
 
     def get_jax_iterator(self) -> Iterator[tuple[Any, ...]]:
-        """Batches, one pass."""
+        """Batches of JAX arrays, for one epoch."""
         return map(tuple, self._view())
 
     def get_tf_dataset(self) -> Any:
-        """A ``tf.data.Dataset`` of the batches, one pass each time it is iterated over."""
+        """A ``tf.data.Dataset`` of the batches; each pass over it is an epoch."""
         from .tensorflow import dataset_of
 
         return dataset_of(self._view())
 
     def get_torch_dataloader(self) -> Any:
-        """A ``DataLoader`` of the batches, likewise."""
+        """A PyTorch ``DataLoader`` of the batches; each pass over it is an epoch."""
         from .torch import data_loader
 
         return data_loader(self._view())
@@ -59,7 +60,7 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
 
     @property
     def batch_size(self) -> None:
-        """Not told: batches need not have one size."""
+        """None: batches may differ in size."""
 
     @property
     def has_partial_batch(self) -> None:
@@ -70,25 +71,25 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
         """Not told."""
 
     @cached_property
-    def _peek(self) -> PeekState:
+    def _peek_state(self) -> PeekState:
         return PeekState()
 
     def _view(self) -> LoaderView:
-        # Made anew each time: a loader that held it would hold itself.
-        return LoaderView(self, self._peek)
+        # Not kept, as a loader that refers to itself would not be freed when it is dropped.
+        return LoaderView(self, self._peek_state)
 
 
 def backend() -> str:
-    """The framework whose arrays Keras computes with; "numpy" where that is none that a loader knows."""
+    """Name of the framework that Keras computes with; "numpy" for one that loaders do not know."""
     name = str(keras.backend.backend())
     return name if name in ("tensorflow", "jax", "torch") else "numpy"
 
 
 def specialize_loader(loader: Loader) -> None:
-    """Have ``loader`` be a :class:`KerasLoader` from now on.
+    """Give a loader the class :class:`KerasLoader`, in addition to its own.
 
     Raises:
-        ConfigError: It has more columns than Keras takes, or epochs of different lengths.
+        ConfigError: The loader has more columns than Keras takes, or epochs of different lengths.
     """
     if len(loader.columns) > 3:
         raise ConfigError(
@@ -97,13 +98,14 @@ def specialize_loader(loader: Loader) -> None:
         )
     if not loader.has_equal_epochs:
         raise ConfigError(
-            "Keras makes as many steps in each epoch as in the first, and this loader's epochs differ",
+            "Keras runs as many steps in each epoch as in the first, and this loader's epochs differ",
             hint="They are equal with batch_size, without pack, and with last_batch='drop' or 'pad'.",
         )
     loader.__class__ = _keras_class(type(loader))
 
 
 @cache
-def _keras_class(kind: type[Loader]) -> type[Loader]:
-    """The subclass of a loader's class that is a :class:`KerasLoader`, and goes by the same name."""
-    return type(kind.__name__, (kind, KerasLoader), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+def _keras_class(loader_class: type[Loader]) -> type[Loader]:
+    """The subclass of a loader's class and of :class:`KerasLoader`, with the name of the former."""
+    names = {"__module__": loader_class.__module__, "__doc__": loader_class.__doc__}
+    return type(loader_class.__name__, (loader_class, KerasLoader), names)

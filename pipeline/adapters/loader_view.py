@@ -1,4 +1,4 @@
-"""What the views of a loader for other frameworks share."""
+"""A loader as an iterable for frameworks that look at a first batch before they train."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ __all__ = ["LoaderView", "PeekState"]
 
 @dataclass
 class PeekState:
-    """The last look at a first batch: the loader's state before and after it, None where there was none."""
+    """States of a loader around the first batch of a pass that may have been abandoned there.
+
+    Attributes:
+        before: State before the pass; None before the first pass.
+        after: State after its first batch; None if the pass went on, or has not reached it.
+    """
 
     before: Mapping[str, Any] | None = None
     after: Mapping[str, Any] | None = None
 
 
 class LoaderView:
-    """A loader as an iterable whose first batch may be looked at before training.
+    """A view of a loader that begins an epoch again if it was left after its first batch.
 
-    Frameworks take a batch to see its form, drop the iterator and begin anew. On the loader itself that
-    would be the next epoch; a view begins a pass again that was left at its first batch.
+    Frameworks take a batch to see its form, drop the iterator, and iterate again. On the loader itself that
+    would begin the next epoch.
 
     Args:
-        loader: The loader.
-        peek: Where views of one loader remember that together; by default each has its own.
+        loader: Loader whose batches the view yields.
+        peek: State that views of the same loader share; None gives the view a state of its own.
     """
 
     def __init__(self, loader: Loader, peek: PeekState | None = None) -> None:
@@ -38,7 +43,7 @@ class LoaderView:
 
     def __iter__(self) -> Iterator[Any]:
         loader, peek = self.loader, self._peek
-        # Not where the loader was moved in between, nor where an epoch has but one batch.
+        # Unless the loader was moved meanwhile, or the epoch has no further batch.
         if peek.before and peek.after == loader.state_dict() and len(self) > 1:
             loader.load_state_dict(peek.before)
         peek.before = loader.state_dict()

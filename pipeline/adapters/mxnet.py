@@ -19,7 +19,7 @@ __all__ = ["Adapter", "sees_gpu"]
 
 
 class Adapter:
-    """Hands out ``mxnet.nd.NDArray``, on ``device`` ("cuda:0" is MXNet's ``gpu(0)``) where one is named."""
+    """Makes ``mxnet.nd.NDArray``, on ``device`` or else on the CPU; "cuda:0" is MXNet's ``gpu(0)``."""
 
     copy_stream = allocate = None
 
@@ -28,10 +28,10 @@ class Adapter:
         self._context = mxnet.cpu() if kind == "cpu" else mxnet.gpu(int(number or 0))
 
     def images(self, array: Any, dtype: str) -> Any:
-        """An NDArray over the same memory on the CPU; a copy of what DALI left on a GPU.
+        """An NDArray over the same memory on the CPU; a copy of an array that DALI made on a GPU.
 
         Raises:
-            ConfigError: bfloat16, which MXNet's NumPy bridge does not know.
+            ConfigError: The dtype is bfloat16, which MXNet does not take from NumPy.
         """
         if dtype == "bfloat16":
             raise ConfigError("MXNet takes no bfloat16 from outside", hint="Use dtype='float16'.")
@@ -39,7 +39,7 @@ class Adapter:
             images = mxnet.nd.from_numpy(array)
         else:
             images = mxnet.nd.from_dlpack(array.__dlpack__()).copy()
-            # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
+            # DALI writes to its memory again once the array is dropped, whatever still reads it.
             images.wait_to_read()
         return images.astype(dtype, copy=False).as_in_context(self._context)
 
@@ -55,7 +55,7 @@ class Adapter:
         return [self.column(part) for part in split(values, counts)]
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """Mixed on the host, and put where they were."""
+        """The images after a transform of batches, which runs on the host."""
         mixed = mix_copy(params, images.asnumpy(), layout)
         return mxnet.nd.array(mixed, ctx=images.context, dtype=mixed.dtype)
 

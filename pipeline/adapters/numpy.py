@@ -1,4 +1,4 @@
-"""NumPy: batches as they leave the engine."""
+"""NumPy: batches as the native engine makes them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["Adapter", "sees_gpu"]
 
 
 class Adapter:
-    """Hands out NumPy arrays; bfloat16 as that of ``ml_dtypes`` where installed, else as uint16 bits."""
+    """Makes NumPy arrays; bfloat16 has the dtype of ``ml_dtypes`` if it is installed, else uint16 bits."""
 
     copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
         if device not in (None, "cpu"):
             raise ConfigError(
-                f"NumPy arrays live on the CPU, found device {device!r}", hint="Use output='torch' or 'jax'."
+                f"NumPy's arrays lie on the CPU, found device {device!r}", hint="Use output='torch' or 'jax'."
             )
 
     def images(self, array: Any, dtype: str) -> Any:
@@ -47,7 +47,7 @@ class Adapter:
         return split(values, counts)
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """See :func:`stoker.pipeline.adapters.host_arrays.mix_in_place`."""
+        """The images after a transform of batches."""
         return mix_in_place(params, images, layout)
 
     def take(self, images: Any, index: Any) -> Any:
@@ -56,5 +56,5 @@ class Adapter:
 
 
 def sees_gpu() -> bool:
-    """NumPy's arrays live on the CPU."""
+    """Always False: NumPy's arrays lie on the CPU."""
     return False

@@ -1,4 +1,4 @@
-"""TensorFlow: eager tensors that share the engine's memory, a ``tf.data.Dataset`` view, checkpoints."""
+"""TensorFlow: eager tensors that share the engine's memory, ``tf.data.Dataset`` views, and checkpoints."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["Adapter", "LoaderState", "dataset_of", "sees_gpu", "tf_dataset"]
 
 _ALIGNMENT = 64
-"""Bytes to which memory is aligned that TensorFlow's kernels take; with other memory they end the process."""
+"""Bytes of alignment that TensorFlow's kernels need; unaligned memory makes them end the process."""
 
 
 class Adapter:
-    """Hands out eager tensors, on ``device`` ("cuda:0" is TensorFlow's "GPU:0") where one is named."""
+    """Makes eager tensors, on ``device`` if it is not None; "cuda:0" is TensorFlow's "GPU:0"."""
 
     copy_stream = allocate = None
 
@@ -34,7 +34,7 @@ class Adapter:
         self._device = None if device in (None, "cpu") else device.replace("cuda", "GPU")
 
     def images(self, array: Any, dtype: str) -> Any:
-        """A tensor over the same memory on the CPU, if aligned; a copy of what DALI left on a GPU."""
+        """A tensor over the same memory on the CPU if aligned; a copy of an array that DALI made on a GPU."""
         if isinstance(array, np.ndarray) and array.ctypes.data % _ALIGNMENT:
             tensor = tf.constant(array)
         else:
@@ -44,7 +44,7 @@ class Adapter:
             return self._place(tf.bitcast(tensor, wanted))
         images = tensor if tensor.dtype == wanted else tf.cast(tensor, wanted)
         if not isinstance(array, np.ndarray):
-            # DALI uses memory again as soon as it is let go: it knows nothing of who still reads it.
+            # DALI writes to its memory again once the array is dropped, whatever still reads it.
             images += tf.zeros([], wanted)
             tf.test.experimental.sync_devices()
         return self._place(images)
@@ -60,7 +60,7 @@ class Adapter:
         return tf.RaggedTensor.from_row_lengths(self.column(values), self.column(counts), validate=False)
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """Mixed on the host, and put where they were."""
+        """The images after a transform of batches, which runs on the host."""
         mixed = mix_copy(params, images.numpy(), layout)
         with tf.device(images.device):
             return tf.constant(mixed, images.dtype)
@@ -77,12 +77,12 @@ class Adapter:
 
 
 def tf_dataset(loader: Loader) -> Any:
-    """A view of ``loader`` as ``tf.data.Dataset`` of tuples in the order of its columns, one pass an epoch.
+    """A ``tf.data.Dataset`` of the loader's batches, as tuples of its columns; each pass over it is an epoch.
 
-    Batches vary in length at the end of an epoch unless ``last_batch`` is "drop" or "pad". Make the view
-    after ``load_state_dict``: it is as long as an epoch, and unknown where one is taken up in the middle, or
-    where epochs differ in length (``loader.has_equal_epochs``).
-    The loader's ``output`` should be "tensorflow"; arrays of others are copied.
+    The last batch of an epoch may be smaller unless ``last_batch`` is "drop" or "pad". Make the dataset after
+    ``load_state_dict``: its length is that of an epoch, or unknown if an epoch is resumed or epochs differ in
+    length (``loader.has_equal_epochs``). The loader's ``output`` should be "tensorflow"; other arrays are
+    copied.
     """
     dataset = dataset_of(LoaderView(loader))
     state = loader.state_dict()
@@ -92,7 +92,7 @@ def tf_dataset(loader: Loader) -> Any:
 
 
 def dataset_of(view: LoaderView) -> Any:
-    """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, read only when asked for one."""
+    """A ``tf.data.Dataset`` of the batches of ``view``, of unknown length, without prefetching of its own."""
     specs = []
     for spec in view.loader.element_spec():
         dtype = tf.string if spec.dtype == "str" else tf.as_dtype(spec.dtype)
@@ -103,15 +103,15 @@ def dataset_of(view: LoaderView) -> Any:
         return map(tuple, view)
 
     options = tf.data.Options()
-    # The loader works ahead, and its state counts what was asked for.
+    # The loader works ahead itself, and its state counts the batches that were taken.
     options.experimental_optimization.inject_prefetch = False
     return tf.data.Dataset.from_generator(batches, output_signature=tuple(specs)).with_options(options)
 
 
 class LoaderState(tf.train.experimental.PythonState):  # type: ignore[misc]  # tensorflow is optional
-    """A loader's place in a ``tf.train.Checkpoint``: ``Checkpoint(model=model, loader=LoaderState(loader))``.
+    """A loader's position in a checkpoint: ``tf.train.Checkpoint(model=model, loader=LoaderState(loader))``.
 
-    Restoring raises what ``load_state_dict`` does.
+    Restoring raises what the loader's ``load_state_dict`` raises.
     """
 
     def __init__(self, loader: Loader) -> None:
@@ -123,7 +123,7 @@ class LoaderState(tf.train.experimental.PythonState):  # type: ignore[misc]  # t
         return json.dumps(self._loader.state_dict())
 
     def deserialize(self, string_value: bytes) -> None:
-        """Have the loader go on there."""
+        """Load the state into the loader."""
         self._loader.load_state_dict(json.loads(string_value))
 
 

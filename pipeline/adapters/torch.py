@@ -27,10 +27,10 @@ __all__ = ["Adapter", "CopyStream", "data_loader", "iterable_dataset", "sees_gpu
 
 
 class CopyStream:
-    """Copies to a GPU run on a stream of their own, while the consumer's computes.
+    """A stream for copies to a GPU, beside the stream on which the consumer computes.
 
     Args:
-        device: The GPU.
+        device: GPU that arrays are copied to.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -46,7 +46,7 @@ class CopyStream:
         self._entered.pop().__exit__(*error)
 
     def ready(self, batch: Any) -> Callable[[], None]:
-        """Has the stream that is current where it is called wait for what was done up to now."""
+        """Return a function that makes the current stream of its caller wait for the copies of ``batch``."""
         event = self._stream.record_event()
 
         def wait() -> None:
@@ -54,7 +54,7 @@ class CopyStream:
             stream.wait_event(event)
             for tensor in _tensors(batch):
                 if tensor.device == self._device:
-                    tensor.record_stream(stream)  # its memory is this stream's, too, when it is freed
+                    tensor.record_stream(stream)  # freed memory is not reused before this stream has read it
 
         return wait
 
@@ -66,20 +66,20 @@ def _tensors(batch: Any) -> Iterator[torch.Tensor]:
 
 
 def _pinned(shape: tuple[int, ...], dtype: str) -> npt.NDArray[Any]:
-    """Page-locked memory; PyTorch uses it again when it is freed and no copy out of it is in flight."""
+    """An array in page-locked memory, which PyTorch reuses once it is freed and copied from."""
     return np.asarray(torch.empty(shape, dtype=getattr(torch, dtype), pin_memory=True).numpy())
 
 
 class Adapter:
-    """Hands out tensors, on ``device`` where one is named.
+    """Makes tensors.
 
     Args:
-        device: "cuda:N", or None or "cpu" for where the engine leaves them.
-        pin_memory: Keep what lies on the CPU in page-locked memory, from which a GPU copies by itself; what
-            goes to ``device`` does so on a stream of its own.
+        device: "cuda:N" to copy there on a stream of its own; None or "cpu" to leave tensors where they are.
+        pin_memory: Whether tensors on the CPU are in page-locked memory, from which GPUs copy in the
+            background.
 
     Raises:
-        ConfigError: Page-locked memory without a GPU.
+        ConfigError: There is no GPU to use page-locked memory for.
     """
 
     def __init__(self, device: str | None, *, pin_memory: bool = False) -> None:
@@ -94,14 +94,14 @@ class Adapter:
         self.copy_stream = CopyStream(self._device) if self._device else None
 
     def images(self, array: Any, dtype: str) -> torch.Tensor:
-        """A tensor over the same memory on the CPU; a copy of what DALI left on a GPU."""
+        """A tensor over the same memory on the CPU; a copy of an array that DALI made on a GPU."""
         tensor = torch.from_dlpack(array)
         wanted = getattr(torch, dtype)
         if tensor.dtype == torch.uint16:
             tensor = tensor.view(wanted)
         if not tensor.is_cuda:
             return self._place(tensor.to(wanted))
-        # DALI uses memory again as soon as it is let go: it knows nothing of the streams that still read it.
+        # DALI writes to its memory again once the array is dropped, whatever stream still reads it.
         images = tensor.to(wanted, copy=True)
         torch.cuda.current_stream(tensor.device).synchronize()
         return self._place(images)
@@ -119,7 +119,7 @@ class Adapter:
         return list(self.column(values).split(counts.tolist()))
 
     def mix(self, params: BatchParams, images: torch.Tensor, layout: Layout) -> torch.Tensor:
-        """MixUp and CutMix where the images are; what resamples, on the host."""
+        """The images after a transform of batches: MixUp and CutMix run on the GPU, others on the host."""
         if not isinstance(params, MixParams):
             bits = images.view(torch.uint16) if images.dtype == torch.bfloat16 else images
             mixed = torch.from_numpy(params.images(bits.cpu().numpy(), layout))
@@ -154,7 +154,8 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
     def __iter__(self) -> Iterator[Any]:
         if torch.utils.data.get_worker_info() is not None:
             raise RuntimeError(
-                "Stoker's loader runs its own threads: give the DataLoader num_workers=0 and batch_size=None."
+                "A loader cannot run in workers of a DataLoader, as it has threads of its own. "
+                "Give the DataLoader num_workers=0 and batch_size=None."
             )
         return iter(self._view)
 
@@ -163,12 +164,15 @@ class _IterableDataset(torch.utils.data.IterableDataset[Any]):  # type: ignore[m
 
 
 def iterable_dataset(loader: Loader) -> torch.utils.data.IterableDataset[Any]:
-    """A view of ``loader`` for code that insists on the type: ``DataLoader(view, batch_size=None)``."""
+    """A PyTorch dataset of the loader's batches, for ``DataLoader(dataset, batch_size=None)``.
+
+    Each pass over it is an epoch of the loader.
+    """
     return _IterableDataset(LoaderView(loader))
 
 
 def data_loader(view: LoaderView) -> torch.utils.data.DataLoader[Any]:
-    """A ``DataLoader`` that hands on the batches of ``view`` as tuples."""
+    """A PyTorch ``DataLoader`` of the batches of ``view``, as tuples."""
     return torch.utils.data.DataLoader(_IterableDataset(view), batch_size=None, collate_fn=tuple)
 
 

@@ -1,1 +1,1 @@
-"""Engines execute parameters: one contract, three implementations."""
+"""Engines: the parameters of a batch of images, executed on the bytes of its samples."""

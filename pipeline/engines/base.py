@@ -1,8 +1,11 @@
 """The contract between a loader and an engine.
 
-A loader decides; an engine executes. Work enters with ``submit`` and leaves, in the same order,
-with ``collect``; between the two the engine runs on threads of its own, so a loader keeps it busy
-by submitting a batch before it collects the one before.
+A loader draws the parameters of a batch, and an engine executes them on the bytes of its samples. Batches
+enter with ``submit`` and leave in the same order with ``collect``. In between the engine works on threads of
+its own, so a loader keeps it busy by submitting batches before it collects the oldest one.
+
+A new engine is a class that fulfils :class:`Engine`, and a row of
+:data:`~stoker.pipeline.engines.registry.ENGINES`.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ __all__ = ["Engine", "EngineSettings", "Output", "Result", "Status", "Work"]
 
 
 class Status(IntEnum):
-    """What became of one sample; the numbers are those of the C++ engine."""
+    """The outcome for one sample. The numbers are those of the C++ module, in native/decode/status.h."""
 
     OK = 0
     READ_ERROR = 1
@@ -36,16 +39,19 @@ class Status(IntEnum):
     TRUNCATED = 4
     TOO_LARGE = 5
     SIZE_MISMATCH = 6
-    """The image's size is not the one in the index."""
+    """The image has another size than the index says."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """Form of the images that leave an engine.
+    """Dtype and layout of the images that an engine makes.
 
     Attributes:
-        dtype: Element type; uint8 is rounded half away from zero and clipped to 0..255.
-        layout: Axis order. NHWC4 pads the channels with a zero to four, as tensor cores like it.
+        dtype: Dtype of the elements. Values of uint8 are rounded half away from zero and clipped to 0..255.
+        layout: Order of the axes. NHWC4 has a fourth channel of zeros, which suits tensor cores.
+
+    Raises:
+        ConfigError: There is no such dtype or layout.
     """
 
     dtype: DType = "float32"
@@ -58,11 +64,11 @@ class Output:
 
     @property
     def numpy_dtype(self) -> str:
-        """The dtype in NumPy memory: that of bit patterns for bfloat16, which NumPy does not have."""
+        """The dtype of NumPy's arrays: uint16 bits for bfloat16, which NumPy does not have."""
         return "uint16" if self.dtype == "bfloat16" else self.dtype
 
     def shape(self, n: int, size: Size) -> tuple[int, int, int, int]:
-        """Shape of ``n`` images of ``size`` (height, width)."""
+        """Shape of ``n`` images of ``size``, (height, width) in pixels."""
         height, width = size
         if self.layout == "NCHW":
             return n, 3, height, width
@@ -71,7 +77,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Work:
-    """One batch to execute: N samples and their N parameters."""
+    """A batch to execute: N samples, from 1, and the parameters of their transforms."""
 
     samples: Samples
     params: ImageParams
@@ -79,14 +85,14 @@ class Work:
 
 @dataclass(frozen=True)
 class Result:
-    """One executed batch.
+    """A batch that was executed.
 
     Attributes:
-        images: Array of ``Output.shape(N, params.size)``, in NumPy memory or on the engine's device;
-            it speaks DLPack and belongs to the receiver for as long as it is referenced. bfloat16
-            travels as uint16 bit patterns in NumPy, which has no such type.
-        status: (N,) uint8, a :class:`Status` a sample. Rows that are not OK hold zeros.
-        reason: What the decoder said, by position in the batch, for samples that are not OK.
+        images: Array of the shape ``Output.shape(N, params.size)``, of NumPy or on the engine's device, which
+            speaks DLPack. Its memory is the receiver's until the last reference is gone. NumPy's arrays hold
+            bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
+        status: (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros.
+        reason: Messages of the decoder about bad samples, by position in the batch.
     """
 
     images: Any

@@ -10,10 +10,10 @@ __all__ = ["to_bfloat16"]
 
 
 def to_bfloat16(array: Any) -> Any:
-    """Bit patterns of float32 rounded to bfloat16, to nearest even, as uint16 of the same shape.
+    """Bits of bfloat16, uint16 of the same shape, rounded to nearest even.
 
     Args:
-        array: A contiguous array of NumPy's, or of a library with its functions.
+        array: Contiguous float32 array of NumPy, or of a library with the same functions.
     """
     bits = array.view(np.uint32)
     return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)

@@ -1,9 +1,7 @@
-"""The reference engine: executes all transforms, one sample at a time, with Pillow and NumPy.
+"""The reference engine: every transform, one sample at a time, with Pillow and NumPy.
 
-It is the slow truth of :mod:`stoker.augment.reference.reference` behind the contract of all engines. The
-other
-engines are tested against it, and ``engine="auto"`` falls back to it for transforms that they do not
-execute.
+It puts :mod:`stoker.augment.reference.reference` behind the contract of engines. Other engines are tested
+against it, and ``engine="auto"`` takes it for transforms that they do not execute.
 """
 
 from __future__ import annotations
@@ -37,12 +35,12 @@ class ReferenceEngine:
     Args:
         files: Data files of the dataset, in the manifest's order.
         sizes: Bytes of each.
-        output: Form of the images.
-        num_threads: Threads.
-        depth: Batches in flight at once.
-        max_pixels: An image with more is refused by its header.
-        verify: Compare each payload with its checksum.
-        mapped: Map the files; otherwise read each payload.
+        output: Dtype and layout of the images.
+        num_threads: Threads, from 1.
+        depth: Batches in flight at once, from 1.
+        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
+        verify: Whether each payload is compared with its checksum.
+        mapped: Whether files are mapped; otherwise each payload is read.
 
     Raises:
         StaleIndexError: A file has another size.
@@ -78,26 +76,27 @@ class ReferenceEngine:
         self._shards.will_need(samples.shard, samples.offset, samples.length)
 
     def submit(self, work: Work) -> None:
-        """Start a batch."""
+        """Start a batch; returns at once."""
         shape = self._output.shape(len(work.samples), work.params.size)
         images = np.zeros(shape, self._output.numpy_dtype)
-        started = [self._pool.submit(self._one, work, i, images) for i in range(len(images))]
+        started = [self._pool.submit(self._execute, work, i, images) for i in range(len(images))]
         self._in_flight.append((images, started))
 
     def collect(self) -> Result:
-        """Wait for the oldest batch."""
+        """Wait for the oldest batch and return it."""
         images, started = self._in_flight.popleft()
         outcomes = [future.result() for future in started]
-        reason = {i: said for i, (status, said) in enumerate(outcomes) if status != Status.OK}
+        reason = {i: message for i, (status, message) in enumerate(outcomes) if status != Status.OK}
         return Result(images, np.array([status for status, _ in outcomes], dtype=np.uint8), reason)
 
     def close(self) -> None:
-        """Stop the threads and close the files."""
+        """End the threads and close the files; safe to call twice."""
         self._pool.shutdown(cancel_futures=True)
         self._in_flight.clear()
         self._shards.close()
 
-    def _one(self, work: Work, i: int, images: npt.NDArray[Any]) -> tuple[Status, str]:
+    def _execute(self, work: Work, i: int, images: npt.NDArray[Any]) -> tuple[Status, str]:
+        """Write image ``i`` into ``images``; returns its status and, for a bad sample, a message."""
         samples = work.samples
         height, width = int(samples.height[i]), int(samples.width[i])
         try:

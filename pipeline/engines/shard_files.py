@@ -1,4 +1,4 @@
-"""Opening the data files of a dataset, from which engines and readers take payloads."""
+"""Data files of a dataset, opened for engines and token readers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["open_shards"]
 
 
 def open_shards(files: Sequence[str], sizes: Sequence[int], *, mapped: bool = True) -> Shards:
-    """Open data files; whoever opens them closes them.
+    """Open data files; the caller closes them.
 
     Args:
-        files: Their paths, in the manifest's order.
+        files: Paths, in the manifest's order.
         sizes: Bytes of each, as the manifest says.
-        mapped: Map them; otherwise payloads are read one by one.
+        mapped: Whether files are mapped; otherwise each payload is read.
 
     Raises:
         StaleIndexError: A file has another size.

@@ -1,4 +1,4 @@
-"""Payloads checked before a decoder sees them."""
+"""Payloads for DALI: read from the shards, and checked before DALI's decoder sees them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 __all__ = ["BLACK_PIXEL", "PayloadReader", "Payloads"]
 
-# Stands in for a bad payload, so that its neighbours are decoded.
+# Takes the place of a bad payload, so that DALI decodes the others of its batch.
 BLACK_PIXEL = np.zeros((1, 1, 3), dtype=np.uint8)
 
 
 @dataclass(frozen=True)
 class Payloads:
-    """The bytes of N samples.
+    """The payloads of N samples.
 
     Attributes:
-        data: A JPEG, (length,) uint8, or decoded pixels, (H, W, 3) uint8, each; for a bad sample one black
-            pixel.
-        bad: By position, what was found and in which words.
+        data: For each sample a JPEG, (length,) uint8, or pixels, (H, W, 3) uint8; one black pixel if it is
+            bad.
+        bad: Status and message of bad samples, by position.
     """
 
     data: list[npt.NDArray[np.uint8]]
@@ -44,23 +44,23 @@ class Payloads:
         return len(self.data)
 
     def reject(self, i: int, status: Status, reason: str) -> None:
-        """Put a black pixel in the place of sample ``i``."""
+        """Note that sample ``i`` is bad, and put a black pixel in its place."""
         self.data[i] = BLACK_PIXEL
         self.bad[i] = (status, reason)
 
     def encoded(self) -> list[npt.NDArray[np.uint8]]:
-        """The same for a decoder, (length,) uint8 each: pixels become binary PPMs."""
+        """The payloads as files that DALI decodes, (length,) uint8 each: pixels become binary PPMs."""
         return [data if data.ndim == 1 else _ppm(data) for data in self.data]
 
     def status(self) -> npt.NDArray[np.uint8]:
-        """(N,) uint8, a :class:`Status` a sample."""
+        """The :class:`Status` of each sample, (N,) uint8."""
         status = np.full(len(self), Status.OK, np.uint8)
         for i, (found, _) in self.bad.items():
             status[i] = found
         return status
 
     def reason(self) -> dict[int, str]:
-        """What is wrong, in words, by position."""
+        """Messages about bad samples, by position."""
         return {i: reason for i, (_, reason) in self.bad.items()}
 
 
@@ -68,11 +68,15 @@ class PayloadReader:
     """Reads payloads from the shards and checks them, a batch at a time.
 
     Args:
-        files: Data files.
+        files: Data files of the dataset, in the manifest's order.
         sizes: Bytes of each.
-        max_pixels: More than these in a header is TOO_LARGE.
-        verify: Compare checksums.
-        mapped: Map the files; otherwise read each payload.
+        max_pixels: An image with more pixels is TOO_LARGE, found in its header.
+        verify: Whether each payload is compared with its checksum.
+        mapped: Whether files are mapped; otherwise each payload is read.
+
+    Raises:
+        StaleIndexError: A file has another size.
+        DatasetError: A file cannot be opened.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class PayloadReader:
         self._verify = verify
 
     def read(self, samples: Samples) -> Payloads:
-        """The payloads of ``samples``; codecs other than JPEG are decoded here."""
+        """The payloads of samples; those that DALI does not decode become pixels here."""
         data, found = _native.payloads(
             self._shards,
             samples.shard,
@@ -111,7 +115,7 @@ class PayloadReader:
         return payloads
 
     def will_need(self, samples: Samples) -> None:
-        """Ask the kernel to read these payloads."""
+        """Ask the kernel to read the payloads of ``samples`` ahead."""
         self._shards.will_need(samples.shard, samples.offset, samples.length)
 
     def close(self) -> None:
@@ -132,7 +136,7 @@ class PayloadReader:
 
 
 def _ppm(pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """(H, W, 3) RGB as a binary PPM, the plainest image that decoders of every device read."""
+    """(H, W, 3) RGB as a binary PPM, which DALI decodes on every device."""
     height, width, _ = pixels.shape
     header = np.frombuffer(b"P6\n%d %d\n255\n" % (width, height), dtype=np.uint8)
     return np.concatenate([header, pixels.ravel()])
