@@ -1,4 +1,4 @@
-"""A web server that misbehaves as asked, a source to convert, and a look at the threads of loaders."""
+"""Fixtures of the fault tests: a faulty web server, a source to convert, and a wait for worker threads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class FaultyServer:
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(root))
         self._server.daemon_threads = True
-        self._server.socket.listen(128)  # of more than 5 that come together, others wait for seconds
+        self._server.socket.listen(128)  # with the default of 5, further connections wait for seconds
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
@@ -130,8 +130,8 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
 
 @pytest.fixture
 def producers_ended() -> Callable[[], bool]:
-    """``producers_ended()``: waits for threads of prefetchers that began in the test, a minute at most."""
-    before = threading.enumerate()  # of other tests' loaders, which may still be ending
+    """``producers_ended()`` waits a minute at most for prefetch threads that began in the test to end."""
+    before = threading.enumerate()  # other tests' threads can still be ending
 
     def ended() -> bool:
         limit = time.monotonic() + 60

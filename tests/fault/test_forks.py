@@ -1,6 +1,6 @@
-"""A forked child, which has its parent's objects and none of its threads, waits for none and takes nothing.
+"""Forked children, which have their parent's objects and none of its threads: they neither hang nor harm it.
 
-Each test has a process of its own: threads of other libraries, once they run, make every fork a hazard.
+Each test forks in a new process, because threads of other libraries make forks hazardous.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import os, signal, sys, threading, time
 from pathlib import Path
 
 def fork(work):
-    \"\"\"Have a child do the work and end with its result.\"\"\"
+    \"\"\"Run the work in a child, which ends with its result as exit code.\"\"\"
     if not (child := os.fork()):
         try:
             os._exit(work())
@@ -29,7 +29,7 @@ def fork(work):
     return child
 
 def status(child):
-    \"\"\"How it has ended; it hangs if it has not in a minute.\"\"\"
+    \"\"\"Return the exit code of a child; a child that has not ended after a minute hangs.\"\"\"
     end = time.monotonic() + 60
     while not (ended := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > end:
@@ -52,7 +52,7 @@ def run(code: str, folder: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_it_does_not_wait_for_who_draws_the_next_epoch(tmp_path: Path) -> None:
+def test_a_child_does_not_wait_for_a_thread_that_fills_the_epoch_cache(tmp_path: Path) -> None:
     run(
         """
 from stoker.pipeline.execution.epoch_cache import EpochCache
@@ -77,7 +77,7 @@ finally:
     )
 
 
-def test_it_does_not_wait_for_who_hands_an_image_to_pillow(squares: Path) -> None:
+def test_a_child_does_not_wait_for_a_thread_that_submits_to_pillow(squares: Path) -> None:
     run(
         """
 from stoker import ImageLoader
@@ -95,8 +95,8 @@ loader.close()
     )
 
 
-def test_it_gives_up_no_blocks_of_its_parents(tmp_path: Path) -> None:
-    """Locks of an open file are its parent's, too: others could evict what it is about to read."""
+def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path) -> None:
+    """Locks on an open file belong to both: without its locks the parent could lose blocks that it reads."""
     run(
         f"""
 import fcntl
@@ -125,7 +125,9 @@ assert other._lock(fcntl.F_WRLCK, 0, 4)
     )
 
 
-def test_it_evicts_nothing_that_its_parent_reads(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> None:
+def test_a_child_evicts_nothing_that_its_parent_reads(
+    tmp_path: Path, make_jpeg: Callable[..., bytes]
+) -> None:
     photos = tmp_path / "photos" / "class"
     photos.mkdir(parents=True)
     for number in range(3):

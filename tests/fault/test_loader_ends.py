@@ -1,4 +1,4 @@
-"""A loader whose end was interrupted, which was dropped anywhere, or in which something failed."""
+"""Loaders whose end was interrupted, that were dropped in any thread, or in which something failed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def no_producer_stays() -> Iterator[None]:
 
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[threading.Event, threading.Event]]:
-    """Two events: a batch is being finished, and may be."""
+    """Two events: a batch is being finished, and the finishing is allowed."""
     begun, allowed = threading.Event(), threading.Event()
     finish = ImageBatchProducer.finish
 
@@ -71,15 +71,15 @@ def interrupted(event: OneShotEvent, timeout: float | None = None) -> bool:
 Gate = tuple[threading.Event, threading.Event]
 
 
-def test_a_pass_waits_for_the_producer_of_one_that_was_dropped(
+def test_a_pass_waits_for_the_worker_of_a_dropped_pass(
     thumbnails: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two at once would take batches out of the engine that are the other's."""
+    """Two workers at once would take each other's batches out of the engine."""
     begun, allowed = gate
     monkeypatch.setattr(prefetch, "_PATIENCE", 0.0)
     with load(thumbnails) as loader:
         running = iter(loader)
-        assert begun.wait(60)  # a producer that is told to stop before that ends at once
+        assert begun.wait(60)  # before this the worker would end at once
         del running
         assert len(producers()) == 1
         most = 0
@@ -97,7 +97,7 @@ def test_a_pass_waits_for_the_producer_of_one_that_was_dropped(
     assert rows == list(range(N))
 
 
-def test_closing_again_waits_where_an_interrupt_came_in_between(
+def test_closing_again_waits_after_an_interrupted_close(
     thumbnails: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, allowed = gate
@@ -114,10 +114,10 @@ def test_closing_again_waits_where_an_interrupt_came_in_between(
     del running
 
 
-def test_garbage_is_collected_where_the_producer_is_waiting_for(
+def test_a_thread_that_the_worker_waits_for_can_drop_the_loader(
     thumbnails: Path, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever holds a lock that the producer needs may be the one that drops the loader."""
+    """The garbage collector can run in a thread that holds a lock which the worker needs."""
     begun, allowed = gate
     monkeypatch.setattr(prefetch, "_PATIENCE", 0.05)
     held = [iter(load(thumbnails))]
@@ -133,7 +133,7 @@ def test_garbage_is_collected_where_the_producer_is_waiting_for(
     assert not thread.is_alive()
 
 
-def test_an_error_does_not_keep_its_loader(
+def test_an_error_does_not_keep_its_loader_alive(
     pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
     folder = pack_images([make_jpeg(i) for i in range(6)], crc=np.zeros(6, np.uint32))
@@ -150,10 +150,10 @@ def test_an_error_does_not_keep_its_loader(
         gc.enable()
 
 
-def test_annotations_that_fail_leave_the_engine_empty(
+def test_an_error_in_annotations_leaves_the_engine_empty(
     thumbnails: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the next pass is given the images of this batch with its own rows."""
+    """Otherwise the next pass would get the images of this batch with the rows of its own."""
 
     class Fails:
         def read(self, positions: Any) -> None:
@@ -177,8 +177,10 @@ def test_annotations_that_fail_leave_the_engine_empty(
             assert np.array_equal(batch.image, wanted)
 
 
-def test_whatever_keeps_a_batch_from_starting_is_told(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a thread of Pillow's nobody else would hear of it."""
+def test_any_error_at_the_start_of_a_batch_reaches_the_consumer(
+    squares: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is raised on a thread of Pillow's pool, where it would be lost."""
     with load(squares) as loader:
 
         def fails(batch: Any) -> Any:
@@ -189,7 +191,7 @@ def test_whatever_keeps_a_batch_from_starting_is_told(squares: Path, monkeypatch
             next(iter(loader))
 
 
-def test_garbage_of_a_cache_is_collected_where_its_locks_are_held(tmp_path: Path) -> None:
+def test_a_thread_that_holds_the_locks_of_a_cache_can_close_it(tmp_path: Path) -> None:
     files = BlockFiles(tmp_path, ["data"], [1 << 20])
     requests = Requests(files, lambda file, begin, end: bytes(end - begin), 2, threading.Event())
     blocks = np.arange(2)

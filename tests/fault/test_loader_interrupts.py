@@ -1,4 +1,4 @@
-"""Ctrl-C at every place of a loader's own code: what follows is right, and never hangs."""
+"""Ctrl-C at every place of a loader's own code: what follows is right, and nothing hangs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-# Python passes over Ctrl-C in a finaliser, and goes on.
+# An interrupt inside a finaliser is reported, and otherwise ignored, by Python.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 STEPS = 3
 
 
 class Numbers:
-    """A stage whose batches count on from ``first``."""
+    """A producer whose batches are the numbers from ``first`` on."""
 
     max_in_flight = 1
 
@@ -45,7 +45,7 @@ class Numbers:
 
 
 def passes(depth: int) -> tuple[Prefetcher[FinishedBatch], Callable[[], tuple[EpochIterator, Progress]]]:
-    """A prefetcher of two passes, and what begins the next one."""
+    """A prefetcher of two passes, and a function that begins the next pass."""
     batches: Prefetcher[FinishedBatch] = Prefetcher([Numbers(0), Numbers(STEPS)], depth, StatsTotals())
     batches.worker.start()
 
@@ -57,8 +57,8 @@ def passes(depth: int) -> tuple[Prefetcher[FinishedBatch], Callable[[], tuple[Ep
 
 
 @pytest.mark.parametrize("depth", [1, 3])
-def test_a_pass_goes_on_after_an_interrupt(depth: int) -> None:
-    """It has lost the one batch that was being handed out, if any, and counted it."""
+def test_a_pass_can_go_on_after_an_interrupt(depth: int) -> None:
+    """At most the batch that was being handed over is lost, and it counts as received."""
 
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
         batches, begin = passes(depth)
@@ -101,7 +101,9 @@ def rows(batches: Iterator[Any]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("before", [0, 1])
-def test_a_pass_that_was_interrupted_as_it_began_is_the_next(thumbnails: Path, before: int) -> None:
+def test_a_pass_that_was_interrupted_before_its_first_batch_is_begun_again(
+    thumbnails: Path, before: int
+) -> None:
     with load(thumbnails) as whole:
         epochs = [rows(iter(whole)) for _ in range(before + 1)]
 
@@ -121,8 +123,8 @@ def test_a_pass_that_was_interrupted_as_it_began_is_the_next(thumbnails: Path, b
     interrupted_everywhere(make)
 
 
-def test_a_close_that_was_interrupted_is_done_by_the_next(thumbnails: Path) -> None:
-    """Also where the pass was interrupted as it began, and nobody has it."""
+def test_an_interrupted_close_is_completed_by_the_next(thumbnails: Path) -> None:
+    """Also if the start of the pass was interrupted, so that the consumer has no iterator."""
 
     def make() -> tuple[Callable[[], Any], Callable[[], None]]:
         loader, held = load(thumbnails), []
@@ -133,9 +135,9 @@ def test_a_close_that_was_interrupted_is_done_by_the_next(thumbnails: Path) -> N
             loader.close()
 
         def check() -> None:
-            producer = loader._worker
+            worker = loader._worker
             loader.close()
-            assert producer is None or producer._ended.is_set() or not producer._has_begun
+            assert worker is None or worker._ended.is_set() or not worker._has_begun
             assert loader._engine._pillow._shutdown  # type: ignore[attr-defined]  # of the native engine
 
         return action, check
@@ -143,13 +145,13 @@ def test_a_close_that_was_interrupted_is_done_by_the_next(thumbnails: Path) -> N
     interrupted_everywhere(make)
 
 
-def test_a_thread_that_waits_for_a_batch_hears_that_another_closed_the_pass() -> None:
-    """It would take what it has for all there is."""
+def test_a_thread_that_waits_for_a_batch_gets_an_error_when_another_ends_the_pass() -> None:
+    """Otherwise it would take the batches that it has for a whole epoch."""
     batches, begin = passes(1)
     running, _ = begin()
 
     class Closes:
-        """Closed by another thread while it is asked for a batch."""
+        """A prefetcher that another thread closes while this one waits for a batch."""
 
         handed_out = 0
         check_process = batches.check_process
@@ -159,6 +161,6 @@ def test_a_thread_that_waits_for_a_batch_hears_that_another_closed_the_pass() ->
             ends(running.end)
             return next(batches)
 
-    running._batches = Closes()  # type: ignore[assignment]  # stands in for it
+    running._batches = Closes()  # type: ignore[assignment]  # a stand-in
     with pytest.raises(LoaderClosedError, match="ended by close"):
         next(running)

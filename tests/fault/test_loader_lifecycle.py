@@ -1,4 +1,4 @@
-"""Ends of every kind, in processes of their own: nothing hangs, nothing is left."""
+"""All ways in which a loader or its process can end: nothing hangs, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = 200
-"""Seconds that no child needs, on any machine; one that waits for nothing sleeps for longer."""
+"""Seconds after which a child has hung, on any machine; children that only wait sleep longer."""
 
 PROLOGUE = """
 import gc, os, signal, sys, threading, time
-# Arrow's further threads come when it sees fit.
+# Otherwise Arrow starts further threads at moments of its own.
 os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
 import pyarrow
 pyarrow.set_cpu_count(1)
 pyarrow.set_io_thread_count(1)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in what a shell runs in the background
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
 from stoker import ImageLoader
 from stoker.augment import Resize
 from stoker.errors import LoaderClosedError
@@ -64,7 +64,7 @@ def start(engine: str, folder: Path, code: str) -> subprocess.Popen[str]:
 
 
 def run(engine: str, folder: Path, code: str) -> str:
-    """Run to the end, which must come and be a good one; what was printed."""
+    """Run a child to its end, which must come and be a success; return what it printed."""
     child = start(engine, folder, code)
     try:
         out, err = child.communicate(timeout=LIMIT)
@@ -135,7 +135,7 @@ for end in (leave, drop, drop_the_loader_first, close_twice, never_start, restar
     assert all(line.endswith("True") for line in lines), lines
 
 
-def test_a_forked_child_is_told_and_ends(engine: str, thumbnails: Path) -> None:
+def test_a_forked_child_gets_errors_and_ends(engine: str, thumbnails: Path) -> None:
     code = """
 loader = make()
 running = iter(loader)
@@ -168,9 +168,9 @@ print(os.waitstatus_to_exitcode(status), sum(len(batch[1]) for batch in running)
 
 
 @pytest.mark.parametrize("where", ["waiting", "in the step", "between passes"])
-def test_ctrl_c_ends_it_at_once(engine: str, thumbnails: Path, where: str) -> None:
+def test_ctrl_c_ends_a_training_loop(engine: str, thumbnails: Path, where: str) -> None:
     code = {
-        # A step that asks for more than there ever is.
+        # A loop that asks for a batch that is not ready.
         "waiting": """
 from stoker.pipeline.images.producer import ImageBatchProducer
 finish = ImageBatchProducer.finish
@@ -204,7 +204,7 @@ for epoch in range(10**9):
     assert "KeyboardInterrupt" in err
 
 
-def test_sigterm_ends_it(engine: str, thumbnails: Path) -> None:
+def test_sigterm_ends_a_training_loop(engine: str, thumbnails: Path) -> None:
     child = start(engine, thumbnails, "for batch in make(): print('ready', flush=True); time.sleep(600)")
     assert child.stdout.readline() == "ready\n"
     child.terminate()

@@ -1,4 +1,4 @@
-"""The native engine's memory and threads where batches end early, are kept, or are dropped."""
+"""Memory and threads of the native engine when batches end early, are kept, or are dropped."""
 
 import multiprocessing
 import subprocess
@@ -17,7 +17,7 @@ from stoker.pipeline.engines.base import Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 
-def test_arrays_in_use_are_not_written_again(tmp_path: Path) -> None:
+def test_arrays_in_use_are_not_overwritten(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD)
     engine = dataset.engine()
     held = []
@@ -36,7 +36,7 @@ def test_arrays_in_use_are_not_written_again(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, copy)
 
 
-def test_dropped_arrays_are_used_again(tmp_path: Path) -> None:
+def test_memory_of_dropped_arrays_is_used_again(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD)
     engine = dataset.engine()
     addresses = set()
@@ -47,7 +47,7 @@ def test_dropped_arrays_are_used_again(tmp_path: Path) -> None:
     assert len(addresses) <= 2
 
 
-def test_closing_with_batches_under_way(tmp_path: Path) -> None:
+def test_closing_with_batches_in_flight(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD * 50)
     engine = dataset.engine()
     for _ in range(2):
@@ -60,7 +60,7 @@ def test_closing_with_batches_under_way(tmp_path: Path) -> None:
         engine.collect()
 
 
-def test_a_job_may_be_dropped_while_it_runs(tmp_path: Path) -> None:
+def test_a_job_can_be_dropped_while_it_runs(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD * 100)
     threads = threading.active_count()
     for _ in range(5):
@@ -79,7 +79,7 @@ def _in_child(engine: NativeEngine, work: Work, said: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_forked_child_is_told_so(tmp_path: Path) -> None:
+def test_a_forked_child_gets_an_error(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD)
     engine = dataset.engine()
     work = Work(dataset.samples, dataset.params)
@@ -97,7 +97,7 @@ def test_a_forked_child_is_told_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["pool, shards, job", "job, pool, shards", "shards, job, pool", "nothing"])
 def test_interpreter_exit_is_silent(order: str, tmp_path: Path) -> None:
-    """Nothing hangs, crashes or is reported as leaked, whatever is dropped first."""
+    """Nothing hangs, crashes or is reported as leaked, in any order of dropping."""
     path = tmp_path / "shard"
     path.write_bytes(GOOD[0])
     end = "" if order == "nothing" else f"del {order}"

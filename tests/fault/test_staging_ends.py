@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-# Python passes over Ctrl-C in a finaliser, and goes on.
+# An interrupt inside a finaliser is reported, and otherwise ignored, by Python.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 
@@ -32,8 +32,8 @@ def zeros(file: int, start: int, stop: int) -> bytes:
     return bytes(stop - start)
 
 
-def test_an_event_may_be_set_wherever_it_is_waited_for() -> None:
-    """As the collector of garbage does, which may run in any thread that makes an object."""
+def test_an_event_can_be_set_inside_its_own_wait() -> None:
+    """As a finaliser does: the garbage collector runs in any thread that makes an object."""
     for number in itertools.count(1):
         event = OneShotEvent()
         reached: list[bool] = []
@@ -47,7 +47,7 @@ def test_an_event_may_be_set_wherever_it_is_waited_for() -> None:
     assert number > 3
 
 
-def test_an_event_outlives_an_interrupt() -> None:
+def test_an_event_works_after_an_interrupt() -> None:
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
         event = OneShotEvent()
 
@@ -61,7 +61,7 @@ def test_an_event_outlives_an_interrupt() -> None:
     interrupted_everywhere(make)
 
 
-def test_an_event_wakes_all() -> None:
+def test_an_event_wakes_all_threads_that_wait() -> None:
     event = OneShotEvent()
     assert not event.wait(0)
     threads = [threading.Thread(target=event.wait, daemon=True) for _ in range(8)]
@@ -74,23 +74,23 @@ def test_an_event_wakes_all() -> None:
     assert event.is_set()
 
 
-def test_a_walk_outlives_an_interrupt_of_its_end(tmp_path: Path) -> None:
-    """Its thread would wait for its lock for ever, and the interpreter's end for the thread."""
+def test_a_read_ahead_ends_after_an_interrupt_of_its_end(tmp_path: Path) -> None:
+    """A lock left taken would make its thread wait for ever, and the interpreter for the thread."""
     files = block_files(tmp_path)
 
     def make() -> tuple[Callable[[], None], Callable[[], None]]:
-        walk = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}))
-        return walk.end, walk.run
+        read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}))
+        return read_ahead.end, read_ahead.run
 
     interrupted_everywhere(make)
 
 
-def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
+def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = block_files(tmp_path)
-    walk = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}))
-    begun = CachedEpoch([walk])
+    read_ahead = read_ahead_over(files, SimpleNamespace(request=lambda blocks: {}))
+    begun = CachedEpoch([read_ahead])
     begun.start()
     end = Worker.end
 
@@ -107,8 +107,8 @@ def test_a_pass_whose_end_was_interrupted_is_ended_by_the_next_close(
     begun.close()
 
 
-def test_a_request_that_is_given_up_is_not_begun(tmp_path: Path) -> None:
-    """Neither by the walk that asked for it nor, once all is to stop, by anybody."""
+def test_an_unwanted_request_is_not_begun(tmp_path: Path) -> None:
+    """Neither after its read-ahead has dropped it nor after all requests were closed."""
     files = block_files(tmp_path)
     begun, allowed, stop = threading.Event(), threading.Event(), OneShotEvent()
     read: list[int] = []
@@ -138,15 +138,15 @@ def test_a_request_that_is_given_up_is_not_begun(tmp_path: Path) -> None:
     assert read == [0, 2, 1]
 
 
-def test_a_request_that_cannot_be_made_leaves_no_block_pinned(tmp_path: Path) -> None:
+def test_a_request_that_fails_leaves_no_block_pinned(tmp_path: Path) -> None:
     def fails(blocks: object) -> None:
         raise StorageError("no connection")
 
     files = block_files(tmp_path)
-    walk = read_ahead_over(files, SimpleNamespace(request=fails))
-    walk.run()
+    read_ahead = read_ahead_over(files, SimpleNamespace(request=fails))
+    read_ahead.run()
     with pytest.raises(StorageError, match="no connection"):
-        walk.wait()
+        read_ahead.wait()
     assert not files._pins.any()
 
 

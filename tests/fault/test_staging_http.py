@@ -1,4 +1,4 @@
-"""A loader that fetches a remote dataset as it goes: the same batches, or a clear error, and no hang."""
+"""A loader with a cache over HTTP: the same batches as a local one, or a clear error, and no hang."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def present(cache: Path) -> int:
 
 @pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(1, block=16, window=2)])
 @pytest.mark.parametrize("mapped", [True, False])
-def test_the_batches_are_those_of_a_local_dataset(
+def test_batches_are_those_of_a_local_dataset(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], shuffle: Any, mapped: bool
 ) -> None:
     server = serve(source)
@@ -84,7 +84,7 @@ def test_the_batches_are_those_of_a_local_dataset(
 
 def test_a_size_is_kept(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     server = serve(source)
-    size = 40 * 4096  # a batch of two lies in up to six blocks, and some are under way
+    size = 40 * 4096  # a batch of two has up to six blocks, and more are in flight
     whole = sum(file.stat().st_size for file in source.glob("*.tfrecord"))
     assert size < 0.7 * whole
     options = {"batch_size": 2, "prefetch": 1}
@@ -138,7 +138,9 @@ def test_dropped_connections_and_damaged_answers(
     assert not any(server.corrupt.values())
 
 
-def test_a_sample_that_is_damaged_there(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_a_sample_that_is_damaged_on_the_server(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     server.corrupt = {SHARD: 10**6}
     with (
@@ -160,7 +162,7 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
         with pytest.raises(StorageError, match="cannot be read") as caught:
             epoch(remote)
         assert str(caught.value.path).startswith(f"{server.url}/shard-")
-        # A request that has failed and is not forgotten yet fails whoever asks for the same.
+        # A failed request that has not been removed yet would fail the next pass, too.
         wait_until(lambda: not _threads("stoker-stage"))
         wait_until(
             lambda: not any(one.requests.coming_bytes for one in remote._cache_prefetcher._sources.values())
@@ -196,7 +198,7 @@ def test_ending_does_not_wait_for_a_silent_server(
         remote.close()
     else:
         del batches, remote
-    assert time.monotonic() - began < 150  # which is far from the 300 after which a server counts as dead
+    assert time.monotonic() - began < 150  # a silent server counts as dead after 300
     wait_until(lambda: not _threads("stoker-stage"))
     wait_until(lambda: not _threads("stoker-fetch"))
     server.held.set()
@@ -275,7 +277,7 @@ print(json.dumps(found))
         assert sorted(row for rows, _ in batches for row in rows) == list(range(156))
         for rows, total in batches:
             assert total == pytest.approx(sum(sums[row] for row in rows))
-    # Without a size every block came once, whoever needed it first.
+    # Without a size each block is fetched once, by the rank that needs it first.
     asked = [stop - start for name, start, stop in servers[""].requests if name.endswith(".tfrecord")]
     assert sum(asked) == sum(file.stat().st_size for file in source.glob("*.tfrecord"))
     assert servers[""].count("index.arrow") == 1
@@ -369,7 +371,7 @@ def test_a_network_file_system(source: Path, tmp_path: Path) -> None:
 
 
 def test_requests_grow_longer(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    """In the order of the index, neighbours come together."""
+    """In the order of the index, neighbouring blocks share requests."""
     server = serve(source)
     staging = CachePrefetcher(stoker.open(server.url, cache=tmp_path))
     staged = staging.begin(lambda: np.split(np.arange(156), 39))

@@ -1,4 +1,4 @@
-"""Parts of remote datasets, and several mixed: the same batches, each shard's blocks fetched where needed."""
+"""Selections from remote datasets, and mixtures of them: the same batches, and only the blocks needed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two datasets of the same 156 small photographs, in other orders."""
+    """Two datasets of the same 156 small photographs in different orders."""
     folder = tmp_path_factory.mktemp("sources")
     for name, seed in (("a", 0), ("b", 1)):
         stoker.convert(PHOTOS, folder / name, shards=3, resize="shorter=64", seed=seed)
@@ -95,7 +95,7 @@ def test_two_loaders_of_one_cache_at_once(
 
 
 def test_a_mixture(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    """Of two remote datasets, one of them in part, and one that is here."""
+    """A mixture of two remote datasets, one of them a selection, and a local one."""
     server = serve(sources)
 
     def mixed(a: stoker.Dataset, b: stoker.Dataset) -> stoker.Mixture:
@@ -128,7 +128,9 @@ def descriptors() -> set[Path]:
     return {descriptor.resolve() for descriptor in Path("/proc/self/fd").iterdir()}
 
 
-def test_reading_what_is_damaged_there(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_reading_a_sample_that_is_damaged_on_the_server(
+    sources: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(sources)
     remote = stoker.open(f"{server.url}/a", cache=tmp_path)
     server.corrupt = dict.fromkeys([shard.name for shard in remote.manifest.shards], 10**6)
@@ -162,7 +164,7 @@ def test_arguments(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) 
 
 
 def test_text(tmp_path: Path, serve: Callable[[Path], Any]) -> None:
-    """A selection, and a mixture of it with all."""
+    """A selection, and a mixture of it with the whole dataset."""
     lines = ["".join(chr(33 + (i * i + j) % 90) for j in range(1 + i % 30)) for i in range(200)]
     (tmp_path / "text.txt").write_text("\n".join(lines))
     stoker.convert_text(tmp_path / "text.txt", tmp_path / "text", tokenizer="bytes", shards=3, seed=1)
@@ -185,7 +187,7 @@ def test_text(tmp_path: Path, serve: Callable[[Path], Any]) -> None:
             loading.close()
 
 
-def test_what_goes_wrong_ahead_is_told_to_who_waits_for_it() -> None:
+def test_an_error_of_the_read_ahead_is_raised_where_its_batch_is_waited_for() -> None:
     def batches() -> Iterator[Any]:
         yield from [1 / 0]
 

@@ -1,4 +1,4 @@
-"""Something that happens at every place where Python looks for signals, one run for each."""
+"""Runs of an action with an event, such as Ctrl-C, at each place in turn where Python handles signals."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 def at_place(number: int, what: Callable[[], None], action: Callable[[], Any]) -> bool:
-    """Run ``action``, and ``what`` at the n-th place where Python looks for signals; whether there is one.
+    """Run ``action``, and ``what`` at the n-th place where Python handles signals; return whether it exists.
 
-    But not where a thread is started: Ctrl-C may leave that waiting for a lock of Python's own for ever.
+    Places inside the start of a thread do not count: there Ctrl-C can leave a lock of Python's own taken.
     """
     left = number
 
@@ -41,9 +41,9 @@ def _starts_thread(frame: FrameType | None) -> bool:
 
 
 def interrupted_everywhere(make: Callable[[], tuple[Callable[[], Any], Callable[[], None]]]) -> None:
-    """Run the first that ``make`` makes with Ctrl-C at each place in turn, then the second in a thread.
+    """Run an action with Ctrl-C at each place in turn, and then its check in a thread; ``make`` makes both.
 
-    The error is kept until then, as an interactive session does.
+    The error is kept alive during the check, as in an interactive session.
     """
 
     def interrupt() -> None:
@@ -64,18 +64,18 @@ def interrupted_everywhere(make: Callable[[], tuple[Callable[[], Any], Callable[
 
 
 def ends(check: Callable[[], Any]) -> None:
-    """Run ``check`` in a thread, and see that it ends, and how."""
+    """Run ``check`` in a thread; fail if it does not end, and raise what it raises."""
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
             check()
-        except BaseException as error:  # whatever it is, the test must hear of it
+        except BaseException as error:  # the test raises it, whatever it is
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(60)
-    assert not thread.is_alive(), "it waits for a lock that nobody gives back"
+    assert not thread.is_alive(), "it waits for a lock that stays taken"
     if errors:
         raise errors[0]

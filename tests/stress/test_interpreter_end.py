@@ -16,7 +16,7 @@ import threading, time
 import numpy as np
 from stoker.pipeline.execution.threads import Worker
 
-# NumPy's unique gives the interpreter up inside C++.
+# NumPy's unique releases the interpreter's lock inside C++.
 values = np.random.default_rng(0).integers(0, 1 << 40, 200_000)
 stopped = threading.Event()
 def run():
@@ -28,7 +28,7 @@ time.sleep({seconds})
 
 
 @pytest.mark.parametrize("seconds", [0, 0.2])
-def test_a_thread_at_work_has_ended_before(seconds: float) -> None:
+def test_a_busy_worker_ends_before_the_interpreter(seconds: float) -> None:
     for _ in range(5):
         ended = subprocess.run(
             [sys.executable, "-c", BUSY.format(seconds=seconds)],
@@ -48,10 +48,10 @@ from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching import block_requests
 from stoker.pipeline.caching.block_requests import Requests
 
-block_requests._PATIENCE = 60  # for a machine that is busy with other things
+block_requests._PATIENCE = 60  # for a busy machine
 values = np.random.default_rng(0).integers(0, 1 << 40, 50_000)
 def read(file, start, stop):
-    np.unique(values)  # a storage's package may be in C++ or Rust, too
+    np.unique(values)  # as a storage's package in C++ or Rust does
     return bytes(stop - start)
 
 ended = set()
@@ -67,7 +67,7 @@ else:
 """
 
 
-def test_threads_that_fetch_have_ended_before(tmp_path: Path) -> None:
+def test_threads_that_fetch_end_before_the_interpreter(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FETCHING, tmp_path],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The named tuple that a user receives."""
+"""Batches as named tuples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stoker.errors import ConfigError
 from stoker.pipeline.execution.batch import batch_type
 
 
-def test_it_unpacks_and_has_names() -> None:
+def test_a_batch_unpacks_and_has_names() -> None:
     batch = batch_type(("image", "label"))(1, 2)
     images, labels = batch
     assert (images, labels, batch.image, batch.label) == (1, 2, 1, 2)
@@ -20,12 +20,12 @@ def test_it_unpacks_and_has_names() -> None:
 
 
 @pytest.mark.parametrize("columns", [("image", "image"), ("image/label",), ("class",)])
-def test_names_must_be_names(columns: tuple[str, ...]) -> None:
+def test_names_must_be_python_identifiers(columns: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match="columns="):
         batch_type(columns)
 
 
-def test_it_pickles() -> None:
+def test_a_batch_pickles() -> None:
     batch = batch_type(("image", "label"))([1], "two")
     again = pickle.loads(pickle.dumps(batch))
     assert again == batch

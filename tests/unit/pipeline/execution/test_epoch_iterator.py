@@ -1,4 +1,4 @@
-"""One pass: what it counts, and what becomes of it when it ends early."""
+"""The iterator over one pass: what it counts, and how it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stoker.pipeline.order.schedule import Schedule
 
 
 class Batches:
-    """Stands in for a prefetcher."""
+    """A stand-in for a prefetcher."""
 
     def __init__(self, schedule: Schedule) -> None:
         self._sizes = iter([len(schedule.draws(step)[0]) for step in range(len(schedule))])
@@ -56,7 +56,7 @@ def begin(schedule: Schedule, totals: StatsTotals) -> tuple[EpochIterator, Progr
     return EpochIterator(batches.keep, batches, progress, totals), progress, batches
 
 
-def test_it_counts_what_was_received(schedule: Schedule, totals: StatsTotals) -> None:
+def test_a_pass_counts_received_batches(schedule: Schedule, totals: StatsTotals) -> None:
     running, progress, _ = begin(schedule, totals)
     for received, position in enumerate((1, 5, 9)):
         state = progress.state({"k": 1})
@@ -69,7 +69,7 @@ def test_it_counts_what_was_received(schedule: Schedule, totals: StatsTotals) ->
         next(running)
 
 
-def test_a_pass_that_was_ended_says_so(schedule: Schedule, totals: StatsTotals) -> None:
+def test_an_ended_pass_raises_an_error(schedule: Schedule, totals: StatsTotals) -> None:
     running, progress, batches = begin(schedule, totals)
     next(running)
     running.end()
@@ -86,12 +86,12 @@ def test_a_complete_pass_gives_its_prefetcher_back_and_takes_no_more(
     running, _, batches = begin(schedule, totals)
     assert len(list(running)) == 3
     running.end()
-    batches._sizes = iter([5])  # the next pass's
+    batches._sizes = iter([5])  # of the next pass
     assert list(running) == []
     assert (batches.kept, batches.closed) == (1, 0)
 
 
-def test_a_pass_whose_end_was_not_asked_for_works_no_further(schedule: Schedule, totals: StatsTotals) -> None:
+def test_a_pass_whose_end_was_not_received_is_closed(schedule: Schedule, totals: StatsTotals) -> None:
     running, _, batches = begin(schedule, totals)
     for _ in range(3):
         next(running)

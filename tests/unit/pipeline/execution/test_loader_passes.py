@@ -1,4 +1,4 @@
-"""ImageLoader: how passes follow each other, and where one may go on."""
+"""Passes over a loader: how they follow each other, end, and resume."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def prefetching(besides: list[threading.Thread]) -> list[threading.Thread]:
-    """Threads of prefetchers; ``besides`` are those of other tests' loaders, which may still be ending."""
+    """Threads of prefetchers; without ``besides``, threads of other tests that can still be ending."""
     threads = threading.enumerate()
     return [thread for thread in threads if thread.name == "stoker-prefetch" and thread not in besides]
 
 
 class TestPasses:
-    def test_leaving_one_early_begins_the_next_epoch(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_pass_after_one_left_early_is_the_next_epoch(self, load: Callable[..., ImageLoader]) -> None:
         loader = load(shuffle=True)
         for _ in loader:
             break
@@ -62,7 +62,7 @@ class TestPasses:
             next(older)
         assert len(list(newer)) == 4
 
-    def test_one_that_is_all_received_and_asked_late_takes_nothing_from_the_next(
+    def test_a_complete_pass_asked_again_takes_nothing_from_the_next(
         self, load: Callable[..., ImageLoader]
     ) -> None:
         loader = load()
@@ -73,7 +73,7 @@ class TestPasses:
         assert list(older) == []
         assert rows(loader) == list(range(61))
 
-    def test_one_that_gave_no_batch_is_begun_again(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_pass_that_gave_no_batch_is_begun_again(self, load: Callable[..., ImageLoader]) -> None:
         loader, again = load(shuffle=True), load(shuffle=True)
         epochs = [rows(again) for _ in range(2)]
         for epoch in epochs:
@@ -127,30 +127,30 @@ def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Callable[
 
 
 class TestTheNextPass:
-    """What is made of it while the one before is received, and what becomes of that."""
+    """Batches of the next pass, which are made while the consumer receives the pass before it."""
 
     @pytest.fixture
     def drawn(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-        """Epochs of the batches that were decided, in order."""
+        """Epoch of each batch that was planned, in order."""
         epochs: list[int] = []
         draw = ImagePlan.draw
 
         def spy(plan: ImagePlan, *arguments: Any, **options: Any) -> Any:
-            if not (arguments[0] == 2**20).all():  # no probe of what the plan needs
+            if not (arguments[0] == 2**20).all():  # not a probe of what the plan needs
                 epochs.append(arguments[4])
             return draw(plan, *arguments, **options)
 
         monkeypatch.setattr(ImagePlan, "draw", spy)
         return epochs
 
-    def test_it_is_begun(self, load: Callable[..., ImageLoader], drawn: list[int]) -> None:
+    def test_it_is_begun_early(self, load: Callable[..., ImageLoader], drawn: list[int]) -> None:
         loader = load(shuffle=True, prefetch=3)
         first = rows(loader)
         wait_until(lambda: drawn == [0, 0, 0, 0, 1, 1, 1])
         state = loader.state_dict()
         assert (state["epoch"], state["position"]) == (1, 0)
         assert loader.stats().samples == 61
-        loader.set_epoch(1)  # as many loops do; it is what comes anyway
+        loader.set_epoch(1)  # as many loops do; it is the next epoch anyway
         second = rows(loader)
         assert drawn.count(0) == drawn.count(1) == 4
         assert sorted(first) == sorted(second) == list(range(61))
@@ -159,7 +159,9 @@ class TestTheNextPass:
         assert rows(again) == second
 
     @pytest.mark.parametrize("how", ["set_epoch", "load_state_dict", "close"])
-    def test_it_is_forgotten(self, load: Callable[..., ImageLoader], drawn: list[int], how: str) -> None:
+    def test_its_batches_are_dropped(
+        self, load: Callable[..., ImageLoader], drawn: list[int], how: str
+    ) -> None:
         others = threading.enumerate()
         loader = load(shuffle=True, prefetch=3)
         start = loader.state_dict()
@@ -172,9 +174,7 @@ class TestTheNextPass:
             assert rows(loader) == first
             assert (loader.stats().batches, loader.stats().samples) == (8, 122)
 
-    def test_another_epoch_that_was_set_during_the_pass_counts(
-        self, load: Callable[..., ImageLoader]
-    ) -> None:
+    def test_an_epoch_that_is_set_during_a_pass_is_the_next(self, load: Callable[..., ImageLoader]) -> None:
         loader = load(shuffle=True)
         first = []
         for batch in loader:
@@ -183,7 +183,7 @@ class TestTheNextPass:
             first += batch.row.tolist()
         assert rows(loader) == first
 
-    def test_its_errors_are_told_in_it(
+    def test_its_errors_are_raised_in_it(
         self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         stage = ImageLoader._make_producer
@@ -214,7 +214,7 @@ class TestTheNextPass:
 
 
 class TestState:
-    def test_it_counts_what_was_received(self, load: Callable[..., ImageLoader]) -> None:
+    def test_a_state_counts_received_batches(self, load: Callable[..., ImageLoader]) -> None:
         loader = load(shuffle=True)
         states = [loader.state_dict()]
         for _ in loader:

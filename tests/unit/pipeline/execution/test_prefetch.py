@@ -1,4 +1,4 @@
-"""The prefetcher against a stage that writes down what it is asked to do."""
+"""The prefetcher, with producers that record what it asks them to do."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Numbers:
-    """Batches 0..n-1; fails where told to."""
+    """A producer of the batches 0..n-1 that can fail at one of them."""
 
     def __init__(
         self, n: int, limit: int = 2, bad_start: int | None = None, bad_finish: int | None = None
@@ -30,7 +30,7 @@ class Numbers:
         self.n = n
         self.started = 0
         self.finished = 0
-        self.most_under_way = 0
+        self.most_in_flight = 0
         self._bad_start = bad_start
         self._bad_finish = bad_finish
 
@@ -40,7 +40,7 @@ class Numbers:
         if self.started == self.n:
             return False
         self.started += 1
-        self.most_under_way = max(self.most_under_way, self.started - self.finished)
+        self.most_in_flight = max(self.most_in_flight, self.started - self.finished)
         return True
 
     def finish(self) -> int:
@@ -51,8 +51,8 @@ class Numbers:
         return number
 
 
-def started(stages: Iterable[Any], depth: int, totals: StatsTotals) -> Prefetcher[Any]:
-    batches: Prefetcher[Any] = Prefetcher(stages, depth, totals)
+def started(producers: Iterable[Any], depth: int, totals: StatsTotals) -> Prefetcher[Any]:
+    batches: Prefetcher[Any] = Prefetcher(producers, depth, totals)
     batches.worker.start()
     return batches
 
@@ -78,31 +78,31 @@ def no_thread_stays() -> object:
 @pytest.mark.parametrize("depth", [1, 2, 10])
 @pytest.mark.parametrize("limit", [1, 3])
 def test_all_batches_come_in_order_and_end(n: int, depth: int, limit: int) -> None:
-    stage = Numbers(n, limit)
-    batches = started([stage], depth, StatsTotals())
+    producer = Numbers(n, limit)
+    batches = started([producer], depth, StatsTotals())
     assert list(batches) == list(range(n))
     assert list(batches) == [], "an ended pass stays ended"
-    assert stage.most_under_way == min(n, depth, limit)
+    assert producer.most_in_flight == min(n, depth, limit)
 
 
 @pytest.mark.parametrize(("depth", "limit"), [(1, 1), (3, 2), (3, 9)])
 def test_it_works_depth_batches_ahead_and_no_further(depth: int, limit: int) -> None:
-    stage = Numbers(100, limit)
-    batches = started([stage], depth, StatsTotals())
+    producer = Numbers(100, limit)
+    batches = started([producer], depth, StatsTotals())
     for received in range(5):
-        wait_until(lambda expected=depth + received: stage.finished == expected)
+        wait_until(lambda expected=depth + received: producer.finished == expected)
         time.sleep(0.005)
-        assert stage.started == depth + received
+        assert producer.started == depth + received
         assert next(batches) == received
     batches.close()
 
 
 def test_leaving_early_finishes_what_was_started() -> None:
-    stage = Numbers(100, limit=4)
-    batches = started([stage], 8, StatsTotals())
+    producer = Numbers(100, limit=4)
+    batches = started([producer], 8, StatsTotals())
     next(batches)
     batches.close()
-    assert stage.finished == stage.started, "the engine is left empty"
+    assert producer.finished == producer.started, "the engine is left empty"
     assert not threads()
     batches.close()
     with pytest.raises(StopIteration):
@@ -118,7 +118,7 @@ def test_dropping_it_stops_the_thread() -> None:
     wait_until(lambda: not threads())
 
 
-def test_a_thread_that_the_producer_waits_for_may_be_the_one_that_drops_it() -> None:
+def test_a_thread_that_the_producer_waits_for_can_drop_the_prefetcher() -> None:
     begun, asked, dropped = threading.Event(), threading.Event(), threading.Event()
 
     class Waits(Numbers):
@@ -149,14 +149,14 @@ def test_a_thread_that_the_producer_waits_for_may_be_the_one_that_drops_it() -> 
 def test_an_exception_reaches_the_consumer_after_the_batches_before_it(
     where: str, at: int, depth: int
 ) -> None:
-    stage = Numbers(10, **{where: at})
-    batches = started([stage], depth, StatsTotals())
+    producer = Numbers(10, **{where: at})
+    batches = started([producer], depth, StatsTotals())
     received = []
     with pytest.raises(ZeroDivisionError, match=where.removeprefix("bad_")):
         received.extend(batches)
     assert received == list(range(len(received)))
     assert len(received) <= at
-    assert stage.finished == stage.started
+    assert producer.finished == producer.started
     assert list(batches) == []
 
 
@@ -167,7 +167,7 @@ def test_batches_before_an_exception_are_handed_out() -> None:
         next(batches)
 
 
-def test_even_an_exit_of_the_producer_is_told() -> None:
+def test_a_system_exit_of_the_producer_reaches_the_consumer() -> None:
     class Exits(Numbers):
         def finish(self) -> int:
             raise SystemExit(3)
@@ -190,7 +190,7 @@ def test_an_interrupt_during_the_start_leaves_no_thread(monkeypatch: pytest.Monk
     wait_until(lambda: not threads())
 
 
-def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_close_is_completed_at_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     begun, release = threading.Event(), threading.Event()
     wait = OneShotEvent.wait
 
@@ -208,7 +208,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
         return wait(event, timeout)
 
     batches = started([Waits(100)], 3, StatsTotals())
-    assert begun.wait(60)  # one that has begun nothing ends before anybody waits for it
+    assert begun.wait(60)  # before this the thread would end at once
     monkeypatch.setattr(OneShotEvent, "wait", interrupted)
     with pytest.raises(KeyboardInterrupt):
         batches.close()
@@ -218,7 +218,7 @@ def test_an_interrupt_while_stopping_is_made_up_for_at_exit(monkeypatch: pytest.
     assert not threads()
 
 
-def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = started([Numbers(10)], 2, StatsTotals())
     monkeypatch.setattr("os.getpid", lambda: -1)
     with pytest.raises(LoaderClosedError, match="another process"):
@@ -228,15 +228,15 @@ def test_another_process_is_told_to_make_its_own(monkeypatch: pytest.MonkeyPatch
 
 
 class TestTimes:
-    """Time goes by only where a test says so: when one of the two is known to wait for the other."""
+    """A clock that a test advances when the consumer or the producer is known to wait for the other."""
 
     @pytest.fixture
     def looks(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-        """How often each of the two has looked at the time: before it waits, and after."""
+        """How often the consumer and the producer have read the clock: before each wait, and after."""
         counts = {"consumer": 0, "producer": 0}
 
         def look() -> float:
-            now = self.now  # before the look is counted: who waits for it goes on to change the time
+            now = self.now  # first: a thread that waits for the count then advances the clock
             counts["producer" if threading.current_thread() in threads() else "consumer"] += 1
             return now
 
@@ -264,31 +264,31 @@ class TestTimes:
             wait_until(lambda expected=2 * number + 3: looks["producer"] == expected)
             self.now += 10.0
             assert next(batches) == number
-        wait_until(lambda: looks["producer"] == 11)  # with the end of the pass ready, and no slot for another
+        wait_until(lambda: looks["producer"] == 11)  # the end of the pass is ready and takes the only slot
         assert (totals.waited, totals.idle) == (0.0, 30.0)
         batches.close()
 
 
 class TestPasses:
-    def test_the_next_one_is_begun_while_the_last_batches_wait(self) -> None:
-        stages = [Numbers(3), Numbers(5), Numbers(2)]
-        batches = started(stages, 4, StatsTotals())
+    def test_the_next_pass_is_begun_while_batches_of_the_last_wait(self) -> None:
+        producers = [Numbers(3), Numbers(5), Numbers(2)]
+        batches = started(producers, 4, StatsTotals())
         assert next(batches) == 0
-        wait_until(lambda: stages[1].finished == 1)  # two batches, an end, and this one: four
+        wait_until(lambda: producers[1].finished == 1)  # four slots: two batches, an end, and this batch
         time.sleep(0.005)
-        assert stages[1].started == 1
-        assert [list(batches) for _ in stages] == [[1, 2], [0, 1, 2, 3, 4], [0, 1]]
+        assert producers[1].started == 1
+        assert [list(batches) for _ in producers] == [[1, 2], [0, 1, 2, 3, 4], [0, 1]]
         assert list(batches) == []
 
-    def test_empty_ones_do_not_run_away(self) -> None:
+    def test_empty_passes_take_slots(self) -> None:
         asked = []
 
-        def stages() -> Iterator[Numbers]:
+        def producers() -> Iterator[Numbers]:
             while True:
                 asked.append(1)
                 yield Numbers(0)
 
-        batches = started(stages(), 3, StatsTotals())
+        batches = started(producers(), 3, StatsTotals())
         wait_until(lambda: len(asked) >= 3)
         time.sleep(0.005)
         assert len(asked) <= 4
@@ -296,7 +296,7 @@ class TestPasses:
         batches.close()
 
     @pytest.mark.parametrize("where", ["bad_start", "bad_finish"])
-    def test_an_error_of_the_next_one_is_told_in_the_next_one(self, where: str) -> None:
+    def test_an_error_of_the_next_pass_is_raised_in_the_next_pass(self, where: str) -> None:
         batches = started([Numbers(6), Numbers(6, **{where: 1})], 4, StatsTotals())
         assert list(batches) == list(range(6))
         assert next(batches) == 0
@@ -304,12 +304,12 @@ class TestPasses:
             next(batches)
         assert batches.closed
 
-    def test_an_error_in_making_a_stage_is_one_of_its_pass(self) -> None:
-        def stages() -> Iterator[Numbers]:
+    def test_an_error_in_making_a_producer_belongs_to_its_pass(self) -> None:
+        def producers() -> Iterator[Numbers]:
             yield Numbers(3)
             raise ZeroDivisionError
 
-        batches = started(stages(), 4, StatsTotals())
+        batches = started(producers(), 4, StatsTotals())
         assert list(batches) == [0, 1, 2]
         with pytest.raises(ZeroDivisionError):
             next(batches)

@@ -1,4 +1,4 @@
-"""Who am I: every launcher's way to say it, and their precedence."""
+"""Ranks: the variables of every launcher, frameworks, and their precedence."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_launchers(monkeypatch: pytest.MonkeyPatch, launchers: list[dict[str, st
 
 
 @pytest.mark.parametrize("framework", ["torch.distributed", "JAX"])
-def test_a_loader_made_before_the_processes_met_is_refused(
+def test_a_loader_made_before_the_processes_are_connected_is_refused(
     monkeypatch: pytest.MonkeyPatch, load: Callable[..., ImageLoader], framework: str
 ) -> None:
     early, given = load(), load(rank=0, world_size=1)
@@ -151,7 +151,7 @@ def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch)
     assert find_ranks() == Ranks()
 
 
-def test_a_rank_without_a_world_size_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rank_without_a_world_size_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANK", "3")
     assert find_ranks() == Ranks()
 
@@ -179,7 +179,7 @@ def test_tasks_per_node(
 
 
 @pytest.mark.parametrize("text", ["first", "", "-1", "1.5", "2(x2)", "1,2", " 1", "٣"])
-def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_refuses_values_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     set_all(monkeypatch, TORCHRUN, {"RANK": text})
     with pytest.raises(
         ConfigError, match=f"environment variable RANK must be a number, found '{re.escape(text)}'"
@@ -188,7 +188,7 @@ def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["many", "", "2(x)", "2,", "2(x0)", "0", "3,0"])
-def test_what_is_no_number_of_ranks_on_a_machine(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_refuses_local_world_sizes_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     set_all(monkeypatch, SLURM, {"SLURM_STEP_TASKS_PER_NODE": text})
     with pytest.raises(ConfigError, match="SLURM_STEP_TASKS_PER_NODE must be a number"):
         find_ranks()
@@ -221,7 +221,7 @@ def test_integers_of_numpy() -> None:
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, HOROVOD, OPEN_MPI, MPICH, SLURM])
-def test_the_launcher_says_which_gpu_whoever_says_the_rank(
+def test_the_local_rank_is_the_launchers_also_with_another_source_of_the_rank(
     monkeypatch: pytest.MonkeyPatch, launcher: dict[str, str]
 ) -> None:
     set_all(monkeypatch, launcher)
@@ -235,7 +235,7 @@ def test_the_launcher_says_which_gpu_whoever_says_the_rank(
     assert find_ranks() == Ranks(2, 3, *local, "JAX")
 
 
-def test_without_a_launcher_the_gpu_is_the_one_that_the_process_has_chosen(
+def test_without_a_launcher_the_local_rank_is_pytorchs_current_gpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
@@ -250,19 +250,19 @@ def test_without_a_launcher_the_gpu_is_the_one_that_the_process_has_chosen(
     assert find_ranks().local_rank == 0
 
 
-def test_given_goes_before_everything(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_take_precedence(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, TORCHRUN)
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
     assert find_ranks(1, 2) == Ranks(1, 2, 1, 4, "given")
 
 
 @pytest.mark.parametrize("given", [(0, None), (None, 2), (2, 2), (-1, 2), (0, 0)])
-def test_given_must_fit(given: tuple[int | None, int | None]) -> None:
+def test_arguments_must_fit(given: tuple[int | None, int | None]) -> None:
     with pytest.raises(ConfigError, match=r"go together|0\.\.world_size-1"):
         find_ranks(*given)
 
 
-def test_torch_distributed_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_distributed_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, TORCHRUN)
     monkeypatch.setitem(sys.modules, "torch.distributed", torch_distributed(True))
     assert find_ranks() == Ranks(9, 10, 1, 4, "torch.distributed")
@@ -270,7 +270,7 @@ def test_torch_distributed_goes_before_the_environment(monkeypatch: pytest.Monke
     assert find_ranks().source == "torchrun"
 
 
-def test_jax_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jax_takes_precedence_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, TORCHRUN)
     monkeypatch.setitem(sys.modules, "jax", jax_distributed(True))
     assert find_ranks() == Ranks(2, 3, 1, 4, "JAX")
@@ -278,7 +278,7 @@ def test_jax_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> Non
     assert find_ranks().source == "torchrun"
 
 
-def test_jax_too_old_or_half_imported_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jax_too_old_or_half_imported_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace(distributed=SimpleNamespace()))
     assert find_ranks() == Ranks()
     monkeypatch.setitem(sys.modules, "jax", SimpleNamespace())
@@ -289,7 +289,7 @@ def test_jax_too_old_or_half_imported_says_nothing(monkeypatch: pytest.MonkeyPat
 def test_processes_that_a_launcher_started_share_the_global_batch(
     thumbnails: Path, source: str, names: tuple[str, str, str, str]
 ) -> None:
-    """Three on two machines: two on the first, one on the second."""
+    """Three ranks on two machines: two on the first, one on the second."""
     per_machine = "2,1" if source == "Slurm" else None
     running = []
     for rank, (machine, local_rank, local_size) in enumerate([(0, 0, 2), (0, 1, 2), (1, 0, 1)]):

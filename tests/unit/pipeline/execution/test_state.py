@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved, and what is refused."""
+"""States of loaders: what they record, and which states a loader refuses."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ IDENTITY = {"dataset": "abc", "seed": 3, "transforms": {"size": [2, 2]}}
 STATE = State(2, 7, IDENTITY).to_dict()
 
 
-def test_it_survives_json() -> None:
+def test_a_state_survives_json() -> None:
     assert State.from_dict(json.loads(json.dumps(STATE)), IDENTITY, 10) == State(2, 7, IDENTITY)
 
 
-def test_it_is_plain_and_small() -> None:
+def test_a_state_is_small_json_data() -> None:
     assert STATE == {"version": 1, "epoch": 2, "position": 7, "identity": IDENTITY}
 
 
-def test_any_mapping_will_do() -> None:
+def test_any_mapping_is_accepted() -> None:
     assert State.from_dict(MappingProxyType(STATE), IDENTITY, 10).position == 7
 
 
@@ -38,7 +38,7 @@ def test_any_mapping_will_do() -> None:
         {**STATE, "identity": 3},
     ],
 )
-def test_what_is_no_state(state: Any) -> None:
+def test_refuses_data_that_is_no_state(state: Any) -> None:
     with pytest.raises(CheckpointError, match="no state of a Stoker loader"):
         State.from_dict(state, IDENTITY, 10)
 
@@ -54,12 +54,12 @@ def test_what_is_no_state(state: Any) -> None:
         ({"position": 11}, "position is 11, and an epoch has 10 samples"),
     ],
 )
-def test_what_cannot_be_a_state(change: dict[str, Any], message: str) -> None:
+def test_refuses_impossible_states(change: dict[str, Any], message: str) -> None:
     with pytest.raises(CheckpointError, match=message):
         State.from_dict({**STATE, **change}, IDENTITY, 10)
 
 
-def test_another_loader_is_told_what_differs() -> None:
+def test_the_error_names_what_differs() -> None:
     other = {**IDENTITY, "seed": 4, "order": "full"}
     with pytest.raises(CheckpointError) as caught:
         State.from_dict(STATE, other, 10)
@@ -69,7 +69,7 @@ def test_another_loader_is_told_what_differs() -> None:
         State.from_dict(State(0, 0, other).to_dict(), IDENTITY, 10)
 
 
-def test_a_difference_deep_inside_is_told_alone() -> None:
+def test_the_error_names_only_the_leaf_that_differs() -> None:
     crop, flip = {"name": "CenterCrop", "size": [8, 8]}, {"name": "RandomHorizontalFlip", "p": 0.5}
     saved = {"plan": {"transforms": [crop, flip], "dtype": "uint8"}}
     found = {"plan": {"transforms": [crop, {**flip, "p": 0.4}, crop], "dtype": "uint8"}}
@@ -88,18 +88,18 @@ STREAM = {**STATE, "samples_per_epoch": 60}
     ("samples", "epoch", "position"),
     [(60, 2, 7), (30, 4, 7), (100, 1, 27), (127, 1, 0), (1, 127, 0), (500, 0, 127)],
 )
-def test_a_stream_is_in_the_same_place_in_epochs_of_another_length(
+def test_a_stream_keeps_its_place_in_epochs_of_another_length(
     samples: int, epoch: int, position: int
 ) -> None:
     assert in_epochs_of(samples, STREAM) == {**STATE, "epoch": epoch, "position": position}
 
 
-def test_the_end_of_an_epoch_stays_the_end_of_it() -> None:
+def test_the_end_of_an_epoch_stays_its_end() -> None:
     assert in_epochs_of(60, {**STREAM, "position": 60})["position"] == 60
 
 
 @pytest.mark.parametrize("state", [STATE, None, [], {}])
-def test_what_is_no_stream_stays_as_it_is(state: Any) -> None:
+def test_states_of_other_loaders_do_not_change(state: Any) -> None:
     assert in_epochs_of(30, state) is state
 
 
@@ -114,6 +114,6 @@ def test_what_is_no_stream_stays_as_it_is(state: Any) -> None:
         {"position": -1},
     ],
 )
-def test_what_cannot_be_the_place_of_a_stream(change: dict[str, Any]) -> None:
+def test_refuses_impossible_places_in_a_stream(change: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError, match="must be whole numbers from 0"):
         in_epochs_of(30, {**STREAM, **change})

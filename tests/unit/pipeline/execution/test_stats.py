@@ -1,4 +1,4 @@
-"""Statistics and the verdict."""
+"""Statistics of a loader, and the verdict on them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return time
 
 
-def test_nothing_yet() -> None:
+def test_statistics_before_the_first_pass() -> None:
     result = StatsTotals().stats()
     assert (result.samples, result.seconds, result.samples_per_second, result.waited_share) == (0, 0, 0, 0)
     assert result.verdict == "Nothing has been loaded yet."
@@ -33,7 +33,7 @@ def test_rates_are_over_the_time_since_the_first_pass(now: list[float]) -> None:
     assert result.seconds == 10
     assert result.samples_per_second == 10
     assert result.waited_share == 0.25
-    totals.waited = 10.1  # of two threads that share a pass
+    totals.waited = 10.1  # two threads that share a pass can wait at once
     assert totals.stats().waited_share == 1
 
 

@@ -1,4 +1,4 @@
-"""Threads that end before the interpreter does, whatever came in between."""
+"""Worker threads, which end before the interpreter does."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-def test_a_thread_is_waited_for_again_after_an_interrupt() -> None:
-    """Python before 3.13 takes a thread for dead once Ctrl-C came while it was joined."""
+def test_an_interrupted_end_waits_again() -> None:
+    """Before 3.13, Python takes a thread for dead once an interrupt came while it was joined."""
     allowed, interrupted = threading.Event(), threading.Event()
     log: list[str] = []
 
@@ -65,27 +65,29 @@ def test_a_thread_that_cannot_be_started_is_forgotten(monkeypatch: pytest.Monkey
     worker.end()
 
 
-def test_the_end_of_the_interpreter_ends_what_a_worker_starts_meanwhile() -> None:
-    """As the producer of a remote dataset's batches does where the next pass begins."""
-    told, told_later = threading.Event(), threading.Event()
+def test_the_end_of_the_interpreter_ends_workers_that_are_started_meanwhile() -> None:
+    """A prefetcher's worker starts others when it begins the next pass over a remote dataset."""
+    stopped, later_stopped = threading.Event(), threading.Event()
 
     def waits() -> None:
-        told_later.wait()
+        later_stopped.wait()
 
-    later = Worker(waits, told_later.set, "later")
+    later = Worker(waits, later_stopped.set, "later")
 
     def run() -> None:
-        told.wait()
+        stopped.wait()
         later.start()
 
-    Worker(run, told.set, "first").start()
+    Worker(run, stopped.set, "first").start()
     threads._end_all()
     assert later.is_stopping
     assert later not in threads._running.values()
 
 
-def test_ctrl_c_at_the_end_of_the_interpreter_is_put_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads that nobody waits for are inside C++ when they are stopped; but not for ever."""
+def test_interrupts_at_the_end_of_the_interpreter_are_put_off_for_some_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise threads could be stopped inside C++."""
     told = threading.Event()
     end, left = Worker.end, 3
 
