@@ -5,7 +5,6 @@ The demo writes into ``out/demo`` (or ``--out``). A second run uses the shards o
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 import stoker
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.workloads import photographs_in, replicate
 
 if TYPE_CHECKING:
@@ -31,9 +31,7 @@ _COPIES = 8  # of each photograph, so that a round of the comparison takes secon
 
 def main() -> None:
     """Run the three parts and print their results."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--photos", type=Path, default=PHOTOS, help="a folder with train/CLASS and val/CLASS")
     parser.add_argument("--out", type=Path, default=Path("out/demo"))
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the comparison")

@@ -5,7 +5,6 @@ python -m stoker.benchmarks.conversion.throughput [--source DIR] [--copies N]
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import shutil
 import statistics
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import stoker
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in, replicate
 from stoker.benchmarks.report.machine import available_cores
 
@@ -122,9 +122,7 @@ def _resize(path: Path, target: Path) -> None:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--source", type=Path, default=PHOTOGRAPHS)
     parser.add_argument("--copies", type=int, default=2048)
     parser.add_argument("--rounds", type=int, default=5)

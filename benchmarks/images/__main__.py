@@ -7,7 +7,6 @@ Each part can run alone. The results are printed with their goals.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import sys
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, WORKLOADS, Workload, make_dataset
 from stoker.benchmarks.conversion import throughput
@@ -30,6 +30,8 @@ from stoker.benchmarks.report.results import to_json
 from stoker.benchmarks.report.table import show
 
 if TYPE_CHECKING:
+    import argparse
+
     from stoker.benchmarks.report.results import Comparison
 
 __all__ = ["main"]
@@ -171,9 +173,7 @@ class Run:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
     )

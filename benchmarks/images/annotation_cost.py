@@ -9,7 +9,6 @@ the Python threads of the loader, depends less on other load of the machine.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import statistics
@@ -26,12 +25,14 @@ from rich.table import Table
 
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in, replicate
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import available_cores, describe
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
 
 __all__ = ["main", "make_annotated"]
@@ -190,9 +191,7 @@ def _show(found: Mapping[str, Measured], console: Console) -> None:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument(
         "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
     )

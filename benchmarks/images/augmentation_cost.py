@@ -9,7 +9,6 @@ as cores. Figures are medians, printed with their goals.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from dataclasses import asdict
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.bench import run_bench
 from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, WORKLOADS, make_dataset
 from stoker.benchmarks.report.goals import Goal, show_goals
@@ -54,9 +54,7 @@ def goals(comparison: Comparison) -> list[Goal]:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     workloads = {workload.name: workload for workload in WORKLOADS}
     parser.add_argument(
         "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"

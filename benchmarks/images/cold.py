@@ -5,7 +5,6 @@ python -m stoker.benchmarks.images.cold DATASET [--against tfdata-plain,dali,tor
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import tempfile
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import stoker
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import Settings
@@ -84,9 +84,7 @@ def _first_epoch(name: str, source: Source, threads: int, files: Sequence[Path])
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--against", default=",".join(PEERS[1:]))
     parser.add_argument("--rounds", type=int, default=5)

@@ -8,12 +8,12 @@ first epoch to the first batch. The mean time of the later batches of that epoch
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.runner import PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import Settings
@@ -45,9 +45,7 @@ def measure(
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--processes", type=int, default=15)
     parser.add_argument("--batch-size", type=int, default=64)

@@ -10,7 +10,6 @@ cost of a sample on a busy machine. The result is printed as JSON.
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -24,6 +23,7 @@ import numpy as np
 
 from stoker import _native
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, compile_image
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import available_cores, describe
 from stoker.formats.codecs.codec import Codec
 
@@ -193,7 +193,7 @@ def _median(values: Iterable[float]) -> float:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser = make_parser(__doc__)
     parser.add_argument("photos", type=Path, help="a JPEG file, or a folder of them at any depth")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])

@@ -8,7 +8,6 @@ as long as all steps or as all batches, whichever is longer.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import available_cores
 
 __all__ = ["MOST", "Overlap", "measure"]
@@ -95,9 +95,7 @@ def describe(overlap: Overlap) -> str:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=64)

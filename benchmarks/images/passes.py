@@ -8,7 +8,6 @@ works ahead into the next pass. In the other way the batches that it made ahead 
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import available_cores
 
 __all__ = ["measure"]
@@ -56,9 +56,7 @@ def _run(loader: stoker.ImageLoader, epochs: int, *, alone: bool) -> int:
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--epochs", type=int, default=50)

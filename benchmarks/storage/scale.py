@@ -25,17 +25,16 @@ import numpy as np
 
 import stoker
 from stoker.augment import RandomResizedCrop, compile_image
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.images.cold import evict
 from stoker.benchmarks.report.machine import available_cores, describe
 from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.synthetic import make_dataset
-from stoker.pipeline.commands.shared.console import human_bytes, out, table
+from stoker.benchmarks.storage.tables import print_order, print_reading, print_rows, print_staging
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle
 from stoker.pipeline.order.schedule import Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     from stoker.pipeline.order.epoch_order import Order
@@ -214,33 +213,6 @@ def measure_staging(samples: int = 8192, steps: int = 40) -> list[dict[str, Any]
     return found
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.2f}"
-
-
-def _print_order(found: Sequence[dict[str, Any]]) -> None:
-    made = table(
-        f"order of {BILLION:,} samples, {RANKS:,} ranks", "start, ms", "resume, ms", "batch, ms", "kB"
-    )
-    for row in found:
-        times = (_milliseconds(row[f"{name}_seconds"]) for name in ("start", "resume", "batch"))
-        made.add_row(row["order"], *times, f"{row['bytes'] / 1e3:.0f}")
-    out.print(made)
-
-
-def _print_rows(found: Sequence[dict[str, Any]]) -> None:
-    made = table(
-        "rows", "shards", "index", "open, ms", "loader, ms", "first batch, ms", "resume, ms", "private"
-    )
-    for row in found:
-        names = (f"{name}_seconds" for name in ("open", "loader", "first_batch", "resume"))
-        shown = [_milliseconds(row[name]) if name in row else "" for name in names]
-        label = f"{row['rows']:,}{' (extrapolated)' if row.get('extrapolated') else ''}"
-        sizes = human_bytes(row["index_bytes"]), *shown, human_bytes(row["private_bytes"])
-        made.add_row(label, f"{row['shards']:,}", *sizes)
-    out.print(made)
-
-
 def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any]) -> dict[str, Any]:
     """Return an extrapolation to a billion rows, from measurements that differ in shards or rows.
 
@@ -256,29 +228,9 @@ def _extrapolate(few: dict[str, Any], many: dict[str, Any], large: dict[str, Any
     return line
 
 
-def _print_reading(found: Sequence[dict[str, Any]]) -> None:
-    made = table(
-        "waits, simulated: ranks, latency, connections", *(f"{depth} batches ahead" for depth in DEPTHS)
-    )
-    for row in found:
-        label = f"{row['order']}: {row['ranks']:,}, {row['latency'] * 1e3:.0f} ms, {row['connections']}"
-        made.add_row(label, *(f"{stall:.1%}" for stall in row["stall"].values()))
-    out.print(made)
-
-
-def _print_staging(found: Sequence[dict[str, Any]]) -> None:
-    made = table("waits: latency, batches ahead", "simulated", "measured")
-    for row in found:
-        label = f"{row['order']}: {row['latency'] * 1e3:.0f} ms, {row['depth']}"
-        made.add_row(label, f"{row['simulated']:.1%}", f"{row['measured']:.1%}")
-    out.print(made)
-
-
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
@@ -287,7 +239,7 @@ def main() -> None:
         print(json.dumps(_child(given.child)))
         return
     found: dict[str, Any] = {"machine": describe(available_cores()), "order": measure_order()}
-    _print_order(found["order"])
+    print_order(found["order"], BILLION, RANKS)
     with tempfile.TemporaryDirectory(prefix="stoker-scale-") as scratch:
         sizes = [
             (given.rows // 10, SHARD_BYTES),
@@ -296,11 +248,11 @@ def main() -> None:
         ]
         measured = [measure_rows(*size, Path(scratch)) for size in sizes]
     found["rows"] = [*measured, _extrapolate(*measured)]
-    _print_rows(found["rows"])
+    print_rows(found["rows"])
     found["reading"] = measure_reading()
-    _print_reading(found["reading"])
+    print_reading(found["reading"])
     found["staging"] = measure_staging()
-    _print_staging(found["staging"])
+    print_staging(found["staging"])
     if given.json:
         given.json.write_text(json.dumps(found, indent=2) + "\n")
 

@@ -9,7 +9,6 @@ whitespace tokens, from ``tests/data``; and log-normal ones for times.
 
 from __future__ import annotations
 
-import argparse
 import timeit
 import tracemalloc
 from functools import partial
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stoker.benchmarks.arguments import make_parser
 from stoker.bucketing import (
     FixedBucketSampler,
     Flatten,
@@ -222,7 +222,7 @@ def assembly() -> None:
 
 def main() -> None:
     """Print all figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out the ten million lengths")
     quick = parser.parse_args().quick
     table = np.load(GSM8K)

@@ -12,7 +12,6 @@ The rules of GluonNLP are written here again, because its package can no longer 
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import warnings
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from stoker.benchmarks.arguments import make_parser
 from stoker.bucketing import (
     FixedBucketSampler,
     SortedBucketSampler,
@@ -41,6 +41,7 @@ from stoker.bucketing.report.randomness import (
 )
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
     from stoker.bucketing.samplers.batch_sampler import BatchSampler
@@ -258,7 +259,7 @@ def print_entries(
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()

@@ -8,7 +8,6 @@ prints the accuracies on held-out photographs:
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -21,6 +20,7 @@ from torch import nn
 
 import stoker
 from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import available_cores, describe
 
 if TYPE_CHECKING:
@@ -136,9 +136,7 @@ def _accuracy(loaders: tuple[Any, Any], num_classes: int, epochs: int, seed: int
 
 def main() -> None:
     """Run from the command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--source", type=Path, required=True, help="a folder with train/CLASS and val/CLASS")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=40)

@@ -8,7 +8,6 @@ are as fast as the slower of the two alone.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 from functools import partial
@@ -21,11 +20,13 @@ import torch
 
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
+from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.report.machine import available_cores, describe
 from stoker.benchmarks.training.gpu_loaders import LOADERS, SIZE
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable, Iterator
 
     from torch import nn
@@ -140,9 +141,7 @@ def _measure_others(rates: _Rates, options: argparse.Namespace, step: Callable[[
 
 def main() -> None:
     """Run from the command line; loaders run one after another."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("dataset")
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--batches", type=int, default=60)

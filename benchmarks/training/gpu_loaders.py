@@ -29,41 +29,11 @@ SIZE = 224
 
 def dali_by_hand(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
     """Yield batches of DALI, with its reader of TFRecord and its decoder on the GPU."""
-    from nvidia.dali import fn, pipeline_def, types
-    from nvidia.dali import tfrecord as tfrec
+    from nvidia.dali import pipeline_def
 
     on_gpu = device.type == "cuda"
-
-    def define() -> Any:
-        records: Any = fn.readers.tfrecord(
-            path=[str(path) for path in source.shards],
-            index_path=[str(path.with_suffix(".idx")) for path in source.shards],
-            features={
-                "image/encoded": tfrec.FixedLenFeature([], tfrec.string, ""),
-                "image/class/label": tfrec.FixedLenFeature([1], tfrec.int64, -1),
-            },
-            random_shuffle=True,
-            initial_fill=1024,
-        )
-        images: Any = fn.decoders.image_random_crop(
-            records["image/encoded"],
-            device="mixed" if on_gpu else "cpu",
-            random_area=SCALE,
-            random_aspect_ratio=RATIO,
-        )
-        images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
-        images = fn.crop_mirror_normalize(
-            images,
-            dtype=types.FLOAT,
-            output_layout="HWC",
-            mean=[255 * value for value in MEAN],
-            std=[255 * value for value in STD],
-            mirror=fn.random.coin_flip(probability=0.5),
-        )
-        return images, records["image/class/label"]
-
     pipeline = pipeline_def(
-        define,
+        lambda: _define_graph(source, on_gpu),
         batch_size=batch_size,
         num_threads=threads,
         device_id=device.index or 0 if on_gpu else None,
@@ -76,6 +46,39 @@ def dali_by_hand(source: Source, batch_size: int, device: torch.device, threads:
         # Through NumPy, because DLPack takes page-locked memory, which DALI may return, for another device.
         labels = torch.from_numpy(outputs[1].as_array())
         yield images.to(torch.bfloat16), labels.flatten().to(device)
+
+
+def _define_graph(source: Source, on_gpu: bool) -> Any:
+    """Return the nodes of the images, float32 NHWC, and of the labels."""
+    from nvidia.dali import fn, types
+    from nvidia.dali import tfrecord as tfrec
+
+    records: Any = fn.readers.tfrecord(
+        path=[str(path) for path in source.shards],
+        index_path=[str(path.with_suffix(".idx")) for path in source.shards],
+        features={
+            "image/encoded": tfrec.FixedLenFeature([], tfrec.string, ""),
+            "image/class/label": tfrec.FixedLenFeature([1], tfrec.int64, -1),
+        },
+        random_shuffle=True,
+        initial_fill=1024,
+    )
+    images: Any = fn.decoders.image_random_crop(
+        records["image/encoded"],
+        device="mixed" if on_gpu else "cpu",
+        random_area=SCALE,
+        random_aspect_ratio=RATIO,
+    )
+    images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
+    images = fn.crop_mirror_normalize(
+        images,
+        dtype=types.FLOAT,
+        output_layout="HWC",
+        mean=[255 * value for value in MEAN],
+        std=[255 * value for value in STD],
+        mirror=fn.random.coin_flip(probability=0.5),
+    )
+    return images, records["image/class/label"]
 
 
 def torchvision_workers(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
