@@ -45,7 +45,7 @@ sanitized() { # kind, libraries to preload; then a command line for Python
 check() { # kind, libraries to preload, which tests
     sanitized "$1" "$2" -c "from stoker import _native; assert _native.__file__.startswith('$build/$1'), _native.__file__"
     echo "== $1: tests"
-    sanitized "$1" "$2" -m pytest -q -p no:cacheprovider -k "$3" "$root"/tests/*/test_native_*.py "$root"/tests/unit/native
+    sanitized "$1" "$2" -m pytest -q -p no:cacheprovider -k "$3" "$root"/tests/*/native
     echo "== $1: fuzzer, $seconds s"
     sanitized "$1" "$2" "$root/tests/sanitize/fuzz.py" --seconds "$seconds" --scratch "$build/$1"
 }

@@ -1,4 +1,4 @@
-"""Trains two epochs with DistributedDataParallel; run by torchrun from test_ranks_torch.py.
+"""Trains two epochs with DistributedDataParallel; run by torchrun from tests of ranks.
 
 With "save" it leaves a checkpoint of its third step, with "load" it begins from such a one.
 

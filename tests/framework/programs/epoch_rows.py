@@ -1,4 +1,4 @@
-"""Prints who this process is and which rows one epoch gives it; run by test_ranks_launchers.py.
+"""Prints the rank of this process and the rows of its epoch; run by ranks/test_launchers.py.
 
 python epoch_rows.py SHARDS
 """

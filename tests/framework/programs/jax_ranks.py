@@ -1,4 +1,4 @@
-"""Trains one epoch with JAX on global arrays; run by test_ranks_jax.py, once in each process.
+"""Trains one epoch with JAX on global arrays; run by ranks/test_jax.py, once in each process.
 
 python jax_ranks.py SHARDS GLOBAL_BATCH [COORDINATOR PROCESSES PROCESS]
 """

@@ -172,7 +172,7 @@ def test_staged_already(source: Path, tmp_path: Path, serve: Callable[[Path], An
     stage(server.url, tmp_path / "here")
     assert stage(server.url, tmp_path / "here").fetched == 0
     other = tmp_path / "other"
-    stoker.convert(Path(__file__).parents[2] / "examples" / "photos", other, shards=2)
+    stoker.convert(Path(__file__).parents[3] / "examples" / "photos", other, shards=2)
     with pytest.raises(DatasetError, match="another dataset in the folder"):
         stage(other, tmp_path / "here")
 

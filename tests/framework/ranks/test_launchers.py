@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).parent / "programs" / "epoch_rows.py"
+PROGRAM = Path(__file__).parents[1] / "programs" / "epoch_rows.py"
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 
 # What horovodrun and srun tell each of two processes on one machine.

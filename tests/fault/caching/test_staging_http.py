@@ -38,7 +38,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """156 small photographs in four shards, about 600 kB."""
     folder = tmp_path_factory.mktemp("source") / "dataset"
-    photos = Path(__file__).parents[2] / "examples" / "photos"
+    photos = Path(__file__).parents[3] / "examples" / "photos"
     stoker.convert(photos, folder, shards=4, resize="shorter=64", seed=0)
     return folder
 

@@ -19,7 +19,7 @@ from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PHOTOS = Path(__file__).parents[2] / "examples" / "photos"
+PHOTOS = Path(__file__).parents[3] / "examples" / "photos"
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("jax")
 
-PROGRAM = Path(__file__).parent / "programs" / "jax_ranks.py"
+PROGRAM = Path(__file__).parents[1] / "programs" / "jax_ranks.py"
 GLOBAL_BATCH = 12
 
 

@@ -14,7 +14,7 @@ from stoker.formats.containers.registry import CONTAINERS
 from stoker.formats.dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from stoker.formats.dataset.manifest import IndexFile, Manifest, Shard
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "format.md"
+GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "format.md"
 
 
 @pytest.mark.parametrize("container", CONTAINERS)

@@ -23,7 +23,7 @@ keras = pytest.importorskip("keras")
 
 from stoker.pipeline.adapters.tensorflow import LoaderState  # noqa: E402 - only where it is installed
 
-PROGRAM = Path(__file__).parent / "programs" / "keras_backend.py"
+PROGRAM = Path(__file__).parents[1] / "programs" / "keras_backend.py"
 needs_tensorflow_backend = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="Keras was configured with another backend"
 )
