@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from file_trees import read_files
 from PIL import Image
 
 import stoker
@@ -77,10 +78,6 @@ def url(s3: Any, local: Path) -> str:
     return "s3://data/shards"
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
 def stored(s3: Any, root: str) -> dict[str, bytes]:
     return {name.removeprefix(f"{root}/"): s3.cat_file(name) for name in s3.find(root)}
 
@@ -102,7 +99,7 @@ def test_a_conversion_from_and_to_s3(s3: Any, photos: Path, tmp_path: Path) -> N
     options: dict[str, Any] = {"shards": 2, "seed": 5, "val": "25%"}
     here = stoker.convert(photos, tmp_path / "local", **options)
     there = stoker.convert(photos, "s3://data/out", **options)
-    assert stored(s3, "data/out") == content(tmp_path / "local")
+    assert stored(s3, "data/out") == read_files(tmp_path / "local")
     assert there.written == here.written == 48
     stoker.convert("s3://data/photos", tmp_path / "from", **options)
     for split in ("train", "val"):
@@ -123,7 +120,7 @@ def test_an_image_is_asked_for_once(s3: Any, photos: Path, caplog: pytest.LogCap
 
 def test_staging(url: str, local: Path, tmp_path: Path) -> None:
     stage(url, tmp_path / "staged")
-    assert content(tmp_path / "staged") == content(local)
+    assert read_files(tmp_path / "staged") == read_files(local)
     check_same(local, tmp_path / "staged")
 
 
@@ -150,7 +147,7 @@ def test_shards_of_others_with_an_index_beside_them(
     s3.put(str(tmp_path / "theirs"), "data/theirs", recursive=True)
     check_same(tmp_path / "theirs", "s3://data/theirs", cache=tmp_path / "cache")
     stage("s3://data/theirs", tmp_path / "staged")
-    assert content(tmp_path / "staged") == content(tmp_path / "theirs")
+    assert read_files(tmp_path / "staged") == read_files(tmp_path / "theirs")
     assert stoker.verify(tmp_path / "staged").ok
     urls = ["s3://data/theirs/a.tfrecord-*0", "s3://data/theirs/parts/b.tfrecord"]
     external_index.index(urls, tmp_path / "index")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
@@ -41,15 +42,11 @@ def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[Path]) ->
     return folder
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
 def test_a_dataset_arrives_as_it_is(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     server = serve(source)
     told: list[tuple[int, int]] = []
     summary = stage(server.url, tmp_path / "here", progress=lambda *state: told.append(state))
-    assert content(tmp_path / "here") == content(source)
+    assert read_files(tmp_path / "here") == read_files(source)
     assert stoker.verify(tmp_path / "here").ok
     assert summary.bytes == summary.fetched == told[-1][0] == told[-1][1]
     assert (summary.repeated, summary.path) == (0, tmp_path / "here")
@@ -60,7 +57,7 @@ def test_lmdb_and_a_plain_path(source: Path, tmp_path: Path, make_dataset: Calla
     folder = make_dataset("lmdb")
     stage(folder, tmp_path / "here")
     (folder / "part-0").unlink(missing_ok=True)
-    assert content(tmp_path / "here") == content(folder)
+    assert read_files(tmp_path / "here") == read_files(folder)
     assert len(stoker.open(tmp_path / "here")) == 6
 
 
@@ -68,7 +65,7 @@ def test_dropped_and_refused_connections(source: Path, tmp_path: Path, serve: Ca
     server = serve(source)
     server.faults = ("drop", "refuse", "drop")
     stage(server.url, tmp_path / "here")
-    assert content(tmp_path / "here") == content(source)
+    assert read_files(tmp_path / "here") == read_files(source)
 
 
 def test_a_block_that_is_damaged_once(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
@@ -76,7 +73,7 @@ def test_a_block_that_is_damaged_once(source: Path, tmp_path: Path, serve: Calla
     names = ("shard-00002-of-00005.tfrecord", "index.arrow")
     server.corrupt = dict.fromkeys(names, 1)
     summary = stage(server.url, tmp_path / "here")
-    assert content(tmp_path / "here") == content(source)
+    assert read_files(tmp_path / "here") == read_files(source)
     assert summary.repeated == 2
     assert summary.fetched == summary.bytes + sum((source / name).stat().st_size for name in names)
 
@@ -92,7 +89,7 @@ def test_a_block_that_stays_damaged(source: Path, tmp_path: Path, serve: Callabl
         stoker.open(tmp_path / "here")
     server.corrupt = {}
     stage(server.url, tmp_path / "here")
-    assert content(tmp_path / "here") == content(source)
+    assert read_files(tmp_path / "here") == read_files(source)
 
 
 def test_a_server_that_dies_and_comes_back(
@@ -106,7 +103,7 @@ def test_a_server_that_dies_and_comes_back(
     assert str(caught.value.path).startswith(f"{server.url}/")
     server.closed.clear()
     summary = stage(server.url, tmp_path / "here")
-    assert content(tmp_path / "here") == content(source)
+    assert read_files(tmp_path / "here") == read_files(source)
     assert summary.fetched < summary.bytes
 
 
@@ -132,7 +129,7 @@ def test_a_kill_in_the_middle_is_resumed(source: Path, tmp_path: Path, serve: Ca
     with pytest.raises(DatasetError, match="not a dataset"):
         stoker.open(tmp_path / "here")
     stage(server.url, tmp_path / "here")
-    assert content(tmp_path / "here") == content(source)
+    assert read_files(tmp_path / "here") == read_files(source)
 
 
 def test_what_a_kill_left_is_verified(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
@@ -147,7 +144,7 @@ def test_what_a_kill_left_is_verified(source: Path, tmp_path: Path, serve: Calla
     state.flush()
     summary = stage(server.url, tmp_path / "here")
     assert summary.repeated == 1
-    assert content(tmp_path / "here") == content(source)
+    assert read_files(tmp_path / "here") == read_files(source)
 
 
 def test_an_interrupt_in_the_last_moment_leaves_nothing_for_good(
@@ -162,9 +159,9 @@ def test_an_interrupt_in_the_last_moment_leaves_nothing_for_good(
         patch.setattr(staging, "remove", interrupted)
         with pytest.raises(KeyboardInterrupt):
             stage(source, tmp_path)
-    assert content(tmp_path) != content(source)
+    assert read_files(tmp_path) != read_files(source)
     assert stage(source, tmp_path).fetched == 0
-    assert content(tmp_path) == content(source)
+    assert read_files(tmp_path) == read_files(source)
 
 
 def test_staged_already(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
@@ -194,7 +191,7 @@ def test_a_finished_copy_that_was_damaged_is_mended(
         stoker.open(here)
     server.corrupt = {}
     assert 0 < stage(server.url, here).fetched <= size
-    assert content(here) == content(source)
+    assert read_files(here) == read_files(source)
 
 
 def test_limits(
@@ -250,4 +247,4 @@ def test_two_at_once(source: Path, tmp_path: Path, serve: Callable[[Path], Any])
         stage(server.url, tmp_path / "here")
     server.held.set()
     first.join()
-    assert content(tmp_path / "here") == content(source)
+    assert read_files(tmp_path / "here") == read_files(source)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from file_trees import read_files
 
 import stoker
 from stoker.formats.caching.stage import stage
@@ -23,10 +24,6 @@ from stoker.formats.external import external_index
 
 Dataset = dict[str, bytes]
 RMTREE = shutil.rmtree
-
-
-def content(folder: Path) -> Dataset:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 class Disk:
@@ -123,12 +120,12 @@ def test_a_conversion_and_one_that_replaces_it(photos: Path, tmp_path: Path, con
         stoker.convert(photos, tmp_path / f"reference-{number}", **options)
     out = tmp_path / "out"
     versions = {
-        split: [content(tmp_path / f"reference-{n}" / split) for n in (0, 1)] for split in ("train", "val")
+        split: [read_files(tmp_path / f"reference-{n}" / split) for n in (0, 1)] for split in ("train", "val")
     }
     with watched({out / split: some for split, some in versions.items()}) as disk:
         for number, options in enumerate(every):
             stoker.convert(photos, out, **options)
-            assert content(tmp_path / f"reference-{number}").items() <= disk.holds(out).items()
+            assert read_files(tmp_path / f"reference-{number}").items() <= disk.holds(out).items()
 
 
 def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Path) -> None:
@@ -162,6 +159,6 @@ def test_an_index_and_a_copy(photos: Path, tmp_path: Path, container: Any) -> No
     for number, action in enumerate(actions):
         out, reference = tmp_path / f"out-{number}", tmp_path / f"reference-{number}"
         action(reference)
-        with watched({out: [content(reference)]}) as disk:
+        with watched({out: [read_files(reference)]}) as disk:
             action(out)
-        assert content(reference).items() <= disk.holds(out).items()
+        assert read_files(reference).items() <= disk.holds(out).items()

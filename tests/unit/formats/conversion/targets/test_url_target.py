@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from file_trees import read_files
 
 import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
@@ -36,10 +37,6 @@ def photos(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
     return folder
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
 def stored(memory: Any, root: str) -> dict[str, bytes]:
     return {name.removeprefix(f"{root}/"): memory.cat_file(name) for name in memory.find(root)}
 
@@ -59,7 +56,7 @@ def test_a_target_url_gets_the_bytes_of_a_folder(
     options = {"shards": 3, **options}
     here = stoker.convert(photos, tmp_path / "out", **options)
     there = stoker.convert(photos, "memory://bucket/out", **options)
-    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+    assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
     assert (there.written, there.bytes, there.skipped) == (here.written, here.bytes, here.skipped)
     assert all(str(url).startswith("memory://bucket/out") for url in there.datasets.values())
 
@@ -67,7 +64,7 @@ def test_a_target_url_gets_the_bytes_of_a_folder(
 def test_a_target_on_a_mounted_disk_gets_its_folders(photos: Path, tmp_path: Path) -> None:
     here = stoker.convert(photos, tmp_path / "out", shards=3, val="25%")
     stoker.convert(photos, f"file://{tmp_path}/there/out", shards=3, val="25%")
-    assert content(tmp_path / "there" / "out") == content(tmp_path / "out")
+    assert read_files(tmp_path / "there" / "out") == read_files(tmp_path / "out")
     assert sorted(here.datasets) == ["train", "val"]
 
 
@@ -114,7 +111,7 @@ def test_an_upload_that_fails_is_resumed(
         if memory.exists(result):  # as a storage leaves it that shows what has come so far
             memory.pipe_file(result, memory.cat_file(result)[:9])
         stoker.convert(photos, "memory://bucket/out", shards=4, num_threads=1)
-    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+    assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
 
 
 def test_a_dataset_that_is_being_replaced_is_none(
@@ -222,7 +219,7 @@ def test_text_from_and_to_urls(tmp_path: Path, memory: Any, compressed: bool) ->
     stoker.convert_text([tmp_path / name for name in names], tmp_path / "out", **options)
     urls = [f"memory://bucket/{name}" for name in names]
     stoker.convert_text(urls, "memory://bucket/out", **options)
-    assert stored(memory, "/bucket/out") == content(tmp_path / "out")
+    assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
     memory.pipe("/bucket/text.b", b"one\n")
     with pytest.raises(SourceError, match="lines") as caught:
         stoker.convert_text(urls, tmp_path / "other")
