@@ -59,14 +59,6 @@ def photos(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def read_files() -> Callable[[Path], dict[str, bytes]]:
-    """``read_files(folder)``: the content of every file in it, by path."""
-    return lambda folder: {
-        str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
-    }
-
-
-@pytest.fixture
 def load(thumbnails: Path) -> Iterator[Callable[..., ImageLoader]]:
     made = []
 

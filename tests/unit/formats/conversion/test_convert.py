@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_trees import read_files
 from PIL import Image
 
 import stoker
@@ -20,7 +21,6 @@ from stoker.formats.conversion.shards import write_shard
 from stoker.formats.sources.class_folder import list_folder
 
 Encode = Callable[..., bytes]
-ReadFiles = Callable[[Path], dict[str, bytes]]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -75,9 +75,7 @@ def test_without_a_seed_the_order_is_sorted(photos: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_the_same_command_gives_the_same_bytes(
-    photos: Path, tmp_path: Path, container: Any, read_files: ReadFiles
-) -> None:
+def test_the_same_command_gives_the_same_bytes(photos: Path, tmp_path: Path, container: Any) -> None:
     options: dict[str, Any] = {
         "format": container,
         "seed": 1,
@@ -92,7 +90,7 @@ def test_the_same_command_gives_the_same_bytes(
     assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
 
 
-def test_nothing_but_the_dataset_is_left(photos: Path, tmp_path: Path, read_files: ReadFiles) -> None:
+def test_nothing_but_the_dataset_is_left(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out", shards=1)
     assert sorted(read_files(tmp_path / "out")) == [
         "dataset.json",
@@ -246,9 +244,7 @@ class TestLists:
         assert stoker.verify(tmp_path / "out").ok
 
 
-def test_a_shard_alone_can_be_made_anywhere_and_again(
-    photos: Path, tmp_path: Path, read_files: ReadFiles
-) -> None:
+def test_a_shard_alone_can_be_made_anywhere_and_again(photos: Path, tmp_path: Path) -> None:
     plan = plan_conversion(list_folder(photos), ConvertOptions(shards=4, seed=1))
     stoker.convert(photos, tmp_path / "out", shards=4, seed=1)
     for attempt in ("a", "b"):

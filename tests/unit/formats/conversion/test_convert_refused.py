@@ -1,22 +1,20 @@
 """Converting: which sources, targets and options are refused, and what ``strict`` stops at."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StaleIndexError
 from stoker.formats.external import external_index
 
-ReadFiles = Callable[[Path], dict[str, bytes]]
-
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
-def test_a_dataset_is_not_replaced_unasked(photos: Path, tmp_path: Path, read_files: ReadFiles) -> None:
+def test_a_dataset_is_not_replaced_unasked(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out", shards=3)
     before = read_files(tmp_path / "out")
     with pytest.raises(DatasetError, match="overwrite"):
@@ -37,9 +35,7 @@ def test_a_file_of_others_is_not_replaced_unasked(photos: Path, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_overwrite_replaces_it_and_nothing_else(
-    photos: Path, tmp_path: Path, container: Any, read_files: ReadFiles
-) -> None:
+def test_overwrite_replaces_it_and_nothing_else(photos: Path, tmp_path: Path, container: Any) -> None:
     stoker.convert(photos, tmp_path / "out", shards=5, format=container)
     (tmp_path / "out/notes.txt").write_text("mine")
     stoker.convert(photos, tmp_path / "out", shards=2, overwrite=True)
@@ -126,9 +122,7 @@ def test_class_depth_is_for_folders(photos: Path, tmp_path: Path) -> None:
 
 
 class TestStrict:
-    def test_strict_stops_and_names_the_file(
-        self, photos: Path, tmp_path: Path, read_files: ReadFiles
-    ) -> None:
+    def test_strict_stops_and_names_the_file(self, photos: Path, tmp_path: Path) -> None:
         (photos / "dog/3.jpg").write_bytes((photos / "dog/3.jpg").read_bytes()[:-2])
         with pytest.raises(DecodeError, match="strict") as caught:
             stoker.convert(photos, tmp_path / "out", strict=True)
@@ -165,7 +159,7 @@ class TestStrict:
             assert caught.value.path == str(broken)
 
 
-def test_nothing_left_is_an_error(photos: Path, tmp_path: Path, read_files: ReadFiles) -> None:
+def test_nothing_left_is_an_error(photos: Path, tmp_path: Path) -> None:
     for file in photos.glob("*/*.jpg"):
         file.write_bytes(file.read_bytes()[:-2])
     with pytest.raises(SourceError, match="broken image"):

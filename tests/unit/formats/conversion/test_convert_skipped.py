@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from file_trees import read_files
 from PIL import Image, UnidentifiedImageError
 
 import stoker
 
 Encode = Callable[..., bytes]
-ReadFiles = Callable[[Path], dict[str, bytes]]
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
@@ -116,9 +116,7 @@ def test_a_thumbnail_does_not_hide_that_the_image_is_cut_off(
     assert stoker.convert(photos, tmp_path / "cut").skipped == {"broken image": 1}
 
 
-def test_skips_are_sorted_and_the_bytes_repeat(
-    photos: Path, tmp_path: Path, encode_picture: Encode, read_files: ReadFiles
-) -> None:
+def test_skips_are_sorted_and_the_bytes_repeat(photos: Path, tmp_path: Path, encode_picture: Encode) -> None:
     for i in range(10):
         (photos / f"eel/{i}.txt").write_text("x")
         (photos / f"cat/{i}.jpg").write_text("x")

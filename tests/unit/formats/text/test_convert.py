@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError
@@ -26,11 +27,6 @@ def source(tmp_path: Path) -> Path:
     path = tmp_path / "text.txt.gz"
     path.write_bytes(gzip.compress("\n".join(LINES).encode()))
     return path
-
-
-def digests(folder: Path) -> dict[str, str]:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def ids_of(folder: Path) -> dict[str, list[int]]:
@@ -88,7 +84,7 @@ def test_records_are_examples_whose_payload_repeats_the_ids(tmp_path: Path, cont
 def test_the_same_command_gives_the_same_bytes(tmp_path: Path, source: Path) -> None:
     for name, workers in (("a", 1), ("b", 4)):
         stoker.convert_text(source, tmp_path / name, seed=3, shard_records=7, val="20%", num_threads=workers)
-    assert digests(tmp_path / "a") == digests(tmp_path / "b")
+    assert read_files(tmp_path / "a") == read_files(tmp_path / "b")
 
 
 def test_splits_share_one_vocabulary_and_no_sample(tmp_path: Path, source: Path) -> None:

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from file_trees import read_files
 from PIL import Image
 
 import stoker
 from stoker.errors import DatasetError
 
-ReadFiles = Callable[[Path], dict[str, bytes]]
-
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_nothing_is_left_to_do(photos: Path, tmp_path: Path, container: Any, read_files: ReadFiles) -> None:
+def test_nothing_is_left_to_do(photos: Path, tmp_path: Path, container: Any) -> None:
     (photos / "cat" / "notes.txt").write_text("no image")
     (photos / "dog" / "0.jpg").write_bytes(b"\xff\xd8\xff")
     options = {"format": container, "val": "20%", "seed": 3, "shards": 2}
