@@ -1,4 +1,4 @@
-"""What a list of transforms must keep to, checked before it shows in pictures alone."""
+"""Checks of a list of transforms, whose mistakes would otherwise show in wrong pictures alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGEST_SIDE = 32768
 
 
 def placed(transform: object, before: Sequence[Transform]) -> Transform:
-    """``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
+    """Return ``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
     if isinstance(transform, type):
         name = transform.__name__
         raise ConfigError(f"transforms has the class {name}", hint=f"Give one of it, {name}(...).")
@@ -46,7 +46,7 @@ def placed(transform: object, before: Sequence[Transform]) -> Transform:
 
 
 def _check_class(transform: Transform) -> None:
-    """ConfigError where a class, or one within it, hides its arguments or decides nothing."""
+    """Raise ConfigError where a class, or one within it, hides its arguments or decides nothing."""
     kind = type(transform)
     hidden = vars(transform).keys() - {field.name for field in fields(transform)} - vars(Transform).keys()
     if hidden and "__dataclass_params__" not in vars(kind):
@@ -65,7 +65,7 @@ def _check_class(transform: Transform) -> None:
 
 
 def fixed_size(size: Size | None) -> Size:
-    """``size``; ConfigError where images differ in size at a point where they may not, or are too large."""
+    """Return ``size``; ConfigError where images differ in size where they must not, or are too large."""
     if size is None:
         raise ConfigError(
             "the transforms leave images of different sizes, which cannot form a batch or be warped",
@@ -80,7 +80,7 @@ def fixed_size(size: Size | None) -> Size:
 
 
 def check_size(transform: Transform, found: npt.NDArray[np.int64], size: Size | None) -> None:
-    """ConfigError where images have sizes, (2, N), other than ``transform`` says; None for any."""
+    """Raise ConfigError where sizes of images, (2, N), are not what ``transform`` promised; None for any."""
     if size is None:
         return
     differs = found != np.array(size)[:, None]

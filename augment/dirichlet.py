@@ -1,4 +1,4 @@
-"""Shares of a whole that follow a symmetric Dirichlet distribution, of a fixed count of uniform numbers."""
+"""Symmetric Dirichlet variates from a fixed number of uniform numbers, for the weights of AugMix."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["DRAWS", "dirichlet"]
 
 _ATTEMPTS = 6
 DRAWS = 3 * _ATTEMPTS + 1
-"""Uniform numbers for each share."""
+"""Number of uniform numbers for each share."""
 
 
 def dirichlet(alpha: float, u: Float) -> Float:
     """Shares, (N, K), of (N, K * DRAWS) numbers uniform in [0, 1); each row sums to 1.
 
-    They are Gamma(alpha) variates over their sum, each by the method of Marsaglia and Tsang ("A simple
-    method for generating gamma variables", ACM TOMS 2000): the first of six attempts that is accepted,
-    as 19 in 20 are; one variate in 10**8, none of whose attempts is, takes the first.
+    They are Gamma(alpha) variates over their sum. Each variate follows the method of Marsaglia and Tsang
+    ("A simple method for generating gamma variables", ACM TOMS 2000), which accepts 19 attempts in 20: it is
+    the first of six attempts that is accepted, or the first attempt where none is (one variate in 10**8).
     """
     u = u.reshape(len(u), u.shape[1] // DRAWS, DRAWS)
     logarithm = _log_gamma(alpha, u)
@@ -33,7 +33,7 @@ def dirichlet(alpha: float, u: Float) -> Float:
 
 
 def _log_gamma(alpha: float, u: Float) -> Float:
-    """Logarithms of Gamma(alpha) variates, (N, K), for a small alpha gives variates that underflow."""
+    """Logarithms of Gamma(alpha) variates, (N, K); the variates of a small alpha would underflow."""
     boost = alpha < 1
     d = alpha + boost - 1 / 3
     first, second, third = (1 - u[..., k : 3 * _ATTEMPTS : 3] for k in range(3))  # in (0, 1]

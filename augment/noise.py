@@ -1,4 +1,4 @@
-"""Normal noise as a function of a key and of the place in the image: no generator, and any part alone.
+"""Normal noise as a function of a key and of the place in the image, so that any part can be made alone.
 
 The pixel in row r and column c of an image W wide has place ``p = r * W + c``. Its 64 bits are number p of
 the SplitMix64 sequence from the key (:func:`stoker.random.sequence`). The lowest 16 bits are red's,
@@ -28,7 +28,7 @@ _SHIFTS = np.array([0, 16, 32], np.uint64)
 
 @lru_cache(maxsize=1)
 def quantiles() -> npt.NDArray[np.float32]:
-    """(65536,) float32, ascending."""
+    """Quantiles of the standard normal distribution: (65536,) float32, ascending."""
     half = map(NormalDist().inv_cdf, ((np.arange(_LEVELS // 2) + 0.5) / _LEVELS).tolist())
     lower = np.fromiter(half, np.float32, _LEVELS // 2)
     table = np.concatenate((lower, -lower[::-1]))
@@ -37,12 +37,12 @@ def quantiles() -> npt.NDArray[np.float32]:
 
 
 def normal_noise(key: int, box: tuple[int, int, int, int], width: int) -> npt.NDArray[np.float32]:
-    """What a box of an image shows of the noise of a key.
+    """Noise of a key within a box of an image.
 
     Args:
         key: 64 bits.
         box: Top, left, height and width, pixels.
-        width: Of the image.
+        width: Width of the image, pixels.
 
     Returns:
         (height, width of the box, 3) float32.

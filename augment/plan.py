@@ -1,4 +1,4 @@
-"""Plans: a list of transforms that was checked, and that decides the parameters of any batch."""
+"""Plans: checked lists of transforms, which decide the parameters of each batch for a loader."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ __all__ = ["ImagePlan", "compile_image"]
 
 @dataclass(frozen=True, eq=False)
 class ImagePlan:
-    """Transforms that were checked; decides the parameters of any batch.
+    """A checked list of transforms, which decides the parameters of any batch.
 
-    Made by :func:`compile_image`.
+    :func:`compile_image` makes it.
 
     Attributes:
-        transforms: As they were given.
-        sizes: Height and width after each, pixels, or None where samples differ in it.
+        transforms: Transforms in their order.
+        sizes: Height and width after each transform, pixels, or None where samples differ in it.
         size: Height and width of the output, pixels.
         canvas: Height and width of the image that is warped, or None where none is.
-        form: Element type of the output and the affine map of colours that leads there.
-        erase_values: (2, 3) float64 for each RandomErasing, in the units of the output: its value, and the
-            same plus once the deviation of its noise.
+        form: Element type of the output and the affine map of colours that leads to it.
+        erase_values: (2, 3) float64 for each RandomErasing, in the units of the output: its value, and its
+            value plus the deviation of its noise.
     """
 
     transforms: tuple[Transform, ...]
@@ -55,7 +55,7 @@ class ImagePlan:
 
     @property
     def dtype(self) -> DType:
-        """Element type of the output; float32 where a transform wants a float and none was asked for."""
+        """Element type of the output; float32 where a transform needs floats and no dtype was given."""
         return self.form.dtype
 
     @property
@@ -65,12 +65,12 @@ class ImagePlan:
 
     @property
     def uses_boxes(self) -> bool:
-        """Whether the parameters depend on where the objects lie, so that :meth:`draw` wants them."""
+        """Whether the parameters depend on where the objects lie, so that :meth:`draw` needs them."""
         return any(transform.uses_boxes for transform in self.transforms)
 
     @property
     def needs(self) -> frozenset[str]:
-        """What engines must execute for this plan beyond resampling and one colour matrix, by name."""
+        """Names of what engines must execute beyond resampling and one matrix of colours."""
         return _probe(self).needs()
 
     def draw(
@@ -91,8 +91,8 @@ class ImagePlan:
             samples: (N,) int64, rows of the samples in the index; they key the random numbers.
             seed: Any integer.
             epoch: Any integer.
-            objects: Boxes of the samples' objects, for plans with :attr:`uses_boxes`; others ignore them.
-                Without them the samples have none.
+            objects: Boxes of the samples' objects, for plans with :attr:`uses_boxes`; other plans ignore
+                them. By default the samples have no objects.
         """
         frame = TransformState.of(height, width, objects)
         for position, (transform, size) in enumerate(zip(self.transforms, self.sizes, strict=True)):
@@ -104,7 +104,7 @@ class ImagePlan:
         return _params(frame, self)
 
     def to_json(self) -> dict[str, Any]:
-        """All that decides the parameters, as a dictionary that JSON can hold."""
+        """Everything that decides the parameters, as a dictionary that JSON can hold."""
         return {
             "transforms": [transform.to_dict() for transform in self.transforms],
             "size": list(self.size),
@@ -119,15 +119,15 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
     executed first. RandomErasing, Normalize and ToDtype come last.
 
     Args:
-        transforms: Applied in this order. Those of batches, which a recipe may hold too, are refused:
-            they are a loader's.
-        dtype: Element type of the output. By default what the transforms say: float32 after
+        transforms: Applied in this order. Transforms of batches, which a recipe may hold too, are refused:
+            a loader applies them.
+        dtype: Element type of the output. By default the transforms decide: float32 after
             Normalize, else uint8. Floats are in 0..1 unless ``ToDtype(scale=False)`` or Normalize
             says otherwise.
 
     Raises:
-        ConfigError: What is no transform, an order or a dtype that cannot be meant, or an output
-            whose size differs from sample to sample.
+        ConfigError: An item is no transform, the order or the dtype makes no sense, or the size of the output
+            differs from sample to sample.
     """
     size: Size | None = None
     canvas: Size | None = None
@@ -155,13 +155,13 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
 
 
 def _probe(plan: ImagePlan) -> ImageParams:
-    """Parameters of one image that is too large for any crop."""
+    """Parameters of one image that is larger than any crop."""
     side = np.full(1, 2**20)
     return plan.draw(side, side, np.zeros(1, np.int64), 0, 0)
 
 
 def _params(frame: TransformState, plan: ImagePlan) -> ImageParams:
-    """Write a finished frame in the form that engines take."""
+    """The finished state of a batch in the form that engines take."""
     geometry, objects = frame.geometry, frame.objects
     warp = None if frame.warp is None else frame.warp.params(fixed_size(plan.canvas))
     border = frame.close_padding(plan.size if warp is None else warp.canvas)

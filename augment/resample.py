@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["apply_matrix", "held_pixels", "pick", "resample"]
 
 _TILE = 16
-"""Side of the squares of output that are computed at once: a small one sees little of the source."""
+"""Side of the squares of output that are computed at once: a small one needs a small part of the source."""
 _FAR = 1e9
-"""What lies farther away, in pixels, or is shrunk more, is nothing but fill."""
+"""Distance in pixels, and factor of shrinking, from which on nothing but fill is seen."""
 
 
 def resample(
@@ -42,8 +42,8 @@ def resample(
         matrix: (3, 3), from homogeneous (x, y, 1) in the output to the source; edges of pixels are
             integers in both.
         size: Height and width of the output.
-        fill: RGB of what lies outside of ``window``.
-        window: Top, left, bottom, right of the part of the source that is seen; all of it by default.
+        fill: RGB outside of ``window``.
+        window: Top, left, bottom, right of the part of the source that is seen; by default all of it.
 
     Returns:
         (*size, 3) uint8.
@@ -67,7 +67,7 @@ def resample(
 
 
 def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> Pixels:
-    """Take for each pixel of the output that of ``source`` which its centre falls into.
+    """Give each pixel of the output the pixel of ``source`` into which its centre falls.
 
     Arguments and result are those of :func:`resample`.
     """
@@ -76,7 +76,7 @@ def pick(source: Pixels, matrix: Float, size: tuple[int, int], fill: Color) -> P
 
 
 def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -> tuple[Indices, Indices]:
-    """Row and column of the pixel, of an image of the size ``source``, that holds each centre.
+    """Row and column of the pixel of an image that holds the centre of each pixel of the output.
 
     Args:
         matrix: (3, 3), from homogeneous (x, y, 1) in the output to that image.
@@ -84,8 +84,8 @@ def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -
         source: Height and width of the image.
 
     Returns:
-        Two arrays, (H, W) intp; both are -1 where none holds it. Places are computed as :func:`apply_matrix`
-        does it, so that those on an edge fall to the same side everywhere.
+        Two arrays, (H, W) intp; both are -1 where no pixel holds the centre. :func:`apply_matrix` computes
+        the places, so that places on an edge fall to the same side everywhere.
     """
     rows, columns = np.indices(size) + 0.5
     points = apply_matrix(matrix[None], np.stack((columns, rows), axis=-1).reshape(1, -1, 2))[0]
@@ -97,8 +97,8 @@ def held_pixels(matrix: Float, size: tuple[int, int], source: tuple[int, int]) -
 def apply_matrix(matrix: Float, points: Float) -> Float:
     """Map points, (M, P, 2), by matrices, (M, 3, 3); points at or behind the horizon become infinite.
 
-    By sums and products in this order, as C++ repeats them: a library's product of matrices fuses some where
-    the processor can, and then differs in the last digit.
+    Sums and products are taken in this order, which C++ repeats: a library's product of matrices fuses some
+    of them where the processor can, and then differs in the last digit.
     """
     x, y = points[..., 0], points[..., 1]
     rows = matrix[..., None]  # (M, 3, 3, 1): a coefficient for all points of its matrix
@@ -109,11 +109,11 @@ def apply_matrix(matrix: Float, points: Float) -> Float:
 
 
 def _place(matrix: Float, x: Float, y: Float) -> tuple[Float, Float, npt.NDArray[np.bool_]]:
-    """Where P points, (P,), lie in the source.
+    """Places of P points, (P,), in the source.
 
     Returns:
-        Their places and how far the filter reaches there, (2, P) each, along x and y; and which of
-        them lie before the horizon, (P,).
+        The places and how far the filter reaches there, (2, P) each, along x and y; and which of
+        the places lie before the horizon, (P,).
     """
     mapped = matrix @ np.stack((x, y, np.ones_like(x)))
     seen = mapped[2] > 0
@@ -129,8 +129,8 @@ def _weights(places: Float, support: Float, start: int, stop: int) -> tuple[int,
     """A triangle about each place, (P,), that reaches ``support`` pixels to both sides.
 
     Returns:
-        The first of the pixels start..stop - 1 that any place sees, and weights, (P, K), of it and
-        those that follow. Those of all pixels, inside and outside, sum to 1.
+        The first of the pixels start..stop - 1 that any triangle touches, and the weights, (P, K), of this
+        pixel and those that follow. The weights of all pixels, inside and outside, sum to 1.
     """
     first = int(np.clip(np.floor((places - support).min()), start, stop - 1))
     last = int(np.clip(np.ceil((places + support).max()), first + 1, stop))

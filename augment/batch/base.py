@@ -1,7 +1,7 @@
-"""Transforms of whole batches: what MixUp, CutMix and Mosaic have in common.
+"""Base of the transforms of whole batches, MixUp, CutMix and Mosaic, and of their parameters.
 
-They act on the finished batch, after the engine, and as all transforms they only decide: ``draw`` gives
-parameters, whose verbs carry out what was decided on one column of the batch each.
+They act on the finished batch, after the engine. Like all transforms they only decide: ``draw`` returns
+parameters, and each method of the parameters carries out on one column of the batch what was decided.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class BatchTransform(Description):
     """Base of all transforms of batches.
 
     Attributes:
-        columns: Columns of a batch, besides "image", that it can carry along: some of "label", "boxes" (with
-            all that belongs to boxes), "keypoints", "masks" and "segmentation".
+        columns: Columns of a batch, besides "image", that it can treat: some of "label", "boxes" (with
+            all columns that belong to boxes), "keypoints", "masks" and "segmentation".
     """
 
     columns: ClassVar[frozenset[str]] = frozenset()
@@ -41,7 +41,7 @@ class BatchTransform(Description):
         """Decide for a batch: a pure function of its arguments.
 
         Args:
-            samples: (N,) int64, what keys the random numbers of each sample, as for ``ImagePlan.draw``.
+            samples: (N,) int64, keys of each sample's random numbers, as for ``ImagePlan.draw``.
             size: Height and width of the batch's images, pixels.
             seed: Any integer.
             epoch: Any integer.
@@ -50,25 +50,25 @@ class BatchTransform(Description):
 
 
 class BatchParams:
-    """What was decided for N samples; each verb treats one column and returns a new array.
+    """What was decided for N samples; each method treats one column and returns a new array.
 
-    Only the verbs of the columns that the transform names need be there.
+    A transform needs only the methods of the columns that it names.
     """
 
     def images(self, images: npt.NDArray[Any], layout: Layout = "NCHW") -> npt.NDArray[Any]:
-        """Images: (N, ...) as ``layout`` says, uint8 or a float; uint16 holds the bits of bfloat16."""
+        """Images, (N, ...) in ``layout``: uint8 or a float dtype; uint16 holds the bits of bfloat16."""
         raise NotImplementedError
 
     def labels(self, labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float32]:
         """Soft labels, (N, num_classes) float32.
 
         Args:
-            labels: (N,) integers in 0..num_classes - 1, or (N, num_classes) numbers, as the labels of a
-                multi-label data set or those that another transform has mixed.
+            labels: (N,) integers in 0..num_classes - 1, or (N, num_classes) numbers, such as the labels of a
+                multi-label dataset or labels that another transform has mixed.
             num_classes: Number of classes.
 
         Raises:
-            ConfigError: A label out of range, or another shape.
+            ConfigError: A label is out of range, or ``labels`` have another shape.
         """
         raise NotImplementedError
 
@@ -81,40 +81,40 @@ class BatchParams:
         min_visible: float = 0.0,
         min_size: float = 0.0,
     ) -> Moved:
-        """Boxes, which may come to lie in several images or in none.
+        """Boxes, which may lie in several of the new images or in none.
 
         Args:
             boxes: (M, 4), pixels of the finished images, in ``box_format``.
             owner: (M,) integers, position in the batch of the image that each box belongs to.
             box_format: XYXY, XYWH or CXCYWH, of both input and output.
             min_visible: Smallest share of a box's area, 0 to 1, that must be seen.
-            min_size: Least width and height, pixels.
+            min_size: Smallest width and height, pixels.
         """
         raise NotImplementedError
 
     def keypoints(self, keypoints: npt.ArrayLike, moved: Moved) -> npt.NDArray[np.float64]:
-        """Keypoints, (M, K, 3) as COCO has them, of the objects that :meth:`boxes` has moved: (L, K, 3)."""
+        """Keypoints, (M, K, 3) as in COCO, of the objects that :meth:`boxes` has moved: (L, K, 3)."""
         raise NotImplementedError
 
     def masks(self, masks: npt.NDArray[np.uint8], moved: Moved) -> npt.NDArray[np.uint8]:
-        """Masks of objects, (M, H, W), zero outside, of those that :meth:`boxes` has moved: (L, H, W)."""
+        """Masks, (M, H, W), 0 outside, of the objects that :meth:`boxes` has moved: (L, H, W)."""
         raise NotImplementedError
 
     def segmentation(self, masks: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Masks of classes, (N, H, W) integers, each pixel the value of the nearest one it shows."""
+        """Masks of classes, (N, H, W) integers; each pixel takes the value of the nearest pixel it shows."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Moved:
-    """L objects of the new images, in the order of these.
+    """L objects of the new images, in the order of these images.
 
     Attributes:
-        boxes: (L, 4) float64, in the format they came in.
+        boxes: (L, 4) float64, in the format of the input.
         owner: (L,) int64, position in the batch of the image that shows the object.
-        origin: (L,) int64, position of the object among those that came in: what indexes their labels.
+        origin: (L,) int64, position of the object in the input, by which its labels are looked up.
         tile: (L,) int64, which tile of its new image shows it.
-        area_scale: (L,) float64, area of what is seen of the box over its area as it came.
+        area_scale: (L,) float64, area of the part of the box that is seen, over the box's area in the input.
     """
 
     boxes: npt.NDArray[np.float64]
@@ -141,7 +141,7 @@ def one_hot(labels: npt.NDArray[Any], num_classes: int) -> npt.NDArray[np.float3
 
 
 def to_float32(pixels: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
-    """Pixels as numbers: float32 of any float, of uint8, or of the bits of bfloat16 in uint16."""
+    """Pixels as float32: from any float dtype, from uint8, or from the bits of bfloat16 in uint16."""
     if pixels.dtype == np.uint16:
         return (pixels.astype(np.uint32) << 16).view(np.float32)
     return pixels.astype(np.float32, copy=False)

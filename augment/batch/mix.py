@@ -1,8 +1,8 @@
 """MixUp and CutMix: samples of a batch mixed in pairs, with labels that are shares of classes.
 
 They act on the finished batch, see :mod:`stoker.augment.batch.base`. Two things differ from
-torchvision.transforms.v2: every sample has a share of its own, keyed as all random numbers are, where
-torchvision draws one for the batch; and images may still be uint8.
+torchvision.transforms.v2 (0.29): each sample draws a share, where torchvision draws one share for the batch;
+and images may still be uint8.
 """
 
 from __future__ import annotations
@@ -28,18 +28,19 @@ if TYPE_CHECKING:
 __all__ = ["CutMix", "MixParams", "MixUp"]
 
 _MIXUP, _CUTMIX = -1, -2
-"""Positions that key the random numbers: before those of any list of transforms."""
+"""Positions for ``derive_key``, below those of any list of transforms."""
 
 
 @dataclass(frozen=True)
 class MixParams(BatchParams):
-    """How N images and their labels are mixed with those of others in the batch.
+    """How N images and their labels are mixed with those of other samples in the batch.
 
     Attributes:
         partner: (N,) int64, position in the batch of the other sample.
         share: (N,) float32, weight of the image's own pixels, outside of ``box``.
-        box: (N, 4) int32, top, left, height, width: where the partner's pixels replace the own ones.
-        label_share: (N,) float32, weight of the own label.
+        box: (N, 4) int32, top, left, height, width of the box in which the partner's pixels replace the
+            image's own.
+        label_share: (N,) float32, weight of the sample's own label.
     """
 
     partner: npt.NDArray[np.int64]
@@ -51,7 +52,7 @@ class MixParams(BatchParams):
         return len(self.partner)
 
     def images(self, images: npt.NDArray[Any], layout: Layout = "NCHW") -> npt.NDArray[Any]:
-        """Mix pixels, in float32; see :class:`~stoker.augment.batch.base.BatchParams`."""
+        """Mix pixels, computed in float32; see :class:`~stoker.augment.batch.base.BatchParams`."""
         mixed: npt.NDArray[Any] = images.copy()
         for i in np.flatnonzero(self.share < 1).tolist():
             own, other = to_float32(images[i]), to_float32(images[self.partner[i]])
@@ -68,7 +69,7 @@ class MixParams(BatchParams):
         return np.asarray(share * soft + (1 - share) * soft[self.partner])
 
     def segmentation(self, masks: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Masks, of which CutMix replaces the same boxes; see :class:`BatchParams`."""
+        """Masks, in which CutMix replaces the same boxes as in images; see :class:`BatchParams`."""
         mixed: npt.NDArray[Any] = masks.copy()
         for i, rows, columns in self._boxes():
             mixed[i, rows, columns] = masks[self.partner[i], rows, columns]
@@ -84,7 +85,7 @@ class MixUp(BatchTransform):
     """Add two images, and their labels, in shares that follow Beta(alpha, alpha) (Zhang et al., 2018).
 
     Args:
-        alpha: Parameter of the Beta distribution; 1 for uniform shares.
+        alpha: Parameter of the Beta distribution, more than 0; 1 for uniform shares.
     """
 
     alpha: float = 1.0
@@ -97,9 +98,9 @@ class MixUp(BatchTransform):
     def draw(self, samples: Samples, size: Size, seed: int, epoch: int) -> MixParams:
         """Decide for a batch; see :class:`~stoker.augment.batch.base.BatchTransform`.
 
-        The partner is the sample before, as in torchvision, the last one for the first.
+        The partner is the sample before, as in torchvision; that of the first sample is the last one.
         """
-        del size  # CutMix needs it; the two are called alike
+        del size  # CutMix needs it, and both have the same signature
         n = len(samples)
         share = _beta(self.alpha, uniform(derive_key(seed, epoch, _MIXUP), samples, 2)).astype(np.float32)
         return MixParams(_before(n), share, np.zeros((n, 4), np.int32), share)
@@ -107,10 +108,10 @@ class MixUp(BatchTransform):
 
 @dataclass(frozen=True)
 class CutMix(BatchTransform):
-    """Replace a box of the image by that of another (Yun et al., 2019).
+    """Replace a box of the image by the same box of another image (Yun et al., 2019).
 
-    The box has the image's aspect ratio and an area whose share follows Beta(alpha, alpha) before it
-    is cut at the border; its centre is uniform. The label's share is that of the pixels.
+    The box has the image's aspect ratio. Its area, as a share of the image's and before the box is cut at the
+    border, follows Beta(alpha, alpha); its centre is uniform. The label's share is that of the pixels.
 
     Args:
         alpha: Parameter of the Beta distribution; 1 for uniform shares.
@@ -141,11 +142,11 @@ def _before(n: int) -> npt.NDArray[np.int64]:
 
 
 def _beta(alpha: float, u: Float) -> Float:
-    """Beta(alpha, alpha) of two uniform numbers a sample, exactly, without rejection.
+    """Beta(alpha, alpha) variates, (N,), from the first two uniform numbers of each sample, without rejection.
 
     Accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one line
-    of code", Winter Simulation Conference 1996, the symmetric Beta; the sign is that of the cosine, of
-    which the formula has the square.
+    of code", Winter Simulation Conference 1996, the symmetric Beta. The formula has the square of the cosine;
+    the sign is that of the cosine.
     """
     cosine = np.cos(2 * np.pi * u[:, 1])
     with np.errstate(over="ignore", divide="ignore"):  # infinite for a small alpha: the share is 0 or 1

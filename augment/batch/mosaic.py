@@ -1,11 +1,11 @@
 """Mosaic: four images of a batch become one (Bochkovskiy et al., "YOLOv4", 2020).
 
-YOLO puts four images, uncropped, around a random centre of a canvas of twice the size, and cuts and scales
-the output out of that with a random affine map. Here the output is tiled around a random centre itself, and
-each tile shows a random window of an image at a random scale. Objects are as small and cut off in about
-the same measure; the differences are that the images are those of the batch as the transforms before
-made them, that no part of the output is empty, and that nothing is rotated or sheared (which a warp
-in the list of transforms does). Partners come from the same batch, on the same rank.
+YOLO puts four whole images around a random centre of a canvas of twice the size, and cuts and scales the
+output out of the canvas with a random affine map. Here the output itself is divided into four tiles at a
+random centre, and each tile shows a random window of an image at a random scale. Objects become about as
+small, and are cut off about as often. Three things differ: the images are those of the batch, after the
+transforms before; no part of the output is empty; and nothing is rotated or sheared (put a warp in the list
+of transforms for that). Partners come from the same batch, on the same rank.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 __all__ = ["Mosaic", "MosaicParams"]
 
 _MOSAIC = -3
-"""Position that keys the random numbers; MixUp and CutMix have -1 and -2."""
+"""Position for ``derive_key``; MixUp and CutMix have -1 and -2."""
 _TILES = 4
 _LOWER = np.array(((0, 0), (0, 1), (1, 0), (1, 1)))
-"""Whether a tile lies below, and right of, the centre: row by row."""
+"""Whether each tile lies below, and right of, the centre; row by row."""
 
 
 @dataclass(frozen=True)
 class Mosaic(BatchTransform):
     """Show windows of four images of the batch around a random centre, with probability ``p``.
 
-    The image itself is at the top left; its three partners are drawn from the batch, repeats allowed.
+    The image itself is at the top left; its three partners are drawn from the batch, with replacement.
 
     Args:
         p: Probability.
-        center: Range of the centre, as a share of height and width, 0 to 1; drawn uniformly for each.
-        scale: Range of the magnification of each tile's image, drawn uniformly; one that would not fill
-            its tile is raised to what does.
+        center: Range of the centre, as a share of height and width, 0 to 1; drawn uniformly for each axis.
+        scale: Range of the magnification of each tile's image, more than 0, drawn uniformly. A bound at which
+            the image would not fill its tile is raised until the image does.
     """
 
     p: float = 1.0
@@ -110,7 +110,7 @@ class MosaicParams(BatchParams):
         return len(self.partner)
 
     def images(self, images: npt.NDArray[Any], layout: Layout = "NCHW") -> npt.NDArray[Any]:
-        """Antialiased bilinear (Pillow's) of the window, nothing outside of it being read."""
+        """Tiles by Pillow's antialiased bilinear filter, which reads nothing outside the windows."""
         planes = images if layout == "NCHW" else images.transpose(0, 3, 1, 2)
         output = np.empty_like(planes)
         for i, t, place, region in self._tiles():
@@ -152,7 +152,7 @@ class MosaicParams(BatchParams):
         return Moved(*(column[keep] for column in (clipped, image, origin, tile, scale)))
 
     def keypoints(self, keypoints: npt.ArrayLike, moved: Moved) -> Float:
-        """Keypoints of the tiles; one that its tile does not show is (0, 0, 0)."""
+        """Keypoints of the tiles; a point that its tile does not show is (0, 0, 0)."""
         points = np.asarray(keypoints, np.float64)[moved.origin]
         placed = self._place(points[..., :2], moved.owner[:, None], moved.tile[:, None])
         start = self.dest[moved.owner, moved.tile, None, 1::-1]
@@ -176,7 +176,7 @@ class MosaicParams(BatchParams):
         return output
 
     def _tiles(self) -> list[tuple[int, int, tuple[slice, slice], Float]]:
-        """Mosaic, tile, place in the output and window of all tiles that are not empty."""
+        """Mosaic, tile, place in the output, and window, of all tiles that are not empty."""
         shown = np.argwhere(self.dest[..., 2:].all(axis=-1)).tolist()
         return [(i, t, _slices(self.dest[i, t]), self.region[i, t]) for i, t in shown]
 

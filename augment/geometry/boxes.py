@@ -1,4 +1,4 @@
-"""Boxes: their formats, those of torchvision; whose they are; what a window shows of a quadrilateral."""
+"""Boxes: torchvision's formats, the images they belong to, and what a window shows of a quadrilateral."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ BoxFormat = Literal["XYXY", "XYWH", "CXCYWH"]
 
 @dataclass(frozen=True)
 class Objects:
-    """Boxes of the objects in N images, by which a transform may decide.
+    """Boxes of the objects in N images, on which the decisions of a transform may depend.
 
     Attributes:
         boxes: (M, 4) float64 XYXY, pixels of the source after its EXIF orientation has been applied.
-        owner: (M,) int64, position in the batch of the image that each belongs to.
+        owner: (M,) int64, position in the batch of the image that each box belongs to.
     """
 
     boxes: npt.NDArray[np.float64]
     owner: npt.NDArray[np.int64]
 
     def take(self, rows: npt.NDArray[np.int64]) -> Objects:
-        """Objects of the images at ``rows``, (K,) int64, none of them twice, as a batch of their own."""
+        """Objects of the images at ``rows``, (K,) int64 without repeats, as a batch of K images."""
         place = np.full(max(self.owner.max(initial=-1), rows.max(initial=-1)) + 1, -1)
         place[rows] = np.arange(len(rows))
         owner = place[self.owner]
@@ -51,8 +51,8 @@ class Objects:
 def convert_boxes(boxes: npt.ArrayLike, source: BoxFormat, target: BoxFormat) -> Float:
     """Convert boxes, (..., 4), pixels, from one format to another.
 
-    XYXY is left, top, right, bottom; XYWH left, top, width, height (COCO); CXCYWH the centre, width
-    and height (YOLO, there as shares of the image). Edges of pixels are integers.
+    XYXY is left, top, right, bottom; XYWH is left, top, width, height (COCO); CXCYWH is the centre, width
+    and height (YOLO has them as shares of the image). Edges of pixels are integers.
     """
     for name, value in (("source", source), ("target", target)):
         if value not in get_args(BoxFormat):
@@ -74,14 +74,14 @@ def corners(boxes: Float) -> Float:
 
 
 def clip_boxes(boxes: Float, size: tuple[int, int]) -> tuple[Float, Float]:
-    """Boxes as they lie within an image, and the share of each one's area that does.
+    """Boxes cut at the borders of an image, and the share of each one's area that is left.
 
     Args:
         boxes: (M, 4) XYXY.
         size: Height and width of the image.
 
     Returns:
-        What :func:`clip_quads` gives for their corners.
+        What :func:`clip_quads` returns for their corners.
     """
     height, width = size
     seen = np.minimum(np.maximum(boxes, 0), (width, height, width, height))
@@ -96,17 +96,17 @@ def box_areas(boxes: Float) -> Float:
 
 
 def shares(part: Float, whole: Float) -> Float:
-    """Areas over the areas they are part of, (M,), 0 to 1; 0 of nothing."""
+    """Areas over the areas they are part of, (M,), 0 to 1; 0 where the whole is 0."""
     share = np.divide(part, whole, out=np.zeros_like(whole), where=whole > 0)
     return np.minimum(np.maximum(share, 0, out=share), 1, out=share)
 
 
 def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
-    """Boxes around what lies within an image, and the share of each quadrilateral's area that does.
+    """Boxes around the parts of quadrilaterals within an image, and these parts' shares of the areas.
 
     Args:
         quads: (M, 4, 2), (x, y) of the corners of convex quadrilaterals, in order. Nothing is seen
-            of one that has an infinite corner.
+            of a quadrilateral that has an infinite corner.
         size: Height and width of the image.
 
     Returns:
@@ -118,7 +118,7 @@ def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
     x, y = points[..., 0], points[..., 1]
     bounds = [x.min(1, initial=np.inf, where=seen), y.min(1, initial=np.inf, where=seen)]
     bounds += [x.max(1, initial=-np.inf, where=seen), y.max(1, initial=-np.inf, where=seen)]
-    # A corner on the edge may come out beyond it by its last digits.
+    # Rounding may put a corner on the edge beyond it.
     boxes = np.clip(np.stack(bounds, axis=-1), 0, (width, height, width, height))
     area = np.abs(_area(quads))
     inside = _convex_area(points, seen)
@@ -128,9 +128,9 @@ def clip_quads(quads: Float, size: tuple[int, int]) -> tuple[Float, Float]:
 
 
 def _vertices(quads: Float, window: Float) -> tuple[Float, npt.NDArray[np.bool_]]:
-    """Candidates for the vertices of quads within a window, (M, 24, 2), and which are, (M, 24).
+    """Candidates for the vertices of quads within a window, (M, 24, 2), and which of them are, (M, 24).
 
-    Those are the corners of either that lie within the other, and the crossings of their edges.
+    The vertices are the corners of either that lie within the other, and the crossings of their edges.
     """
     window = np.broadcast_to(window, quads.shape)
     start, edge = quads[:, :, None], (np.roll(quads, -1, axis=1) - quads)[:, :, None]
@@ -163,7 +163,7 @@ def _convex_area(points: Float, seen: npt.NDArray[np.bool_]) -> Float:
     angle = np.where(seen, np.arctan2(offset[..., 1], offset[..., 0]), np.inf)
     order = np.argsort(angle, axis=1, kind="stable")
     offset = np.take_along_axis(offset, order[..., None], axis=1)
-    # What is not seen comes last; the first vertex in its place adds nothing.
+    # Points that are not seen come last; the first vertex in their place adds nothing.
     ranked = np.take_along_axis(seen, order, axis=1)
     return np.abs(_area(np.where(ranked[..., None], offset, offset[:, :1])))
 

@@ -3,9 +3,9 @@
 A pixel belongs to a polygon if its centre lies within, by the even-odd rule, and to an object if it
 belongs to any of its polygons. Vertices are mapped, not pixels, so the outline is as exact in the output
 as it was in the source; nothing is seen of a polygon that reaches the horizon of a perspective.
-(pycocotools rounds to fifths of a pixel on the way: of masks of random polygons one pixel for 20 pixels of
-outline differed from its.) Run lengths are a mask, of which each pixel of the output takes the nearest
-pixel's value. Loaders have the same from C++: :mod:`stoker.pipeline.images.mask_drawing`.
+(pycocotools rounds vertices to fifths of a pixel: in masks of random polygons one pixel for 20 pixels of
+outline differed from its masks.) Run lengths are a mask, of which each pixel of the output takes the nearest
+pixel's value. Loaders get the same masks from C++: :mod:`stoker.pipeline.images.mask_drawing`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_runs", "encode_runs", "fill_polygons", "mask_boxes", "transform_segments"]
 
-# So far from any image that the arithmetic of edges may overflow.
+# Vertices farther away may overflow the arithmetic of edges.
 _HORIZON = 1e100
 
 
@@ -50,8 +50,8 @@ def transform_segments(
     Args:
         params: Parameters of a batch.
         owner: (M,) integers, position in the batch of the image that each object belongs to.
-        height: (N,) integers, of the sources, pixels.
-        width: (N,) likewise.
+        height: (N,) integers, heights of the sources, pixels.
+        width: (N,) integers, widths of the sources, pixels.
         polygons: For each object its polygons, (P, 2) each, (x, y) in pixels of the source; or None.
         runs: For each object its run lengths, see :func:`decode_runs`, empty for none; or None.
 
@@ -59,8 +59,7 @@ def transform_segments(
         (M, H, W) uint8, 1 where the object is seen, else 0.
 
     Raises:
-        ConfigError: Run lengths that are not those of a mask as large as the source, or a vertex of a polygon
-            that is not finite.
+        ConfigError: Run lengths do not fit the size of the source, or a vertex of a polygon is not finite.
     """
     masks = np.zeros((len(owner), *params.size), np.uint8)
     forward, visible = forward_matrix(params), shown(params)
@@ -83,7 +82,8 @@ def fill_polygons(polygons: Sequence[npt.NDArray[np.floating[Any]]], size: tuple
     """The mask of an object from its polygons.
 
     Args:
-        polygons: (P, 2) each, (x, y) in pixels, edges of pixels being integers; closed by themselves.
+        polygons: (P, 2) each, (x, y) in pixels, with edges of pixels at integers; the last vertex is joined
+            to the first.
         size: Height and width of the mask.
 
     Returns:
@@ -96,10 +96,10 @@ def fill_polygons(polygons: Sequence[npt.NDArray[np.floating[Any]]], size: tuple
 
 
 def decode_runs(runs: Runs, size: tuple[int, int]) -> Mask:
-    """A mask from its run lengths, as COCO has them.
+    """A mask from its run lengths in COCO's order.
 
     Args:
-        runs: (R,) integers: lengths of runs of zeros and ones in turn, zeros first, down the columns.
+        runs: (R,) integers, lengths of alternating runs of zeros and ones, zeros first, down the columns.
         size: Height and width of the mask.
 
     Returns:
@@ -117,7 +117,7 @@ def decode_runs(runs: Runs, size: tuple[int, int]) -> Mask:
 
 
 def encode_runs(mask: npt.NDArray[Any]) -> npt.NDArray[np.uint32]:
-    """Run lengths, (R,) uint32, of a mask, (H, W), of which all but zeros count; see :func:`decode_runs`."""
+    """Run lengths, (R,) uint32, of the values other than 0 of a mask, (H, W); see :func:`decode_runs`."""
     flat = np.ravel(np.asarray(mask) != 0, order="F")
     ends = np.flatnonzero(np.diff(flat, prepend=False))
     return np.diff(ends, prepend=0, append=flat.size).astype(np.uint32)
@@ -127,10 +127,10 @@ def mask_boxes(masks: npt.NDArray[Any]) -> Float:
     """Boxes around masks.
 
     Args:
-        masks: (M, H, W), of which all but zeros count.
+        masks: (M, H, W); all values but 0 belong to the object.
 
     Returns:
-        (M, 4) float64 XYXY, pixels, edges of pixels being integers; zeros around nothing.
+        (M, 4) float64 XYXY, pixels, with edges of pixels at integers; zeros where a mask is empty.
     """
     covered = np.asarray(masks) != 0
     boxes = np.zeros((len(covered), 4))
@@ -169,16 +169,16 @@ def _fill(mask: Mask, polygon: Float) -> None:
     top, left = rows.min(), columns.min()
     toggled = np.zeros((rows.max() + 1 - top, columns.max() + 1 - left), np.uint8)
     np.add.at(toggled, (rows - top, columns - left), 1)
-    # The lowest bit of a sum is that of the exclusive or, which takes a third of the time.
+    # The lowest bit of a running exclusive or is that of the running sum, and takes a third of the time.
     inside = np.bitwise_xor.accumulate(toggled[:, :-1], axis=1) & 1
     mask[top : top + inside.shape[0], left : left + inside.shape[1]] |= inside
 
 
 def _clip(polygon: Float, region: Float) -> Float:
-    """What of a polygon, (P, 2), lies within a rectangle (top, left, bottom, right): (Q, 2), Q from 0.
+    """The part of a polygon, (P, 2), within a rectangle (top, left, bottom, right): (Q, 2), Q from 0.
 
-    Sutherland and Hodgman, "Reentrant polygon clipping", 1974. Parts that come apart stay joined along the
-    rectangle's edge, there and back, which encloses nothing.
+    Sutherland and Hodgman, "Reentrant polygon clipping", 1974. Parts that come apart stay joined by a line
+    along the rectangle's edge and back, which encloses nothing.
     """
     top, left, bottom, right = region
     for axis, sign, bound in ((0, 1, left), (0, -1, right), (1, 1, top), (1, -1, bottom)):
@@ -195,5 +195,5 @@ def _clip(polygon: Float, region: Float) -> Float:
 
 
 def _following(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The next of each along the first axis, after the last the first: as np.roll, in a third of the time."""
+    """Values shifted by one along the first axis, as by np.roll(values, -1, 0), in a third of the time."""
     return np.concatenate((values[1:], values[:1]))

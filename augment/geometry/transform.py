@@ -1,8 +1,8 @@
 """Boxes, masks and keypoints under the parameters of their image.
 
-Labels of a batch come as one array for all its images, with the position of each label's image in
-the batch beside it (``owner``). Coordinates are (x, y) in pixels, edges of pixels being integers, of
-the source after its EXIF orientation has been applied, and leave in pixels of the output.
+Annotations of a batch are one array for all its images, beside the position in the batch of each one's image
+(``owner``). Input coordinates are (x, y) in pixels of the source after its EXIF orientation has been applied,
+with edges of pixels at integers; results are in pixels of the output.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ def forward_matrix(params: ImageParams) -> Float:
         return np.linalg.inv(params.warp.matrix) @ matrix
     except np.linalg.LinAlgError:
         raise ConfigError(
-            "a warp shows an image along one line alone, so that boxes, keypoints and masks cannot follow it",
-            hint="Let the matrices that a transform of your own gives to frame.distort have inverses.",
+            "a warp shows only one line of an image, so boxes, keypoints and masks cannot follow it",
+            hint="Let your own transform give frame.distort matrices that have inverses.",
         ) from None
 
 
 def _upright_map(params: ImageParams) -> tuple[Float, Float]:
-    """Factors and then summands, (N, 2), that lead x and y of the source to the output, or to what is warped.
+    """Factors and then summands, (N, 2), that map x and y of the source to the output, or to the canvas.
 
-    Fields of ``params`` have the vertical axis first, points the horizontal one.
+    Fields of ``params`` have the vertical axis first, points have the horizontal axis first.
     """
     region, dest = params.region, params.dest.astype(np.float64)
     scale = dest[:, 2:] / (region[:, 2:] - region[:, :2])
@@ -72,12 +72,12 @@ def _upright_map(params: ImageParams) -> tuple[Float, Float]:
 
 
 def area_scale(params: ImageParams, points: Float, owner: Owner) -> Float:
-    """What areas at places of the source are multiplied by in the output.
+    """Factors between areas at places of the source and the areas in the output.
 
     Args:
         params: Parameters of a batch.
         points: (M, 2), x and y in pixels.
-        owner: (M,) integers, position in the batch of the image that each is of.
+        owner: (M,) integers, position in the batch of the image that each point belongs to.
 
     Returns:
         (M,) float64.
@@ -93,7 +93,7 @@ def area_scale(params: ImageParams, points: Float, owner: Owner) -> Float:
 
 
 def mirrored(params: ImageParams) -> npt.NDArray[np.bool_]:
-    """(N,) bool: left and right hands are exchanged, as by one flip, and not by two or by a rotation."""
+    """(N,) bool: images that are mirrored, as by one flip, and not by two flips or by a rotation."""
     return np.asarray(np.linalg.det(forward_matrix(params)) < 0)
 
 
@@ -106,19 +106,19 @@ def transform_boxes(
     min_visible: float = 0.0,
     min_size: float = 0.0,
 ) -> tuple[Float, npt.NDArray[np.bool_]]:
-    """Boxes of the output, clipped to it, and which to keep.
+    """Boxes in the output, cut at its borders, and which of them to keep.
 
-    A box that is turned becomes the upright box around what is seen of it. Where a transform such as
-    RandomIoUCrop asks for it, objects whose boxes have lost their centre are dropped.
+    A box that is turned becomes the upright box around the part of it that is seen. Where a transform such as
+    RandomIoUCrop asks for it, objects are dropped if the centre of their box was cut away.
 
     Args:
         params: Parameters of a batch.
         boxes: (M, 4), pixels, in ``box_format``.
         owner: (M,) integers, position in the batch of the image that each box belongs to.
         box_format: XYXY, XYWH or CXCYWH, of both input and output.
-        min_visible: Smallest share of a box's area, 0 to 1, that must be seen. What is cut away,
-            padded, or out of sight after a warp is not seen.
-        min_size: Least width and height, pixels of the output.
+        min_visible: Smallest share of a box's area, 0 to 1, that must be seen. A part that is cut away, or
+            moved out of the output by a warp, is not seen.
+        min_size: Smallest width and height, pixels of the output.
 
     Returns:
         (M, 4) float64 boxes in ``box_format``, zeros where nothing is seen, and (M,) bool.
@@ -143,7 +143,7 @@ def transform_boxes(
 
 
 def _move_upright(params: ImageParams, boxes: Float, owner: Owner) -> Float:
-    """Boxes, (M, 4) XYXY, in the output, where nothing is warped and they stay upright."""
+    """Boxes, (M, 4) XYXY, in the output of parameters without a warp, where they stay upright."""
     scale, shift = (np.concatenate((part, part), axis=1)[owner] for part in _upright_map(params))
     moved = boxes * scale + shift
     first, second = moved[:, :2], moved[:, 2:]
@@ -156,14 +156,14 @@ def transform_keypoints(
     owner: Owner,
     swap: npt.ArrayLike | None = None,
 ) -> Float:
-    """Keypoints of the output, with visibility as COCO has it.
+    """Keypoints in the output, with visibility as in COCO.
 
     Args:
         params: Parameters of a batch.
         keypoints: (M, K, 3), x, y and visibility: 0 not labelled, 1 labelled but hidden, 2 visible.
         owner: (M,) integers, position in the batch of the image that each set belongs to.
-        swap: (K,) integers. In a mirrored image, keypoint k is what keypoint ``swap[k]`` was: the
-            left eye has become a right one.
+        swap: (K,) integers. In a mirrored image, keypoint k takes the place of keypoint ``swap[k]``: the
+            left eye becomes the right eye.
 
     Returns:
         (M, K, 3) float64; a point that is not seen in the output is (0, 0, 0).
@@ -188,17 +188,17 @@ def transform_mask(
 ) -> npt.NDArray[np.integer]:
     """The mask of sample ``i``: each pixel takes the value of the source's pixel that holds its centre.
 
-    So do Pillow's ``NEAREST`` and torchvision's ``NEAREST_EXACT``. Where padding continues the image, it
-    continues the mask likewise, as torchvision does.
+    Pillow's ``NEAREST`` and torchvision's ``NEAREST_EXACT`` do the same. Padding that continues the image
+    continues the mask, too, as in torchvision.
 
     Args:
         params: Parameters of a batch.
         i: Position of the sample in it.
         mask: (H, W) integers, as large as the source.
-        ignore: Value where the output shows nothing of the source; 255 as PASCAL VOC and ADE20K have it.
+        ignore: Value where the output shows nothing of the source; 255 in PASCAL VOC and ADE20K.
 
     Returns:
-        Mask of ``params.size``, of the type of ``mask``.
+        Mask of ``params.size``, of the dtype of ``mask``.
     """
     if params.border is None or params.warp is None:
         return nearest(mask, source_pixels(params, i, continued=True), ignore)
@@ -212,10 +212,11 @@ def source_pixels(params: ImageParams, i: int, *, continued: bool = False) -> tu
     Args:
         params: Parameters of a batch.
         i: Position of the sample in it.
-        continued: Whether padding that continues the image shows its pixels again; otherwise nothing.
+        continued: Whether padding that continues the image shows its pixels again; otherwise it shows
+            nothing.
 
     Returns:
-        Two arrays of intp that together have the shape of the output: (H, 1) and (1, W) where its axes are
+        Two arrays of intp that broadcast to the shape of the output: (H, 1) and (1, W) where its axes are
         those of the source, else (H, W) each. -1 where the output shows nothing of the source.
     """
     height, width = params.size
@@ -242,7 +243,7 @@ def source_pixels(params: ImageParams, i: int, *, continued: bool = False) -> tu
 def nearest(
     mask: npt.NDArray[np.integer], pixels: tuple[Pixels, Pixels], ignore: int
 ) -> npt.NDArray[np.integer]:
-    """Look up a mask, (H, W), at what :func:`source_pixels` says; ``ignore`` where that is nothing."""
+    """Values of a mask, (H, W), at the places that :func:`source_pixels` returned; ``ignore`` at -1."""
     rows, columns = pixels
     if rows.shape[1] > 1 or columns.shape[0] > 1:
         return np.where((rows >= 0) & (columns >= 0), mask[rows, columns], np.asarray(ignore, mask.dtype))
@@ -255,5 +256,5 @@ def nearest(
 
 
 def shown(params: ImageParams) -> npt.NDArray[np.bool_]:
-    """(N,) bool: images of which more than padding is left."""
+    """(N,) bool: images that show more than padding."""
     return np.full(len(params), True) if params.empty is None else ~params.empty

@@ -1,4 +1,4 @@
-"""Parameters of a batch: what the transforms decided, and all that an engine needs to know."""
+"""Parameters of a batch: what the transforms decided, and all that an engine needs to execute it."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class ImageParams:
     ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255. Where there is a ``warp``, it says how the
     source is resampled instead.
 
-    Fields that are None by default ask for more. An engine that does not know one must refuse
-    parameters in which it is set: see :meth:`needs`.
+    A field whose default is None asks for more than that, where it is set. An engine must refuse parameters
+    that set a field which it does not execute: see :meth:`needs`.
 
     Attributes:
         size: Height and width of the output, pixels, the same for all samples.
@@ -47,14 +47,14 @@ class ImageParams:
             of samples that are not warped, or of their canvas where pixels are picked from it.
         mean_matrix: (N, 3, 3) float32. ``mean_matrix @ m`` is added to the result, where m is the mean RGB
             of the output before ``color``, fill included.
-        steps: Done to the pixels one after the other, before ``color``.
+        steps: Operations on the pixels, one after the other, before ``color``; see
+            :mod:`stoker.augment.steps`.
         warp: Geometry that is not along the axes; ``dest`` and ``flip`` then refer to its canvas.
-        border: Rows and columns that the output, or the canvas, shows again; ``dest`` and ``flip`` then refer
-            to its tile.
+        border: Padding that continues the image; ``dest`` and ``flip`` then refer to its tile.
         erase: Boxes that are overwritten last, one after the other.
         window: (N, 4) float64, top, left, bottom, right in the source: an object whose box has its centre
-            outside is no longer one of the image. None for no such condition. Of no concern to engines.
-        empty: (N,) bool, images of which only padding is left; None for none. Likewise of no concern.
+            outside no longer belongs to the image. None for no such condition. Engines ignore it.
+        empty: (N,) bool, images of which only padding is left; None for none. Engines ignore it.
     """
 
     size: Size
@@ -77,10 +77,10 @@ class ImageParams:
         return len(self.crop)
 
     def needs(self) -> frozenset[str]:
-        """Names of the optional fields that are set; for ``steps`` those of its steps' classes.
+        """Names of the optional fields that are set; for ``steps`` the names of its steps' classes.
 
-        With "warp" comes "perspective" where matrices need not be affine, and "nearest" where samples may
-        be; with "erase" comes "noise" where that comes into boxes.
+        "perspective" is added where the warp's matrices need not be affine, "nearest" where its samples may
+        pick pixels, and "noise" where boxes are filled with noise.
         """
         optional = {field.name for field in fields(self) if field.default is None}
         optional -= {"steps", "window", "empty"}
@@ -109,7 +109,7 @@ class ImageParams:
         return matrix @ self.warp.matrix if self.warp else matrix
 
     def upright_size(self) -> npt.NDArray[np.integer[Any]]:
-        """Heights and widths, (N, 2) or (2,), of what ``dest`` and ``flip`` refer to."""
+        """Heights and widths, (N, 2) or (2,), of the images that ``dest`` and ``flip`` refer to."""
         if self.border is not None:
             return self.border.size
         return np.array(self.warp.canvas if self.warp else self.size)

@@ -1,4 +1,4 @@
-"""What parameters may ask for beyond one axis-aligned resampling and one affine map of colour."""
+"""Optional parts of a batch's parameters, beyond one axis-aligned resampling and one affine map of colour."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["Border", "Erase", "Noise", "Warp"]
 class Warp:
     """Geometry that is not along the axes: the output shows the canvas, and the canvas the source.
 
-    The canvas is the image that ``region``, ``dest`` and ``flip`` describe; it has a size of its own,
-    to which ``dest`` and ``flip`` refer. It is only a stage of thought: the two maps are composed
+    The canvas is the image that ``region``, ``dest`` and ``flip`` describe. Its size may differ from the
+    output's, and ``dest`` and ``flip`` refer to its size. No engine need make it: the two maps are composed
     (:meth:`stoker.augment.params.image_params.ImageParams.to_source`), and the source is resampled once.
 
     Let (u, v) be the place in the source, x and y with the edges of pixels at integers, of the centre
     (c + 0.5, r + 0.5) of the output's pixel in column c and row r. The filter is a triangle along
-    either axis, as wide as antialiasing wants it there::
+    either axis, as wide as antialiasing needs it there::
 
         sx = max(1, hypot(du/dc, du/dr))        sy = max(1, hypot(dv/dc, dv/dr))
         weight(i, j) = max(0, 1 - |i + 0.5 - u| / sx) * max(0, 1 - |j + 0.5 - v| / sy)
@@ -35,21 +35,21 @@ class Warp:
     everything where the map's third component is not positive. The sum is rounded half up to uint8.
 
     A sample whose matrix is the identity, on a canvas of the output's size, is not warped: its image is
-    that of a batch without a warp, where no fill is mixed into the border (:meth:`applies`).
+    the same as in a batch without a warp, and no fill is mixed into the border (:meth:`applies`).
 
-    Samples that are ``nearest`` are not resampled so. Their canvas is made as the image of a batch without
-    a warp is, by the interpolation of its resize and rounded to uint8, and a pixel of the output takes that
-    of the canvas which its centre falls into, ``floor(x), floor(y)``; ``fill`` where there is none.
+    Samples that are ``nearest`` are not resampled in this way. Their canvas is made like the image of a batch
+    without a warp, by the interpolation of its resize and rounded to uint8. Each pixel of the output takes
+    the pixel of the canvas into which its centre falls, ``floor(x), floor(y)``; ``fill`` outside of it.
 
-    Otherwise it is bilinear interpolation where nothing shrinks, along the axes or turned, and away from
-    the border it is Pillow's antialiased ``BILINEAR`` where nothing turns. An engine may decode a JPEG in
-    a reduced size where both supports are at least 2 all over the image.
+    Where nothing shrinks, the filter is bilinear interpolation. Where nothing turns, and away from the
+    border, it is Pillow's antialiased ``BILINEAR``. An engine may decode a JPEG in a reduced size where both
+    supports are at least 2 all over the image.
 
     Attributes:
         matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the canvas.
         canvas: Height and width of the canvas, pixels.
         perspective: Whether the last row of a matrix may differ from (0, 0, 1).
-        nearest: (N,) bool; None where no sample can be.
+        nearest: (N,) bool, samples that pick pixels of the canvas; None where no sample can.
     """
 
     matrix: npt.NDArray[np.float64]
@@ -68,19 +68,19 @@ class Warp:
 
 @dataclass(frozen=True)
 class Border:
-    """Padding that continues the image: rows and columns of it that are shown, some of them again.
+    """Padding that continues the image, by showing some of its rows and columns again.
 
-    What ``region``, ``dest``, ``flip`` and ``fill`` describe is a tile then, of a size of its own for each
-    sample. The pixel of the output in row r and column c is that of the tile in row ``rows[r]`` and column
-    ``columns[c]``. Where there is a warp, too, that is a pixel of its canvas, which is made as it is said
-    there of ``nearest``, and of which the warp is a resampling, or picks pixels.
+    ``region``, ``dest``, ``flip`` and ``fill`` then describe a tile, whose size may differ from sample to
+    sample. The pixel of the output in row r and column c is the tile's in row ``rows[r]`` and column
+    ``columns[c]``. With a warp, too, the rows and columns are those of its canvas: the canvas is made and
+    rounded to uint8, and the warp resamples it or picks its pixels.
 
     Attributes:
         size: (N, 2) int32, height and width of the tile, pixels.
         origin: (N, 2) int32, the row and column of the tile, or outside of it, at which the output begins:
             where nothing is continued, ``rows[r]`` is ``origin + r``.
-        rows: (N, H) int32, with the height of the output, or the canvas.
-        columns: (N, W) int32, likewise.
+        rows: (N, H) int32, where H is the height of the output, or of the canvas.
+        columns: (N, W) int32, where W is the width of the output, or of the canvas.
     """
 
     size: npt.NDArray[np.int32]
@@ -95,7 +95,7 @@ class Noise:
 
     Attributes:
         keys: (N,) uint64, of :func:`stoker.augment.noise.normal_noise`.
-        deviation: (3,) float32, RGB, in the units of the output: what it is multiplied by, in float32.
+        deviation: (3,) float32, RGB, in the units of the output: the noise is multiplied by it, in float32.
     """
 
     keys: npt.NDArray[np.uint64]
@@ -109,7 +109,7 @@ class Erase:
     Attributes:
         box: (N, 4) int32, top, left, height, width in the output; height or width 0 for none.
         value: (3,) float32, RGB, in the units of the output.
-        noise: What is added to ``value``, or None.
+        noise: Noise that is added to ``value``, or None.
     """
 
     box: npt.NDArray[np.int32]
@@ -117,7 +117,7 @@ class Erase:
     noise: Noise | None = None
 
     def content(self, i: int, width: int) -> npt.NDArray[np.float32]:
-        """What comes into the box of sample ``i`` of an image of ``width``: (3,), or (height, width, 3)."""
+        """Pixels of the box of sample ``i``, in an image of ``width``: (3,), or (height, width, 3)."""
         if self.noise is None:
             return self.value
         top, left, rows, columns = self.box[i].tolist()
