@@ -1,4 +1,4 @@
-"""Draws by weight and in equal shares: their laws, and what they keep."""
+"""Orders by weight and in equal quotas: their statistics and their caches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_draws_with_replacement_are_in_proportion_to_weights() -> None:
     assert chi_squared(counts[LIVE], n * WEIGHTS[LIVE] / WEIGHTS.sum()) < 18.5
 
 
-def test_draws_with_replacement_do_not_depend_on_each_other() -> None:
+def test_draws_with_replacement_are_independent() -> None:
     n = 50_000
     rows = WeightedDraws(n, 3, np.ones(4)).positions(0, np.arange(n))
     pairs = np.bincount(4 * rows[:-1] + rows[1:], minlength=16)
@@ -35,7 +35,7 @@ def test_draws_with_replacement_do_not_depend_on_each_other() -> None:
     assert chi_squared(pairs, np.full(16, (n - 1) / 16)) < 37.7
 
 
-def test_the_largest_number_still_finds_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_largest_random_number_has_a_position(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draws, "unit_interval", lambda words: np.linspace(0, 1, len(words)))
     rows = WeightedDraws(3, 0, WEIGHTS).positions(0, np.arange(3))
     assert rows.tolist() == [1, 4, 6]
@@ -54,14 +54,14 @@ def test_without_replacement_every_draw_is_in_proportion_to_what_is_left() -> No
     assert chi_squared(np.bincount(drawn[:, 1], minlength=8)[LIVE], epochs * second[LIVE]) < 18.5
 
 
-def test_numbers_worked_out_in_chunks_are_those_of_their_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_numbers_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [WeightedShuffle(40, 1, np.ones(50)).positions(epoch, np.arange(40)) for epoch in range(3)]
     monkeypatch.setattr(draws, "_CHUNK", 7)
     again = [WeightedShuffle(40, 1, np.ones(50)).positions(epoch, np.arange(40)) for epoch in range(3)]
     assert np.array_equal(again, rows)
 
 
-def test_orders_of_two_epochs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_orders_of_two_epochs_are_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     sort = WeightedShuffle._whole_epoch
     monkeypatch.setattr(
@@ -73,12 +73,12 @@ def test_orders_of_two_epochs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made == [0, 1, 2, 0]
 
 
-def test_logarithms_are_right_and_made_of_exact_operations() -> None:
+def test_logarithms_are_right_to_the_last_bits() -> None:
     numbers = np.concatenate([np.random.default_rng(0).random(10_000), 2.0 ** -np.arange(54), [1 - 2**-53]])
     assert np.allclose(draws._log(numbers), np.log(numbers), rtol=1e-15, atol=0)
 
 
-def test_classes_in_equal_shares() -> None:
+def test_classes_have_equal_quotas() -> None:
     classes = np.repeat([7, -2, 5], [50, 3, 1])
     order = Balanced(90, 4, classes)
     epochs = [order.positions(epoch, np.arange(90)) for epoch in range(5)]
@@ -94,13 +94,13 @@ def test_classes_in_equal_shares() -> None:
     assert len({tuple(lap[i : i + 3]) for lap in laps for i in range(0, 30, 3)}) > 3, "each in another order"
 
 
-def test_shares_that_are_no_whole_number_differ_by_one() -> None:
+def test_quotas_differ_by_one_at_most() -> None:
     rows = Balanced(53, 0, np.arange(53) % 7).positions(0, np.arange(53))
     assert sorted(np.bincount(rows % 7).tolist()) == [7, 7, 7, 8, 8, 8, 8]
 
 
 @pytest.mark.parametrize("kind", [WeightedDraws, WeightedShuffle, Balanced])
-def test_names_in_checkpoints_tell_columns_apart(kind: type) -> None:
+def test_different_columns_have_different_names_in_checkpoints(kind: type) -> None:
     order = kind(5, 3, WEIGHTS)
     assert repr(order) == repr(kind(5, 3, WEIGHTS.copy()))
     assert repr(order).startswith(f"{kind.__name__}(n=5, seed=3, digest='")
@@ -108,7 +108,7 @@ def test_names_in_checkpoints_tell_columns_apart(kind: type) -> None:
     assert len(repr(kind(5, 3, np.ones(10**6)))) < 80
 
 
-# Orders are part of what a checkpoint relies on: another version must draw the same.
+# Checkpoints rely on orders: every version must draw the same.
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
@@ -117,7 +117,7 @@ def test_names_in_checkpoints_tell_columns_apart(kind: type) -> None:
         (Balanced, "5a53d673c832e5d8"),
     ],
 )
-def test_orders_are_those_of_every_version(kind: type, expected: str) -> None:
+def test_orders_do_not_change_between_versions(kind: type, expected: str) -> None:
     order = kind(400, -(2**70), np.arange(500) % 23 + 1)
     rows = order.positions(2**65, np.arange(400))
     assert hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16] == expected

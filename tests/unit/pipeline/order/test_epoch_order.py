@@ -1,4 +1,4 @@
-"""Orders and schedules: known answers, edges, and that shuffles shuffle."""
+"""Orders: known answers, limits, and statistics of shuffles."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 from stoker.errors import ConfigError
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
 from stoker.pipeline.order.permutation import Permutation
-from stoker.pipeline.order.schedule import Schedule
 
 
 def digest(order: Order, epoch: int) -> str:
@@ -19,7 +18,7 @@ def digest(order: Order, epoch: int) -> str:
     return hashlib.sha256(rows.astype("<i8").tobytes()).hexdigest()[:16]
 
 
-# Orders are part of what a checkpoint relies on: another version must draw the same.
+# Checkpoints rely on orders: every version must draw the same.
 GOLDEN = {
     (FullShuffle(1000, 0), 0): "b9a3ad5f72a8b6a7",
     (FullShuffle(1000, 0), 1): "941e09bf5ad06558",
@@ -33,7 +32,7 @@ GOLDEN = {
 
 
 @pytest.mark.parametrize(("order", "epoch", "expected"), [(*key, value) for key, value in GOLDEN.items()])
-def test_orders_are_those_of_every_version(order: Order, epoch: int, expected: str) -> None:
+def test_orders_do_not_change_between_versions(order: Order, epoch: int, expected: str) -> None:
     assert digest(order, epoch) == expected
 
 
@@ -44,7 +43,7 @@ def test_every_permutation_of_four_is_drawn_about_equally_often() -> None:
     assert ((counts - 100) ** 2 / 100).sum() < 49.7
 
 
-def test_every_sample_is_as_likely_at_every_position() -> None:
+def test_every_sample_is_equally_likely_at_every_draw() -> None:
     n, seeds = 13, 2000
     counts = np.zeros((n, n), np.int64)
     for seed in range(seeds):
@@ -58,7 +57,7 @@ def test_neighbours_do_not_stay_together() -> None:
     rows = FullShuffle(100_000, 3).positions(0, np.arange(100_000))
     assert abs(np.corrcoef(rows[:-1], rows[1:])[0, 1]) < 0.015
     assert abs(np.corrcoef(np.arange(100_000), rows)[0, 1]) < 0.015
-    # Two of 100,000 random neighbours are expected to be neighbours; many would betray structure.
+    # Of 100,000 random neighbours two are expected to stay neighbours; many would show structure.
     assert (np.abs(np.diff(rows)) == 1).sum() < 12
 
 
@@ -71,7 +70,7 @@ def test_epochs_and_seeds_differ() -> None:
     assert len(set(orders)) == len(orders)
 
 
-def test_a_billion_samples_cost_what_their_positions_cost() -> None:
+def test_the_cost_of_a_draw_does_not_depend_on_the_number_of_samples() -> None:
     n = 10**9 + 7
     order = FullShuffle(n, 1)
     positions = np.array([0, 1, n // 2, n - 1])
@@ -83,18 +82,18 @@ def test_a_billion_samples_cost_what_their_positions_cost() -> None:
 
 
 @pytest.mark.parametrize("n", [0, -1])
-def test_a_permutation_of_nothing_is_refused(n: int) -> None:
+def test_refuses_an_empty_permutation(n: int) -> None:
     with pytest.raises(ConfigError, match=f"n must be at least 1, found {n}"):
         Permutation(n)
 
 
 @pytest.mark.parametrize("name", ["block", "window"])
-def test_block_shuffle_refuses_empty(name: str) -> None:
+def test_refuses_empty_blocks_and_windows(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be at least 1, found 0"):
         BlockShuffle(10, **{name: 0})
 
 
-def test_a_window_holds_whole_blocks_and_no_more() -> None:
+def test_a_window_has_whole_blocks_only() -> None:
     order = BlockShuffle(1000, 3, block=10, window=5)
     rows = order.positions(0, np.arange(1000)).reshape(20, 50)
     for window in rows:
@@ -112,7 +111,7 @@ def test_a_block_shuffle_with_one_window_over_all_is_a_full_shuffle() -> None:
 
 
 @pytest.mark.parametrize("epoch", [0, 5, 2**62, 2**70 + 1])
-def test_each_draw_of_a_stream_has_a_place_of_its_own(epoch: int) -> None:
+def test_draws_of_a_stream_are_numbered_across_epochs(epoch: int) -> None:
     stream = Stream(Sequential(13), 40)
     places = np.concatenate([stream.stream_draws(epoch + i, np.arange(40)) for i in range(3)])
     assert (np.diff(places) == 1).all()
@@ -121,59 +120,5 @@ def test_each_draw_of_a_stream_has_a_place_of_its_own(epoch: int) -> None:
 
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("order", [FullShuffle(7), Stream(FullShuffle(7), 7)])
-def test_an_epoch_is_distinct_only_where_nothing_is_repeated(order: Order, times: int) -> None:
+def test_an_epoch_with_repeats_is_not_distinct(order: Order, times: int) -> None:
     assert Repeat(order, times, 7).distinct is (times == 1 and isinstance(order, FullShuffle))
-
-
-class TestSchedule:
-    def test_ranks_interleave_within_the_global_batch(self) -> None:
-        schedules = [Schedule(20, 2, rank, 3) for rank in range(3)]
-        assert [s.draws(0)[0].tolist() for s in schedules] == [[0, 3], [1, 4], [2, 5]]
-        assert [s.draws(1)[0].tolist() for s in schedules] == [[6, 9], [7, 10], [8, 11]]
-
-    @pytest.mark.parametrize(
-        ("last_batch", "steps", "last"),
-        [
-            ("drop", 3, ([12, 15], [True, True])),
-            ("pad", 4, ([18, 1], [True, False])),
-            ("partial", 4, ([18], [True])),
-        ],
-    )
-    def test_last_batch(self, last_batch: str, steps: int, last: tuple[list[int], list[bool]]) -> None:
-        schedule = Schedule(20, 2, 0, 3, last_batch)
-        assert len(schedule) == steps
-        positions, mask = schedule.draws(steps - 1)
-        assert (positions.tolist(), mask.tolist()) == last
-        assert positions.dtype == np.int64
-        assert mask.dtype == np.bool_
-
-    def test_a_rank_for_which_nothing_is_left_gets_an_empty_batch(self) -> None:
-        schedules = [Schedule(4, 3, rank, 3) for rank in range(3)]
-        assert [len(s) for s in schedules] == [1, 1, 1]
-        assert [s.draws(0)[0].tolist() for s in schedules] == [[0, 3], [1], [2]]
-        assert Schedule(2, 1, 2, 3).draws(0)[0].tolist() == []
-
-    def test_padding_goes_round_more_than_once(self) -> None:
-        positions, mask = Schedule(3, 8, last_batch="pad").draws(0)
-        assert positions.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
-        assert mask.tolist() == [True] * 3 + [False] * 5
-
-    def test_consumed_is_where_the_next_one_starts(self) -> None:
-        schedule = Schedule(20, 2, 0, 3, start=1)
-        assert [schedule.consumed(k) for k in range(5)] == [1, 7, 13, 19, 20]
-        assert len(schedule) == 4
-        assert len(Schedule(20, 2, start=20)) == 0
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
-            ({"batch_size": 1, "rank": 2, "world_size": 2}, "found rank 2 of 2"),
-            ({"batch_size": 1, "rank": -1}, "found rank -1 of 1"),
-            ({"batch_size": 1, "last_batch": "keep"}, "found 'keep'"),
-            ({"batch_size": 1, "start": 21}, r"start must be in 0\.\.20, found 21"),
-        ],
-    )
-    def test_refuses(self, arguments: dict[str, object], message: str) -> None:
-        with pytest.raises(ConfigError, match=message):
-            Schedule(20, **arguments)

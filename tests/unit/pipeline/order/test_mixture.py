@@ -1,4 +1,4 @@
-"""Mixtures: shares, rounds, and that every sample is read from and blamed on its own dataset."""
+"""Mixtures: quotas, cycles, and that samples and errors are those of the right dataset."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COLUMNS = ("image", "row", "dataset", "label", "key")
 
 @pytest.fixture
 def folders(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> list[Path]:
-    """Of 20, 6 and 4 samples, in both containers."""
+    """Three datasets with 20, 6 and 4 samples, in both containers."""
     payloads = [make_jpeg(i) for i in range(30)]
     parts = payloads[:20], payloads[20:26], payloads[26:]
     kinds = "tfrecord", "lmdb", "tfrecord"
@@ -51,12 +51,12 @@ def load() -> Iterator[Callable[..., stoker.ImageLoader]]:
 
 
 def drawn(loader: stoker.ImageLoader) -> list[tuple[int, int]]:
-    """Dataset and row of every sample."""
+    """Number of the dataset, and row, of every sample."""
     return [pair for batch in loader for pair in zip(batch.dataset.tolist(), batch.row.tolist(), strict=True)]
 
 
 @pytest.mark.parametrize("shuffle", [False, True, BlockShuffle(0, block=2, window=2)])
-def test_shares_are_exact_and_rounds_go_on(
+def test_quotas_are_exact_and_cycles_continue(
     load: Callable[..., stoker.ImageLoader], folders: list[Path], shuffle: Any
 ) -> None:
     mixture = mix([(folders[0], 0.5), (stoker.open(folders[1]), 0.3), (folders[2], 0.2)])
@@ -66,7 +66,7 @@ def test_shares_are_exact_and_rounds_go_on(
     for epoch in epochs:
         assert Counter(which for which, _ in epoch) == {0: 15, 1: 9, 2: 6}
     rows = Counter(row for epoch in epochs for _, row in epoch)
-    # 120 draws of 20, 72 of 6, 48 of 4: whole rounds.
+    # 120 draws of 20 samples, 72 of 6, 48 of 4: whole cycles.
     assert rows == {**dict.fromkeys(range(20), 6), **dict.fromkeys(range(20, 30), 12)}
 
 
@@ -87,7 +87,7 @@ def test_samples_are_those_of_their_datasets(
     assert seen == set(range(30))
 
 
-def test_selections_mix(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+def test_selections_can_be_mixed(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
     odd = stoker.open(folders[0]).select("label == 1")
     rows = Counter(drawn(load(mix([(odd, 1), (folders[2], 1)], samples=28))))
     assert rows == {
@@ -106,7 +106,7 @@ def test_a_dataset_without_samples_and_weight_is_left_out(
         assert sorted(drawn(loader)) == [(1, 6 + row) for row in range(4)]
 
 
-def test_what_a_mixture_says_of_itself(folders: list[Path]) -> None:
+def test_properties_of_a_mixture(folders: list[Path]) -> None:
     mixture = mix([(folder, weight) for folder, weight in zip(folders, (3, 0, 1), strict=True)])
     assert isinstance(mixture, Mixture)
     assert len(mixture) == 30
@@ -128,7 +128,9 @@ def test_what_a_mixture_says_of_itself(folders: list[Path]) -> None:
             mixture.samples([position])
 
 
-def test_columns_that_only_some_have_are_none(folders: list[Path], pack_images: Callable[..., Path]) -> None:
+def test_columns_that_only_some_datasets_have_are_left_out(
+    folders: list[Path], pack_images: Callable[..., Path]
+) -> None:
     payloads = [np.random.default_rng(0).bytes(36)] * 3
     sizes = {"codec": np.zeros(3), "height": np.full(3, 3), "width": np.full(3, 4)}
     other = pack_images(payloads, **sizes, score=np.arange(3.0))
@@ -157,7 +159,7 @@ def test_errors_name_the_right_dataset(load: Callable[..., stoker.ImageLoader], 
     assert loader.stats().bad_keys == ("k3",) * loader.stats().skipped
 
 
-def test_random_parameters_differ_from_round_to_round(
+def test_random_parameters_differ_between_cycles(
     load: Callable[..., stoker.ImageLoader], folders: list[Path]
 ) -> None:
     mixture = mix([(folders[0], 1), (folders[2], 9)], samples=100)
@@ -175,7 +177,7 @@ def test_repeated_and_stream(load: Callable[..., stoker.ImageLoader], folders: l
     assert drawn(load(mixture, shuffle=True, steps_per_epoch=4)) == whole[:28]
 
 
-def test_datasets_of_one_size_do_not_meet_in_the_same_pairs(folders: list[Path]) -> None:
+def test_datasets_of_one_size_are_not_permuted_alike(folders: list[Path]) -> None:
     mixture = mix([(folders[0], 1), (folders[0], 1)])
     orders = [one for seed in (0, 1, 3) for one in mixture.order(shuffle=True, seed=seed).rounds]
     rows = {tuple(order.positions(0, np.arange(20)).tolist()) for order in orders}
@@ -217,13 +219,13 @@ def test_refuses(
 
 
 def named(folder: Path, *classes: str) -> Dataset:
-    """A dataset with other names of classes."""
+    """The dataset with other names of classes."""
     dataset = stoker.open(folder)
     object.__setattr__(dataset.manifest, "classes", classes)
     return dataset
 
 
-def test_classes_are_joined_by_name(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
+def test_classes_are_merged_by_name(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
     others = named(folders[1], "fox", "cat", "owl"), named(folders[2], "owl", "fox", "cat")
     mixture = mix([(folders[0], 1), *((other, 1) for other in others)])
     assert mixture.classes == ("cat", "dog", "eel", "fox", "owl")
@@ -238,7 +240,7 @@ def test_classes_are_joined_by_name(load: Callable[..., stoker.ImageLoader], fol
     assert mix([(folders[0], 1), (folders[2], 1)]).values("label", [20]).tolist() == [0]
 
 
-def test_joined_classes_are_part_of_a_state(
+def test_merged_classes_are_part_of_a_state(
     load: Callable[..., stoker.ImageLoader], folders: list[Path]
 ) -> None:
     pair = [(folders[0], 1), (named(folders[1], "fox", "cat", "owl"), 1)]
@@ -248,7 +250,7 @@ def test_joined_classes_are_part_of_a_state(
         load(mix([(folders[0], 1), (named(folders[1], "fox", "owl", "cat"), 1)])).load_state_dict(state)
 
 
-def test_refuses_classes_that_cannot_be_joined(folders: list[Path]) -> None:
+def test_refuses_classes_that_cannot_be_merged(folders: list[Path]) -> None:
     for classes, message in (((), "one has no names of classes"), (("a", "b", "a"), "the name 'a' for two")):
         with pytest.raises(ConfigError, match=message) as caught:
             mix([(folders[0], 1), (named(folders[1], *classes), 1)])
@@ -261,7 +263,7 @@ def test_refuses_classes_that_cannot_be_joined(folders: list[Path]) -> None:
         mixture.joined.labels(1, np.array([1, -1]), mixture.datasets[1])
 
 
-def test_refuses_annotations_that_mean_two_things(folders: list[Path]) -> None:
+def test_refuses_annotations_with_different_meanings(folders: list[Path]) -> None:
     other = stoker.open(folders[1])
     object.__setattr__(other.manifest, "annotations", AnnotationInfo(("nose",), (0,)))
     with pytest.raises(ConfigError, match="mean two things: keypoints and swap differ") as caught:
@@ -319,7 +321,7 @@ def test_objects_of_a_batch_come_from_the_right_datasets(
     assert len(mixture.annotations([1, 4])) == len(mixture.annotations([])) == 0
 
 
-def test_labels_of_objects_are_joined_and_several_of_a_sample(
+def test_labels_of_objects_and_several_labels_of_a_sample_are_merged(
     pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
     several = {

@@ -1,4 +1,4 @@
-"""Permutations without arrays: many at once are permutations, too, and look random."""
+"""Permutations of single elements, each with a key of its own."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def words(n: int, *key: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5, 61, 64, 65, 1000])
-def test_elements_of_one_word_are_permuted_together(size: int) -> None:
+def test_elements_with_one_key_share_a_permutation(size: int) -> None:
     for word in words(5, size):
         images = permute(np.arange(size), np.full(size, size), np.full(size, word))
         assert sorted(images) == list(range(size))
 
 
-def test_elements_of_many_sizes_and_words_do_not_disturb_each_other() -> None:
+def test_elements_with_different_sizes_and_keys_are_independent() -> None:
     sizes = np.random.default_rng(0).integers(1, 300, 500)
     places = np.random.default_rng(1).integers(0, sizes)
     together = permute(places, sizes, words(500, 7))
@@ -51,8 +51,8 @@ def test_every_permutation_of_four_is_drawn_about_equally_often() -> None:
     assert ((counts - 100) ** 2 / 100).sum() < 49.7
 
 
-# Orders are part of what a checkpoint relies on: another version must draw the same.
-def test_permutations_are_those_of_every_version() -> None:
+# Checkpoints rely on orders: every version must draw the same.
+def test_permutations_do_not_change_between_versions() -> None:
     places = np.arange(1000)
     made = permute(places, places + 1, words(1000, -(2**70), 3))
     assert hashlib.sha256(made.astype("<i8").tobytes()).hexdigest()[:16] == "25912cae7857c0c2"

@@ -1,4 +1,4 @@
-"""Samplers: the order that each asks for, through a loader, and what is refused."""
+"""Samplers: the order that a loader draws with each, and what is refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_weights_of_a_column_or_an_array(load: Callable[..., stoker.ImageLoader]
     assert len(rows(load(sampler=Weighted("label", samples=200)))) == 200
 
 
-def test_without_replacement_no_sample_twice(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_without_replacement_no_sample_is_drawn_twice(load: Callable[..., stoker.ImageLoader]) -> None:
     loader = load(sampler=Weighted("label", replacement=False))
     first, second = rows(loader), rows(loader)
     assert sorted(first) == sorted(second) == list(range(1, 61))
@@ -88,7 +88,7 @@ def test_crops_follow_the_seed_and_the_epoch(load: Callable[..., stoker.ImageLoa
     assert all(first[row] != images[row] for images in differing for row in range(61))
 
 
-def test_each_sample_several_times_with_crops_of_its_own(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_repeats_have_different_crops(load: Callable[..., stoker.ImageLoader]) -> None:
     loader = load(sampler=Repeated(3), shuffle=True)
     order = rows(loader)
     assert len(order) == len(loader) * 8 - 1 == 183
@@ -98,10 +98,10 @@ def test_each_sample_several_times_with_crops_of_its_own(load: Callable[..., sto
     assert all(len(set(found)) == 3 for found in images.values())
 
 
-def test_repeated_augmentation_of_an_epoch_of_the_usual_length(
+def test_repeated_augmentation_in_an_epoch_of_the_usual_length(
     load: Callable[..., stoker.ImageLoader],
 ) -> None:
-    """As DeiT's RASampler: indices repeated, interleaved over ranks, and cut to the usual length."""
+    """As with DeiT's RASampler: indices are repeated, spread over ranks, and cut to the usual length."""
     order = FullShuffle(61, 5).positions(0, np.arange(61))
     usual = np.repeat(order, 3)[:61]
     for rank in range(4):
@@ -109,7 +109,7 @@ def test_repeated_augmentation_of_an_epoch_of_the_usual_length(
         assert rows(loader) == usual[rank::4].tolist()
 
 
-def test_an_order_is_the_same_in_whatever_chunks_it_is_worked_out(
+def test_an_order_does_not_depend_on_the_chunks_in_which_it_is_computed(
     load: Callable[..., stoker.ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = rows(load(shuffle=True))
@@ -122,7 +122,7 @@ def test_samplers_combine(load: Callable[..., stoker.ImageLoader]) -> None:
     assert rows(load(sampler=Repeated(2, of=ClassBalanced()))) == np.repeat(base, 2).tolist()
 
 
-def test_a_selection_with_repeats_gives_crops_of_its_own_to_each(
+def test_repeats_in_a_selection_have_different_crops(
     load: Callable[..., stoker.ImageLoader], thumbnails: Path
 ) -> None:
     chosen = stoker.open(thumbnails).select([3, 3, 3, 9])
@@ -132,7 +132,7 @@ def test_a_selection_with_repeats_gives_crops_of_its_own_to_each(
     assert plain[9] == images_by_row(load())[9], "without repeats a sample's crop is its own wherever it is"
 
 
-def test_a_sampler_of_ones_own(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_a_sampler_of_the_user(load: Callable[..., stoker.ImageLoader]) -> None:
     class Backwards:
         def order(self, dataset: Any, shuffled: Any, seed: int) -> Any:
             assert seed == 5
@@ -153,14 +153,14 @@ def test_a_sampler_of_ones_own(load: Callable[..., stoker.ImageLoader]) -> None:
 
 
 class TestStream:
-    def test_goes_on_from_pass_to_pass(self, load: Callable[..., stoker.ImageLoader]) -> None:
+    def test_continues_from_pass_to_pass(self, load: Callable[..., stoker.ImageLoader]) -> None:
         loader = load(steps_per_epoch=3, shuffle=True)
         assert len(loader) == 3
         drawn = [row for _ in range(6) for row in rows(loader)]
         order = FullShuffle(61, 5)
         assert drawn == [int(row) for e in range(3) for row in order.positions(e, np.arange(61))][:144]
 
-    def test_may_be_longer_than_the_dataset(self, load: Callable[..., stoker.ImageLoader]) -> None:
+    def test_can_be_longer_than_the_dataset(self, load: Callable[..., stoker.ImageLoader]) -> None:
         loader = load(steps_per_epoch=20)
         assert rows(loader) == [i % 61 for i in range(160)]
         loader.set_epoch(5)
@@ -171,7 +171,7 @@ class TestStream:
         assert all(len(set(found)) == len(found) >= 3 for found in images.values())
 
     @pytest.mark.parametrize(("batch_size", "steps_per_epoch"), [(8, 7), (4, 7), (7, 3), (16, 50)])
-    def test_goes_on_where_it_was_with_another_length(
+    def test_resumes_with_another_length(
         self, load: Callable[..., stoker.ImageLoader], batch_size: int, steps_per_epoch: int
     ) -> None:
         def drawn(loader: stoker.ImageLoader, samples: int) -> list[tuple[int, bytes]]:
@@ -195,7 +195,7 @@ class TestStream:
         assert state["epoch"] * steps_per_epoch * batch_size + state["position"] == seen
         assert drawn(other, 200) == whole[seen : seen + 200]
 
-    def test_is_told_from_epochs(self, load: Callable[..., stoker.ImageLoader]) -> None:
+    def test_has_another_state_than_epochs(self, load: Callable[..., stoker.ImageLoader]) -> None:
         stream, plain = load(steps_per_epoch=3), load()
         with pytest.raises(CheckpointError, match=r"order was 'Stream\(.*' and is 'Sequential"):
             plain.load_state_dict(stream.state_dict())
@@ -240,12 +240,12 @@ def test_refuses(load: Callable[..., stoker.ImageLoader], options: dict[str, Any
         load(**options)
 
 
-def test_refuses_no_times() -> None:
+def test_refuses_zero_repeats() -> None:
     with pytest.raises(ConfigError, match="times must be at least 1, found 0"):
         Repeated(0)
 
 
-def test_refuses_a_column_that_is_not_there(load: Callable[..., stoker.ImageLoader]) -> None:
+def test_refuses_an_unknown_column(load: Callable[..., stoker.ImageLoader]) -> None:
     with pytest.raises(DatasetError, match="no column 'weight'"):
         load(sampler=Weighted("weight"))
 

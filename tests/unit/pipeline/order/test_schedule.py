@@ -1,0 +1,67 @@
+"""Schedules: the draws that each rank receives at each step."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stoker.errors import ConfigError
+from stoker.pipeline.order.schedule import Schedule
+
+
+def test_ranks_interleave_within_the_global_batch() -> None:
+    schedules = [Schedule(20, 2, rank, 3) for rank in range(3)]
+    assert [s.draws(0)[0].tolist() for s in schedules] == [[0, 3], [1, 4], [2, 5]]
+    assert [s.draws(1)[0].tolist() for s in schedules] == [[6, 9], [7, 10], [8, 11]]
+
+
+@pytest.mark.parametrize(
+    ("last_batch", "steps", "last"),
+    [
+        ("drop", 3, ([12, 15], [True, True])),
+        ("pad", 4, ([18, 1], [True, False])),
+        ("partial", 4, ([18], [True])),
+    ],
+)
+def test_last_batch(last_batch: str, steps: int, last: tuple[list[int], list[bool]]) -> None:
+    schedule = Schedule(20, 2, 0, 3, last_batch)
+    assert len(schedule) == steps
+    draws, mask = schedule.draws(steps - 1)
+    assert (draws.tolist(), mask.tolist()) == last
+    assert draws.dtype == np.int64
+    assert mask.dtype == np.bool_
+
+
+def test_a_rank_can_receive_an_empty_last_batch() -> None:
+    schedules = [Schedule(4, 3, rank, 3) for rank in range(3)]
+    assert [len(s) for s in schedules] == [1, 1, 1]
+    assert [s.draws(0)[0].tolist() for s in schedules] == [[0, 3], [1], [2]]
+    assert Schedule(2, 1, 2, 3).draws(0)[0].tolist() == []
+
+
+def test_padding_can_repeat_the_epoch_several_times() -> None:
+    draws, mask = Schedule(3, 8, last_batch="pad").draws(0)
+    assert draws.tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert mask.tolist() == [True] * 3 + [False] * 5
+
+
+def test_consumed_is_the_start_of_what_is_left() -> None:
+    schedule = Schedule(20, 2, 0, 3, start=1)
+    assert [schedule.consumed(k) for k in range(5)] == [1, 7, 13, 19, 20]
+    assert len(schedule) == 4
+    assert len(Schedule(20, 2, start=20)) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1, found 0"),
+        ({"batch_size": 1, "rank": 2, "world_size": 2}, "found rank 2 of 2"),
+        ({"batch_size": 1, "rank": -1}, "found rank -1 of 1"),
+        ({"batch_size": 1, "last_batch": "keep"}, "found 'keep'"),
+        ({"batch_size": 1, "start": 21}, r"start must be in 0\.\.20, found 21"),
+    ],
+)
+def test_refuses(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        Schedule(20, **arguments)
