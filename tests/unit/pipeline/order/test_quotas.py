@@ -83,17 +83,14 @@ def test_every_rank_receives_all_groups() -> None:
 def test_cycles_continue_in_the_next_epoch(epoch: int) -> None:
     made = shares([2, 1], 30, [7, 100])
     for group, (quota, size) in enumerate([(20, 7), (10, 100)]):
-        drawn: list[Any] = []
+        cycles: list[Any] = []
         for one in (epoch, epoch + 1):
             drawn = made.assign(one, np.arange(30))
             mine = drawn.group == group
-            order = np.lexsort((drawn.offset[mine], drawn.cycle[mine]))
-            drawn += list(
-                zip(drawn.cycle[mine][order].tolist(), drawn.offset[mine][order].tolist(), strict=True)
-            )
+            cycles += sorted(zip(drawn.cycle[mine].tolist(), drawn.offset[mine].tolist(), strict=True))
         first = epoch * quota
         expected = [divmod(t, size) for t in range(first, first + 2 * quota)]
-        assert drawn == [(lap % 2**62, place) for lap, place in expected]
+        assert cycles == [(cycle % 2**62, offset) for cycle, offset in expected]
 
 
 @pytest.mark.parametrize("weights", [[1, 1], [6, 3, 1], [1.0] * 40, [50, *[1.0] * 40]], ids=len)
