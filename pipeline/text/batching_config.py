@@ -1,4 +1,4 @@
-"""How sequences are put together, checked when a loader is made."""
+"""How sequences form batches: arguments of a text loader, checked against each other."""
 
 from __future__ import annotations
 
@@ -37,23 +37,26 @@ _CHOICES = {"too_long": get_args(TooLong), "balance": (None, *get_args(Balance))
 
 @dataclass(frozen=True)
 class BatchingConfig:
-    """How sequences are put together; see :class:`stoker.pipeline.text.loader.TextLoader`.
+    """How sequences form batches; see :class:`stoker.TextLoader`. States record the names of the attributes.
 
     Attributes:
-        batch_size: Samples, or packed rows, of a batch on one rank; None with what follows.
-        max_tokens: Tokens of a batch, padding included; None with the others.
-        batch_sampler: Makes what puts samples into batches; None with the others.
-        buckets: Number of buckets, or their boundaries; None pads each batch to its longest.
+        batch_size: Samples, or packed rows, of a batch on one rank. One of this and the next two is not None.
+        max_tokens: Tokens of a batch on one rank, padding included.
+        batch_sampler: Function that makes the sampler of batches.
+        buckets: Number of buckets, or their boundaries; None pads each batch to its longest sample.
         pad_multiple: Padded lengths are multiples of this.
         pack: Tokens of a packed row; None does not pack.
-        max_sequences: Sequences of a packed row at most; None for any number.
-        max_length: Tokens of a sequence at most; None for any number.
-        too_long: What becomes of a longer sequence.
-        shuffle: Whether batches are drawn anew each epoch, or come in the order of the dataset.
-        samples_per_epoch: Samples of an epoch, cut from an infinite stream; None for no stream.
-        seed: Decides what is drawn.
-        last_batch: What becomes of the samples that fill no batch.
-        balance: What is dealt out to the ranks in equal parts at each step; None for samples as they come.
+        max_sequences: Largest number of sequences in a packed row; None sets no limit.
+        max_length: Largest number of tokens of a sequence; None sets no limit.
+        too_long: What happens to a longer sequence.
+        shuffle: Whether batches are drawn anew in each epoch; False keeps the order of the dataset.
+        samples_per_epoch: Samples of an epoch that is cut from an infinite stream; None for all draws once.
+        seed: Seed of everything that is drawn.
+        last_batch: What happens to samples that do not fill a batch.
+        balance: What all ranks have about equally much of at each step; None deals samples in order.
+
+    Raises:
+        ConfigError: An argument is wrong, or two arguments do not fit each other.
     """
 
     batch_size: int | None
@@ -74,7 +77,8 @@ class BatchingConfig:
     def __post_init__(self) -> None:
         if [self.batch_size, self.max_tokens, self.batch_sampler].count(None) != 2:
             raise ConfigError(
-                "give either batch_size or max_tokens, which decides batches, or a batch_sampler"
+                "one of batch_size, max_tokens and batch_sampler decides the size of batches",
+                hint="Give exactly one of them.",
             )
         for name in _COUNTS:
             object.__setattr__(self, name, optional_number(name, getattr(self, name), 1))
@@ -86,23 +90,28 @@ class BatchingConfig:
             raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
         self._check_pack()
         if self.pack is None and self.buckets is None and self.max_tokens is not None:
-            raise ConfigError("max_tokens needs buckets: a batch that is padded to its longest has no budget")
+            raise ConfigError(
+                "max_tokens needs buckets, whose lengths decide how many samples fit", hint="Give buckets."
+            )
 
     def _check_pack(self) -> None:
         if self.pack is None:
             if self.too_long == "split":
-                raise ConfigError("too_long='split' needs pack, whose rows the pieces are for")
+                raise ConfigError("too_long='split' needs pack", hint="Give pack, or too_long='truncate'.")
             if self.max_sequences is not None:
-                raise ConfigError("max_sequences needs pack, whose rows it is for")
+                raise ConfigError("max_sequences needs pack", hint="Give pack, or leave max_sequences out.")
             return
         if self.max_length is not None:
-            raise ConfigError("pack is itself the longest that a sequence may be; leave out max_length")
+            raise ConfigError("pack and max_length both set the largest length", hint="Leave out max_length.")
         if self.batch_sampler is not None:
-            raise ConfigError("packed rows are all of one length; give batch_size instead of batch_sampler")
+            raise ConfigError(
+                "packed rows all have one length, which leaves a batch_sampler no choice",
+                hint="Give batch_size.",
+            )
 
 
 def as_buckets(given: Any) -> int | BucketBoundaries | npt.NDArray[np.int64] | None:
-    """Buckets as batching have them: of any kind of integer Python's, of a list or tuple an array."""
+    """Buckets as :class:`BatchingConfig` takes them: NumPy's integers become Python's, lists arrays."""
     if isinstance(given, np.integer):
         return int(given)
     return np.asarray(given) if isinstance(given, (list, tuple)) else given

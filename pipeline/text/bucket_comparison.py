@@ -1,4 +1,4 @@
-"""Every way to batch the same text by length, side by side."""
+"""A comparison of all ways to batch the same text by length, for ``stoker buckets`` and benchmarks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ __all__ = ["Settings", "compare_methods", "text_lengths"]
 
 @dataclass(frozen=True)
 class Settings:
-    """What all methods have in common.
+    """Settings that all methods share.
 
     Attributes:
         batch_size: Samples of a batch on one rank.
         buckets: Number of buckets.
         pad_multiple: Padded lengths are multiples of this.
-        pack: Tokens of a packed row; None leaves packing out.
+        pack: Tokens of a packed row; None leaves out packing.
         world_size: Number of ranks.
-        seed: Decides what is drawn.
+        seed: Seed of the draws.
     """
 
     batch_size: int = 32
@@ -52,11 +52,11 @@ class Settings:
 
 
 def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
-    """(N,) int64 tokens of every sample, or (N, D) for D fields; read from the index alone.
+    """Tokens of every sample, (N,) int64, or (N, D) for D fields; read from the index alone.
 
     Raises:
         ConfigError: There is no such field.
-        DatasetError: It is no dataset of text.
+        DatasetError: The dataset does not hold text.
     """
     if dataset.manifest.sample_type != "text":
         raise DatasetError(
@@ -73,7 +73,7 @@ def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.N
 
 
 def compare_methods(lengths: npt.NDArray[np.int64], settings: Settings) -> dict[str, PlanReport]:
-    """A report of each method's first epoch, by name: random batches, sorted windows, buckets, packing.
+    """A report of the first epoch of each method, by name: random batches, sorted windows, buckets, packing.
 
     Raises:
         ConfigError: A setting does not fit the lengths.

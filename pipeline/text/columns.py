@@ -1,4 +1,4 @@
-"""The columns of a batch of text: which arrays are made, and what each looks like."""
+"""The columns of a batch of text: which arrays are made of its sequences, and by which function."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PACKED: tuple[Output, ...] = ("input_ids", "segment_ids", "position_ids")
 
 
 def default_batchify(planner: TextPlanner, reader: TokenReader, columns: Sequence[str] | None) -> Batchify:
-    """What makes the arrays that ``columns`` names."""
+    """The function that makes the arrays that ``columns`` names; None names the usual ones."""
     if planner.batching.pack is not None:
         outputs = [name for name in _OUTPUTS if columns is None or name in columns]
         chosen = _PACKED if columns is None else outputs
@@ -45,14 +45,14 @@ def default_batchify(planner: TextPlanner, reader: TokenReader, columns: Sequenc
 
 
 def _prefixes(fields: Sequence[str]) -> list[str]:
-    """What stands before the names of each field's arrays, in letters that Python's names may have."""
+    """Prefixes of the names of each field's arrays, as Python identifiers; empty for a single field."""
     return [""] if len(fields) == 1 else [re.sub(r"\W", "_", field) + "_" for field in fields]
 
 
 def probe_batchify(
     batchify: Batchify, planner: TextPlanner, reader: TokenReader
 ) -> dict[str, tuple[str, tuple[int | None, ...]]]:
-    """Name, dtype and shape without the batch axis of what ``batchify`` makes, tried on a token a field."""
+    """Dtype and shape without the batch axis of the arrays that ``batchify`` makes of one token a field."""
     count = len(reader.fields)
     edges = planner.boundaries
     widths = [1] * count if edges is None else edges[0].tolist()
@@ -97,9 +97,7 @@ def run_batchify(
         if slices.groups is not None:
             samples = Packed(samples, slices.groups)
         elif isinstance(batchify, Flatten):
-            length = (
-                shape[0] * length
-            )  # the padded batch's tokens, so that each padded shape gives one flat shape
+            length *= shape[0]  # tokens of the padded batch, so that each padded shape has one flat shape
     made = batchify(samples, length)
     if not isinstance(made, dict):
         raise ConfigError(
@@ -116,13 +114,13 @@ def column_names(
     batching: BatchingConfig,
     fields: Sequence[str],
 ) -> tuple[str, ...]:
-    """What a batch holds: the names asked for, or all that is made.
+    """Names of the columns of a batch.
 
     Args:
-        columns: The names asked for; None for all that is made.
-        made: By the batchify function.
-        dataset: Whose columns of numbers may be named, too.
-        batching: The config of the loader.
+        columns: Names that were asked for; None for all arrays that are made.
+        made: Arrays that the batchify function makes, by name.
+        dataset: Dataset or mixture, whose columns of numbers may be named, too.
+        batching: How sequences form batches.
         fields: Those that it reads.
 
     Raises:

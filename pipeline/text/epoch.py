@@ -1,4 +1,4 @@
-"""One epoch of text: what it draws, its steps, and the parts in which it was run."""
+"""One epoch of text: the samples that it draws, its steps, and the parts in which it was run."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["History", "TextEpoch", "TextSchedule", "TokenSlices", "checked_history"]
 
 History = tuple[tuple[int, int], ...]
-"""(world size, steps done) of each part of an epoch that went on with another number of ranks."""
+"""(world size, steps done) of each part of an epoch that was resumed with another number of ranks."""
 
 
 class TokenSlices(NamedTuple):
-    """The sequences of one batch.
+    """The P sequences of one batch: each is a slice of the tokens of a sample.
 
     Attributes:
-        positions: (P,) int64, the sample of each, in the dataset.
-        begins: (P,) int64, its first token; 0 but for a sequence that was split.
-        lengths: (P, D) int64, its tokens, in each of D fields.
-        groups: (rows + 1,) int64, the first piece of each packed row, and P; None where none are packed.
+        positions: (P,) int64, positions of the samples in the dataset.
+        begins: (P,) int64, first token of each slice; above 0 only if a sample was split.
+        lengths: (P, D) int64, tokens of each slice in each of D fields.
+        groups: (rows + 1,) int64, first slice of each packed row, and P at the end; None without packing.
     """
 
     positions: Int64
@@ -42,7 +42,7 @@ class TokenSlices(NamedTuple):
 
 @dataclass(frozen=True)
 class TextSchedule:
-    """The steps of one epoch that are left, on one rank (see :class:`Steps`).
+    """The remaining steps of one epoch, on one rank (see ``Steps`` in execution/epoch_iterator).
 
     Attributes:
         plan: Batches of the epoch.
@@ -62,19 +62,19 @@ class TextSchedule:
         return self.start + steps
 
     def batch(self, step: int) -> tuple[Batch, npt.NDArray[np.bool_]]:
-        """The rows and shape of this rank's batch, and which rows are not there to fill it, (n,) bool."""
+        """This rank's batch at a step, and a mask of its rows, (n,) bool, False for repeated ones."""
         at = self.start + step
         return self.plan.batch(at, self.rank), self.plan.mask(at, self.rank)
 
 
 @dataclass(frozen=True, eq=False)
 class TextEpoch:
-    """What an epoch draws, and what makes batches of it.
+    """The draws of one epoch, and how they form batches.
 
     Attributes:
-        sampler: Puts draws, or packed rows of them, into batches.
-        drawn: (n,) int64, the sample of each draw; None where draw i is sample i.
-        packing: Which draws share a packed row; None where none do.
+        sampler: Groups draws, or packed rows of draws, into batches.
+        drawn: (n,) int64, position in the dataset of each draw; None if draw i is sample i.
+        packing: Which draws share a packed row; None without packing.
     """
 
     sampler: BatchSampler
@@ -82,7 +82,11 @@ class TextEpoch:
     packing: PackingPlan | None
 
     def token_slices(self, rows: Int64) -> TokenSlices:
-        """The sequences of one batch: of draws, or packed rows where there is a packing, (n,) int64."""
+        """The sequences of one batch.
+
+        Args:
+            rows: (n,) int64, the batch's packed rows, or its draws without packing.
+        """
         packing = self.packing
         if packing is None:
             lengths = self.sampler.lengths[rows].reshape(len(rows), -1)
@@ -98,13 +102,16 @@ class TextEpoch:
 
 
 def checked_history(parts: Sequence[Any]) -> History:
-    """What a state says of the parts of its epoch.
+    """The parts of an epoch as a state records them.
 
     Raises:
-        CheckpointError: It is no history.
+        CheckpointError: A part is not two integers, ranks from 1 and steps from 0.
     """
     history = tuple(tuple(part) for part in parts)
     for part in history:
         if len(part) != 2 or any(type(number) is not int or number < 0 for number in part) or part[0] < 1:
-            raise CheckpointError(f"a part of an epoch is (ranks, steps), found {part!r}")
+            raise CheckpointError(
+                f"a part of an epoch is (ranks, steps), found {part!r}",
+                hint="Pass what state_dict() returned.",
+            )
     return cast("History", history)

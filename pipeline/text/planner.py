@@ -1,4 +1,4 @@
-"""Which sequences form a batch of text, decided from lengths alone: buckets, a token budget, packed rows."""
+"""The planner of text: decides from lengths alone which sequences form a batch, in every epoch."""
 
 from __future__ import annotations
 
@@ -38,23 +38,25 @@ if TYPE_CHECKING:
 
 __all__ = ["TextPlanner"]
 
-_CHUNK = 1 << 16  # draws that are worked out at once: their numbers stay in the cache
+_CHUNK = 1 << 16  # draws that are ordered at once; more would not stay in the processor's cache
 
 
 class TextPlanner:
-    """Plans epochs.
+    """Plans the batches of epochs; the last two epochs are kept.
 
     Args:
         batching: How sequences form batches.
         lengths: (N, D) integers, tokens of each sample in each of D fields.
-        order: What an epoch draws. In which order it does matters only without ``batching.shuffle``.
+        order: Which samples an epoch draws. Their order counts only without ``batching.shuffle``.
         world_size: Number of ranks.
+
+    Attributes:
+        batching: As given.
+        order: As given.
+        takes_all: Whether every epoch draws every sample once, so that epochs differ in their batches alone.
 
     Raises:
         ConfigError: The config does not fit the lengths.
-
-    Attributes:
-        takes_all: Whether an epoch draws every sample once, so that only its batches differ from another's.
     """
 
     def __init__(
@@ -73,17 +75,17 @@ class TextPlanner:
         self._plans: EpochCache[tuple[int, History], BatchPlan] = EpochCache()
 
     def plan(self, epoch: int, history: History = ()) -> BatchPlan:
-        """The batches of an epoch, or of what is left of it behind its ``history``."""
+        """The batches of an epoch, or of its rest after the parts in ``history``."""
         return self._plans.get((epoch, history), lambda _: self.epoch(epoch).sampler.plan(epoch, history))
 
     def epoch(self, epoch: int) -> TextEpoch:
-        """What an epoch draws, and what makes batches of it."""
+        """The draws of an epoch, and how they form batches."""
         same = self.takes_all and (self.batching.pack is None or not self.batching.shuffle)
         return self._epochs.get(0 if same else epoch, self._make_epoch)
 
     @cached_property
     def boundaries(self) -> Int64 | None:
-        """(K, D) int64, where buckets end; None where there are none."""
+        """(K, D) int64, largest length of each bucket in each field; None if there are no buckets."""
         batching = self.batching
         if batching.pack is not None:
             return np.array([[batching.pack]], np.int64)
@@ -101,11 +103,11 @@ class TextPlanner:
 
     @cached_property
     def max_sequences(self) -> int:
-        """The most pieces that a packed row has, in every epoch."""
+        """Largest number of sequences in a packed row, in any epoch."""
         if self.batching.max_sequences is not None:
             return self.batching.max_sequences
         packing = self.epoch(0).packing
-        assert packing is not None, "asked for only where rows are packed"
+        assert packing is not None, "called only with packing"
         return int(np.diff(packing.offsets).max())
 
     @property
@@ -113,26 +115,26 @@ class TextPlanner:
         """Whether every epoch has as many batches as any other."""
         batching = self.batching
         if batching.batch_sampler is not None:
-            return False  # windows of random samples may fill another number of batches
+            return False  # the number of batches may depend on what is drawn
         by_size = batching.pack is None and batching.max_tokens is None
         return self.takes_all or (by_size and (batching.buckets is None or batching.last_batch != "partial"))
 
     @property
     def most_steps(self) -> int:
-        """A bound of the steps of an epoch: a step takes one draw or one piece at least."""
-        pieces = 1
+        """Upper bound of the steps of an epoch: each takes at least one draw, or a slice of a split one."""
+        slices = 1
         if self.batching.too_long == "split":
-            pieces = -(-int(self._lengths.max()) // (self.batching.pack or 1))
-        return self.order.n * pieces
+            slices = -(-int(self._lengths.max()) // (self.batching.pack or 1))
+        return self.order.n * slices
 
     def lasting_shapes(self) -> list[tuple[int, ...]]:
-        """The shapes that batches of any epoch may have, but for smaller ones of what is left over."""
+        """Shapes that batches of every epoch have, without smaller batches of samples that are left over."""
         if self.boundaries is None:
             return []
         if self.takes_all:
             return self.plan(0).shapes()
         sampler = self.epoch(0).sampler
-        assert isinstance(sampler, (FixedBucketSampler, TokenBudgetSampler)), "these have buckets"
+        assert isinstance(sampler, (FixedBucketSampler, TokenBudgetSampler)), "samplers with boundaries"
         sizes = sampler.batch_sizes.tolist()
         return [(size, *edge) for size, edge in zip(sizes, self.boundaries.tolist(), strict=True)]
 
@@ -150,8 +152,8 @@ class TextPlanner:
 
     def _pack(self, lengths: Int64, epoch: int) -> PackingPlan:
         batching = self.batching
-        assert batching.pack is not None, "asked for only where rows are packed"
-        # Other samples could be packed more to a row than arrays of one shape have room for.
+        assert batching.pack is not None, "called only with packing"
+        # Later epochs may draw shorter samples, but the arrays have room for as many as in the first.
         most = batching.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
         seed = batching.seed if batching.shuffle else None
         return pack(
@@ -159,7 +161,7 @@ class TextPlanner:
         )
 
     def _costs(self, packing: PackingPlan) -> Int64 | None:
-        """(rows,) int64, what each packed row costs; None where nothing is balanced."""
+        """(rows,) int64, cost of each packed row for ``balance``; None if nothing is balanced."""
         if self.batching.balance is None:
             return None
         costs: Int64 = np.add.reduceat(
@@ -168,7 +170,7 @@ class TextPlanner:
         return costs
 
     def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> BatchSampler:
-        """What draws batches, of samples or of packed rows, of (M, D) lengths."""
+        """The sampler that groups samples or packed rows of these lengths, (M, D), into batches."""
         batching = self.batching
         shared: dict[str, Any] = {
             "seed": batching.seed,
@@ -181,20 +183,23 @@ class TextPlanner:
         if batching.batch_sampler is not None:
             made = batching.batch_sampler(_flat(lengths), **shared)
             if not isinstance(made, BatchSampler):
-                raise ConfigError(f"batch_sampler must make a stoker.bucketing.BatchSampler, found {made!r}")
+                raise ConfigError(
+                    f"batch_sampler must make a stoker.bucketing.BatchSampler, found {made!r}",
+                    hint="Give a class of stoker.bucketing, or a functools.partial of one.",
+                )
             return made
         if self.boundaries is None:
-            assert batching.batch_size is not None, "a budget has buckets"
+            assert batching.batch_size is not None, "max_tokens has buckets"
             shared["multiple_of"] = batching.pad_multiple
             return SortedBucketSampler(_flat(lengths), batching.batch_size, window=1, **shared)
         edges = _flat(self.boundaries)
         if batching.max_tokens is not None:
             return TokenBudgetSampler(_flat(lengths), batching.max_tokens, edges, **shared)
-        assert batching.batch_size is not None, "one of the two is given"
+        assert batching.batch_size is not None, "checked by BatchingConfig"
         return FixedBucketSampler(_flat(lengths), edges, batching.batch_size, **shared)
 
     def _usual_lengths(self) -> Int64:
-        """(M, D) int64, lengths as epochs draw them, and the longest of all samples, which any may draw."""
+        """(M, D) int64, lengths that an epoch draws, and the largest lengths, which any epoch may draw."""
         order = self.order.order if isinstance(self.order, Stream) else self.order
         if _takes_all(order, len(self._lengths)):
             return self._lengths
@@ -218,10 +223,10 @@ def _drawn_positions(order: Order, epoch: int) -> Int64:
 
 
 def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig) -> npt.NDArray[Any]:
-    """(N, D), lengths after truncation; rows that are packed are truncated or split there.
+    """Lengths, (N, D), after truncation; packing splits what is to be split.
 
     Raises:
-        ConfigError: A sequence is longer than may be.
+        ConfigError: A sequence is longer than allowed, and ``too_long`` is "error".
     """
     if batching.pack is not None:
         longest = np.array([batching.pack])
@@ -234,8 +239,8 @@ def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig) -> npt.NDArray
     if batching.too_long == "error" and (lengths > longest).any():
         row = int((lengths > longest).any(axis=1).argmax())
         raise ConfigError(
-            f"row {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
-            hint='Take the beginning, too_long="truncate", or leave them out with dataset.select().',
+            f"sample {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
+            hint='Keep the beginnings with too_long="truncate", or leave out samples with dataset.select().',
         )
     return np.minimum(lengths, longest) if batching.too_long == "truncate" else lengths
 
@@ -245,5 +250,5 @@ def _table(edges: Int64) -> Int64:
 
 
 def _flat(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """One length a sample as (N,), which the samplers tell from (N, D)."""
+    """Lengths of one field as (N,), as samplers take them; of several fields as (N, D)."""
     return table[:, 0] if table.shape[1] == 1 else table

@@ -1,4 +1,8 @@
-"""The stage of a text loader: read a batch's sequences, make arrays of them, hand them over."""
+"""The producer of batches of text, which the prefetcher runs.
+
+It has the bytes of a batch read ahead, and later reads its sequences, makes arrays of them, and assembles the
+batch.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +33,7 @@ __all__ = ["TextBatchProducer"]
 
 
 class _BatchInFlight(NamedTuple):
-    """A batch that is in flight."""
+    """A batch that was started and not finished; ``mask`` is that of its rows, (n,) bool."""
 
     batch: Batch
     mask: npt.NDArray[np.bool_]
@@ -38,9 +42,18 @@ class _BatchInFlight(NamedTuple):
 
 
 class TextBatchProducer:
-    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches."""
+    """The :class:`~stoker.pipeline.execution.prefetch.BatchProducer` of one epoch's batches of text.
 
-    max_in_flight = 2  # while one is made, the kernel reads the next
+    Args:
+        config: Config of the loader, whose reader all epochs share.
+        schedule: The steps to run, on this rank.
+        epoch: Draws of the epoch.
+        adapter: Makes arrays of the framework.
+        totals: Adds up where the time goes.
+        cache_prefetcher: Fetches remote bytes ahead; None if all are on this machine.
+    """
+
+    max_in_flight = 2  # the kernel reads the next batch while one is made
 
     def __init__(
         self,
@@ -60,7 +73,9 @@ class TextBatchProducer:
         self._next = 0
         self._in_flight: deque[_BatchInFlight] = deque()
         self._cached_epoch = (
-            cache_prefetcher.begin(lambda: _rows(config, schedule, epoch)) if cache_prefetcher else None
+            cache_prefetcher.begin(lambda: _rows_of_batches(config, schedule, epoch))
+            if cache_prefetcher
+            else None
         )
 
     def start(self) -> bool:
@@ -84,44 +99,44 @@ class TextBatchProducer:
         return True
 
     def finish(self) -> FinishedBatch:
-        """Make the oldest batch and hand it over."""
-        planned = self._in_flight.popleft()
+        """Read the oldest batch, and assemble it."""
+        oldest = self._in_flight.popleft()
         began = perf_counter()
         reader = self._config.reader
-        sequences = reader.read(planned.slices, planned.locations)
+        sequences = reader.read(oldest.slices, oldest.locations)
         if self._cached_epoch:
             self._cached_epoch.release()
-        shape = planned.batch.shape
-        arrays = run_batchify(self._config.batchify, reader.fields, sequences, planned.slices, shape)
+        shape = oldest.batch.shape
+        arrays = run_batchify(self._config.batchify, reader.fields, sequences, oldest.slices, shape)
         made = perf_counter()
         self._totals.executing += made - began
         stream = self._adapter.copy_stream
         with stream or contextlib.nullcontext():
             batch = self._config.batch_type(
-                *(self._hand_over(arrays, planned, name) for name in self._config.columns)
+                *(self._column(arrays, oldest, name) for name in self._config.columns)
             )
         ready = stream.ready(batch) if stream else None
         self._totals.handing_over += perf_counter() - made
-        return FinishedBatch(batch, len(planned.batch.rows), ready=ready)
+        return FinishedBatch(batch, len(oldest.batch.rows), ready=ready)
 
-    def _hand_over(self, arrays: Mapping[str, Any], planned: _BatchInFlight, name: str) -> Any:
+    def _column(self, arrays: Mapping[str, Any], oldest: _BatchInFlight, name: str) -> Any:
         if name in arrays:
             value = arrays[name]
         elif name == "mask":
-            value = planned.mask
+            value = oldest.mask
         elif name == "row":
-            value = self._config.rows[planned.slices.positions]
+            value = self._config.rows[oldest.slices.positions]
         elif name == "key":
-            value = self._config.dataset.keys(planned.slices.positions)
+            value = self._config.dataset.keys(oldest.slices.positions)
         else:
-            value = self._config.dataset.values(name, planned.slices.positions)
-        # A length such as max_seqlen is an argument of a kernel, not an array.
+            value = self._config.dataset.values(name, oldest.slices.positions)
+        # A number, such as max_seqlen, is an argument of a GPU kernel and stays one.
         return value if isinstance(value, int) else self._adapter.column(value)
 
 
-def _rows(
+def _rows_of_batches(
     config: TextLoaderConfig, schedule: TextSchedule, epoch: TextEpoch
 ) -> Iterator[npt.NDArray[np.int64]]:
-    """What each batch reads, as rows of the index."""
+    """Yield the rows of the index that each batch reads."""
     for step in range(len(schedule)):
         yield config.rows[epoch.token_slices(schedule.batch(step)[0].rows).positions]

@@ -1,4 +1,4 @@
-"""Reading token ids from shards: one join of bytes for a whole batch."""
+"""The reader of token ids: it reads the payloads of a batch from shards, and checks them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _HINT = "stoker verify lists all bad samples; convert the source again."
 
 
 class PayloadLocations(NamedTuple):
-    """Where the payloads of N samples lie.
+    """Where the payloads of N samples lie, as the index says.
 
     Attributes:
-        positions: (N,) int64, the samples.
-        shard: (N,) int32, as the index has it, like what follows.
-        offset: (N,) int64, bytes.
+        positions: (N,) int64, positions of the samples in the dataset.
+        shard: (N,) int32, number of the data file.
+        offset: (N,) int64, bytes from the beginning of the file.
         length: (N,) int64, bytes.
-        crc: (N,) uint32.
-        tokens: (N, F) int64, of each field that is stored.
+        crc: (N,) uint32, CRC32C of the payload.
+        tokens: (N, F) int64, tokens in each of F stored fields.
     """
 
     positions: npt.NDArray[np.int64]
@@ -51,14 +51,19 @@ class TokenReader:
     """Reads sequences of a dataset of text.
 
     Args:
-        dataset: What ``stoker.convert_text`` made, a part of it, or several mixed.
-        fields: Which of its fields to read; None for all.
-        dtype: Of the token ids that are handed out.
-        verify: Compare every payload with its checksum.
+        dataset: Dataset that :func:`stoker.convert_text` made, a selection of one, or a mixture.
+        fields: Names of the fields to read; None for all.
+        dtype: Dtype of the token ids that are handed out.
+        verify: Whether every payload is compared with its checksum.
+
+    Attributes:
+        fields: Names of the D fields that are read.
+        pad_id: Token id of padding.
+        dtype: As given.
 
     Raises:
         ConfigError: There is no such field.
-        StaleIndexError: The dataset does not say what its payloads are, or a data file has another size.
+        StaleIndexError: The index lacks what the reader needs, or a data file has another size.
         DatasetError: A data file cannot be opened.
     """
 
@@ -68,10 +73,16 @@ class TokenReader:
         options = dataset.manifest.options
         stored = str(options.get("fields", "")).split(",")
         if any(length_column(field) not in dataset.types for field in stored):
-            raise StaleIndexError("the index lacks the lengths of the text's fields", path=dataset.path)
+            raise StaleIndexError(
+                "the index lacks the lengths of the text's fields",
+                path=dataset.path,
+                hint="Convert the source again.",
+            )
         if options.get("dtype") not in ("uint16", "int32"):
             raise StaleIndexError(
-                f"token ids are uint16 or int32, not {options.get('dtype')!r}", path=dataset.path
+                f"token ids must be uint16 or int32, found {options.get('dtype')!r}",
+                path=dataset.path,
+                hint="Convert the source again.",
             )
         self.fields = tuple(fields) if fields is not None else tuple(stored)
         if not self.fields or len(set(self.fields)) < len(self.fields) or not set(self.fields) <= set(stored):
@@ -89,12 +100,12 @@ class TokenReader:
 
     @property
     def lengths(self) -> npt.NDArray[np.int64]:
-        """(N, D) int64, tokens of every sample of the dataset in each field that is read."""
+        """(N, D) int64, tokens of every sample in each field that is read."""
         columns = [self._dataset.column(self._columns[field]) for field in self._chosen]
         return np.stack(columns, axis=1, dtype=np.int64)
 
     def locate(self, positions: npt.NDArray[np.int64]) -> PayloadLocations:
-        """Where samples lie."""
+        """Where the payloads of samples lie."""
         shard, offset, length, crc = (self._dataset.values(name, positions) for name in _WHERE)
         tokens = [self._dataset.values(name, positions) for name in self._columns]
         return PayloadLocations(
@@ -102,18 +113,18 @@ class TokenReader:
         )
 
     def will_need(self, locations: PayloadLocations) -> None:
-        """Ask the kernel to read these samples ahead."""
+        """Ask the kernel to read these payloads ahead."""
         self._shards.will_need(locations.shard, locations.offset, locations.length)
 
     def read(self, slices: TokenSlices, locations: PayloadLocations) -> list[Ragged]:
-        """The sequences of a batch, for each field that is read.
+        """Read the sequences of a batch, P in each field.
 
         Args:
-            slices: Which tokens of which samples.
-            locations: Of the samples that they are of.
+            slices: The P slices of samples.
+            locations: Where the payloads of these samples lie, (P,).
 
         Raises:
-            CorruptRecordError: A payload is not what was written; names shard, record and key.
+            CorruptRecordError: A payload cannot be read, or is not what was written; names the sample.
         """
         stored = locations.tokens
         values = np.frombuffer(b"".join(self._payloads(locations)), self._stored).astype(self.dtype)
@@ -127,7 +138,7 @@ class TokenReader:
         ]
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the data files."""
         self._shards.close()
 
     def _payloads(self, locations: PayloadLocations) -> Iterator[memoryview]:
@@ -151,6 +162,6 @@ class TokenReader:
 def _gather(
     values: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
 ) -> Ragged:
-    """TokenSlices of ``values``, end to end."""
+    """Slices of ``values``, one after the other."""
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     return Ragged(values[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)

@@ -21,7 +21,7 @@ def test_what_is_too_long_is_refused_truncated_or_split(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
 ) -> None:
     for options in ({"pack": 10}, {"max_length": 10}, {"buckets": [4, 10]}):
-        with pytest.raises(ConfigError, match=r"row \d+ has") as caught:
+        with pytest.raises(ConfigError, match=r"sample \d+ has") as caught:
             make(shards, **options)
         row = int(caught.value.message.split()[1])
         assert len(sequences[row][0]) > 10
@@ -42,21 +42,21 @@ def test_what_is_too_long_is_refused_truncated_or_split(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": None}, "either batch_size or max_tokens"),
-        ({"batch_size": 8, "max_tokens": 100}, "either batch_size or max_tokens"),
+        ({"batch_size": None}, "one of batch_size, max_tokens and batch_sampler"),
+        ({"batch_size": 8, "max_tokens": 100}, "one of batch_size, max_tokens and batch_sampler"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"max_tokens": 10}, "max_tokens is 10"),
         ({"max_tokens": 100, "buckets": None}, "max_tokens needs buckets"),
         ({"buckets": 0}, "num_buckets"),
         ({"pad_multiple": 0}, "pad_multiple"),
         ({"pack": 40, "fields": None}, "packing takes one field"),
-        ({"pack": 40, "max_length": 3}, "leave out max_length"),
+        ({"pack": 40, "max_length": 3}, "Leave out max_length"),
         ({"pack": 40, "columns": ("row",)}, "no 'row'"),
         ({"too_long": "split"}, "needs pack"),
         ({"max_sequences": 2}, "needs pack"),
         ({"pack": 40, "max_sequences": 0}, "max_sequences must be at least 1"),
-        ({"pack": 40, "batch_size": None, "batch_sampler": partial}, "all of one length"),
-        ({"batch_sampler": partial}, "or a batch_sampler"),
+        ({"pack": 40, "batch_size": None, "batch_sampler": partial}, "packed rows all have one length"),
+        ({"batch_sampler": partial}, "one of batch_size, max_tokens and batch_sampler"),
         ({"too_long": "hope", "max_length": 4}, "too_long"),
         ({"fields": ("z",)}, "fields must be of q, a"),
         ({"fields": ("q", "q")}, "fields must be of q, a, each once"),

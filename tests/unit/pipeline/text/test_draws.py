@@ -317,7 +317,7 @@ def test_ranks_have_equal_work(folder: Path, balance: Any, pack: int | None) -> 
         ({"balance": "time"}, "balance must be one of"),
         (
             {"sampler": Weighted(np.ones(60)), "pack": 20},
-            r"row \d+ has \[\d+\] tokens, and the most are \[20\]",
+            r"sample \d+ has \[\d+\] tokens, and the most are \[20\]",
         ),
         ({"pack": 40, "columns": ("dataset",)}, "no 'dataset'"),
     ],
