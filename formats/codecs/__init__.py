@@ -1,1 +1,1 @@
-"""Image codecs: what an encoded image's header says, and how its pixels are decoded."""
+"""Image codecs: recognition, headers, decoding to RGB and re-encoding."""

@@ -1,4 +1,4 @@
-"""What an encoded image says of itself before it is decoded: codec, size, orientation."""
+"""Headers of encoded images: codec, size and orientation, read without decoding a pixel."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .registry import PILLOW_CODECS, open_image
 __all__ = ["MAX_PIXELS", "Header", "read_header"]
 
 MAX_PIXELS = 178_956_970
-"""Largest image that is decoded: Pillow's limit, which is 512 MiB of RGB."""
+"""Most pixels of an image that is decoded: Pillow's limit, 512 MiB of RGB."""
 
 _WIDTH, _HEIGHT, _ORIENTATION = 0x0100, 0x0101, 0x0112  # tags of TIFF and Exif
 
 
 @dataclass(frozen=True)
 class Header:
-    """Header of an encoded image.
+    """The header of an encoded image.
 
     Attributes:
         codec: How it is encoded.
@@ -40,14 +40,14 @@ class Header:
 
 
 def read_header(data: Any) -> Header:
-    """Read the header of an encoded image; no pixel is decoded.
+    """Return the header of an encoded image; no pixel is decoded.
 
     Args:
         data: Any C-contiguous buffer.
 
     Raises:
-        ImageTooLargeError: It has more than :data:`MAX_PIXELS`.
-        DecodeError: It is no image, or its header is damaged.
+        ImageTooLargeError: The image has more than :data:`MAX_PIXELS`.
+        DecodeError: The data are no image, or the header is damaged.
     """
     try:
         codec, width, height, orientation, _ = _native.probe(data)
@@ -59,7 +59,7 @@ def read_header(data: Any) -> Header:
         raise ImageTooLargeError(f"the image has {width} x {height} pixels, more than {MAX_PIXELS}")
     if width < 1 or height < 1:
         raise DecodeError(f"the image has {width} x {height} pixels")
-    # Orientations 5 to 8 lie on their side (Exif 2.32, tag 274).
+    # Orientations 5 to 8 exchange height and width (Exif 2.32, tag 274).
     size = (width, height) if orientation >= 5 else (height, width)
     return Header(Codec(codec), *size, orientation)
 
@@ -70,7 +70,7 @@ def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
             orientation = image.getexif().get(_ORIENTATION, 1)
             width, height = image.size
             if isinstance(image, TiffImageFile):
-                # Pillow turns this one format by itself, and newer versions say so in ``size``.
+                # Pillow turns only this format by itself, and newer versions give the turned size.
                 width, height = image.tag_v2[_WIDTH], image.tag_v2[_HEIGHT]
             orientation = orientation if orientation in range(1, 9) else 1
             return PILLOW_CODECS[str(image.format)], width, height, orientation

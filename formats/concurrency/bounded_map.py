@@ -1,4 +1,4 @@
-"""Work on the threads of a pool, a few pieces ahead of whoever takes the results."""
+"""Ordered results of tasks on a pool of threads, with a bounded number of tasks in flight."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["bounded_map"]
 def bounded_map(
     pool: ThreadPoolExecutor, tasks: Iterable[tuple[Label, Callable[[], Result]]], ahead: int
 ) -> Iterator[tuple[Label, Result]]:
-    """The label and the result of each task, in the order of the tasks.
+    """Yield the label and the result of each task, in the order of the tasks.
 
-    What is not begun is cancelled as soon as the caller takes no more, or a task raises.
+    Tasks that have not started are cancelled as soon as the caller stops or a task raises.
 
     Args:
         pool: The threads.
-        tasks: What is to be done; drawn from no sooner than needed.
-        ahead: Tasks that are handed to the pool before the result of the first is waited for.
+        tasks: Labels and tasks; an iterator is advanced only when a task can be submitted.
+        ahead: Tasks in flight beyond the one whose result is yielded next.
     """
     window: deque[tuple[Label, Future[Result]]] = deque()
     try:

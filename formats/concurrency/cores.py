@@ -1,4 +1,4 @@
-"""How many threads make sense: the cores that this process may use."""
+"""The number of threads to use: by default the cores that this process may use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST = 4096
 
 
 def available_cores() -> int:
-    """Cores that this process may use: its affinity mask, within its control group's quota."""
+    """Return the number of cores in the process's affinity mask, limited by its control group's quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max") as file:  # noqa: PTH123 - a kernel file, read as one line
@@ -25,10 +25,10 @@ def available_cores() -> int:
 
 
 def check_threads(given: SupportsIndex | None, default: int | None = None) -> int:
-    """Number of threads: as given, from 1 to 4096, or the default, which is the cores allowed.
+    """Return a number of threads: ``given``, or else ``default``, or else the available cores.
 
     Raises:
-        ConfigError: It is no integer, or out of bounds.
+        ConfigError: ``given`` is not an integer from 1 to 4096.
     """
     if given is None:
         return available_cores() if default is None else default

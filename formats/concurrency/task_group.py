@@ -1,4 +1,4 @@
-"""Tasks on the threads of a pool, for a thread that Ctrl-C may interrupt anywhere while it waits for them."""
+"""Groups of tasks on a pool of threads, for a waiting thread that Ctrl-C may interrupt anywhere."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
 
 __all__ = ["TaskGroup"]
 
-_TICK = 0.1  # seconds between two looks at progress, and to an interrupt
+_TICK = 0.1  # seconds between two reports of progress, and until an interrupt is noticed
 
 
 class TaskGroup:
-    """Tasks that are waited for together.
+    """Tasks whose end a caller waits for together.
 
-    Futures would not do. Their locks are taken in Python, those of all that are waited for again and again:
-    an interrupt that comes there leaves them taken, and the threads that end the tasks wait for ever.
+    Futures do not serve here. A wait for them takes their locks in Python again and again; an interrupt at
+    that moment leaves a lock taken, and the threads that end the tasks wait for it for ever.
 
     Args:
         pool: The threads.
 
     Attributes:
-        left: Tasks whose end nobody has waited for.
+        left: Number of tasks whose end has not been waited for.
     """
 
     def __init__(self, pool: ThreadPoolExecutor) -> None:
@@ -34,14 +34,17 @@ class TaskGroup:
         self.left = 0
 
     def start(self, task: Callable[[], object]) -> None:
-        """Have a task done, if nobody shuts down the pool before."""
+        """Submit a task. It does not run if the pool is shut down before it starts."""
         self._pool.submit(partial(_run, task, self._ended))
         self.left += 1
 
     def wait(self, show: Callable[[], None]) -> None:
-        """Wait until all have ended; ``show`` is called after each, and about ten times a second.
+        """Wait until all tasks have ended.
 
-        Raises: What the first that fails has raised.
+        Args:
+            show: Called after each task, and about ten times a second.
+
+        Raises: The error of the first task that fails.
         """
         while self.left:
             try:
@@ -53,7 +56,7 @@ class TaskGroup:
                 try:
                     raise error
                 finally:
-                    del error  # it would hold itself by its traceback, and all that the task has
+                    del error  # its traceback would keep it alive, and the data of the task with it
             show()
 
 

@@ -25,16 +25,16 @@ __all__ = ["Datum", "encode_datum", "parse_datum", "parse_image", "wrap_image"]
 
 @dataclass(frozen=True)
 class Datum:
-    """A Caffe Datum, read.
+    """The fields of a Caffe Datum; a number that is absent is 0.
 
     Attributes:
-        channels: As written; 0 where it is not.
-        height: Likewise, pixels.
-        width: Likewise.
-        label: Likewise.
-        encoded: Whether ``data`` is an encoded image; else it is (channels, height, width) uint8.
-        data: Where the bytes lie; None if there are none.
-        floats: Whether it holds pixels as floats.
+        channels: Number of channels.
+        height: Pixels.
+        width: Pixels.
+        label: The class.
+        encoded: Whether ``data`` is an encoded image; otherwise it is (channels, height, width) uint8.
+        data: Span of the bytes; None if there are none.
+        floats: Whether the Datum holds pixels as floats.
     """
 
     channels: int
@@ -49,7 +49,7 @@ class Datum:
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = range(1, 8)
 
 
-_MASK = 1000  # beyond Datum's own fields, so that Caffe and DALI pass over it
+_MASK = 1000  # not a field of Datum, so that Caffe and DALI ignore it
 
 
 def encode_datum(
@@ -62,10 +62,10 @@ def encode_datum(
         height: Pixels, after the EXIF orientation has been applied.
         width: Likewise.
         label: From 0.
-        mask: An encoded mask, field 1000: of no Datum, and passed over by readers of one.
+        mask: An encoded mask, field 1000, which other readers of a Datum ignore.
 
     Returns:
-        What the message has before the encoded image, and after it.
+        The bytes of the message before the encoded image and after it.
     """
     prefix = b"".join(_number(*item) for item in ((_CHANNELS, 3), (_HEIGHT, height), (_WIDTH, width)))
     suffix = b"" if label is None else _number(_LABEL, label)
@@ -78,10 +78,10 @@ def _number(number: int, value: int) -> bytes:
 
 
 def parse_datum(data: memoryview | bytes) -> Datum:
-    """Read a Datum.
+    """Return the fields of a Datum.
 
     Raises:
-        CorruptRecordError: It is not the encoding of a Datum.
+        CorruptRecordError: The bytes are not a Datum.
     """
     view = memoryview(data)
     numbers: dict[int, int] = {}
@@ -106,7 +106,7 @@ def parse_datum(data: memoryview | bytes) -> Datum:
 
 
 def wrap_image(image: ImageRecord) -> tuple[bytes, bytes]:
-    """Return the bytes of a Datum before and after an encoded image; it has the first label and the mask."""
+    """Return the bytes of a Datum before and after an encoded image. It has the first label and the mask."""
     return encode_datum(
         payload_bytes=image.payload_bytes,
         height=image.height,

@@ -32,18 +32,17 @@ def encode_example(
 ) -> tuple[bytes, bytes]:
     """Encode an Example around a payload.
 
-    Features come in the order of their names, whatever that of the mapping: equal features give
-    equal bytes.
+    Features are written in the order of their names, so that equal features give equal bytes.
 
     Args:
         features: By name: bytes, or a list of bytes (bytes_list), integers (int64_list) or floats
             (float_list). An empty list becomes a feature
             without a type, which every reader takes for an empty list of its own type.
-        payload: Name of a further feature, a bytes_list of one value, that comes between the two.
-        payload_bytes: Length of that value.
+        payload: Name of a further feature, a bytes_list with the payload as its value; None for no payload.
+        payload_bytes: Length of the payload.
 
     Returns:
-        What the message has before the payload, and after it; without a payload all is in the first.
+        The bytes of the message before the payload and after it; all of them, and none, without a payload.
     """
     names = sorted([*features, payload] if payload is not None else features)
     parts: list[bytes] = []
@@ -58,18 +57,18 @@ def encode_example(
 
 
 def _frame(prefix: bytes, payload_bytes: int, suffix: bytes) -> tuple[bytes, bytes]:
-    """The message ``Example``: field 1, whose entries come before, with and after the payload."""
+    """Return the message ``Example``: field 1, whose entries are before, around and after the payload."""
     return delimited(1, prefix, payload_bytes + len(suffix)), suffix
 
 
 def _payload_entry(name: str, payload_bytes: int) -> bytes:
-    """Entry of the payload, as far as it comes before it."""
+    """Return the entry of the payload up to the payload."""
     feature = delimited(_BYTES_LIST, delimited(1, b"", payload_bytes), payload_bytes)
     return _entry(name, feature, payload_bytes)
 
 
 def _entry(name: str, feature: bytes, following: int = 0) -> bytes:
-    """Entry of the map ``Features.feature``: key 1, value 2."""
+    """Return an entry of the map ``Features.feature``: field 1 is the key, field 2 the value."""
     return delimited(1, delimited(1, name.encode()) + delimited(2, feature, following), following)
 
 
@@ -100,7 +99,7 @@ def encode_image_example(
 ) -> tuple[bytes, bytes]:
     """Encode an image as an Example with the feature names of ImageNet's TFRecord files.
 
-    Those are the names in tensorflow/models, research/slim/datasets/build_imagenet_data.py.
+    The names are those of tensorflow/models, research/slim/datasets/build_imagenet_data.py.
 
     Args:
         payload_bytes: Length of the encoded image, the feature ``image/encoded``.
@@ -113,7 +112,7 @@ def encode_image_example(
         class_name: ``image/class/text``.
 
     Returns:
-        What the message has before the encoded image, and after it.
+        The bytes of the message before the encoded image and after it.
     """
     before = [_entry_of("image/channels", 3)]
     if label is not None:
@@ -134,18 +133,18 @@ def encode_image_example(
 
 @lru_cache(maxsize=1 << 14)
 def _entry_of(name: str, value: int | str) -> bytes:
-    """Entry of a feature with one value; sizes and labels repeat, and encoding them is what takes long."""
+    """Return the entry of a feature with one value, cached because sizes and labels repeat."""
     return _entry(name, _encode_feature(name, [value] if isinstance(value, int) else value.encode()))
 
 
 def parse_example(data: memoryview | bytes) -> dict[str, list[Span] | list[int] | list[float]]:
-    """Read an Example: for each feature its integers, its floats, or where its bytes lie in ``data``.
+    """Return the features of an Example: integers, floats, or the spans in ``data`` of its bytes.
 
-    Of features of the same name the last counts, as in every protocol buffer map. A feature
-    without a value is an empty list.
+    The last of several features with one name counts, as in every protocol buffer map. A feature without a
+    value is an empty list.
 
     Raises:
-        CorruptRecordError: It is not the encoding of an Example.
+        CorruptRecordError: The bytes are not an Example.
     """
     view = memoryview(data)
     features: dict[str, list[Span] | list[int] | list[float]] = {}
@@ -189,7 +188,7 @@ def _parse_feature(view: memoryview, span: Span) -> list[Span] | list[int] | lis
 
 
 def _parse_integers(view: memoryview, span: Span) -> list[int]:
-    """Values of an Int64List, packed or one by one: both are allowed."""
+    """Return the values of an Int64List; both encodings are allowed, packed and one by one."""
     values: list[int] = []
     for field in fields(view, span):
         if field.number != 1:
@@ -210,7 +209,7 @@ def _parse_floats(view: memoryview, span: Span) -> list[float]:
         if field.number != 1 or field.wire not in (FIXED32, LENGTH):
             continue
         if field.span.length % 4:
-            raise CorruptRecordError("the message has a list of floats that is not whole")
+            raise CorruptRecordError("the message has a list of floats that ends within a float")
         chunk = view[field.span.offset : field.span.offset + field.span.length]
         values.extend(struct.unpack(f"<{len(chunk) // 4}f", chunk))
     return values

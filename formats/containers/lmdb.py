@@ -1,6 +1,6 @@
-"""LMDB as a container: a folder with ``data.mdb``, as Caffe and DALI's ``readers.caffe`` open it.
+"""The container LMDB: folders with a file ``data.mdb``, as Caffe and DALI's ``readers.caffe`` open them.
 
-Shards are written with py-lmdb and read as flat files: see :mod:`stoker.formats.containers.lmdb_pages`.
+Shards are written with py-lmdb and read as flat files, see :mod:`stoker.formats.containers.lmdb_pages`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAGIC_OFFSET = 16  # in the first meta page
 _LONGEST_KEY = 511
 _TRANSACTION = 2 << 20
 _LEAST_MAP = 64 << 20
-_LEAST_FREE = 1 << 20  # bytes; with fewer a disk is full
+_LEAST_FREE = 1 << 20  # bytes; a disk with fewer is full
 
 
 def _data_file(shard: Path) -> Path:
@@ -63,7 +63,7 @@ class Writer:
 
     Keys are Caffe's: the record's position in eight digits, an underscore and the sample's name
     (tools/convert_imageset.cpp), cut to the 511 bytes that LMDB allows. The same records give the
-    same bytes: the size of the map, which LMDB records, grows with what has been written.
+    same bytes: the size of the map, which LMDB stores, depends only on the records.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +74,7 @@ class Writer:
         self._written = 0
         self._map_size = _LEAST_MAP
         self._records = 0
-        self._payloads = array("q")  # bytes before each, its bytes and checksum
+        self._payloads = array("q")  # of each: the bytes before it, its bytes and its checksum
         with _os_errors(self._path):
             self._env = lmdb.open(
                 os.fspath(self._path),
@@ -117,7 +117,7 @@ class Writer:
         self._pending = 0
 
     def finish(self) -> WrittenShard:
-        """Write what is left, close the file, and find where the payloads lie in it."""
+        """Write the remaining records, close the file, and find the payloads in it."""
         self._commit()
         self._env.close()
         path = _data_file(self._path)
@@ -136,12 +136,12 @@ class Writer:
 
 
 def scan(path: Path) -> Iterator[Record]:
-    """Read an LMDB data file in the order of its keys.
+    """Yield the records of an LMDB data file in the order of their keys.
 
-    LMDB keeps no checksums: a damaged value passes, damaged pages do not.
+    LMDB stores no checksums: a damaged page is found, and a damaged value is not.
 
     Raises:
-        CorruptRecordError: At the first page that is not as LMDB writes it.
+        CorruptRecordError: At the first page that LMDB would not write.
         OSError: The file cannot be read.
     """
     position = 0
@@ -160,7 +160,7 @@ def scan(path: Path) -> Iterator[Record]:
 
 @contextmanager
 def _os_errors(path: Path) -> Iterator[None]:
-    """Turn what py-lmdb says of the operating system's errors into OSError."""
+    """Raise an OSError for an error of the operating system that py-lmdb reports."""
     try:
         yield
     except lmdb.Error as error:
@@ -168,7 +168,7 @@ def _os_errors(path: Path) -> Iterator[None]:
         code = next((number for number in errorcode if os.strerror(number) == words), None)
         if code is None:
             raise
-        # LMDB has no other word for a write of which the disk took a part (mdb_page_flush in mdb.c).
+        # LMDB reports a write that the disk took in part as EIO (mdb_page_flush in mdb.c).
         if code == EIO and shutil.disk_usage(path).free < _LEAST_FREE:
             code = ENOSPC
         raise OSError(code, os.strerror(code), os.fspath(path)) from error

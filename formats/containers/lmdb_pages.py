@@ -1,10 +1,10 @@
-"""LMDB's data format, read page by page without LMDB, so that no damaged file can harm the process.
+"""A reader of LMDB's data format that works without LMDB, so that no damaged file can harm the process.
 
-A value is contiguous in the file, in a leaf page or in a run of overflow pages; knowing where, a
-loader reads it as it reads any flat file. The layout is that of mdb.c of LMDB 0.9 (structures
-``MDB_meta``, ``MDB_db``, ``MDB_page`` and ``MDB_node``) on a little-endian 64-bit machine: data
-format 1. Numbers from the file are checked against its size before they are used, keys must
-ascend strictly, and no walk touches more pages than there are: it ends, whatever the file holds.
+A value is contiguous in the file, in a leaf page or in a run of overflow pages, so a loader that knows its
+offset reads it from a flat file. The layout is that of mdb.c of LMDB 0.9 (structures ``MDB_meta``,
+``MDB_db``, ``MDB_page`` and ``MDB_node``) on a little-endian 64-bit machine: data format 1. Numbers from the
+file are checked against its size before they are used, keys must ascend strictly, and a walk reads each page
+at most once: it ends, whatever the file holds.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ _PAGE_SIZES = tuple(1 << power for power in range(9, 17))
 
 
 class BadPageError(ValueError):
-    """The file is not a whole LMDB data file; the message says where."""
+    """The file is not a whole LMDB data file; the message names the page."""
 
 
 class Node(NamedTuple):
-    """A key and where its value lies: first byte in the file, and length in bytes."""
+    """A key, and the first byte in the file and the length of its value."""
 
     key: bytes
     offset: int
@@ -126,7 +126,7 @@ def _read_meta(data: bytes, number: int) -> tuple[Tree, int] | None:
 
 
 class _Walker:
-    """Reads pages, and counts them against the number that the file has."""
+    """Reads pages, and no more of them than the file has."""
 
     def __init__(self, descriptor: int, tree: Tree) -> None:
         self._descriptor = descriptor
@@ -135,7 +135,7 @@ class _Walker:
         self._left = tree.last_page + 1
 
     def nodes(self, number: int, depth: int) -> Iterator[Node]:
-        """Nodes under a page that stands ``depth`` levels above the bottom, counted from 1."""
+        """Yield the nodes under a page at level ``depth``; the leaves have level 1."""
         page, flags = self._page(number)
         if depth < 1 or flags != (_LEAF if depth == 1 else _BRANCH):
             raise BadPageError(f"page {number} has flags {flags:#x} at {depth} levels above the bottom")
@@ -163,7 +163,7 @@ class _Walker:
             raise BadPageError("pages are referred to more than once")
 
     def _pointers(self, number: int, page: bytes) -> tuple[int, ...]:
-        """Where the nodes of a page start; each leaves room for a node's header."""
+        """Return the offsets in a page of its nodes, each with room for a node's header."""
         _, _, _, lower, upper = _PAGE.unpack_from(page, 0)
         if not _PAGE.size < lower <= upper <= len(page) or lower % 2:
             raise BadPageError(f"page {number} has bounds {lower} and {upper}")
@@ -175,9 +175,7 @@ class _Walker:
     def _leaf(self, number: int, page: bytes, at: int) -> Node:
         low, high, flags, key_size = _NODE.unpack_from(page, at)
         if flags & (_SUBDATA | _DUPDATA):
-            raise BadPageError(
-                "the file holds named or sorted-duplicate databases, which this reader does not know"
-            )
+            raise BadPageError("the file holds named or sorted-duplicate databases, which cannot be read")
         if flags & ~_BIG:
             raise BadPageError(f"page {number} has a node with flags {flags:#x}")
         start = at + _NODE.size + key_size

@@ -1,7 +1,8 @@
-"""TFRecord: length, masked CRC of the length, value, masked CRC of the value; and so on to the end.
+"""The container TFRecord: files of tf.train.Example, with an index for DALI beside each.
 
-The format is TensorFlow's (tensorflow/core/lib/io/record_writer.h, TensorFlow 2.21): lengths are
-uint64 and checksums uint32, both little-endian.
+A file is a row of records: length, masked CRC of the length, value, masked CRC of the value. The format is
+TensorFlow's (tensorflow/core/lib/io/record_writer.h, TensorFlow 2.21): lengths are uint64 and checksums
+uint32, both little-endian.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ _HEADER = struct.Struct("<QI")
 _FOOTER = struct.Struct("<I")
 _FRAMING = _HEADER.size + _FOOTER.size
 _BUFFER = 1 << 20
-# A protocol buffer message is shorter than 2 GiB, so a sparse file cannot make a reader allocate more.
+# A protocol buffer message is shorter than 2 GiB: a sparse file cannot make a reader allocate more.
 _LONGEST = (1 << 31) - 1
 _Shard = TypeVar("_Shard")
 
 
 def masked_crc(crc: int) -> int:
-    """Mask a CRC32C as TFRecord stores it: rotated right by 15 bits, plus 0xa282ead8.
+    """Return a CRC32C as TFRecord stores it: rotated right by 15 bits, plus 0xa282ead8.
 
     The formula is ``Mask`` in tensorflow/tsl (xla/tsl/lib/hash/crc32c.h).
     """
@@ -68,15 +69,15 @@ class Writer:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        # Closing flushes once more; the error of a full disk has been raised already.
+        # Closing flushes again; the error of a full disk was raised before.
         with suppress(OSError):
             self._file.close()
 
     def write(self, key: bytes, prefix: bytes, payload: Any, suffix: bytes) -> None:
-        """Append a record whose value is ``prefix + payload + suffix``; TFRecord keeps no key.
+        """Append a record whose value is ``prefix + payload + suffix``; TFRecord stores no key.
 
         Raises:
-            ValueError: The value has 2 GiB or more, which no protocol buffer message may have.
+            ValueError: The value has 2 GiB or more, too much for a protocol buffer message.
         """
         size = memoryview(payload).nbytes
         length = len(prefix) + size + len(suffix)
@@ -110,7 +111,7 @@ class Writer:
 
 
 def scan(path: Path) -> Iterator[Record]:
-    """Read a TFRecord file from start to end, checking every length and every checksum.
+    """Yield the records of a TFRecord file; every length and every checksum is checked.
 
     A length is compared with the size of the file before anything is allocated for it.
 

@@ -1,7 +1,7 @@
-"""Protocol buffers on the wire, as far as Example and Datum need them: no schema, no library.
+"""The wire format of protocol buffers, as far as Example and Datum need it (docs/decisions/0012).
 
-The encoding is that of https://protobuf.dev/programming-guides/encoding/. Reading is strict:
-every length is checked against the message that contains it, and nothing is allocated for it.
+The encoding is that of https://protobuf.dev/programming-guides/encoding/. Reading is strict: every length
+is checked against the message that contains it, and nothing is allocated for it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _BYTES = [bytes([value]) for value in range(128)]
 
 
 class Span(NamedTuple):
-    """Bytes within a buffer."""
+    """The position of some bytes within a buffer: the first byte, and their number."""
 
     offset: int
     length: int
 
 
 class Field(NamedTuple):
-    """One field of a message: its number, wire type, where its value lies, and that of a varint."""
+    """One field of a message: its number, its wire type, the span of its value, and the value of a varint."""
 
     number: int
     wire: int
@@ -50,8 +50,8 @@ class Field(NamedTuple):
 
 
 def varint(value: int) -> bytes:
-    """Encode an integer of up to 64 bits; a negative one as its two's complement, in ten bytes."""
-    if 0 <= value < 128:  # as most are: numbers of fields, short lengths
+    """Encode an integer of up to 64 bits. A negative one takes ten bytes, as its two's complement."""
+    if 0 <= value < 128:  # most values are: numbers of fields, short lengths
         return _BYTES[value]
     value &= _MASK
     out = bytearray()
@@ -63,15 +63,15 @@ def varint(value: int) -> bytes:
 
 
 def delimited(number: int, content: bytes, following: int = 0) -> bytes:
-    """Field ``number`` with bytes or a message in it, of which ``following`` more bytes come after."""
+    """Return field ``number`` up to ``content``; ``following`` more bytes of its value come after that."""
     return varint(number << 3 | LENGTH) + varint(len(content) + following) + content
 
 
 def read_varint(data: memoryview, at: int, end: int) -> tuple[int, int]:
-    """Read a varint at ``at``: its value as uint64, and the position after it.
+    """Return the value of the varint at ``at`` as uint64, and the position after the varint.
 
     Raises:
-        CorruptRecordError: It does not end before ``end``, or has more than 64 bits.
+        CorruptRecordError: The varint does not end before ``end``, or has more than 64 bits.
     """
     value = shift = 0
     while at < end:
@@ -94,7 +94,7 @@ def signed(value: int) -> int:
 
 
 def fields(data: memoryview, span: Span) -> Iterator[Field]:
-    """Fields of the message in ``span``, in the order of the wire.
+    """Yield the fields of the message in ``span``, in the order of the wire.
 
     Raises:
         CorruptRecordError: The message is not well formed.
@@ -113,7 +113,7 @@ def fields(data: memoryview, span: Span) -> Iterator[Field]:
         elif wire in _WIDTH:
             at += _WIDTH[wire]
         else:
-            raise CorruptRecordError(f"the message has a field of wire type {wire}, which is none")
+            raise CorruptRecordError(f"the message has a field of the unknown wire type {wire}")
         if at > end or not 0 < number < 1 << 29:
             raise CorruptRecordError("the message has a field that reaches beyond its end")
         yield Field(number, wire, Span(start, at - start), value)

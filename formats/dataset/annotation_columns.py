@@ -1,4 +1,4 @@
-"""Objects of images as lists in the index, and back.
+"""The index columns of objects and masks, and their conversion to and from :class:`Annotations`.
 
 A sample has one list in each column of objects; :data:`OBJECT_COLUMNS` has their names and types.
 """
@@ -44,17 +44,19 @@ OBJECT_COLUMNS: dict[str, pa.DataType] = {
     "object_runs": pa.large_list(pa.uint32()),
     "object_run_counts": pa.large_list(pa.int32()),
 }
-"""Index columns of objects, of which a sample has M: boxes 4M numbers (left, top, right, bottom),
-labels, crowd, area and id M each, keypoints 3KM (x, y, visibility), polygons x and y of all vertices of
-all polygons, polygon_sizes the vertices of each polygon, polygon_owner the object of each polygon, runs
-the run lengths of all objects, run_counts how many of them each object has, M."""
+"""Index columns of the M objects of a sample.
+
+boxes have 4M numbers (left, top, right, bottom); labels, crowd, area and id M each; keypoints 3KM (x, y,
+visibility); polygons x and y of all vertices of all polygons; polygon_sizes the number of vertices of each
+polygon; polygon_owner the object of each polygon; runs the run lengths of all objects; run_counts the number
+of run lengths of each object."""
 
 MASK_COLUMNS: dict[str, pa.DataType] = {
     "mask_offset": pa.int64(),
     "mask_length": pa.int64(),
     "mask_crc": pa.uint32(),
 }
-"""Index columns of semantic segmentation: where in the sample's shard its mask, a PNG, lies."""
+"""Index columns of semantic segmentation: offset, length and checksum of a mask, a PNG in the shard."""
 
 _PREFIX = "object_"
 _NUMBERS = {"crowd": bool, "area": np.float32, "id": np.int64}
@@ -67,7 +69,7 @@ _PARTS = {
 
 
 def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
-    """What an index with these columns, name and type, can teach: see :attr:`Dataset.tasks`."""
+    """Return the tasks of an index with these columns, name and type, see :attr:`Dataset.tasks`."""
     needs = {
         "boxes": "object_boxes",
         "keypoints": "object_keypoints",
@@ -82,17 +84,17 @@ def tasks_of(columns: Mapping[str, str]) -> frozenset[str]:
 
 
 def is_object_column(name: str, arrow_type: str) -> bool:
-    """Whether an index column, by its name and type, is one of objects."""
+    """Return whether an index column is one of objects, by its name and type."""
     return name.startswith(_PREFIX) and arrow_type.startswith("large_list")
 
 
 def columns_of(types: Mapping[str, str], parts: Collection[str] | None = None) -> list[str]:
-    """Names of the columns of objects that :class:`Annotations` are made of.
+    """Return the names of the columns that :class:`Annotations` are made of.
 
     Args:
         types: Name and type of the columns of an index.
-        parts: Attributes wanted, of keypoints, polygons, runs and extra; None for all. Those that every
-            object has are always among them.
+        parts: The optional attributes to include: keypoints, polygons, runs, extra. None for all. Boxes and
+            the other attributes of every object are always included.
     """
     names = [name for name, arrow_type in types.items() if is_object_column(name, arrow_type)]
     if parts is None:
@@ -106,8 +108,8 @@ def from_columns(columns: Mapping[str, ListColumn], samples: int, keypoints: int
     """Make :class:`Annotations` of index columns.
 
     Args:
-        columns: Columns of objects, one list a sample. Without boxes there are no objects. Where there
-            is no area that of the box is taken, where there is no id the number in the sample, from 0.
+        columns: Columns of objects, one list a sample. Without boxes there are no objects. The area of
+            the box stands for a missing area, the position in the sample for a missing id.
         samples: N.
         keypoints: K.
 
@@ -151,9 +153,9 @@ def _default(name: str, boxes: Array, owner: Array, labels: ListColumn) -> Array
 
 
 def _of_each(columns: Mapping[str, ListColumn], name: str, owners: ListColumn, each: int = 1) -> Array:
-    """Values of a column that has ``each`` for every one of ``owners``."""
+    """Return the values of a column that has ``each`` values for each of ``owners``."""
     starts = columns[name].starts
-    alike = each == 1 and starts is owners.starts  # as take_lists has it
+    alike = each == 1 and starts is owners.starts  # take_lists() shares equal starts
     if not alike and not np.array_equal(starts, each * owners.starts):
         raise ValueError(f"{name} has another number of values than there are objects")
     return columns[name].values
@@ -190,10 +192,10 @@ def _runs(columns: Mapping[str, ListColumn], labels: ListColumn) -> list[npt.NDA
 
 
 def to_columns(samples: Sequence[Annotations]) -> dict[str, pa.Array]:
-    """Index columns of the objects of N samples, N at least 1: the inverse of :func:`from_columns`.
+    """Return the index columns of the objects of N samples, the inverse of :func:`from_columns`.
 
     Args:
-        samples: The objects of each sample; all of them with the same attributes.
+        samples: The objects of each sample, at least one; all of them with the same attributes.
     """
     counts = np.array([len(one) for one in samples])
     first = samples[0]

@@ -1,4 +1,4 @@
-"""Objects of images, in memory: the objects of some samples, one after the other.
+"""The objects of images in memory, which an index stores and a loader transforms.
 
 Coordinates are (x, y) in pixels of the image after its EXIF orientation has been applied, the edges of pixels
 being integers: the centre of the first pixel is (0.5, 0.5). In the index objects are lists, see
@@ -24,14 +24,15 @@ __all__ = ["AnnotationInfo", "Annotations"]
 
 @dataclass(frozen=True)
 class AnnotationInfo:
-    """What the annotations of a dataset mean, besides the names of its classes.
+    """The meaning of the annotations of a dataset, beside the names of its classes.
 
     Attributes:
         keypoints: Names of the K keypoints of an object.
-        swap: K numbers; in a mirrored image keypoint k is what ``swap[k]`` was. Empty if there are none.
-        skeleton: Pairs of keypoints, from 0, to be joined in a drawing.
-        ignore: Value in masks of pixels that belong to no class; None where every value is one.
-        mask_classes: Names of the values in masks; position is value. Empty where they have none.
+        swap: K positions: keypoint k of a mirrored image is keypoint ``swap[k]`` of the image. Empty if no
+            keypoints are exchanged.
+        skeleton: Pairs of keypoints, from 0, that a drawing joins.
+        ignore: Value in masks of pixels that belong to no class; None if every value is a class.
+        mask_classes: Names of the values in masks; position is value. Empty if they have no names.
     """
 
     keypoints: tuple[str, ...] = ()
@@ -55,18 +56,18 @@ class Annotations:
     """The M objects of N samples, sample by sample.
 
     Attributes:
-        owner: (M,) int64, position among the N samples of the one that has the object; ascends.
+        owner: (M,) int64, ascending, position among the N samples of the sample that has the object.
         boxes: (M, 4) float32, left, top, right, bottom, pixels.
         labels: (M,) int64.
-        crowd: (M,) bool, a group of objects that are not told apart (COCO's ``iscrowd``).
-        area: (M,) float32, pixels, of the object itself where the source says so, else of its box.
+        crowd: (M,) bool, whether it is a group of objects that are annotated as one (COCO's ``iscrowd``).
+        area: (M,) float32, pixels, of the object if the source gives it, otherwise of its box.
         id: (M,) int64, the object's number in its source.
         keypoints: (M, K, 3) float32, x, y, visibility (0 not labelled, 1 hidden, 2 visible); None where
             the dataset has none.
         polygons: For each object its polygons, (P, 2) float32 each; none for objects in run lengths.
             None where the dataset has none.
-        runs: For each object (R,) uint32 run lengths of its mask in column order, of which the first is
-            background (COCO's RLE); empty for objects in polygons. None where the dataset has none.
+        runs: For each object (R,) uint32 run lengths of its mask in column order, the first of background
+            (COCO's RLE); empty for objects in polygons. None where the dataset has none.
         extra: Further columns of numbers, (M,) each, by name, such as Pascal VOC's "difficult".
     """
 
@@ -85,7 +86,7 @@ class Annotations:
         return len(self.owner)
 
     def take(self, which: npt.ArrayLike) -> Annotations:
-        """Some of the objects.
+        """Return some of the objects.
 
         Args:
             which: (M,) bool, or integers.
@@ -95,7 +96,7 @@ class Annotations:
         return Annotations(**{item.name: _taken(getattr(self, item.name), at) for item in fields(self)})
 
     def split(self, samples: int) -> list[Annotations]:
-        """The objects of each of the ``samples`` samples by themselves; their owner becomes 0."""
+        """Return the objects of each of the ``samples`` samples; their owner becomes 0."""
         bounds = np.searchsorted(self.owner, np.arange(samples + 1)).tolist()
         parts = (self.take(np.arange(a, b)) for a, b in itertools.pairwise(bounds))
         return [replace(part, owner=np.zeros_like(part.owner)) for part in parts]

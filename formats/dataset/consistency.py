@@ -1,4 +1,4 @@
-"""Where a dataset lies, and whether its files are those that its manifest describes."""
+"""Checks that the files of a dataset are those that its manifest describes."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ _SMALL_INDEX = 64 << 20  # about a million samples, read in some ten millisecond
 
 
 def local_folder(path: str | os.PathLike[str]) -> Path:
-    """A dataset's folder on this machine.
+    """Return a dataset's folder on this machine.
 
     Raises:
-        ConfigError: It is empty.
-        DatasetError: It is a URL.
+        ConfigError: The path is empty.
+        DatasetError: The path is a URL.
     """
     check_named(dataset=path)
     if is_url(path):
         raise DatasetError(
-            "a dataset at a URL is not here",
+            "the dataset is at a URL, not on a disk",
             path=path,
-            hint="bring it here with stoker stage, or name a local folder for what is fetched: cache=FOLDER",
+            hint="copy it to a disk with stoker stage, or open it with a cache: cache=FOLDER",
         )
     return Path(path)
 
 
 def check_data_files(manifest: Manifest, files: list[Path]) -> None:
-    """Ask the size of every data file.
+    """Check the size of every data file.
 
     Args:
         manifest: The manifest.
         files: Data file of every shard.
 
     Raises:
-        DatasetError: One is missing, or not as long as it was written.
+        DatasetError: A file is missing, or has another size than the manifest says.
     """
     for shard, file in zip(manifest.shards, files, strict=True):
         _check_size(file, shard)
@@ -80,16 +80,17 @@ def _check_size(file: Path, shard: Shard) -> None:
 def open_index(folder: Path, manifest: Manifest) -> Index:
     """Map the index of a dataset and check that it is the one that the manifest describes.
 
-    Its digest is checked if it is small, as that reads it all; of a larger one by :func:`stoker.verify`.
+    The digest of a small index is checked here, and that of a larger one by :func:`stoker.verify`, because
+    the check reads the whole file.
 
     Raises:
-        StaleIndexError: It is missing, damaged, or another one.
+        StaleIndexError: The index is missing, damaged, or another one.
     """
     path = folder / INDEX_NAME
-    hint = "index and manifest are not of one conversion: convert or index again"
+    hint = "index and manifest come from different conversions: convert or index again"
     if not path.is_file():
         raise StaleIndexError("the index is missing", path=path, hint=hint)
-    # Before mapping: a file that is shorter than its own header says would end the process.
+    # Before mapping: a file that is shorter than its header says would end the process.
     size = path.stat().st_size
     if size != manifest.index.bytes:
         raise StaleIndexError(
@@ -97,7 +98,7 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
         )
     if size <= _SMALL_INDEX and file_digest(path) != manifest.index.digest:
         raise StaleIndexError(
-            "the index is not the one that the manifest means: its digest differs", path=path, hint=hint
+            "the index is not the one of the manifest: its digest differs", path=path, hint=hint
         )
     index = Index.open(path)
     needed = IMAGE_COLUMNS if manifest.sample_type == "image" else {}

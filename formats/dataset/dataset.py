@@ -1,4 +1,4 @@
-"""A dataset in memory: its manifest, its index and where its data files lie."""
+"""Datasets: samples in shards, with their manifest and index; ``stoker.open`` returns one."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = ["Dataset"]
 
 
 class Dataset:
-    """Samples in shards, in the order of their index; or some of them, after :meth:`select`.
+    """Samples in shards, in the order of their index; after :meth:`select`, some of them.
 
     Attributes:
         path: The dataset's folder.
-        manifest: What ``dataset.json`` says.
-        index: The whole index, also of a selection.
+        manifest: The content of ``dataset.json``.
+        index: The whole index, even of a selection.
         data_files: Absolute path of every shard's data file, by the index column ``shard``.
     """
 
@@ -103,7 +103,7 @@ class Dataset:
 
     @property
     def tasks(self) -> frozenset[str]:
-        """What the samples can teach.
+        """The tasks that the samples have annotations for.
 
         Some of: label (one a sample), labels (several), boxes, keypoints, instances (polygons or run
         lengths of objects), segmentation (a mask of classes).
@@ -121,32 +121,32 @@ class Dataset:
     def is_distinct(self) -> bool:
         """Whether no sample was selected twice."""
         rows = self._rows
-        # What a mask or a condition selects ascends, and need not be sorted to see it.
+        # Rows that a mask or a condition selects ascend, and need no sorting.
         return rows is None or bool((rows[1:] > rows[:-1]).all()) or len(np.unique(rows)) == len(rows)
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """(N,) values of an index column of numbers."""
+        """Return the (N,) values of an index column of numbers."""
         values = self.index.column(name)
         return values if self._rows is None else values[self._rows]
 
     def values(self, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any]:
-        """(M,) values of an index column of numbers, of samples."""
+        """Return the (M,) values of an index column of numbers for samples at ``positions``."""
         return np.asarray(self.index.column(name)[self._to_rows(positions)])
 
     def lists(self, name: str, positions: npt.ArrayLike) -> ListColumn:
-        """The lists of M samples in an index column of lists of numbers, such as several labels a sample."""
+        """Return the lists of M samples in an index column of lists, such as several labels a sample."""
         return self.index.lists(name).take(self._to_rows(positions))
 
     def samples(self, positions: npt.ArrayLike) -> Samples:
-        """Where the payloads of samples lie.
+        """Return the index rows of samples, which locate their payloads.
 
         Args:
-            positions: (M,) integers from 0 to ``len(self) - 1``. ``Samples.row`` is the row in the index.
+            positions: (M,) integers from 0 to ``len(self) - 1``.
         """
         return self.index.samples(self._to_rows(positions))
 
     def keys(self, positions: npt.ArrayLike) -> list[str]:
-        """Names of samples in their source."""
+        """Return the names of samples in their source."""
         return self.index.keys(self._to_rows(positions))
 
     def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
@@ -161,15 +161,15 @@ class Dataset:
         return at if self._rows is None else self._rows[at]
 
     def select(self, which: npt.ArrayLike | str | pc.Expression) -> Dataset:
-        """A dataset of some of the samples; shards are not touched.
+        """Return a dataset of some of the samples; shards are not touched.
 
         Args:
-            which: (N,) bool, a mask; or (M,) integers, positions in the order wanted, repeats allowed; or
+            which: (N,) bool, a mask; or (M,) integers, positions in any order, repeats allowed; or
                 a condition on the index's columns, of PyArrow (``pc.field("label") < 10``) or in words
                 (``"label < 10 and width >= 224"``, see :func:`stoker.formats.dataset.select.parse`).
 
         Raises:
-            ConfigError: The mask or the positions do not fit, or the condition makes no sense here.
+            ConfigError: The mask or the positions do not fit, or the condition is invalid for this index.
         """
         at = np.asarray(which)
         if isinstance(which, str) or at.dtype == object:
@@ -189,10 +189,10 @@ class Dataset:
         return selection
 
     def split(self, fraction: float, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """Two datasets, the first with about ``fraction`` of the samples.
+        """Return two datasets, the first with about ``fraction`` of the samples.
 
-        Which one a sample belongs to depends on its key and the seed alone, so it stays there when
-        others come or go.
+        The part of a sample depends on its key and the seed alone: it stays the same when other samples are
+        added or removed.
 
         Raises:
             ConfigError: ``fraction`` is not from 0 to 1.
@@ -213,7 +213,7 @@ class Dataset:
         return self.select(first), self.select(~first)
 
     def read(self, position: int) -> bytes:
-        """Payload of one sample, its checksum verified.
+        """Return the payload of one sample; its checksum is verified.
 
         Raises:
             CorruptRecordError: The bytes are not those that were written; names shard, record, key.
@@ -223,12 +223,12 @@ class Dataset:
         return self._read(position, row, ("offset", "length", "crc"), "payload")
 
     def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
-        """The objects of samples.
+        """Return the objects of samples.
 
         Args:
-            positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` counts them.
-            parts: What is read beside that which every object has: some of keypoints, polygons, runs and
-                extra. None for all.
+            positions: (M,) integers from 0 to ``len(self) - 1``; ``Annotations.owner`` is 0 to M - 1.
+            parts: The optional attributes to read: some of keypoints, polygons, runs and extra. None for
+                all.
 
         Raises:
             StaleIndexError: The index contradicts itself.
@@ -244,7 +244,7 @@ class Dataset:
             ) from error
 
     def mask(self, position: int) -> bytes:
-        """Mask of one sample, its checksum verified: a PNG of one channel whose values are classes.
+        """Return the mask of one sample, a PNG of one channel with classes; its checksum is verified.
 
         Raises:
             DatasetError: The dataset has no masks.
@@ -255,7 +255,14 @@ class Dataset:
         return self._read(position, row, tuple(MASK_COLUMNS), "mask")
 
     def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
-        """Bytes of a sample that lie where three columns of the index say, their checksum verified."""
+        """Return the bytes of a sample that three index columns locate, their checksum verified.
+
+        Args:
+            position: Position of the sample.
+            row: Its row of the index.
+            place: Names of the columns of offset, length and checksum.
+            what: Name of the bytes, for errors.
+        """
         shard, offset, length, crc = (int(self.index.column(name)[row]) for name in ("shard", *place))
         if not 0 <= shard < len(self.data_files):
             raise StaleIndexError(f"the index names shard {shard} of {len(self.data_files)}", path=self.path)
@@ -274,7 +281,7 @@ class Dataset:
         error_type: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
     ) -> SampleError:
-        """An error about one sample that names its shard, record and key."""
+        """Return an error about one sample that names its shard, record and key."""
         row = int(self._to_rows([position])[0])
         shard = int(self.index.column("shard")[row])
         known = 0 <= shard < len(self.data_files)

@@ -1,14 +1,14 @@
-"""The sample index: one row a sample, one column an attribute, in one Arrow record batch.
+"""The sample index: one row for each sample, one column for each attribute, in one Arrow record batch.
 
-``index.arrow`` is an Arrow IPC file, which pandas, Polars, DuckDB and others read as it is. It is
-memory-mapped: opening it reads its schema, and a column's pages are read when they are used, once
-for all processes of a machine.
+``index.arrow`` is an Arrow IPC file that pandas, Polars, DuckDB and other programs read. It is memory-mapped:
+opening it reads its schema, and the pages of a column are read when they are used, once for all processes of
+a machine.
 
 Columns of every index: ``shard`` int32, ``record`` int64, ``offset`` int64, ``length`` int64,
 ``crc`` uint32, ``key`` large_string. Of images: ``codec`` uint8, ``height`` int32, ``width`` int32,
-``orientation`` uint8; what they mean is said in :class:`stoker.formats.dataset.samples.Samples`. Usually:
-``label`` int64, or large_list<int64> where samples have several; and the columns of objects and masks
-that :mod:`stoker.formats.dataset.annotation_columns` describes. Any further columns are the user's.
+``orientation`` uint8; :class:`stoker.formats.dataset.samples.Samples` explains them. Usually: ``label``
+int64, or large_list<int64> if samples have several labels; and the columns of objects and masks that
+:mod:`stoker.formats.dataset.annotation_columns` describes. All other columns are the user's.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def write_index(path: Path, columns: Mapping[str, Any]) -> None:
 
     Args:
         path: The file to write.
-        columns: By name, (N,) arrays of numbers, N strings, N lists of integers, or an Arrow array;
-            among them :data:`REQUIRED_COLUMNS`.
+        columns: By name, (N,) arrays of numbers, N strings, N lists of integers, or an Arrow array.
+            :data:`REQUIRED_COLUMNS` must be among them.
 
     Raises:
         ValueError: A required column is missing, or the columns differ in length.
@@ -97,8 +97,8 @@ def _write(path: Path, arrays: Mapping[str, pa.Array]) -> None:
 def concat_indexes(parts: Sequence[Path], out: Path) -> None:
     """Write the rows of several indexes, one after the other, as one index.
 
-    Memory does not grow with the rows: columns are gathered in unnamed temporary files beside
-    ``out``, and written from there.
+    Memory does not grow with the rows: columns are gathered in temporary files beside ``out``, and
+    written from there.
 
     Raises:
         ValueError: There are no parts, or their columns differ.
@@ -122,7 +122,7 @@ def concat_indexes(parts: Sequence[Path], out: Path) -> None:
 
 
 class _Spill:
-    """A column that grows on disk: its values, and where each row starts if they differ in size."""
+    """A column that grows on disk: its values, and the start of each row if rows differ in size."""
 
     def __init__(self, folder: Path, number: int, arrow_type: pa.DataType) -> None:
         self._type = arrow_type
@@ -134,7 +134,7 @@ class _Spill:
             self._start_file.write(np.int64(0).tobytes())
 
     def append(self, array: pa.Array) -> None:
-        """Add the rows of a part: an array from a file, which has no nulls and starts at 0."""
+        """Add the rows of a part, an array from a file, without nulls and with offset 0."""
         if _varies(self._type):
             starts = np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
             self._start_file.write((starts[1:] + self._values).data)
@@ -147,7 +147,7 @@ class _Spill:
         self._rows += len(array)
 
     def array(self) -> pa.Array:
-        """The whole column, mapped from its files."""
+        """Return the whole column, mapped from its files."""
         self._value_file.flush()
         values = _map(Path(self._value_file.name))
         if not _varies(self._type):
@@ -176,11 +176,11 @@ def _map(path: Path) -> pa.Buffer:
 
 
 class Index:
-    """An index, memory-mapped. Arrays that it hands out are read-only views of the file.
+    """An index, memory-mapped. The arrays that it returns are read-only views of the file.
 
     Attributes:
         path: The file.
-        schema: Names and types of its columns, as Arrow has them.
+        schema: Names and Arrow types of its columns.
     """
 
     def __init__(self, batch: pa.RecordBatch, path: Path) -> None:
@@ -192,10 +192,10 @@ class Index:
 
     @classmethod
     def open(cls, path: Path) -> Index:
-        """Map an index and check its form; no column is read.
+        """Map an index and check its schema; no column is read.
 
         Raises:
-            StaleIndexError: It is missing, damaged, or of another version.
+            StaleIndexError: The index is missing, damaged, or of another version.
         """
         try:
             with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
@@ -213,7 +213,7 @@ class Index:
         # UnicodeError: the name of a column is damaged, or the path is not UTF-8.
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise StaleIndexError(f"the index cannot be read: {error}", path=path, hint=_HINT) from error
-        # A validity bitmap may lie about the count of nulls; no column of ours has one.
+        # A validity bitmap may contradict the count of nulls; no column of a sound index has one.
         if any(column.null_count or column.buffers()[0] is not None for column in batch.columns):
             raise StaleIndexError("the index has null values", path=path, hint=_HINT)
         return cls(batch, path)
@@ -227,7 +227,7 @@ class Index:
         return {field.name: str(field.type) for field in self.schema}
 
     def arrow(self, name: str) -> pa.Array:
-        """A column as an Arrow array.
+        """Return a column as an Arrow array.
 
         Raises:
             DatasetError: There is no such column.
@@ -241,10 +241,10 @@ class Index:
         return self._batch.column(self.schema.get_field_index(name))
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """A column of numbers, (N,), without a copy.
+        """Return a column of numbers, (N,), without a copy.
 
         Raises:
-            DatasetError: There is no such column, or it holds something else than numbers.
+            DatasetError: There is no such column, or it does not hold numbers.
         """
         if name not in self._numbers:
             values = self.arrow(name)
@@ -256,7 +256,7 @@ class Index:
         return self._numbers[name]
 
     def lists(self, name: str) -> ListColumn:
-        """A column of lists of numbers, without a copy.
+        """Return a column of lists of numbers, without a copy.
 
         Raises:
             DatasetError: There is no such column.
@@ -266,7 +266,7 @@ class Index:
         return self._lists[name]
 
     def samples(self, rows: npt.ArrayLike) -> Samples:
-        """Where the payloads of these rows lie, and what images they are.
+        """Return rows of the columns that locate payloads and describe images.
 
         Args:
             rows: (M,) integers, each from 0 to the number of rows less one.
@@ -276,10 +276,10 @@ class Index:
         return Samples(row=at, **{name: self.column(name)[at] for name in names})
 
     def keys(self, rows: npt.ArrayLike) -> list[str]:
-        """Names of these rows in their source.
+        """Return the names of these rows in their source.
 
         Raises:
-            StaleIndexError: A name lies beyond the column: the index is damaged.
+            StaleIndexError: A name lies beyond the column, because the index is damaged.
         """
         starts, text = self._strings("key")
         keys = []

@@ -1,4 +1,4 @@
-"""Lists of different lengths, one a sample, as two flat arrays: Arrow's large_list in NumPy."""
+"""Columns of lists of different lengths, as two flat arrays: Arrow's large_list in NumPy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ListColumn:
     """N lists of numbers.
 
     Attributes:
-        starts: (N + 1,) int64, where each list begins in ``values``, and where the last one ends.
+        starts: (N + 1,) int64, the start of each list in ``values``, and the end of the last one.
         values: (V,) numbers.
     """
 
@@ -37,12 +37,12 @@ class ListColumn:
 
     @classmethod
     def of_counts(cls, counts: npt.ArrayLike, values: npt.NDArray[Any]) -> ListColumn:
-        """Lists of ``counts``, (N,) integers, values each, one after the other in ``values``."""
+        """Return lists of ``counts`` values each, (N,) integers, which follow each other in ``values``."""
         return cls(np.concatenate(([0], np.cumsum(counts, dtype=np.int64))), values)
 
     @classmethod
     def from_arrow(cls, array: pa.Array) -> ListColumn:
-        """View a large_list of numbers that starts at 0, as those of an index do; nothing is copied."""
+        """View a large_list of numbers with offset 0, as an index has it; nothing is copied."""
         starts = (
             np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
             if len(array)
@@ -51,7 +51,7 @@ class ListColumn:
         return cls(starts, array.values.to_numpy(zero_copy_only=True))
 
     def to_arrow(self) -> pa.Array:
-        """The lists as a large_list array."""
+        """Return the lists as a large_list array."""
         return pa.LargeListArray.from_arrays(pa.array(self.starts, pa.int64()), pa.array(self.values))
 
     @property
@@ -60,27 +60,27 @@ class ListColumn:
         return np.diff(self.starts)
 
     def take(self, rows: npt.ArrayLike) -> ListColumn:
-        """The lists at ``rows``, (M,) integers, repeats allowed.
+        """Return the lists at ``rows``, (M,) integers, repeats allowed.
 
         Raises:
-            ValueError: The starts of a list are no places in ``values``: the arrays are damaged.
+            ValueError: The starts of a list lie outside ``values``, because the arrays are damaged.
         """
         return take_lists({"": self}, rows)[""]
 
     def grouped(self, counts: npt.ArrayLike) -> ListColumn:
-        """Lists joined to longer ones.
+        """Return M longer lists, each joined from lists that follow each other.
 
         Args:
-            counts: (M,) integers, how many of the lists each of the longer ones is made of; N in all.
+            counts: (M,) integers with the sum N, the number of lists in each longer list.
         """
         return ListColumn(self.starts[np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))], self.values)
 
 
 def take_lists(columns: Mapping[str, ListColumn], rows: npt.ArrayLike) -> dict[str, ListColumn]:
-    """The lists at ``rows`` of several columns, each as :meth:`ListColumn.take` gives them.
+    """Return the lists at ``rows`` of several columns, as :meth:`ListColumn.take` does.
 
-    Where lists lie alike in two columns, both results have the same ``starts``. In C++: this is the work of a
-    batch, and NumPy's calls are what it would cost.
+    Columns with equal starts give results that share one ``starts``. The work is done in C++, because NumPy's
+    calls would take longer than the work of a batch.
     """
     given = [(column.starts, column.values) for column in columns.values()]
     taken = _native.take_lists(given, np.ascontiguousarray(rows, np.int64))
@@ -88,7 +88,7 @@ def take_lists(columns: Mapping[str, ListColumn], rows: npt.ArrayLike) -> dict[s
 
 
 def expand_ranges(start: Ints, stop: Ints) -> Ints:
-    """Every integer of the ranges from ``start`` to below ``stop``, (M,) each, one range after the other."""
+    """Return every integer of M ranges, from ``start`` to below ``stop``, one range after the other."""
     counts = stop - start
     ends = np.cumsum(counts)
     total = int(ends[-1]) if len(ends) else 0

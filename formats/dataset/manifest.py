@@ -1,7 +1,6 @@
-"""``dataset.json``: what a dataset consists of, and what every file in it must be.
+"""The manifest, ``dataset.json``: the shards of a dataset, its index, and the digests of all files.
 
-JSON and nothing else; keys that this version does not know are refused, so that a manifest never
-means more than what is checked.
+Keys that this version does not know are refused, so that a manifest never states more than is checked.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Shard:
         bytes: Size of its data file.
         records: Number of records in it.
         digest: CRC32C of its data file, ``crc32c:%08x``.
-        path: Where it lies, if not in the dataset's folder: absolute, or relative to that folder.
+        path: Its path if it is not in the dataset's folder: absolute, relative to that folder, or a URL.
     """
 
     name: str
@@ -84,7 +83,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class IndexFile:
-    """The index: how many rows it has, and its size and digest as for a shard."""
+    """The number of rows of the index, and its size and digest as for a shard."""
 
     rows: int
     bytes: int
@@ -98,18 +97,18 @@ class IndexFile:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A dataset, as its ``dataset.json`` describes it.
+    """The content of a dataset's ``dataset.json``.
 
     Attributes:
         container: Name of the container, such as tfrecord.
         sample_type: What a sample is: image or text; ``kind`` in the file.
         columns: Name and type of every column of the index, for instance ``{"label": "int64"}``.
-        shards: In the order that the index column ``shard`` counts.
+        shards: The shards; the index column ``shard`` holds positions in this order.
         index: The index.
         classes: Names of the classes; position is label. Empty where there are none.
-        options: How the dataset was made.
-        skipped: How many files, records or objects of the source were left out, by reason.
-        annotations: What the annotations mean; absent from the file where there is nothing to say.
+        options: The options that the dataset was made with.
+        skipped: Number of files, records or objects of the source that were left out, by reason.
+        annotations: The meaning of the annotations; absent from the file if it has its default values.
         version: Version of this format.
     """
 
@@ -144,9 +143,9 @@ class Manifest:
 
     @property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits that differ wherever the samples or their order do.
+        """32 hexadecimal digits that are different for other samples or another order.
 
-        It covers digests, not paths: a dataset that was moved or copied keeps it.
+        They cover digests, not paths: a dataset that is moved or copied keeps its fingerprint.
         """
         identity = [self.version, self.container, self.sample_type, asdict(self.index), list(self.classes)]
         identity += [asdict(self.annotations)] if self.annotations != AnnotationInfo() else []
@@ -154,7 +153,7 @@ class Manifest:
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
 
     def data_files(self, folder: Path) -> list[Path]:
-        """Absolute path of every shard's data file; ``folder`` is where the manifest lies.
+        """Return the absolute path of every shard's data file; ``folder`` is the folder of the manifest.
 
         Raises:
             DatasetError: A shard lies at a URL.
@@ -165,15 +164,14 @@ class Manifest:
                     f"its shards lie elsewhere: {shard.path}",
                     path=folder,
                     shard=shard.name,
-                    hint="name a folder on a local disk for what is read of them, cache=, or bring all of it "
-                    "here: stoker stage",
+                    hint="open it with a cache, cache=FOLDER, or copy it to a disk: stoker stage",
                 )
         folder = folder.absolute()
         data_file = find_container(self.container).data_file
         return [data_file(folder / (shard.path or shard.name)) for shard in self.shards]
 
     def to_json(self) -> str:
-        """Write as JSON, the same text for the same manifest."""
+        """Return the manifest as JSON, the same text for the same manifest."""
         document = {_JSON_KEYS.get(name, name): value for name, value in asdict(self).items()}
         if self.annotations == AnnotationInfo():
             del document["annotations"]
@@ -186,10 +184,10 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """Read what :meth:`to_json` wrote.
+        """Return the manifest of a text that :meth:`to_json` returned.
 
         Raises:
-            DatasetError: It is no JSON, of another version, or says something that is not so.
+            DatasetError: The text is not JSON, is of another version, or contradicts itself.
         """
         try:
             document = json.loads(text)
@@ -197,7 +195,7 @@ class Manifest:
             raise DatasetError(f"the manifest is not JSON: {error}") from error
         if not isinstance(document, dict) or "version" not in document:
             raise DatasetError("the manifest is no JSON object with a version")
-        # First of all: another version may have other keys.
+        # Before all else: another version may have other keys.
         if document["version"] != VERSION or type(document["version"]) is not int:
             raise DatasetError(
                 f"the manifest has version {document['version']!r}; this Stoker reads version {VERSION}",
@@ -210,7 +208,7 @@ class Manifest:
         """Read the manifest of the dataset in ``folder``.
 
         Raises:
-            DatasetError: There is none, or it cannot be used; the error says what to run.
+            DatasetError: There is none, or it cannot be used; the error names the command to run.
         """
         path = Path(folder) / MANIFEST_NAME
         try:
@@ -237,11 +235,14 @@ class Manifest:
 
 
 def _hint(folder: Path) -> str:
-    """What to do about a folder without a manifest; with splits, the unfinished work is in the one above."""
-    if any((place / STATE_NAME).is_dir() for place in (folder, folder.parent)):
-        return "its conversion has not ended: give the same command once more, and it goes on"
+    """Return the advice for a folder without a manifest.
+
+    The unfinished conversion of a dataset with splits is in the folder above.
+    """
+    if any((parent / STATE_NAME).is_dir() for parent in (folder, folder.parent)):
+        return "its conversion has not ended: run the same command again, and it resumes"
     if splits := sorted(found.parent.name for found in folder.glob(f"*/{MANIFEST_NAME}")):
-        return f"datasets are in it: {', '.join(splits)}"
+        return f"it contains datasets: {', '.join(splits)}"
     return (
         "make one with: stoker convert SOURCE DATASET, or for shards that exist: "
         "stoker index SHARDS --into DATASET"
@@ -255,14 +256,14 @@ def _fields(cls: type) -> dict[str, tuple[str, Any]]:
 
 
 def _build(cls: type[_T], document: Any, where: str) -> _T:
-    """Make a dataclass of a JSON object whose keys and types must be the dataclass's."""
+    """Return a dataclass made from a JSON object, which must have its keys and types."""
     if not isinstance(document, dict):
         raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
     known = _fields(cls)  # type: ignore[arg-type]  # a class can be hashed
     unknown = sorted(document.keys() - known.keys())
     if unknown:
         raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
-    # Absent means inside the dataset's folder, and nothing to say of annotations.
+    # An absent path means inside the dataset's folder, absent annotations mean the default values.
     optional = {"path", "annotations"}
     missing = sorted(known.keys() - document.keys() - optional)
     if missing:
@@ -289,7 +290,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return tuple(_convert(arguments[0], item, where) for item in value)
     if origin is Mapping and isinstance(value, dict):
         return {key: _convert(arguments[1], item, where) for key, item in value.items()}
-    # type() and not isinstance(): true is no count.
+    # type(), not isinstance(): true must not pass for a count.
     if origin is None and type(value) is hint:
         return value
     if type(value) in arguments and origin not in (tuple, Mapping):

@@ -1,4 +1,4 @@
-"""Statistics of pixels: the means and deviations that Normalize wants, and DIGITS's mean image."""
+"""Statistics of pixels: the means and deviations that Normalize needs, and the mean image of DIGITS."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ if TYPE_CHECKING:
 __all__ = ["PixelStatistics", "check_mean_image", "pixel_statistics", "save_mean_image"]
 
 _CHUNK = 16
-# Sums of squares of bytes stay exact in float64 up to 2^53 / 255^2 pixels; this is about the cache.
+# Sums of squares of bytes are exact in float64 up to 2^53 / 255^2 pixels; this many fit in a cache.
 _BLOCK = 1 << 16
 
 
 @dataclass(frozen=True)
 class PixelStatistics:
-    """Statistics of all pixels of a dataset, each pixel counting the same.
+    """Statistics of all pixels of a dataset; every pixel has the same weight.
 
     Attributes:
         images: Number of images.
         pixels: Number of pixels.
-        mean: Of red, green and blue, in torchvision's units: 0 is black and 1 is 255.
-        std: Standard deviation of the population, in the same units.
-        mean_image: (H, W, 3) float32 RGB from 0 to 255, the mean of all images resized to that size,
-            whatever becomes of their aspects.
+        mean: Means of red, green and blue, in torchvision's units: black is 0 and 255 is 1.
+        std: Standard deviations of the population, in the same units.
+        mean_image: (H, W, 3) float32 RGB from 0 to 255, the mean of all images, each resized to H x W without
+            regard to its aspect ratio.
     """
 
     images: int
@@ -61,12 +61,12 @@ def pixel_statistics(
     num_threads: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PixelStatistics:
-    """Decode every image of a dataset and sum up its pixels; sums are exact, in integers.
+    """Decode every image of a dataset and return statistics of the pixels; sums are exact, in integers.
 
     Args:
         dataset: Images; their checksums are verified.
         mean_image_size: Height and width of the mean image, pixels.
-        num_threads: The cores that this process may use by default.
+        num_threads: Number of threads; by default the cores that this process may use.
         progress: Called with images done and images in all, from the calling thread.
 
     Raises:
@@ -96,7 +96,7 @@ def pixel_statistics(
 
 
 def check_mean_image(path: str | os.PathLike[str]) -> None:
-    """See that :func:`save_mean_image` can write there, before all images are decoded for it.
+    """Check that :func:`save_mean_image` can write to a path, before all images are decoded for it.
 
     Raises:
         ConfigError: The suffix is neither ``.png`` nor ``.npy``, or the folder does not exist.
@@ -109,10 +109,10 @@ def check_mean_image(path: str | os.PathLike[str]) -> None:
 
 
 def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.float32]) -> None:
-    """Write a mean image: ``.npy`` as it is, ``.png`` rounded to bytes.
+    """Write a mean image: as it is to ``.npy``, or rounded to bytes to ``.png``.
 
     Args:
-        path: Says by its suffix which.
+        path: Path of the file, with one of these suffixes.
         mean_image: (H, W, 3) float32 RGB from 0 to 255.
 
     Raises:
@@ -120,7 +120,7 @@ def save_mean_image(path: str | os.PathLike[str], mean_image: npt.NDArray[np.flo
     """
     check_mean_image(path)
     if Path(path).suffix.lower() == ".npy":
-        with Path(path).open("wb") as file:  # by its name alone, NumPy would add a suffix to .NPY
+        with Path(path).open("wb") as file:  # given only a path, NumPy adds a suffix to .NPY
             np.save(file, mean_image)
     else:
         Image.fromarray(np.rint(mean_image).astype(np.uint8)).save(path)
@@ -144,7 +144,7 @@ class _Sums:
         )
 
     def moments(self) -> tuple[tuple[float, float, float], tuple[float, float, float]]:
-        """Mean and standard deviation of each channel; the variance's difference is taken in integers."""
+        """Return the mean and the standard deviation of each channel, from a variance in integers."""
         n = self.pixels
         means = [value / (255 * n) for value in self.values]
         deviations = [
@@ -155,7 +155,7 @@ class _Sums:
 
 
 def _sums(dataset: Dataset, size: tuple[int, int], threads: int) -> Iterator[tuple[int, _Sums]]:
-    """Sums of one chunk of images after the other, and how many images that makes."""
+    """Yield the sums of each chunk of images, with the number of images up to its end."""
     starts = range(0, len(dataset), _CHUNK)
     chunks = (range(start, min(start + _CHUNK, len(dataset))) for start in starts)
     tasks = ((chunk.stop, partial(_sum_images, dataset, chunk, size)) for chunk in chunks)
@@ -188,6 +188,6 @@ def _channel_sums(rgb: npt.NDArray[np.uint8]) -> list[tuple[int, int]]:
     for start in range(0, len(flat), _BLOCK):
         block = flat[start : start + _BLOCK].T.astype(np.float64, order="C")
         sums[0] += block.sum(axis=1)
-        # Not a product of matrices, for which BLAS would start threads of its own in each of ours.
+        # No product of matrices: BLAS would start more threads in each of these threads.
         sums[1] += np.einsum("ij,ij->i", block, block)
     return [(int(value), int(square)) for value, square in sums.T]

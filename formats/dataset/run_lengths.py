@@ -1,7 +1,7 @@
-"""Masks as run lengths, as COCO has them (common/maskApi.c of cocodataset/cocoapi).
+"""Masks as the run lengths of COCO (common/maskApi.c of cocodataset/cocoapi).
 
-The pixels of a mask are taken column by column, and the lengths of its runs of equal pixels written down,
-those of background and of the object in turns. The first run is background, and may be empty.
+The pixels of a mask are read column by column. The lengths of its runs of equal pixels alternate between
+background and object. The first run is background, and may be empty.
 """
 
 from __future__ import annotations
@@ -22,17 +22,14 @@ _LONGEST = (1 << 32) - 1
 
 
 def decompress_runs(text: str) -> Runs:
-    """Read the compressed form of run lengths, ``counts`` of a COCO RLE that is a string.
+    """Return the (R,) uint32 run lengths of their compressed form, a string as ``counts`` of a COCO RLE.
 
-    A number is written in digits of five bits, the lowest first, each one character from "0" on, with
-    32 added where another digit follows; bit 4 of the last digit is the sign. From the fourth on it is
-    the difference to the number two places before.
-
-    Returns:
-        (R,) uint32.
+    A number has digits of five bits, the lowest first. Each digit is one character from "0" on, plus 32 if
+    another digit follows; bit 4 of the last digit is the sign. From the fourth number on, each is the
+    difference to the number two before it.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is not such a form.
     """
     digits = np.frombuffer(text.encode(), np.uint8).astype(np.int64) - 48
     if not len(digits):
@@ -53,10 +50,10 @@ def decompress_runs(text: str) -> Runs:
 
 
 def checked_runs(values: npt.ArrayLike) -> Runs:
-    """Run lengths as (R,) uint32.
+    """Return run lengths as (R,) uint32.
 
     Raises:
-        ValueError: They are no integers, or negative, or too large.
+        ValueError: The values are not integers, are negative, or are too large.
     """
     runs = np.asarray(values)
     if runs.ndim != 1 or (runs.size and runs.dtype.kind not in "iu"):
@@ -67,10 +64,10 @@ def checked_runs(values: npt.ArrayLike) -> Runs:
 
 
 def mask_of_runs(runs: npt.NDArray[np.integer], height: int, width: int) -> npt.NDArray[np.bool_]:
-    """Draw run lengths as a mask, (height, width) bool.
+    """Return the mask of run lengths, (height, width) bool.
 
     Raises:
-        ValueError: They add up to another number of pixels.
+        ValueError: The sum of the run lengths is not the number of pixels.
     """
     lengths = np.asarray(runs, np.int64)
     if int(lengths.sum()) != height * width:
@@ -80,7 +77,7 @@ def mask_of_runs(runs: npt.NDArray[np.integer], height: int, width: int) -> npt.
 
 
 def runs_of_mask(mask: npt.NDArray[np.bool_]) -> Runs:
-    """Run lengths, (R,) uint32, of a mask, (H, W) bool."""
+    """Return the run lengths, (R,) uint32, of a mask, (H, W) bool."""
     pixels = mask.ravel(order="F")
     changes = np.flatnonzero(pixels[1:] != pixels[:-1]) + 1
     bounds = np.concatenate(([0], changes, [len(pixels)]))

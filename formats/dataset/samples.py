@@ -1,4 +1,4 @@
-"""Where the payloads of some samples lie: what the index tells an engine."""
+"""Rows of the index that an engine needs to read and decode payloads."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Samples"]
 
 @dataclass(frozen=True)
 class Samples:
-    """Rows of the index, as columns. All arrays have length N.
+    """N rows of the index, as columns.
 
     Attributes:
         row: (N,) int64, position of the sample in the index.
@@ -26,7 +26,7 @@ class Samples:
         codec: (N,) uint8, see :class:`stoker.formats.codecs.codec.Codec`.
         height: (N,) int32, pixels, after the EXIF orientation has been applied.
         width: (N,) int32, likewise.
-        orientation: (N,) uint8, EXIF orientation 1 to 8 of the stored image (1 where it has none).
+        orientation: (N,) uint8, EXIF orientation of the stored image, 1 to 8; 1 if it has none.
     """
 
     row: npt.NDArray[np.int64]

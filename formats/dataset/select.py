@@ -1,13 +1,13 @@
-"""Rows of an index by what its columns hold: an expression of PyArrow's, or one in words.
+"""Selection of rows of an index by a condition on its columns, of PyArrow or in words.
 
-In words it is a comparison as Python writes it, over the names of columns:
+A condition in words is a comparison as Python writes it, with names of columns:
 
     label < 10 and width >= 224
     label in (3, 5, 8) or not key.startswith("train/")
     0.5 < width / height < 2
     "night" in key
 
-Only what is listed in :func:`parse` is understood, and nothing is ever evaluated as Python.
+Only the syntax listed in :func:`parse` is accepted, and nothing is evaluated as Python.
 """
 
 from __future__ import annotations
@@ -49,22 +49,24 @@ _STRING_METHODS = {"startswith": pc.starts_with, "endswith": pc.ends_with}
 
 
 def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bool_]:
-    """Which rows of an index an expression is true of, (N,) bool. Only the columns that it names are read.
+    """Return (N,) bool, whether an expression is true for each row of an index.
+
+    Only the columns that the expression names are read.
 
     Args:
         index: The index.
-        expression: Of PyArrow (``pc.field("label") < 10``), or in words (see :func:`parse`).
+        expression: An expression of PyArrow (``pc.field("label") < 10``), or in words (see :func:`parse`).
 
     Raises:
-        ConfigError: It is no expression, names a column that is not there, or compares what cannot be
-            compared; says which columns there are.
+        ConfigError: It is no expression, names a column that does not exist, or compares values of different
+            types; the error lists the columns.
         StaleIndexError: A column of texts or lists that it names is damaged.
     """
     condition = parse(expression) if isinstance(expression, str) else expression
     batch = pa.record_batch([index.arrow(name) for name in index.types], schema=index.schema)
     for name in index.types:
         if name in str(condition):
-            _check_places(index, name)
+            _check_offsets(index, name)
     columns = (f"{name} ({arrow_type})" for name, arrow_type in index.types.items())
     hint = f"The columns are {', '.join(columns)}"
     try:
@@ -77,8 +79,8 @@ def matching(index: Index, expression: pc.Expression | str) -> npt.NDArray[np.bo
     return np.asarray(matches.to_numpy(), bool)
 
 
-def _check_places(index: Index, name: str) -> None:
-    """Arrow trusts the places where texts and lists begin, of which a large index was not checked."""
+def _check_offsets(index: Index, name: str) -> None:
+    """Check the offsets of texts and lists: Arrow trusts them, and those of a large index are not checked."""
     column = index.arrow(name)
     if not pa.types.is_primitive(column.type):
         try:
@@ -92,14 +94,14 @@ def _check_places(index: Index, name: str) -> None:
 
 
 def parse(text: str) -> pc.Expression:
-    """An expression of PyArrow's from one in words.
+    """Return the expression of PyArrow for one in words.
 
-    Understood are names of columns, numbers, texts, True and False; ``< <= > >= == !=``, also in chains;
-    ``in`` and ``not in`` a tuple, list or set, or in a column of texts; ``and or not``; ``+ - * /``, in
-    float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
+    An expression may have names of columns, numbers, texts, True and False; ``< <= > >= == !=``, also in
+    chains; ``in`` and ``not in`` a tuple, list or set, or in a column of texts; ``and or not``; ``+ - * /``,
+    in float64; and ``column.startswith(text)`` and ``column.endswith(text)``.
 
     Raises:
-        ConfigError: The text holds something else; says what.
+        ConfigError: The text contains anything else; the error names it.
     """
     try:
         return _translate(ast.parse(text.strip(), mode="eval").body)
@@ -123,7 +125,7 @@ def _translate(node: ast.expr) -> Any:
 def _not_understood(node: ast.AST) -> ConfigError:
     return ConfigError(
         f"select: {ast.unparse(node)!r} is not understood",
-        hint="There are columns, numbers, texts, == != < <= > >=, in, and, or, not, + - * /,.startswith().",
+        hint="Use columns, numbers, texts, == != < <= > >=, in, and, or, not, + - * /, .startswith().",
     )
 
 
@@ -141,7 +143,7 @@ def _unary(node: ast.UnaryOp) -> Any:
         raise _not_understood(node)
     if isinstance(node.operand, ast.Constant):
         return pc.negate(operand)
-    # As all arithmetic: Arrow's negative of an unsigned integer is another positive one.
+    # In float64, as all arithmetic: Arrow's negative of an unsigned integer is another positive one.
     return pc.negate(operand.cast(pa.float64(), safe=False))
 
 
@@ -156,7 +158,7 @@ def _boolean(node: ast.BoolOp) -> Any:
 def _arithmetic(node: ast.BinOp) -> Any:
     if type(node.op) not in _ARITHMETIC:
         raise _not_understood(node)
-    # Of Arrow's integers a quotient would be cut and a product might run over.
+    # Arrow cuts the quotient of integers, and their product may overflow.
     left, right = (_translate(side).cast(pa.float64(), safe=False) for side in (node.left, node.right))
     return _ARITHMETIC[type(node.op)](left, right)
 

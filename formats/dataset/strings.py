@@ -1,4 +1,4 @@
-"""Columns of strings outside of Python's objects, which take some fifty bytes more for each."""
+"""Columns of strings without Python objects, which take about fifty bytes more for each string."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AT_ONCE = 1 << 10
 
 
 class Strings:
-    """A column that grows by a string at a time: by its bytes and eight more."""
+    """A column that grows by one string at a time, by its bytes and eight more."""
 
     def __init__(self) -> None:
         self._text = bytearray()
@@ -34,19 +34,19 @@ class Strings:
         self._ends.append(len(self._text))
 
     def to_arrow(self) -> pa.Array:
-        """View it as large_string, (N,); while the view is there nothing can be added."""
+        """View the column as large_string, (N,). Nothing can be added while the view exists."""
         buffers = [None, pa.py_buffer(self._ends), pa.py_buffer(self._text)]
         return pa.Array.from_buffers(pa.large_string(), len(self), buffers)
 
 
 def take_strings(column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
-    """The strings at ``rows``, (M,) int64, of a large_string column without nulls."""
+    """Return the strings at ``rows``, (M,) int64, of a large_string column without nulls."""
     taken = column.take(rows)
-    # Arrow adds a bitmap of what is null, though nothing is.
+    # Arrow adds a validity bitmap, although nothing is null.
     return pa.Array.from_buffers(taken.type, len(taken), [None, *taken.buffers()[1:]])
 
 
 def each(column: pa.Array) -> Iterator[str]:
-    """The strings of a column one after the other; few of them are objects at a time."""
+    """Yield the strings of a column; few of them are Python objects at a time."""
     for start in range(0, len(column), _AT_ONCE):
         yield from column.slice(start, _AT_ONCE).to_pylist()

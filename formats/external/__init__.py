@@ -1,1 +1,1 @@
-"""Shards that other programs wrote: they are indexed where they lie."""
+"""External shards, which other programs wrote: an index makes them a dataset, and they stay as they are."""

@@ -1,4 +1,4 @@
-"""Datasets of other people's shards: an index and a manifest beside files that stay as they are."""
+"""Datasets of external shards: an index and a manifest beside files that stay as they are."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = ["FeatureNames", "index"]
 
 _TEMPORARY = ".index-"
 _ROWS_IN_MEMORY = 1 << 18
-_RECORDS_A_REPORT = 1000
+_RECORDS_PER_REPORT = 1000
 _MOST_CLASSES = 1_000_000
 _COLUMNS = [*REQUIRED_COLUMNS, *IMAGE_COLUMNS]
 
@@ -56,31 +56,30 @@ def index(
     classes: Sequence[str] | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Manifest:
-    """Make a dataset of shards that exist, without rewriting them.
+    """Make a dataset of existing shards without rewriting them.
 
-    TFRecord files hold tf.train.Example; LMDB files hold Caffe's Datum or plain encoded images.
-    Every record is read once and its checksums verified. An image whose header cannot be read is
-    left out and counted in ``Manifest.skipped``. For TFRecord an index for DALI is written too.
+    TFRecord files hold tf.train.Example; LMDB files hold Caffe's Datum or encoded images. Every record is
+    read once and its checksums are verified. An image whose header cannot be read is left out and counted in
+    ``Manifest.skipped``. An index for DALI is written beside TFRecord shards.
 
     Args:
-        paths: The shards: TFRecord files, or LMDB folders or data files; or their URLs, from where each is
-            copied here for as long as it is read; the last part of a URL may be a pattern with ``*``.
-        into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. In one on a
-            disk a dataset may have shards at URLs: it is opened with a cache. The URL of a folder is good if
-            all shards lie in it.
+        paths: The shards: TFRecord files, or LMDB folders or data files; or their URLs. A shard at a URL is
+            copied to a disk while it is read. The last part of a URL may be a pattern with ``*``.
+        into: Folder for ``dataset.json``, ``index.arrow`` and ``.idx`` files; made if missing. A dataset in a
+            folder on a disk may have shards at URLs; it must be opened with a cache. ``into`` may be a URL if
+            all shards are in its folder.
         container: Name of the container, such as ``tfrecord`` or ``lmdb``; ``auto`` detects it from the first
             shard.
         names: Names of the features in TFRecord files.
-        classes: Names of the classes, that of label 0 first; by default those that the records themselves
-            give.
+        classes: Names of the classes in the order of labels; by default the names in the records.
         progress: Called with bytes done and bytes in all.
 
     Returns:
-        The manifest, as it was written.
+        The manifest that was written.
 
     Raises:
-        SourceError: A path is no shard, or named twice; a record holds no encoded image where one is
-            expected, or its label is of no use, or none of ``classes``.
+        SourceError: A path is no shard, or is named twice; a record has no encoded image, or a label that is
+            not one integer or not among ``classes``.
         CorruptRecordError: A shard is damaged.
         DatasetError: There is a dataset in ``into`` already.
         ConfigError: No shards are named, or the path of ``into`` is not UTF-8.
@@ -90,9 +89,9 @@ def index(
     check_named(into=into)
     found, shards = find_shards(paths, container)
     indexer = _Indexer(found, names or FeatureNames(), classes, progress)
-    places = [shard.place(into) for shard in shards]
+    locations = [shard.location(into) for shard in shards]
     if is_url(into):
-        return _index_to_url(indexer, shards, places, Store(into))
+        return _index_to_url(indexer, shards, locations, Store(into))
     folder = Path(into)
     with made_folder(folder), folder_lock(folder):
         if (folder / MANIFEST_NAME).exists():
@@ -102,20 +101,20 @@ def index(
         for left in folder.glob(f"{_TEMPORARY}*"):
             remove(left)
         with tempfile.TemporaryDirectory(dir=folder, prefix=_TEMPORARY) as temporary:
-            manifest = indexer.run(shards, places, Path(temporary))
+            manifest = indexer.run(shards, locations, Path(temporary))
             _publish(Path(temporary), folder, manifest)
             return manifest
 
 
 def _index_to_url(
-    indexer: _Indexer, shards: list[ExternalShard], places: list[str], store: Store
+    indexer: _Indexer, shards: list[ExternalShard], locations: list[str], store: Store
 ) -> Manifest:
     if store.read_if_there(MANIFEST_NAME) is not None:
         raise DatasetError(
             "there is a dataset already", path=store.url, hint="name another URL, or remove its dataset.json"
         )
     with tempfile.TemporaryDirectory(prefix="stoker-index-") as temporary:
-        manifest = indexer.run(shards, places, Path(temporary))
+        manifest = indexer.run(shards, locations, Path(temporary))
         for file in sorted(Path(temporary).iterdir()):
             store.upload(file, file.name)
         store.write(MANIFEST_NAME, manifest.to_json().encode())
@@ -123,7 +122,7 @@ def _index_to_url(
 
 
 class _Indexer:
-    """Reads shards one after the other, and keeps the rows of a part of them in memory."""
+    """Reads shards one after the other, and keeps the rows of some of them in memory."""
 
     def __init__(
         self,
@@ -142,17 +141,17 @@ class _Indexer:
         self._labelled: bool | None = None
         self._skipped: Counter[str] = Counter()
 
-    def run(self, sources: list[ExternalShard], places: list[str], temporary: Path) -> Manifest:
-        """Index the shards into ``temporary``; ``places`` are where the manifest is to say that they lie."""
+    def run(self, sources: list[ExternalShard], locations: list[str], temporary: Path) -> Manifest:
+        """Index the shards into the folder ``temporary``; the manifest gives ``locations`` as their paths."""
         total = sum(source.size for source in sources)
         shards = []
         before = 0
         names = _unique_names([source.source for source in sources])
-        for number, (name, source, place) in enumerate(zip(names, sources, places, strict=True)):
+        for number, (name, source, location) in enumerate(zip(names, sources, locations, strict=True)):
             report = partial(self._progress, before, total)
-            with source.here(temporary) as file:
+            with source.local_file(temporary) as file:
                 records = self._read_shard(number, name, file, temporary, report)
-                shards.append(Shard(name, source.size, records, file_digest(file), place))
+                shards.append(Shard(name, source.size, records, file_digest(file), location))
             before += source.size
             report(source.size)
         self._flush(temporary)
@@ -188,7 +187,7 @@ class _Indexer:
             if len(self._rows) >= _ROWS_IN_MEMORY:
                 self._flush(temporary)
             done += record.length
-            if count % _RECORDS_A_REPORT == 0:
+            if count % _RECORDS_PER_REPORT == 0:
                 report(done)
         for sidecar, lines in entries.items():
             (temporary / sidecar.name(name, external=True)).write_bytes(b"".join(lines))
@@ -224,14 +223,14 @@ class _Indexer:
         if sample.label is None:
             if self._classes is not None:
                 raise SourceError(
-                    "the record has no label, and there are names of classes",
-                    hint="name the feature that holds the label (--label), or give no names",
+                    "the record has no label, and classes are named",
+                    hint="name the feature with the label (--label), or name no classes",
                 )
             return
         if self._classes is not None and not 0 <= sample.label < len(self._classes):
             raise SourceError(
-                f"the record has label {sample.label}, and there are {len(self._classes)} names of classes",
-                hint="the first name is that of label 0: where labels count from 1, give one for 0, too",
+                f"the record has label {sample.label}, and {len(self._classes)} classes are named",
+                hint="the first class is that of label 0: if labels count from 1, name a class for 0 as well",
             )
         if sample.text:
             self._texts.setdefault(sample.label, sample.text)
@@ -263,7 +262,7 @@ class _Indexer:
         if self._classes is not None:
             return tuple(self._classes)
         labels = index.column("label") if self._labelled else np.empty(0, np.int64)
-        # Labels that are no positions in a list are left to their owner.
+        # Labels that cannot be positions in a list of classes keep their meaning without names.
         if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
             return ()
         return tuple(self._texts.get(label, str(label)) for label in range(int(labels.max()) + 1))
@@ -274,14 +273,14 @@ def _typed(name: str, column: Sequence[Any]) -> Any:
 
 
 def _unique_names(sources: list[str]) -> list[str]:
-    """File names, with a number before those that occur twice."""
+    """Return file names, with a number before each that occurs twice."""
     names = [source.rpartition("/")[2] for source in sources]
     count = Counter(names)
     return [name if count[name] == 1 else f"{number:05d}-{name}" for number, name in enumerate(names)]
 
 
 def _publish(temporary: Path, folder: Path, manifest: Manifest) -> None:
-    """Move everything into place, the manifest last: before it the folder is no dataset."""
+    """Move all files to their folder, the manifest last: without it the folder is no dataset."""
     sync(temporary)
     for file in temporary.iterdir():
         move_durably(file, folder / file.name)

@@ -1,4 +1,4 @@
-"""Shards of others, on a disk or at URLs, from where each is copied for as long as it is read."""
+"""External shards on a disk or at URLs; a shard at a URL is copied to a disk while it is read."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _REQUEST_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class ExternalShard:
-    """A shard.
+    """A shard that another program wrote.
 
     Attributes:
         source: Its resolved path or its URL, of a file or of a folder with a data file.
         file: Path or URL of its data file.
-        size: Bytes of that.
+        size: Bytes of the data file.
     """
 
     source: str
@@ -46,11 +46,13 @@ class ExternalShard:
     size: int
 
     @contextmanager
-    def here(self, temporary: Path) -> Iterator[Path]:
-        """Its data file, or a copy of it in a folder, until the end; errors name where the shard lies.
+    def local_file(self, temporary: Path) -> Iterator[Path]:
+        """Yield the data file, or a copy of it in a folder that lasts for the block.
+
+        Errors within the block that name the copy name the URL instead.
 
         Raises:
-            StorageError: It cannot be read.
+            StorageError: The shard cannot be read.
         """
         if not is_url(self.file):
             yield Path(self.file)
@@ -85,10 +87,10 @@ class ExternalShard:
             for _, data in bounded_map(pool, tasks, 2 * _CONNECTIONS):
                 file.write(data)
 
-    def place(self, into: str | os.PathLike[str]) -> str:
-        """Where it lies, as a dataset in the folder ``into`` says it.
+    def location(self, into: str | os.PathLike[str]) -> str:
+        """Return the path or URL of the shard for the manifest of a dataset in the folder ``into``.
 
-        That is relative where both may move together: at a URL in the folder, on a disk beside it or in it.
+        The path is relative if both may move together: at a URL in the folder, on a disk in it or beside it.
 
         Raises:
             SourceError: The dataset is at a URL, and the shard is not in its folder.
@@ -112,11 +114,12 @@ class ExternalShard:
 def find_shards(
     paths: Iterable[str | os.PathLike[str]], container: str = "auto"
 ) -> tuple[Container, list[ExternalShard]]:
-    """The container of some shards, and the shards, before the first of them is read.
+    """Return the container of some shards, and the shards; only the start of the first is read.
 
     Raises:
-        ConfigError: There are none.
-        SourceError: One is not there, named twice, or none of this container; or only some are at URLs.
+        ConfigError: No shards are named.
+        SourceError: A shard does not exist, is named twice, or is not of this container; or only some are at
+            URLs.
         StorageError: A URL cannot be read.
     """
     sources = [source for path in paths for source in _sources(path)]
@@ -137,7 +140,7 @@ def find_shards(
 
 
 def _sources(path: str | os.PathLike[str]) -> list[str]:
-    """A resolved path, or URL; or the URLs of all files whose names a pattern fits, as a shell has it."""
+    """Return a resolved path, or a URL, or the URLs of all files that match a pattern, as a shell does."""
     check_named(shard=path)
     if not is_url(path):
         return [str(Path(path).resolve())]
@@ -145,9 +148,9 @@ def _sources(path: str | os.PathLike[str]) -> list[str]:
     if "*" not in pattern:
         return [f"{folder}/{pattern}"]
     names = [file.name for file in Store(folder).files() if "/" not in file.name]
-    if not (fitting := fnmatch.filter(names, pattern)):
-        raise SourceError("no file fits the pattern", path=path)
-    return [f"{folder}/{name}" for name in fitting]
+    if not (matching := fnmatch.filter(names, pattern)):
+        raise SourceError("no file matches the pattern", path=path)
+    return [f"{folder}/{name}" for name in matching]
 
 
 def _detect(source: str) -> Container:

@@ -14,7 +14,9 @@ _UNITS |= {"KI": 2**10, "MI": 2**20, "GI": 2**30, "TI": 2**40}
 
 
 def parse_byte_size(option: str, value: str | int) -> int:
-    """Read a number of bytes: 256MB, 1.5 GiB, 2TB, 1000000. M is 10^6 and Mi is 2^20.
+    """Return the number of bytes that a text such as 256MB, 1.5 GiB or 1000000 names.
+
+    M is 10^6 and Mi is 2^20.
 
     Args:
         option: Name of the option that has the value, for the error.

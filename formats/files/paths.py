@@ -1,4 +1,4 @@
-"""Questions about paths, which readers of sources and writers of folders ask alike."""
+"""Properties of paths and files that readers of sources and writers of folders need."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["is_inside", "is_regular", "printable_name"]
 
 
 def is_regular(status: os.stat_result) -> bool:
-    """Whether a file is a plain one: no folder, link, FIFO, socket or device."""
+    """Return whether a file is a regular file, not a folder, link, FIFO, socket or device."""
     return stat.S_ISREG(status.st_mode)
 
 
 def is_inside(path: str, folder: str) -> bool:
-    """Whether a resolved path lies in a resolved folder."""
+    """Return whether a resolved path lies in a resolved folder."""
     return path.startswith(folder.rstrip("/") + "/")
 
 
 def printable_name(name: str) -> str:
-    """A file name as text, with escapes for bytes that are not UTF-8."""
+    """Return a file name as text, with escapes for bytes that are not UTF-8."""
     try:
         return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     except UnicodeEncodeError:  # half of a surrogate pair: JSON can spell it, and it stands for no byte

@@ -1,4 +1,4 @@
-"""Making files appear whole or not at all, and keeping other writers out of a folder."""
+"""Writing for publication: files that appear whole or not at all, and locks on folders."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ LOCK_NAME = ".stoker-lock"
 
 @contextmanager
 def folder_lock(folder: Path) -> Iterator[None]:
-    """Hold the right to write into a folder.
+    """Hold the lock of a folder that is written into.
 
-    The kernel holds the lock (flock(2)) and gives it up when the process ends, however it ends; the
-    file that is left then locks nobody out.
+    The kernel holds the lock (flock(2)) and releases it when the process ends, however it ends; a lock file
+    that remains then locks no other process out.
 
     Raises:
-        LockedError: Another process or thread holds it.
+        LockedError: Another process or thread holds the lock.
     """
     path = folder / LOCK_NAME
     descriptor = _acquire(path)
     try:
         yield
     finally:
-        try:  # removed while it is still held: whoever opened it in between sees that it is gone
+        try:  # before the lock is released: a process that has opened the file sees that it is gone
             with suppress(OSError):
                 path.unlink()
         finally:
@@ -63,7 +63,7 @@ def _acquire(path: Path) -> int:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_same_file(descriptor, path):
                 return descriptor
-        except BaseException as error:  # an interrupt, too: this process would hold the lock to its end
+        except BaseException as error:  # an interrupt as well, or this process would keep the lock
             os.close(descriptor)
             if isinstance(error, OSError) and error.errno in (errno.EWOULDBLOCK, errno.EACCES):
                 raise LockedError(
@@ -84,30 +84,30 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 
 @contextmanager
 def made_folder(path: Path) -> Iterator[None]:
-    """A folder that is made if missing; it goes again if the block fails and has left nothing in it.
+    """Make a folder if it is missing, and remove it if the block fails and leaves nothing in it.
 
     Raises:
-        ConfigError: Its path is not UTF-8, in which Arrow could write no index.
+        ConfigError: As :func:`check_target`.
     """
     check_target(path)
-    missing = [place for place in (path, *path.parents) if not place.exists()]
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     try:
         yield
     except BaseException:
-        for place in missing:
+        for folder in missing:
             with suppress(OSError):  # not empty
-                place.rmdir()
+                folder.rmdir()
         raise
 
 
 def check_target(folder: Path) -> None:
-    """See that a folder can be made, or is one, and that files of Arrow can be in it.
+    """Check that a folder exists or can be made, and that Arrow can write into it.
 
     Raises:
-        ConfigError: Its path is that of a file, or is not UTF-8.
+        ConfigError: The path is that of a file, or is not UTF-8, as Arrow's paths must be.
     """
-    with suppress(OSError):  # what cannot be looked at cannot be written either, which is said then
+    with suppress(OSError):  # the write will report a folder that cannot be examined
         if not stat.S_ISDIR(folder.stat().st_mode):
             raise ConfigError("the target is a file, and a dataset is a folder", path=folder)
     try:
@@ -122,7 +122,7 @@ def check_target(folder: Path) -> None:
 
 @contextmanager
 def os_errors(folder: Path) -> Iterator[None]:
-    """Turn an operating system's error while writing into a WriteError that says how to go on."""
+    """Raise a WriteError, with advice, for an error of the operating system during a write."""
     try:
         yield
     except StokerError:
@@ -132,12 +132,12 @@ def os_errors(folder: Path) -> Iterator[None]:
         raise WriteError(
             "the disk is full" if full else f"the dataset cannot be written: {error.strerror or error}",
             path=error.filename or folder,
-            hint=f"{'make room' if full else 'see to it'}, then run the same command again: it resumes",
+            hint=f"{'make room' if full else 'allow the write'}, then run the same command again: it resumes",
         ) from error
 
 
 def sync(path: Path) -> None:
-    """Have a file, or all files of a folder and the folder itself, on the disk."""
+    """Flush a file, or all files of a folder and the folder itself, to the disk."""
     if path.is_dir():
         for child in sorted(path.iterdir()):
             sync(child)
@@ -149,7 +149,7 @@ def sync(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Have the names in a folder on the disk."""
+    """Flush the names in a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -158,7 +158,7 @@ def sync_folder(path: Path) -> None:
 
 
 def write_durably(path: Path, content: bytes | bytearray) -> None:
-    """Write a file that is there with all its content or not at all, also after a power cut."""
+    """Write a file that exists with all its content or not at all, even after a power cut."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
@@ -182,14 +182,14 @@ def _write_all(descriptor: int, content: bytes | bytearray) -> None:
 
 
 def move_durably(source: Path, target: Path) -> None:
-    """Rename a file or folder that has been synced; what had the name before is replaced."""
+    """Rename a file or folder that has been synced; it replaces a file or folder at ``target``."""
     if target.is_dir() and not target.is_symlink():
         shutil.rmtree(target)
     source.rename(target)
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it; nothing happens where there is none."""
+    """Remove a file, or a folder and its content, if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

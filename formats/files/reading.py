@@ -1,4 +1,4 @@
-"""Reading files that nobody vouches for: only regular ones, never past their end, never by mapping."""
+"""Reading of untrusted files: only regular files, never past their end, never by mapping."""
 
 from __future__ import annotations
 
@@ -20,10 +20,13 @@ _BLOCK = 1 << 22
 
 
 def check_named(**paths: str | os.PathLike[str] | None) -> None:
-    """See that paths name something: an empty one, as of a variable that a shell does not know, is no folder.
+    """Check that no path is empty, as the value of an unset shell variable is.
+
+    Args:
+        paths: Paths by the names that the error gives them; None is allowed.
 
     Raises:
-        ConfigError: One is empty; Python would take the current folder.
+        ConfigError: A path is empty. Python would take it for the current folder.
     """
     for name, path in paths.items():
         if path is not None and not os.fspath(path):
@@ -49,7 +52,7 @@ def open_regular(path: str | os.PathLike[str]) -> Iterator[tuple[int, int]]:
 
 
 def read_at(descriptor: int, offset: int, length: int) -> bytes:
-    """Read ``length`` bytes at ``offset``, fewer only at the end of the file."""
+    """Return ``length`` bytes at ``offset``, or fewer at the end of the file."""
     data = os.pread(descriptor, length, offset)
     if len(data) == length or not data:
         return data
@@ -62,12 +65,12 @@ def read_at(descriptor: int, offset: int, length: int) -> bytes:
 
 
 def digest_of(crc: int) -> str:
-    """Write a CRC32C as manifests do: ``crc32c:`` and eight hexadecimal digits."""
+    """Return a CRC32C as manifests state it: ``crc32c:`` and eight hexadecimal digits."""
     return f"crc32c:{crc:08x}"
 
 
 def file_digest(path: str | os.PathLike[str]) -> str:
-    """Digest of a whole file, see :func:`digest_of`."""
+    """Return the digest of a whole file, see :func:`digest_of`."""
     crc = 0
     with open_regular(path) as (descriptor, _):
         offset = 0

@@ -1,1 +1,1 @@
-"""Verification of a dataset: digests, checksums, annotations and decodability."""
+"""Verification of datasets: digests, checksums, annotations, and whether images can be decoded."""

@@ -1,4 +1,4 @@
-"""Checking objects and masks of a dataset: what the index says of them, and what they are."""
+"""Checks of the objects in an index and of the masks of a dataset, which verify() runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["mask_problem", "object_problems"]
 
 
 def object_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
-    """Those of some rows whose objects are not what the index promises, by position, and what is wrong."""
+    """Yield the position, and the problem, of each of some rows whose objects contradict the dataset."""
     names = [name for name, arrow_type in index.types.items() if is_object_column(name, arrow_type)]
     if not names:
         return
@@ -40,10 +40,10 @@ def _problem(index: Index, columns: dict[str, ListColumn], row: int, manifest: M
     except (ValueError, KeyError, DatasetError) as error:
         return f"the objects in the index contradict each other: {error}"
     if manifest.classes and ((objects.labels < 0) | (objects.labels >= len(manifest.classes))).any():
-        return f"an object has a label that is none of {len(manifest.classes)} classes"
+        return f"an object has a label outside the {len(manifest.classes)} classes"
     low, high = objects.boxes[:, :2], objects.boxes[:, 2:]
     if not ((low >= 0) & (low < high) & (high <= (width, height))).all():
-        return f"an object has a box that is none in {width} x {height} pixels"
+        return f"an object has an empty box, or one that leaves the image of {width} x {height} pixels"
     pixels = height * width
     if any(len(runs) and int(runs.sum(dtype=np.int64)) != pixels for runs in objects.runs or ()):
         return f"an object has run lengths that do not fill {width} x {height} pixels"
@@ -51,12 +51,12 @@ def _problem(index: Index, columns: dict[str, ListColumn], row: int, manifest: M
 
 
 def mask_problem(data: bytes, size: tuple[int, int]) -> str | None:
-    """What is wrong with an intact mask of an image of ``size``, height and width; None if nothing is."""
+    """Return the problem of an intact mask of an image of ``size``, height and width; None if it has none."""
     try:
         with open_image(data) as image:
             image.load()
             found, mode = (image.height, image.width), image.mode
-    # Pillow's decoders raise nearly anything on a damaged image.
+    # Pillow's decoders raise almost anything on a damaged image.
     except Exception as error:
         return f"the mask is not decodable: {error}"
     if found != size:

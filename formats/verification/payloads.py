@@ -1,4 +1,4 @@
-"""Checking payloads and masks of a dataset: that they are as written, and that they can be decoded."""
+"""Checks that payloads and masks are intact and can be decoded, which verify() runs."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = ["payload_problems"]
 def payload_problems(
     index: Index, files: list[Path], rows: range, *, decode: bool
 ) -> Iterator[tuple[int, str]]:
-    """Those of some rows whose payload or mask is not intact, by position, and what is wrong.
+    """Yield the position, and the problem, of each of some rows whose payload or mask is not intact.
 
     Args:
         index: The dataset's index.
         files: Data file of every shard.
         rows: Rows of the index.
-        decode: Whether images and masks are decoded, too.
+        decode: Whether to decode images and masks as well.
     """
     images = index.samples(rows) if decode else None
     yield from _damaged(files, _Rows.of("payload", index, rows, ("offset", "length", "crc"), images))
@@ -49,7 +49,16 @@ def payload_problems(
 
 @dataclass(frozen=True)
 class _Rows:
-    """Some rows of the index: where something lies, and for decoding what images they are."""
+    """Positions of payloads or masks in some rows of the index, and the images to decode them with.
+
+    Attributes:
+        what: payload or mask.
+        shard: (N,) position of the shard in the manifest.
+        offset: (N,) first byte in its data file.
+        length: (N,) bytes.
+        crc: (N,) CRC32C.
+        images: The rows of the index; None if nothing is decoded.
+    """
 
     what: str
     shard: npt.NDArray[np.int32]
@@ -62,14 +71,14 @@ class _Rows:
     def of(
         cls, what: str, index: Index, rows: range, place: tuple[str, ...], images: Samples | None
     ) -> _Rows:
-        """What lies where the columns ``place`` say: offset, length and crc."""
+        """Return rows whose offset, length and checksum are in the columns ``place``."""
         names = dict(zip(("offset", "length", "crc"), place, strict=True), shard="shard")
         columns = {name: index.column(column)[rows.start : rows.stop] for name, column in names.items()}
         return cls(what=what, images=images, **columns)
 
 
 def _damaged(files: list[Path], some: _Rows) -> Iterator[tuple[int, str]]:
-    """Those of the rows of which something is not intact, and what."""
+    """Yield the position and the problem of each row that is not intact."""
     for number in np.unique(some.shard).tolist():
         which = np.flatnonzero(some.shard == number)
         if 0 <= number < len(files):
@@ -79,7 +88,7 @@ def _damaged(files: list[Path], some: _Rows) -> Iterator[tuple[int, str]]:
 
 
 def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> Iterator[tuple[int, str]]:
-    """Those of the rows ``which``, all of one shard, whose payload is not intact, and why not."""
+    """Yield the problems of the rows ``which``, all of one shard."""
     try:
         with open_regular(file) as (descriptor, size):
             for i in which.tolist():
@@ -93,23 +102,23 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
                 elif rows.images is not None and (message := _DECODE[rows.what](data, rows.images, i)):
                     yield i, message
     except OSError as error:
-        # A file that cannot be opened at all is reported once, by _verify_file.
+        # _verify_file() reports a file that cannot be opened.
         if error.filename is None:
             yield int(which[0]), f"the file cannot be read: {error}"
 
 
 def _decode(data: bytes, images: Samples, i: int) -> str | None:
-    """What is wrong with an intact payload as an image, or None."""
+    """Return the problem of an intact payload as an image, or None."""
     height, width = int(images.height[i]), int(images.width[i])
     if channels := CODECS[Codec(images.codec[i])].channels:
         fits = any(len(data) == height * width * count for count in channels)
-        return None if fits else f"{len(data)} bytes are no {height} x {width} pixels"
+        return None if fits else f"{len(data)} bytes are not {height} x {width} pixels"
     try:
         header = read_header(data)
         decode_rgb(data, header.codec, height, width)
     except DecodeError as error:
         return f"not decodable: {error.message}"
-    # Pillow's decoders raise nearly anything on a damaged image.
+    # Pillow's decoders raise almost anything on a damaged image.
     except Exception as error:
         return f"not decodable: {error}"
     found = (header.codec, header.height, header.width, header.orientation)
@@ -119,7 +128,7 @@ def _decode(data: bytes, images: Samples, i: int) -> str | None:
 
 
 def _decode_mask(data: bytes, images: Samples, i: int) -> str | None:
-    """What is wrong with an intact mask, or None."""
+    """Return the problem of an intact mask, or None."""
     return mask_problem(data, (int(images.height[i]), int(images.width[i])))
 
 

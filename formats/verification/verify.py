@@ -1,7 +1,7 @@
-"""Checking a dataset from end to end: digests, framing, the checksum of every payload, decodability.
+"""The check of a whole dataset: digests, framing, the checksum of every payload, decodability.
 
-Files are read, never mapped, and every number in them is checked before it is used: whatever they
-hold, the answer is a report.
+Data files are read, never mapped, and every number in them is checked before it is used: whatever the files
+contain, the result is a report.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ if TYPE_CHECKING:
 __all__ = ["Problem", "Report", "verify"]
 
 _ROWS = 512
-_ROWS_DECODED = 16  # an interrupt waits for those under way, and a bar moves with them
+_ROWS_DECODED = 16  # few, because an interrupt waits for tasks in flight, and a bar moves with each
 _AHEAD = 64
 _MOST_PROBLEMS = 1000
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong, and where.
+    """One problem and its position.
 
     Attributes:
-        message: What is wrong.
-        shard: Name of the shard; None where the index or the manifest is meant.
+        message: The problem.
+        shard: Name of the shard; None for a problem of the index or the manifest.
         record: Position of the record in the shard, from 0.
         key: The sample's name in its source.
     """
@@ -68,15 +68,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Report:
-    """What :func:`verify` found.
+    """The result of :func:`verify`.
 
     Attributes:
         path: The dataset's folder.
         samples: Number of samples checked.
         bytes: Bytes of the data files.
-        decoded: Whether the images were decoded too.
+        decoded: Whether the images were decoded as well.
         found: Number of problems.
-        problems: 1,000 of them at most, in the order of shards and records.
+        problems: At most 1,000 of them, in the order of shards and records.
     """
 
     path: Path
@@ -88,7 +88,7 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no problem."""
         return self.found == 0
 
 
@@ -103,13 +103,13 @@ def verify(
 
     Args:
         path: The dataset's folder.
-        decode: Decode every image as well, which takes far longer.
-        num_threads: Threads that read; the cores that this process may use by default.
+        decode: Whether to decode every image as well, which takes far longer.
+        num_threads: Threads that read; by default the cores that this process may use.
         progress: Called with samples done and samples in all, from the calling thread.
 
     Raises:
         ConfigError: ``num_threads`` is no number of threads.
-        DatasetError: The folder has no manifest that can be read. All else is in the report.
+        DatasetError: The folder has no manifest that can be read. The report has all other problems.
     """
     threads = check_threads(num_threads)
     folder = local_folder(path)
@@ -119,7 +119,7 @@ def verify(
     rows = 0 if index is None else len(index)
     found, done = len(problems), 0
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-verify") as pool:
-        # A few at a time: an interrupt waits for no more than those.
+        # An interrupt waits for the tasks in flight, so they are few.
         for checked, some in bounded_map(pool, _checks(folder, manifest, files, index, decode), _AHEAD):
             found += len(some)
             problems += some[: _MOST_PROBLEMS - len(problems)]
@@ -143,7 +143,7 @@ def _place(problem: Problem) -> tuple[str, int, str]:
 def _checks(
     folder: Path, manifest: Manifest, files: list[Path], index: Index | None, decode: bool
 ) -> Iterator[_Check]:
-    """Rows and what checks them; files stand among them, so that a bar that counts rows moves evenly."""
+    """Yield tasks with their numbers of rows; checks of files come between, so that a bar moves evenly."""
     of_files = (
         (i / len(files), (0, partial(_verify_file, folder, manifest, files[i], i))) for i in range(len(files))
     )
@@ -166,7 +166,7 @@ def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[
         index = open_index(folder, manifest)
         if file_digest(folder / INDEX_NAME) == manifest.index.digest:
             return index, []
-        return index, [Problem("the index is not the one that the manifest means: its digest differs")]
+        return index, [Problem("the index is not the one of the manifest: its digest differs")]
     except OSError as error:
         return None, [Problem(f"the index cannot be read: {error}")]
     except DatasetError as error:
@@ -221,7 +221,7 @@ def _is_content(path: Path, expected: bytes) -> bool:
 def _verify_rows(
     manifest: Manifest, files: list[Path], index: Index, rows: range, decode: bool
 ) -> list[Problem]:
-    """Payloads, masks and objects of some rows."""
+    """Check payloads, masks and objects of some rows."""
     problems = list(payload_problems(index, files, rows, decode=decode and manifest.sample_type == "image"))
     problems += object_problems(index, rows, manifest)
     shards = dict(enumerate(shard.name for shard in manifest.shards))

@@ -106,7 +106,7 @@ def test_a_name_that_is_not_utf8_is_refused() -> None:
 
 def test_floats_that_are_not_whole_are_refused() -> None:
     feature = delimited(2, delimited(1, b"abc"))
-    with pytest.raises(CorruptRecordError, match="not whole"):
+    with pytest.raises(CorruptRecordError, match="ends within a float"):
         parse_example(delimited(1, delimited(1, delimited(1, b"f") + delimited(2, feature))))
 
 

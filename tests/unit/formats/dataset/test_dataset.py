@@ -125,14 +125,14 @@ def test_a_file_is_no_dataset(tmp_path: Path) -> None:
 
 def test_a_folder_of_splits_says_what_is_in_it(make_dataset: Make) -> None:
     folder = make_dataset()
-    with pytest.raises(DatasetError, match=f"not a dataset.*\\n.*datasets are in it:.*{folder.name}"):
+    with pytest.raises(DatasetError, match=f"not a dataset.*\\n.*it contains datasets:.*{folder.name}"):
         stoker.open(folder.parent)
 
 
 def test_a_conversion_that_has_not_ended(tmp_path: Path) -> None:
     (tmp_path / ".stoker-convert").mkdir()
     for path in (tmp_path, tmp_path / "train"):
-        with pytest.raises(DatasetError, match="the same command once more"):
+        with pytest.raises(DatasetError, match="the same command again"):
             stoker.open(path)
 
 

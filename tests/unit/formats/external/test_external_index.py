@@ -237,17 +237,17 @@ def test_labels_are_on_all_or_none(tmp_path: Path, make_jpeg: Jpeg) -> None:
 
 def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 2)])
-    with pytest.raises(SourceError, match="label 2, and there are 2 names of classes"):
+    with pytest.raises(SourceError, match="label 2, and 2 classes are named"):
         external_index.index([path], tmp_path / "into", classes=["a", "b"])
     below = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), -1)])
-    with pytest.raises(SourceError, match="label -1, and there are 2 names of classes"):
+    with pytest.raises(SourceError, match="label -1, and 2 classes are named"):
         external_index.index([below], tmp_path / "into", classes=["a", "b"])
     assert external_index.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
 
 
 def test_names_of_classes_want_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(0)}])
-    with pytest.raises(SourceError, match="no label, and there are names") as caught:
+    with pytest.raises(SourceError, match="no label, and classes are named") as caught:
         external_index.index([path], tmp_path / "into", classes=["a", "b"])
     assert "--label" in str(caught.value)
 

@@ -151,7 +151,7 @@ def test_what_is_refused(shards: dict[str, list[Path]], tmp_path: Path, memory: 
     for paths, into, message in (
         ([url, url], tmp_path, "named more than once"),
         ([f"{ROOT}/none.tfrecord"], tmp_path, "no such shard of tfrecord"),
-        ([f"{ROOT}/none-*"], tmp_path, "no file fits the pattern"),
+        ([f"{ROOT}/none-*"], tmp_path, "no file matches the pattern"),
         ([here], ROOT, "has its shards in its folder"),
         ([url], "memory://bucket/other", "has its shards in its folder"),
     ):
@@ -171,5 +171,5 @@ def test_shards_here_and_at_urls_are_not_one_dataset(shards: dict[str, list[Path
 def test_a_folder_whose_name_begins_alike_is_another() -> None:
     shard = external_shards.ExternalShard(f"{ROOT}-2/x.tfrecord", f"{ROOT}-2/x.tfrecord", 1)
     with pytest.raises(SourceError, match="this one is not in"):
-        shard.place(ROOT)
-    assert shard.place(f"{ROOT}-2") == "x.tfrecord"
+        shard.location(ROOT)
+    assert shard.location(f"{ROOT}-2") == "x.tfrecord"

@@ -124,7 +124,7 @@ def test_records_are_counted(make_dataset: Make) -> None:
         ("length", -1, "the index points outside the shard"),
         ("length", 2**63 - 1, "the index points outside the shard"),
         ("crc", 1, "the payload's checksum does not match"),
-        ("codec", 0, "bytes are no 12 x 16 pixels"),
+        ("codec", 0, "bytes are not 12 x 16 pixels"),
         ("codec", 2, "the image is 16 x 12, not as the index says"),
         ("orientation", 3, "the image is 16 x 12, not as the index says"),
     ],
@@ -160,7 +160,7 @@ def test_a_damaged_index(make_dataset: Make) -> None:
     (folder / INDEX_NAME).write_bytes(data)
     report = stoker.verify(folder)
     assert [problem.message for problem in report.problems] == [
-        "the index is not the one that the manifest means: its digest differs"
+        "the index is not the one of the manifest: its digest differs"
     ]
     assert (report.samples, report.found, report.ok) == (0, 1, False)
     (folder / INDEX_NAME).unlink()
