@@ -139,7 +139,7 @@ class CachedEpoch:
 
     def __init__(self, read_aheads: Sequence[CacheReadAhead]) -> None:
         self._read_aheads = read_aheads
-        self._workers = [Worker(one.run, one.end, "stage") for one in read_aheads]
+        self._workers = [Worker(one.run, one.end, "read-ahead") for one in read_aheads]
         self._cleanup = Cleanup(self, _end, read_aheads, self._workers)
 
     def start(self) -> None:

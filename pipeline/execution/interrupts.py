@@ -17,7 +17,7 @@ What a loader promises after ``os.fork()``:
 - The parent's loader works on as before.
 - In the child, ``iter()`` of the parent's loader and ``next()`` of its pass raise LoaderClosedError.
   ``close()`` and dropping the loader return at once and free nothing of the parent's.
-- The child can make loaders of its own, and open datasets can be read there.
+- The child can make new loaders and read datasets that the parent has opened.
 
 Threads exchange batches through ``queue.SimpleQueue``, whose operations are single calls into C: a signal or
 the garbage collector comes before one or after it, never in between. :mod:`stoker.processes` knows which

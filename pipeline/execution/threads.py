@@ -30,7 +30,7 @@ os.register_at_fork(after_in_child=_running.clear)
 
 
 class Worker:
-    """A daemon thread with an end of its own.
+    """A daemon thread that can be told to end, and waited for.
 
     Args:
         run: What the thread does. It must not refer to an object that ends the worker when it is dropped.

@@ -186,14 +186,14 @@ class TestTheNextPass:
     def test_its_errors_are_raised_in_it(
         self, load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        stage = ImageLoader._make_producer
+        make = ImageLoader._make_producer
         failed: list[int] = []
 
         def fail(loader: ImageLoader, schedule: Any, epoch: int) -> Any:
             if epoch == 1 and not failed:
                 failed.append(epoch)
                 raise ZeroDivisionError
-            return stage(loader, schedule, epoch)
+            return make(loader, schedule, epoch)
 
         monkeypatch.setattr(ImageLoader, "_make_producer", fail)
         loader = load()

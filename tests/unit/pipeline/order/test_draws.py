@@ -90,8 +90,10 @@ def test_classes_have_equal_quotas() -> None:
     assert counts[53] == 150
     first = [row for row in epochs[0] if row < 50]
     assert first != sorted(first), "rounds are shuffled"
-    laps = [[row for row in rows if 50 <= row < 53] for rows in epochs]
-    assert len({tuple(lap[i : i + 3]) for lap in laps for i in range(0, 30, 3)}) > 3, "each in another order"
+    cycles = [[row for row in rows if 50 <= row < 53] for rows in epochs]
+    assert len({tuple(cycle[i : i + 3]) for cycle in cycles for i in range(0, 30, 3)}) > 3, (
+        "each in another order"
+    )
 
 
 def test_quotas_differ_by_one_at_most() -> None:

@@ -14,7 +14,7 @@ from cached_blocks import BLOCKS, block_files, read_ahead_over
 from interrupts import at_place, ends, interrupted_everywhere
 
 from stoker.errors import StorageError
-from stoker.pipeline.caching import cache_prefetcher as staging
+from stoker.pipeline.caching import cache_prefetcher
 from stoker.pipeline.caching.block_requests import Requests
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 from stoker.pipeline.execution.interrupts import OneShotEvent
@@ -101,7 +101,7 @@ def test_an_interrupted_end_of_a_pass_is_completed_by_the_next_close(
     with pytest.raises(KeyboardInterrupt):
         begun.close()
     monkeypatch.setattr(Worker, "end", end)
-    monkeypatch.setattr(staging, "_PATIENCE", 60)
+    monkeypatch.setattr(cache_prefetcher, "_PATIENCE", 60)
     begun.close()
     assert not any(worker._thread.is_alive() for worker in begun._workers)
     begun.close()

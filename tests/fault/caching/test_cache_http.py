@@ -163,7 +163,7 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
             epoch(remote)
         assert str(caught.value.path).startswith(f"{server.url}/shard-")
         # A failed request that has not been removed yet would fail the next pass, too.
-        wait_until(lambda: not _threads("stoker-stage"))
+        wait_until(lambda: not _threads("stoker-read-ahead"))
         wait_until(
             lambda: not any(one.requests.coming_bytes for one in remote._cache_prefetcher._sources.values())
         )
@@ -199,7 +199,7 @@ def test_ending_does_not_wait_for_a_silent_server(
     else:
         del batches, remote
     assert time.monotonic() - began < 150  # a silent server counts as dead after 300
-    wait_until(lambda: not _threads("stoker-stage"))
+    wait_until(lambda: not _threads("stoker-read-ahead"))
     wait_until(lambda: not _threads("stoker-fetch"))
     server.held.set()
     (state,) = tmp_path.glob("*/.blocks")
@@ -346,9 +346,9 @@ def test_the_figures_say_what_was_waited_for(
 ) -> None:
     server, waits, wait = serve(source), threading.Event(), CachedEpoch.wait
 
-    def waited_for(staged: CachedEpoch) -> None:
+    def waited_for(cached_epoch: CachedEpoch) -> None:
         waits.set()
-        wait(staged)
+        wait(cached_epoch)
 
     monkeypatch.setattr(CachedEpoch, "wait", waited_for)
     with loader(server.url, cache=tmp_path) as remote:
@@ -373,12 +373,12 @@ def test_a_network_file_system(source: Path, tmp_path: Path) -> None:
 def test_requests_grow_longer(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     """In the order of the index, neighbouring blocks share requests."""
     server = serve(source)
-    staging = CachePrefetcher(stoker.open(server.url, cache=tmp_path))
-    staged = staging.begin(lambda: np.split(np.arange(156), 39))
+    prefetcher = CachePrefetcher(stoker.open(server.url, cache=tmp_path))
+    cached_epoch = prefetcher.begin(lambda: np.split(np.arange(156), 39))
     for _ in range(39):
-        staged.wait()
-        staged.release()
-    staging.close()
+        cached_epoch.wait()
+        cached_epoch.release()
+    prefetcher.close()
     lengths = {(name, start): stop - start for name, start, stop in server.requests if "shard" in name}
     assert len(lengths) < 30
     assert max(lengths.values()) > 4 * lengths["shard-00000-of-00004.tfrecord", 0]
