@@ -1,1 +1,1 @@
-"""Datasets at URLs: their manifest and index, and local caches of their shards."""
+"""Datasets at URLs: reading them, caching parts of their shards, and staging them whole on a local disk."""

@@ -1,9 +1,9 @@
-"""Files that are here in part: sparse ones, and a byte for each block that says whether it has come.
+"""Sparse files of which some blocks have been fetched, and a state file with one byte for each block.
 
-Several processes may fill, read and evict the same files at once. The bytes are shared by mapping
-them; what must not happen at the same time is kept apart by locks on ranges of that file, which the
-kernel holds for an open file description (``F_OFD_SETLK``, fcntl(2)) and gives up when its process
-ends, however it ends. Evicting punches a hole, so a file keeps its size and whoever has it mapped is safe.
+Several processes may fill, read and evict the same files at once. All of them map the state file. Locks on
+ranges of it keep conflicting actions apart: the kernel holds them for an open file description
+(``F_OFD_SETLK``, fcntl(2)) and releases them when the process ends, however it ends. Evicting a block punches
+a hole, so a file keeps its size and can stay mapped.
 """
 
 from __future__ import annotations
@@ -36,25 +36,26 @@ if TYPE_CHECKING:
 __all__ = ["BLOCK_BYTES", "BlockFiles"]
 
 BLOCK_BYTES = 256 << 10
-"""Small enough that a sample brings little else along, large enough to be worth a round trip."""
+"""Small enough that a sample fetches few other bytes, large enough to be worth a request."""
 
 _STATE_NAME = ".blocks"
-_FETCHING = 1 << 40  # where locks of those who fetch begin, far behind those of who reads or evicts
-_POLL = 0.01  # seconds between two looks at a lock that somebody else has
+_FETCHING = 1 << 40  # offset of the locks for fetching, far behind those for reading and evicting
+_POLL = 0.01  # seconds between two tries for a lock that another process holds
 _FLOCK = struct.Struct("hhqqi4x")  # struct flock on 64-bit Linux: type, whence, start, length, pid
 _KEEP_SIZE_AND_PUNCH = 0x01 | 0x02  # fallocate(2)
 
 
 class BlockFiles:
-    """Files of known size in a folder, of which any blocks are here.
+    """Files of known sizes in a folder, of which any blocks may be present.
 
-    Blocks of all files are counted through: those of file ``f`` are ``first[f]`` to ``first[f + 1] - 1``.
+    Blocks are numbered through all files: those of file ``f`` are ``first[f]`` to ``first[f + 1] - 1``.
 
     Args:
-        folder: Where they are; made if missing.
-        names: Of the files.
-        sizes: Bytes of each.
-        block_bytes: Bytes of a block, a multiple of the file system's; the same for all who share the files.
+        folder: The folder; made if missing.
+        names: Names of the files.
+        sizes: Bytes of each file.
+        block_bytes: Bytes of a block, a multiple of the file system's blocks, and the same in all processes
+            that share the files.
     """
 
     def __init__(
@@ -67,7 +68,9 @@ class BlockFiles:
         counts = -(-self.sizes // block_bytes)
         self.first: Blocks = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         self._pins = np.zeros(int(self.first[-1]), np.int32)
-        self._guard = threading.RLock()  # who holds it may collect the garbage whose end closes this
+        self._guard = (
+            threading.RLock()
+        )  # reentrant: garbage collection inside it may finalise, and close, this object
         folder.mkdir(parents=True, exist_ok=True)
         for path, size in zip(self.paths, sizes, strict=True):
             _make_sparse(path, size)
@@ -79,33 +82,33 @@ class BlockFiles:
         self._close.atexit = False  # threads may be fetching until the very end
 
     def close(self) -> None:
-        """Give up all locks; the files stay."""
+        """Release all locks; the files stay."""
         with self._guard:
             if self._descriptor >= 0:
                 self._close()
                 self._descriptor = -1
-                self._state = np.array(self._state)  # the mapping goes; who still fetches writes to nobody
+                self._state = np.array(self._state)  # a copy, which threads that still fetch may write to
 
     @property
     def present_bytes(self) -> int:
-        """Bytes of the blocks that are here, the last ones of files counted whole."""
+        """Bytes of the blocks that are present; the last block of a file counts whole."""
         return int(np.count_nonzero(self._state)) * self.block_bytes
 
     def missing(self, blocks: Blocks) -> Blocks:
-        """Those of the blocks that are not here."""
+        """Those of the blocks that are not present."""
         absent: Blocks = blocks[self._state[blocks] == 0]
         return absent
 
     def runs(self, blocks: Blocks, longest: int) -> list[tuple[int, int]]:
-        """Ascending blocks as runs of neighbours in one file, (first, last + 1).
+        """Ascending blocks as runs of consecutive blocks of one file, (first, last + 1).
 
         Args:
             blocks: (M,) int64.
-            longest: Most bytes of a run.
+            longest: Largest number of bytes in a run.
         """
         parts = np.split(blocks, np.flatnonzero(np.isin(blocks, self.first)))
         most = max(1, longest // self.block_bytes)
-        return [run for part in parts for run in _neighbours(part, most)]
+        return [run for part in parts for run in _runs(part, most)]
 
     def of_file(self, file: int) -> Blocks:
         """(M,) int64, all blocks of a file."""
@@ -114,12 +117,12 @@ class BlockFiles:
     def covering(
         self, file: npt.NDArray[np.int64], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
     ) -> Blocks:
-        """Blocks in which N ranges of bytes lie, (M,) int64, ascending, each once.
+        """Blocks that N ranges of bytes touch, (M,) int64, ascending, each once.
 
         Args:
-            file: (N,) which file.
+            file: (N,) position of the file.
             offset: (N,) first byte.
-            length: (N,) bytes; ranges must lie within their files.
+            length: (N,) number of bytes; ranges must lie within their files.
         """
         low = self.first[file] + offset // self.block_bytes
         high = self.first[file] + (offset + np.maximum(length, 1) - 1) // self.block_bytes
@@ -127,13 +130,13 @@ class BlockFiles:
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
     def fill(self, low: int, high: int, read: Callable[[int, int, int], bytes], *, anew: bool = False) -> int:
-        """Fetch those of the blocks ``low`` to ``high - 1``, all of one file, that are not here.
+        """Fetch those of the blocks ``low`` to ``high - 1``, all of one file, that are not present.
 
         Args:
             low: First block.
-            high: Behind the last block.
-            read: Of file, first byte and last byte + 1: those bytes.
-            anew: Fetch them all.
+            high: Last block + 1.
+            read: Returns bytes, given the position of a file, the first byte and the last byte + 1.
+            anew: Whether to fetch all of them again.
 
         Returns:
             Bytes fetched.
@@ -143,7 +146,7 @@ class BlockFiles:
         fetched = 0
         with self._fetching(low, high):
             wanted = np.arange(low, high)
-            for start, stop in _neighbours(wanted if anew else self.missing(wanted), high - low):
+            for start, stop in _runs(wanted if anew else self.missing(wanted), high - low):
                 begin = (start - base) * self.block_bytes
                 data = read(file, begin, min((stop - base) * self.block_bytes, size))
                 self._write(file, begin, data)
@@ -162,14 +165,14 @@ class BlockFiles:
             os.close(descriptor)
 
     def forget(self, file: int) -> None:
-        """Count no block of a file as here."""
+        """Count no block of a file as present."""
         self._state[self.first[file] : self.first[file + 1]] = 0
 
     def pin(self, blocks: Blocks) -> None:
-        """Have nobody evict these blocks, whether they are here or not."""
+        """Protect these blocks from eviction, present or not, in all processes."""
         with self._guard:
             self._pins[blocks] += 1
-            for low, high in _neighbours(blocks[self._pins[blocks] == 1]):
+            for low, high in _runs(blocks[self._pins[blocks] == 1]):
                 self._lock(fcntl.F_RDLCK, low, high, wait=True)
 
     def unpin(self, blocks: Blocks) -> None:
@@ -178,18 +181,18 @@ class BlockFiles:
             if self._descriptor < 0:
                 return
             self._pins[blocks] -= 1
-            for low, high in _neighbours(blocks[self._pins[blocks] == 0]):
+            for low, high in _runs(blocks[self._pins[blocks] == 0]):
                 self._lock(fcntl.F_UNLCK, low, high)
 
     def evict(self, excess: int, last_use: npt.NDArray[np.int64]) -> int:
-        """Free disk space, of blocks that nobody has pinned and whose last use is longest ago.
+        """Free disk space: evict blocks that are not pinned, least recently used first.
 
         Args:
             excess: Bytes to free.
-            last_use: Of every block, any measure of time.
+            last_use: Time of the last use of every block, in any unit.
 
         Returns:
-            Bytes freed, fewer where too much is pinned.
+            Bytes that were freed: fewer than ``excess`` if too many blocks are pinned.
         """
         freed = 0
         with self._guard:
@@ -202,12 +205,12 @@ class BlockFiles:
                         self._state[block] = 0
                         self._punch(block)
                         freed += self.block_bytes
-                finally:  # also after an interrupt: others wait for who has it
+                finally:  # also after an interrupt: other processes wait for the lock
                     self._lock(fcntl.F_UNLCK, block, block + 1)
         return freed
 
     def check_evictable(self) -> None:
-        """ConfigError where the file system cannot free parts of a file."""
+        """Raise ConfigError if the file system cannot free parts of a file."""
         _punch_hole(self.folder / _STATE_NAME, 1 << 40, self.block_bytes)
 
     def _punch(self, block: int) -> None:
@@ -216,7 +219,7 @@ class BlockFiles:
 
     @contextmanager
     def _fetching(self, low: int, high: int) -> Iterator[None]:
-        """Hold the right to fetch blocks; another process that has it is waited for."""
+        """Hold the lock for fetching blocks, after waiting for other processes that hold it."""
         while not self._lock(fcntl.F_WRLCK, _FETCHING + low, _FETCHING + high):
             time.sleep(_POLL)
         try:
@@ -239,8 +242,8 @@ class BlockFiles:
         return True
 
 
-def _neighbours(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
-    """Ascending blocks as runs, (first, last + 1), none longer than ``longest``."""
+def _runs(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]:
+    """Ascending blocks as runs of consecutive ones, (first, last + 1), none longer than ``longest``."""
     if not len(blocks):
         return []
     parts = np.split(blocks, np.flatnonzero(np.diff(blocks) != 1) + 1)
@@ -249,10 +252,10 @@ def _neighbours(blocks: Blocks, longest: int = 1 << 40) -> list[tuple[int, int]]
 
 
 def _punch_hole(path: Path, offset: int, length: int) -> None:
-    """Give the disk space of a part of a file back; it reads as zeros then.
+    """Free the disk space of a part of a file, which then reads as zeros.
 
     Raises:
-        ConfigError: The file system cannot do that.
+        ConfigError: The file system cannot free parts of a file.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
@@ -262,7 +265,7 @@ def _punch_hole(path: Path, offset: int, length: int) -> None:
             raise ConfigError(
                 f"this file system cannot free parts of a file: {os.strerror(ctypes.get_errno())}",
                 path=path,
-                hint="name a folder on ext4, xfs, btrfs or tmpfs, or give the cache no size",
+                hint="name a folder on ext4, xfs, btrfs or tmpfs, or leave out cache_size",
             )
     finally:
         os.close(descriptor)
@@ -272,7 +275,7 @@ def _make_sparse(path: Path, size: int) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         if os.fstat(descriptor).st_size != size:
-            os.ftruncate(descriptor, 0)  # of blocks of another size, or not ours
+            os.ftruncate(descriptor, 0)  # it has blocks of another size, or is no file of Stoker's
             os.ftruncate(descriptor, size)
     finally:
         os.close(descriptor)

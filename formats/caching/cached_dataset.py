@@ -1,4 +1,4 @@
-"""The part of a remote dataset that is here, for a loader that fetches what it needs next."""
+"""A remote dataset with a local cache, which keeps the parts of the shards that have been read."""
 
 from __future__ import annotations
 
@@ -43,19 +43,18 @@ __all__ = ["CachedDataset", "CachedFiles", "Ranges", "cache_errors", "open_cache
 _INDEX_STATE = ".index"
 _CONNECTIONS = 16
 _REQUEST_BYTES = 8 << 20
-# A network that damages one answer may damage the next.
-_REPEATS = 3
-_POLL = 0.05  # seconds between two looks at a lock that another rank has
+_REPEATS = 3  # because a network that damages one answer may damage the next
+_POLL = 0.05  # seconds between two tries for a lock that another rank holds
 
 
 class Ranges(NamedTuple):
-    """Where what a batch reads lies: (N,) each.
+    """Ranges of bytes in data files, with their checksums; (N,) int64 each.
 
     Attributes:
-        shard: Which data file.
+        shard: Position of the data file.
         offset: First byte.
-        length: Bytes.
-        crc: CRC32C of them.
+        length: Number of bytes.
+        crc: CRC32C of the bytes.
     """
 
     shard: Int64
@@ -65,7 +64,7 @@ class Ranges(NamedTuple):
 
 
 class CachedFiles:
-    """The data files of a cached dataset as one reader has them: with its own locks, and an end of its own.
+    """The data files of a cached dataset for one reader, with locks and a stop of its own.
 
     Args:
         remote: The dataset.
@@ -73,7 +72,7 @@ class CachedFiles:
         stop: Ends all reading when it is set.
 
     Attributes:
-        blocks: Which blocks of them are here.
+        blocks: The blocks of the files that are present.
     """
 
     def __init__(self, remote: RemoteDataset, folder: Path, stop: threading.Event) -> None:
@@ -82,17 +81,17 @@ class CachedFiles:
         self._reader = FileReader(remote.shards, stop)
 
     def fetch(self, file: int, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop - 1`` of a file, from where it is whole.
+        """Return bytes ``start`` to ``stop - 1`` of a file, from the remote dataset.
 
         Raises:
-            StorageError: They cannot be read; names URL and shard.
+            StorageError: They cannot be read; the error names URL and shard.
         """
         return self._reader(file, start, stop)
 
     def check(self, ranges: Ranges) -> None:
-        """Compare what has come with its checksums; fetch what differs again, a few times.
+        """Compare ranges with their checksums, and fetch those that differ again, a few times.
 
-        What differs then, too, is damaged where it lies: who reads it finds it again.
+        A range that still differs is damaged in the remote dataset, too; reading it raises the error.
 
         Raises:
             StorageError: As :meth:`fetch`.
@@ -108,8 +107,8 @@ class CachedFiles:
                         self._fill(self.blocks.covering(*(part[i : i + 1] for part in ranges[:3])), anew=True)
 
     @contextmanager
-    def here(self, ranges: Ranges) -> Iterator[None]:
-        """Fetch and check what is missing of ranges, and have them stay here until the end.
+    def present(self, ranges: Ranges) -> Iterator[None]:
+        """Fetch and check the missing parts of ranges, and keep the ranges in the cache for the block.
 
         Raises:
             StorageError: As :meth:`fetch`.
@@ -124,7 +123,7 @@ class CachedFiles:
             self.blocks.unpin(blocks)
 
     def shrink(self, limit: int) -> None:
-        """Evict what is not pinned, as far as more than ``limit`` bytes are here."""
+        """Evict blocks that are not pinned until at most ``limit`` bytes are present."""
         excess = self.blocks.present_bytes - limit
         if excess > 0:
             self.blocks.evict(excess, np.zeros(int(self.blocks.first[-1]), np.int64))
@@ -136,11 +135,11 @@ class CachedFiles:
 
 
 class CachedDataset(Dataset):
-    """A dataset whose data files are here in part; what is missing of them reads as zeros.
+    """A dataset whose data files are cached in part; parts that are missing read as zeros.
 
     Attributes:
-        remote: Where it is whole.
-        limit: Bytes of its data files that may be here about; None for any number.
+        remote: The whole dataset.
+        limit: Approximate number of bytes of data files in the cache; None for any number.
     """
 
     def __init__(self, remote: RemoteDataset, folder: Path, limit: int | None) -> None:
@@ -156,11 +155,11 @@ class CachedDataset(Dataset):
         return f"<Dataset {self.remote.store.url!r}: {len(self)} samples of {len(self.classes)} classes>"
 
     def open_files(self, stop: threading.Event) -> CachedFiles:
-        """Its data files for one more reader, which ends when ``stop`` is set."""
+        """Return the data files for another reader, which ends when ``stop`` is set."""
         return CachedFiles(self.remote, self.path, stop)
 
     def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
-        with self._files.get().here(self.ranges(np.array([row]))):
+        with self._files.get().present(self.ranges(np.array([row]))):
             data = super()._read(position, row, place, what)
         if self.limit is not None:
             self._files.get().shrink(self.limit)
@@ -182,7 +181,7 @@ class CachedDataset(Dataset):
         )
 
     def ranges(self, rows: Int64) -> Ranges:
-        """Where payloads, and masks if there are any, of some rows lie; what an index forges is left out.
+        """Ranges of the payloads and masks of rows, without those that a false index puts outside files.
 
         Args:
             rows: (N,) int64, of the index.
@@ -205,17 +204,17 @@ def _open_files(remote: RemoteDataset, folder: Path) -> CachedFiles:
 def open_cached(
     url: str | os.PathLike[str], cache: str | os.PathLike[str], size: str | int | None = None
 ) -> CachedDataset:
-    """Open a remote dataset, for which a folder keeps what has been fetched.
+    """Open a remote dataset with a local cache.
 
-    The index comes first and is checked. Several processes may open the same dataset in the same folder.
+    The index is fetched first and checked. Several processes may open the same dataset in the same folder.
 
     Args:
-        url: Of the dataset's folder, or its path on a network file system.
-        cache: Folder on a local disk; each dataset has a folder of its own in it.
-        size: Bytes of the data files that may be there about, such as ``200GB``; None for any number.
+        url: URL of the dataset's folder, or its path on a network file system.
+        cache: Folder on a local disk; each dataset has a subfolder in it.
+        size: Approximate bytes of data files in the cache, such as ``200GB``; None for any number.
 
     Raises:
-        ConfigError: A size, and the file system cannot free parts of a file.
+        ConfigError: A size is given, and the file system cannot free parts of a file.
         DatasetError: There is no dataset at the URL.
         StorageError: It cannot be read, or its index arrives damaged.
         WriteError: The disk is full or refuses a write.
@@ -230,7 +229,7 @@ def open_cached(
             if not (folder / INDEX_NAME).exists():
                 state = folder / _INDEX_STATE
                 FileFetcher([remote.index], folder, state, stop).run(_CONNECTIONS, no_progress)
-            remove(folder / _INDEX_STATE)  # also one that a kill has left beside a whole index
+            remove(folder / _INDEX_STATE)  # a killed process may have left it beside a whole index
             for shard in remote.shards:
                 (folder / shard.name).parent.mkdir(parents=True, exist_ok=True)
             files = CachedFiles(remote, folder, stop)
@@ -242,7 +241,7 @@ def open_cached(
 
 @contextmanager
 def cache_errors(folder: Path) -> Iterator[None]:
-    """Turn an operating system's error about a cache's folder into a WriteError that says what to do."""
+    """Raise an operating system's error about the folder of a cache as a WriteError with a hint."""
     try:
         yield
     except StokerError:
@@ -258,7 +257,7 @@ def cache_errors(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _waiting_lock(folder: Path, stop: threading.Event) -> Iterator[None]:
-    """Hold the folder's lock, when the rank that has it is done."""
+    """Hold the lock of a folder, after waiting for other ranks that hold it."""
     with ExitStack() as held:
         while True:
             try:

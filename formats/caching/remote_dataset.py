@@ -1,4 +1,4 @@
-"""A dataset that lies elsewhere: its manifest, and which files it consists of."""
+"""A remote dataset: its manifest and its files."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 __all__ = ["FileReader", "RemoteDataset", "RemoteFile", "open_remote"]
 
-_AT_ONCE = 16
+_CONCURRENT = 16
 _OPTIONAL = ("skipped.jsonl", "tokenizer.json")
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file of a dataset, whose size and digest the manifest states.
+    """A file of a remote dataset, with the size and the digest in the manifest.
 
     Attributes:
         name: Path in the dataset's folder.
         size: Bytes.
-        digest: As manifests write it.
-        shard: Name of the shard that it belongs to; None for the index.
-        url: Where it lies.
+        digest: Digest, as manifests write it.
+        shard: Name of its shard; None for the index.
+        url: URL of the file.
     """
 
     name: str
@@ -48,7 +48,7 @@ class RemoteFile:
 
 
 class FileReader:
-    """Reads ranges of files, of which each may lie elsewhere.
+    """Reads ranges of remote files, which may lie in different folders.
 
     Args:
         files: The files.
@@ -56,16 +56,16 @@ class FileReader:
     """
 
     def __init__(self, files: Sequence[RemoteFile], stop: threading.Event) -> None:
-        self._places = [file.url.rpartition("/") for file in files]
-        self._stores = {folder: Store(folder, stop) for folder in {place[0] for place in self._places}}
+        self._parts = [file.url.rpartition("/") for file in files]
+        self._stores = {folder: Store(folder, stop) for folder in {part[0] for part in self._parts}}
 
     def __call__(self, number: int, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop - 1`` of file ``number``.
+        """Return bytes ``start`` to ``stop - 1`` of file ``number``.
 
         Raises:
-            StorageError: They cannot be read; names the URL.
+            StorageError: They cannot be read; the error names the URL.
         """
-        folder, _, name = self._places[number]
+        folder, _, name = self._parts[number]
         return self._stores[folder].read_range(name, start, stop)
 
 
@@ -75,7 +75,7 @@ class RemoteDataset:
 
     Attributes:
         store: Its folder.
-        manifest: Its manifest, as that of a copy of the dataset is: with all shards in its folder.
+        manifest: The manifest that a copy of the dataset has, with all shards in its folder.
         index: Its index.
         shards: Data file of every shard.
     """
@@ -91,27 +91,27 @@ class RemoteDataset:
         return sum(file.size for file in (self.index, *self.shards))
 
     def small_files(self) -> dict[str, bytes]:
-        """What belongs to the dataset beside index and shards, by name, as far as it is there."""
+        """Contents of the dataset's other files that exist, by name."""
         names = list(_OPTIONAL)
         for sidecar in find_container(self.manifest.container).sidecars:
             shards = self.manifest.shards
             names += [sidecar.name(shard.name, external=shard.path is not None) for shard in shards]
         tasks = ((name, partial(self.store.read_if_there, name)) for name in names)
-        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-fetch") as pool:
-            found = bounded_map(pool, tasks, 4 * _AT_ONCE)
+        with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-fetch") as pool:
+            found = bounded_map(pool, tasks, 4 * _CONCURRENT)
             return {name: content for name, content in found if content is not None}
 
 
 def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None) -> RemoteDataset:
-    """Read the manifest of a dataset that lies elsewhere.
+    """Read the manifest of a remote dataset.
 
     Args:
-        url: Of its folder, or path of one on a network file system.
+        url: URL of its folder, or its path on a network file system.
         stop: Ends all reading when it is set.
 
     Raises:
         DatasetError: There is no dataset, or its shards lie outside of its folder.
-        StorageError: It cannot be read.
+        StorageError: The manifest cannot be read.
     """
     store = Store(url, stop)
     content = store.read_if_there(MANIFEST_NAME)
@@ -139,7 +139,7 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
 
 
 def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
-    """The data file of a shard, which lies in the dataset's folder or at a URL of its own."""
+    """The data file of a shard, in the dataset's folder or at another URL."""
     _check(shard, store)
     path = shard.path or shard.name
     data_url = find_container(manifest.container).data_url
@@ -150,7 +150,7 @@ def _file(shard: Shard, manifest: Manifest, store: Store) -> RemoteFile:
 
 def _check(shard: Shard, store: Store) -> None:
     path = PurePosixPath(shard.path or shard.name)
-    # A manifest from somewhere else must not have files read that nobody meant; one's own says what it means.
+    # A remote manifest must not lead out of its folder. A local one may name URLs: its user wrote it.
     leads_away = is_url(store.url) if is_url(shard.path) else path.is_absolute() or ".." in path.parts
     if leads_away:
         raise DatasetError(

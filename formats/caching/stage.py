@@ -1,4 +1,4 @@
-"""Staging: a dataset that lies elsewhere is brought to a local disk, whole and checked."""
+"""Staging: copying a remote dataset to a local disk, whole and checked."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _FILES_AHEAD = 4  # beside those whose requests keep all connections busy
 
 @dataclass(frozen=True)
 class StageSummary:
-    """What staging did.
+    """The result of staging.
 
     Attributes:
         path: Folder of the dataset.
-        bytes: Of index and shards.
-        fetched: Bytes that came over the network; fewer than ``bytes`` after an interruption.
-        seconds: It took.
-        bytes_per_second: Bandwidth: fetched bytes over seconds.
-        repeated: Files that were fetched again because their digest was wrong.
+        bytes: Bytes of index and shards.
+        fetched: Bytes that this call fetched; fewer than ``bytes`` after an interruption.
+        seconds: Duration.
+        bytes_per_second: Bandwidth: fetched bytes a second.
+        repeated: Number of files that were fetched again because their digest was wrong.
     """
 
     path: Path
@@ -66,23 +66,23 @@ def stage(
     connections: int = 16,
     progress: Callable[[int, int], None] | None = None,
 ) -> StageSummary:
-    """Bring a dataset to a local disk.
+    """Copy a dataset to a local disk.
 
-    Every file is compared with the digest in the manifest, and fetched again where they differ. After a
-    kill the same call goes on with the blocks that are missing. ``dst`` becomes a dataset, which
-    :func:`stoker.open` reads, in the last moment. Of one that is there already, files that are missing or
+    Every file is compared with its digest in the manifest, and fetched again where they differ. If the call
+    is killed, the same call resumes with the missing blocks. ``dst`` becomes a dataset, which
+    :func:`stoker.open` reads, in the last moment. If the dataset is there already, files that are missing or
     have another size are fetched again.
 
     Args:
         src: URL of a dataset's folder (s3, gs, http, ... as fsspec knows them), or a path on a network
             file system.
         dst: Folder to write; made if missing.
-        limit: Most bytes that the dataset may have, such as ``200GB``; a larger one is refused.
-        connections: Requests at the same time, of 8 MiB each.
-        progress: Called a few times a second with bytes that are here and bytes in all.
+        limit: Largest size of the dataset, such as ``200GB``; a larger one is refused.
+        connections: Number of concurrent requests, of 8 MiB each.
+        progress: Called a few times a second with the bytes that are done and the bytes in all.
 
     Raises:
-        ConfigError: The dataset is larger than ``limit``, or an option cannot be meant as given.
+        ConfigError: The dataset is larger than ``limit``, or an option has a value that it cannot have.
         DatasetError: There is no dataset at ``src``, or another one in ``dst``.
         LockedError: Another process is writing into ``dst``.
         StorageError: A file cannot be read, or stays damaged; the error names its URL.
@@ -99,8 +99,8 @@ def stage(
         target.mkdir(parents=True, exist_ok=True)
         with folder_lock(target):
             fetched, repeated = 0, 0
-            if not _is_here(remote, target):
-                remove(target / MANIFEST_NAME)  # of a copy that is whole no longer
+            if not _is_staged(remote, target):
+                remove(target / MANIFEST_NAME)  # the copy is no longer whole
                 state = _enter(remote, target)
                 fetcher = FileFetcher((remote.index, *remote.shards), target, state, stop)
                 fetcher.run(connections, progress or no_progress)
@@ -108,13 +108,13 @@ def stage(
                     write_durably(target / name, content)
                 write_durably(target / MANIFEST_NAME, remote.manifest.to_json().encode())
                 fetched, repeated = fetcher.fetched, fetcher.repeated
-            remove(target / _STATE_NAME)  # also one that a kill has left beside a whole copy
+            remove(target / _STATE_NAME)  # a killed process may have left it beside a whole copy
     seconds = time.monotonic() - started
     return StageSummary(target, remote.size, fetched, seconds, fetched / seconds, repeated)
 
 
 def no_progress(done: int, total: int) -> None:
-    """Nobody wants to know."""
+    """Ignore the progress: the default."""
 
 
 def _check_limit(remote: RemoteDataset, limit: str | int | None) -> None:
@@ -132,8 +132,8 @@ def _check_limit(remote: RemoteDataset, limit: str | int | None) -> None:
     )
 
 
-def _is_here(remote: RemoteDataset, target: Path) -> bool:
-    """Whether the dataset has been staged already, and its files have their sizes still."""
+def _is_staged(remote: RemoteDataset, target: Path) -> bool:
+    """Whether the dataset has been staged already and its files still have their sizes."""
     if not (target / MANIFEST_NAME).exists():
         return False
     if Manifest.load(target).fingerprint != remote.manifest.fingerprint:
@@ -146,12 +146,12 @@ def _is_here(remote: RemoteDataset, target: Path) -> bool:
 
 
 def _is_whole(path: Path, file: RemoteFile) -> bool:
-    """Whether a file is where it gets to once it was checked, and has not been cut short since."""
+    """Whether a file exists, which means that it was checked, and still has its size."""
     return path.is_file() and path.stat().st_size == file.size
 
 
 def _enter(remote: RemoteDataset, target: Path) -> Path:
-    """Start staging, or find what was interrupted; see that there is room for what is missing."""
+    """Start or resume staging, after a check that the disk has room for the missing files."""
     state = target / _STATE_NAME
     plan = state / _PLAN
     if not plan.exists() or plan.read_text() != remote.manifest.fingerprint:
@@ -170,13 +170,13 @@ def _enter(remote: RemoteDataset, target: Path) -> Path:
 
 
 class FileFetcher:
-    """Fetches files of a dataset, in blocks at the same time, and checks them.
+    """Fetches files of a dataset with concurrent requests, and checks them.
 
     Args:
-        files: Of a dataset; those that are in ``target``, in their sizes, are not fetched.
-        target: Folder that they get to when they are whole.
-        state: Folder in which they grow; what is there of a run that was killed is made use of.
-        stop: Set when fetching ends early.
+        files: Files of a dataset; those that ``target`` has in their sizes are not fetched.
+        target: Folder of the whole files.
+        state: Folder of the files that are being fetched; blocks of a killed run are used.
+        stop: Set when fetching must end early.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class FileFetcher:
         connections: int,
         progress: Callable[[int, int], None],
     ) -> None:
-        """Have requests for the next files waiting while the ones before come and are checked."""
+        """Keep requests for the next files queued while earlier files are fetched and checked."""
         fetching: deque[tuple[int, TaskGroup]] = deque()
         checking = TaskGroup(checkers)
         requests = 0
@@ -268,14 +268,14 @@ class FileFetcher:
         number, requests = fetching.popleft()
         count = requests.left
         self._wait(requests, progress)
-        checking.start(partial(self._settle, number))
+        checking.start(partial(self._check_and_move, number))
         return count
 
     def _wait(self, tasks: TaskGroup, progress: Callable[[int, int], None]) -> None:
         tasks.wait(lambda: progress(min(self._done, self._size), self._size))
 
-    def _settle(self, number: int) -> None:
-        """Compare a file with its digest, fetch it again where they differ, and move it to its place."""
+    def _check_and_move(self, number: int) -> None:
+        """Compare a file with its digest, fetch it again where they differ, and move it to the target."""
         file = self._files[number]
         path = self._blocks.paths[number]
         for _ in range(_DIGEST_TRIES - 1):
@@ -301,5 +301,5 @@ def _damaged(file: RemoteFile) -> StorageError:
         f"the file arrives damaged, {_DIGEST_TRIES} times: its digest is not the one in the manifest",
         path=file.url,
         shard=file.shard,
-        hint="the copy there is damaged, or another one: run stoker verify where it lies, then copy it anew",
+        hint="the remote file is damaged, or another one: run stoker verify where it lies, then replace it",
     )

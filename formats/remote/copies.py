@@ -1,4 +1,4 @@
-"""Small files of a source, which are read where they are on a local disk."""
+"""Local copies of the small files of a source, such as lists, that lie at URLs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["local_copies"]
 
 @contextmanager
 def local_copies(paths: Sequence[str | os.PathLike[str]]) -> Iterator[list[Path]]:
-    """Files, of which those at URLs are copied here, under their names, until the end.
+    """Local paths of files; those at URLs are copied to a temporary folder, under their names.
 
-    A SourceError about a copy becomes one about its URL.
+    A SourceError that names a copy is raised with its URL.
 
     Args:
         paths: Paths or URLs of files.

@@ -1,4 +1,4 @@
-"""fsspec's file systems, and what they say of files each in its own words."""
+"""fsspec's file systems: finding the one of a URL, and reading its facts about files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def file_system(url: str) -> tuple[Any, str]:
     """The file system of a URL, and the URL's path in it.
 
     Raises:
-        MissingDependencyError: fsspec, or what it needs for this kind of URL, is not installed.
-        StorageError: There is no such kind of URL.
+        MissingDependencyError: fsspec, or a package that it needs for this protocol, is not installed.
+        StorageError: fsspec does not know the protocol.
     """
     try:
         import fsspec.core
@@ -43,7 +43,7 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def modified(info: dict[str, Any]) -> int:
-    """When a file was changed, in nanoseconds, whatever the storage calls it."""
+    """Time of the last change of a file, nanoseconds since 1970; 0 where the storage does not state it."""
     for name in ("mtime", "LastModified", "last_modified", "updated", "created"):
         value = info.get(name)
         if isinstance(value, datetime):

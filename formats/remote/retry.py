@@ -1,4 +1,4 @@
-"""How often a storage is asked again, and how long it is given between."""
+"""Retrying calls to a storage, with growing pauses."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable
 
-__all__ = ["Patience", "StoppedError"]
+__all__ = ["Retrier", "StoppedError"]
 
 T = TypeVar("T")
 
 _TRIES = 6
-_PATIENT_TRIES = 10  # with pauses of 51 seconds together: a server restarts, or has others do less
-_FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, give or take a half
-_FINAL = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
-# Of HTTP: the server is in trouble or too busy, which may pass; other 4xx will not.
-_PASSING = frozenset({408, 425, 429})
-# Of a network: the server, or the way to it, is gone; EBUSY is how s3fs says that it is to be asked less.
-_TROUBLE = frozenset(
+_PATIENT_TRIES = 10  # whose pauses take 51 seconds together: time for a server to restart
+_FIRST_PAUSE = 0.1  # seconds; each pause is twice the one before, plus or minus a half
+_PERMANENT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, NotImplementedError)
+# HTTP statuses of a server that is too busy, which may pass; other 4xx will not.
+_TRANSIENT_STATUSES = frozenset({408, 425, 429})
+# The server, or the network to it, is gone. s3fs raises EBUSY where the server wants fewer requests.
+_NETWORK_ERRORS = frozenset(
     {
         errno.EBUSY,
         errno.ECONNABORTED,
@@ -37,11 +37,11 @@ _TROUBLE = frozenset(
 
 
 class StoppedError(Exception):
-    """The caller has been stopped and wants nothing any more."""
+    """The caller has been stopped and needs no result."""
 
 
-class Patience:
-    """Asks one storage again, after growing pauses, where that may help.
+class Retrier:
+    """Retries calls to one storage where another try may succeed.
 
     Args:
         stop: Ends pauses and further tries when it is set.
@@ -51,8 +51,8 @@ class Patience:
         self._stop = stop
         self._has_answered = False
 
-    def ask(self, action: Callable[[], T]) -> T:
-        """What ``action`` returns; the error of its last try where none succeeds.
+    def call(self, action: Callable[[], T]) -> T:
+        """Return the result of ``action``, or raise the error of its last try.
 
         Raises:
             StoppedError: ``stop`` has been set.
@@ -66,24 +66,24 @@ class Patience:
             except StoppedError:
                 raise
             except Exception as error:  # every storage has errors of its own
-                if not _may_pass(error) or tries >= self._worth(error):
+                if not _is_transient(error) or tries >= self._most_tries(error):
                     raise
             else:
                 self._has_answered = True
                 return result
-            self._stop.wait(pause * (0.5 + random.random()))  # noqa: S311 - many readers must not come back at once
+            self._stop.wait(pause * (0.5 + random.random()))  # noqa: S311 - so that many readers do not retry at once
             pause *= 2
         raise AssertionError("the last try returns or raises")
 
-    def _worth(self, error: Exception) -> int:
-        """Tries that an error is worth: more where the server tells of its trouble itself, or was there."""
-        is_told = isinstance(getattr(error, "status", None), int)
-        was_there = self._has_answered and getattr(error, "errno", None) in _TROUBLE
-        return _PATIENT_TRIES if is_told or was_there else _TRIES
+    def _most_tries(self, error: Exception) -> int:
+        """Number of tries: more if the server itself reports the error, or has answered before."""
+        is_reported = isinstance(getattr(error, "status", None), int)
+        is_lost = self._has_answered and getattr(error, "errno", None) in _NETWORK_ERRORS
+        return _PATIENT_TRIES if is_reported or is_lost else _TRIES
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_transient(error: Exception) -> bool:
     status = getattr(error, "status", None)
     if isinstance(status, int) and 400 <= status < 500:
-        return status in _PASSING
-    return not isinstance(error, _FINAL)
+        return status in _TRANSIENT_STATUSES
+    return not isinstance(error, _PERMANENT)

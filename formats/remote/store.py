@@ -1,8 +1,8 @@
 """Folders on any storage that fsspec knows: s3, gs, http, sftp, memory and more.
 
-A thin layer. Every call is tried again a few times, with growing pauses, where trying again may help,
-and what still fails names the URL. Credentials are fsspec's business: its configuration files, the
-environment, or what the storage's own tools have set up.
+A thin layer over fsspec: calls are retried where another try may succeed, and errors name the URL. fsspec
+finds the credentials: in its configuration files, the environment, or the settings of the storage's own
+tools.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from stoker.errors import StorageError
 
 from .file_system import file_system, modified
-from .retry import Patience, StoppedError
+from .retry import Retrier, StoppedError
 from .web import crawl, look_up
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __all__ = ["Store", "StoredFile", "is_url"]
 
 T = TypeVar("T")
 
-_POLL = 0.2  # seconds between two looks at whether a read is still wanted
+_POLL = 0.2  # seconds after which a read sees that it has been stopped
 
 
 class StoredFile(NamedTuple):
@@ -53,17 +53,17 @@ class Store:
 
     Args:
         url: Of the folder; a plain path is a local folder, or one of a mounted network file system.
-        stop: Ends pauses and further tries when it is set.
+        stop: Ends pauses and retries when it is set.
 
     Raises:
-        MissingDependencyError: fsspec, or what it needs for this kind of URL, is not installed.
-        StorageError: There is no such kind of URL.
+        MissingDependencyError: fsspec, or a package that it needs for this protocol, is not installed.
+        StorageError: fsspec does not know the protocol.
     """
 
     def __init__(self, url: str | os.PathLike[str], stop: threading.Event | None = None) -> None:
         self.url = os.fspath(url).rstrip("/")
         self._stop = stop or threading.Event()
-        self._patience = Patience(self._stop)
+        self._retrier = Retrier(self._stop)
         self._fs, root = file_system(self.url)
         self._root = str(root).rstrip("/")
         protocol = self._fs.protocol
@@ -77,11 +77,11 @@ class Store:
         return f"{self.url}/{name}"
 
     def child(self, name: str) -> Store:
-        """A folder in the folder."""
+        """A folder in this one; this one for an empty name."""
         return Store(self.at(name), self._stop) if name else self
 
     def read(self, name: str) -> bytes:
-        """A whole file.
+        """Return the content of a file.
 
         Raises:
             StorageError: It cannot be read.
@@ -92,12 +92,12 @@ class Store:
         return content
 
     def read_if_there(self, name: str, most: int | None = None) -> bytes | None:
-        """A whole file, or None where there is none.
+        """Return the content of a file; None where there is no such file.
 
         Args:
-            name: Of the file.
-            most: Ask for no more bytes than this. To ask for the rest of a file, object stores are asked for
-                its size first.
+            name: Its name.
+            most: Largest number of bytes to read. Without it, object stores take another request for the
+                size of the file.
 
         Raises:
             StorageError: It cannot be read.
@@ -120,7 +120,7 @@ class Store:
             raise self._missing(name) from error
 
     def read_range(self, name: str, start: int, stop: int) -> bytes:
-        """Bytes ``start`` to ``stop - 1`` of a file.
+        """Return bytes ``start`` to ``stop - 1`` of a file.
 
         Raises:
             StorageError: They cannot be read, or the file ends before.
@@ -140,10 +140,10 @@ class Store:
             raise self._missing(name) from error
 
     def _cat(self, name: str, **limits: int) -> bytes:
-        """Bytes of a file; where the storage is asynchronous, a stop closes the connection."""
+        """Return bytes of a file; an asynchronous storage closes the connection when it is stopped."""
         if not self._fs.async_impl:
             return bytes(self._fs.cat_file(self._readable(name), **limits))
-        from asyncio import run_coroutine_threadsafe  # slow to import, and here it has been
+        from asyncio import run_coroutine_threadsafe  # slow to import; fsspec has imported it here
 
         reading = run_coroutine_threadsafe(self._fs._cat_file(self._path(name), **limits), self._fs.loop)
         while not wait([reading], timeout=_POLL).done:
@@ -153,15 +153,15 @@ class Store:
         return bytes(reading.result())
 
     def is_folder(self) -> bool:
-        """Whether there is anything in the folder; of a web server, whether it lists what is."""
+        """Whether the folder holds anything; at a web server, whether the server lists it."""
         return bool(self._try("", "looked for", lambda: self._fs.isdir(self._root)))
 
     def files(self, names: Iterable[str] | None = None) -> list[StoredFile]:
         """All files in the folder and in folders in it, sorted by name.
 
         Args:
-            names: Of those that are meant: a web server, which need not list its folders, is asked for each.
-                Others list all the same.
+            names: Names of the files that matter. A web server, which need not list folders, is asked for
+                each of them; other storages list all files.
 
         Raises:
             StorageError: They cannot be listed.
@@ -193,7 +193,7 @@ class Store:
             raise self._missing(page.removeprefix(f"{self._root}/")) from error
 
     def _info(self, name: str) -> dict[str, Any] | None:
-        """What the storage says of a file; None where there is none."""
+        """Facts that the storage states about a file; None where there is no such file."""
 
         def ask() -> dict[str, Any] | None:
             try:
@@ -204,7 +204,7 @@ class Store:
         return self._try(name, "looked for", ask)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a small file; object stores show it whole or not at all.
+        """Write a small file, which object stores show whole or not at all.
 
         Raises:
             StorageError: It cannot be written.
@@ -212,7 +212,7 @@ class Store:
         self._write(name, lambda path: self._fs.pipe_file(path, content))
 
     def upload(self, file: Path, name: str) -> None:
-        """Copy a local file here, and see that all of it has arrived.
+        """Copy a local file to the folder, and check that all of it has arrived.
 
         Raises:
             StorageError: It cannot be written.
@@ -227,7 +227,7 @@ class Store:
         self._write(name, upload)
 
     def move(self, source: str, target: str) -> None:
-        """Rename a file within the folder; a store that cannot rename copies, then removes.
+        """Rename a file within the folder; a storage that cannot rename copies it and removes the old one.
 
         Raises:
             StorageError: It cannot be moved.
@@ -237,12 +237,12 @@ class Store:
         try:
             self._try(source, f"moved to {target}", move)
         except FileNotFoundError as error:
-            # An answer may be lost: the second try then finds that the first has done it.
+            # The first try may have moved the file although its answer was lost.
             if not self._try(target, "looked for", lambda: self._fs.exists(self._path(target))):
                 raise self._missing(source) from error
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with all that is in it; nothing happens where there is none."""
+        """Remove a file, or a folder with all its files, if it exists."""
 
         def remove() -> None:
             self._fs.invalidate_cache()
@@ -258,11 +258,11 @@ class Store:
             raise StorageError(
                 "cannot be written: there is no such bucket or folder",
                 path=self.at(name),
-                hint="make it, or see that the address is right",
+                hint="make it, or correct the address",
             ) from error
 
     def _in_folder(self, name: str, write: Callable[[str], None]) -> Callable[[], None]:
-        """Calls ``write`` with a file's path; makes its folder where one is missed, but no bucket."""
+        """A function that writes a file, and makes the folder of the file if missing, but never a bucket."""
         path = self._path(name)
         folder = path.rpartition("/")[0]
         bucket = "/".join(folder.split("/")[: 2 if folder.startswith("/") else 1])
@@ -279,10 +279,10 @@ class Store:
         return attempt
 
     def _missing(self, name: str) -> StorageError:
-        return StorageError("does not exist", path=self.at(name), hint="see that the address is right")
+        return StorageError("does not exist", path=self.at(name), hint="check the address")
 
     def _readable(self, name: str) -> str:
-        """Path of a file; on a disk it is none that may block for ever, such as a FIFO."""
+        """Path of a file; raises NotImplementedError for one that could block for ever, such as a FIFO."""
         path = self._path(name)
         if "file" in self._protocols and self._fs.info(path)["type"] == "other":
             raise NotImplementedError("not a regular file")
@@ -293,13 +293,13 @@ class Store:
 
     def _try(self, name: str, what: str, action: Callable[[], T]) -> T:
         try:
-            return self._patience.ask(action)
+            return self._retrier.call(action)
         except (FileNotFoundError, StoppedError):
             raise
         except Exception as error:  # every storage has errors of its own
             raise StorageError(
                 f"cannot be {what}: {str(error) or type(error).__name__}",
                 path=self.at(name) if name else self.url,
-                hint="see that the address is right, that it can be reached from here, and that "
-                "you may use it",
+                hint="check the address, whether it can be reached from this machine, and that you have "
+                "access to it",
             ) from error

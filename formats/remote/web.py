@@ -1,4 +1,4 @@
-"""Folders of web servers, of which HTTP knows nothing: pages with links, and files of which each is asked."""
+"""Folders of web servers: pages link to their files, and the server is asked about each file."""
 
 from __future__ import annotations
 
@@ -16,31 +16,30 @@ if TYPE_CHECKING:
 
 __all__ = ["crawl", "look_up"]
 
-_AT_ONCE = 32
-_DEEPEST = 64
-"""Folders in folders; a server that answers every address with the same page shows them without end."""
+_CONCURRENT = 32
+_DEEPEST = 64  # levels of folders; a server with one page for all addresses would have no end
 
 
 def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
     """Names of the files that the pages of a folder, and of folders in it, link to.
 
     Args:
-        list_links: URLs that a page links to.
+        list_links: Returns the URLs that a page links to.
         root: URL of the folder.
 
     Raises:
-        StorageError: If folders lie in each other without end.
+        StorageError: The folders are nested without end.
     """
     found: dict[str, None] = {}
     folders = [""]
     while folders:
-        folder = folders.pop()  # the newest first: what has no end is soon seen
+        folder = folders.pop()  # the newest first, so that endless nesting shows soon
         page = f"{root}/{folder}"
         if folder.count("/") > _DEEPEST:
             raise StorageError(
-                f"more than {_DEEPEST} folders lie in each other",
+                f"folders are nested more than {_DEEPEST} levels deep",
                 path=page,
-                hint="see whether the server has one page for all addresses; or name the images in a list",
+                hint="check whether the server has one page for all addresses, or name the images in a list",
             )
         for link in list_links(page):
             name = folder + _within(page, link)
@@ -52,20 +51,20 @@ def crawl(list_links: Callable[[str], list[str]], root: str) -> list[str]:
 
 
 def _within(page: str, link: str) -> str:
-    """Where a link leads to in its page's folder; empty where that is above, elsewhere, or a view of it."""
+    """The name that a link has in its page's folder; empty for a link out of it, or to a view of it."""
     parts = [part for part in link.removeprefix(page).split("/") if part != "."]
     leads_away = not link.startswith(page) or ".." in parts or "" in parts[:-1] or {"?", "#"} & set(link)
     return "" if leads_away else "/".join(parts)
 
 
 def look_up(ask: Callable[[str], dict[str, Any] | None], names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """What a server says of each of some files, by name, without those that are not there.
+    """The facts that a server states about files, by name, without files that do not exist.
 
     Args:
-        ask: Of a name, what the server says; None where there is no such file.
-        names: Of the files.
+        ask: Returns the facts about the file of a name; None where there is no such file.
+        names: Names of the files.
     """
     tasks = ((name, partial(ask, name)) for name in names)
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stoker-ask") as pool:
-        answers = bounded_map(pool, tasks, 4 * _AT_ONCE)
+    with ThreadPoolExecutor(_CONCURRENT, thread_name_prefix="stoker-ask") as pool:
+        answers = bounded_map(pool, tasks, 4 * _CONCURRENT)
         return {name: answer for name, answer in answers if answer is not None}

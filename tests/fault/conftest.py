@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from stoker.formats.remote import retry as patience
+from stoker.formats.remote import retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,7 +116,7 @@ class FaultyServer:
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[object]:
     """``serve(folder)`` starts a server; pauses before tries are short."""
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.001)
     servers: list[FaultyServer] = []
 
     def start(root: Path) -> FaultyServer:

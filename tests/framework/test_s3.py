@@ -18,7 +18,7 @@ from stoker.formats.caching.stage import stage
 from stoker.formats.containers import tfrecord
 from stoker.formats.containers.example import encode_example
 from stoker.formats.external import external_index
-from stoker.formats.remote import retry as patience
+from stoker.formats.remote import retry
 from stoker.formats.sources.source_reader import read_source_file
 
 s3fs = pytest.importorskip("s3fs")
@@ -44,7 +44,7 @@ def s3() -> Iterator[Any]:
         # s3fs asks a busy server again after 15 seconds, and requests are counted here.
         patch.setattr(s3fs.S3FileSystem, "connect_timeout", 600)
         patch.setattr(s3fs.S3FileSystem, "read_timeout", 600)
-        patch.setattr(patience, "_FIRST_PAUSE", 0.001)
+        patch.setattr(retry, "_FIRST_PAUSE", 0.001)
         s3fs.S3FileSystem.clear_instance_cache()
         fs = s3fs.S3FileSystem()
         fs.mkdir("data")

@@ -149,7 +149,7 @@ def evict():
     return 7
 
 child = fork(evict)
-with dataset._files.get().here(dataset.ranges(np.array([0]))):
+with dataset._files.get().present(dataset.ranges(np.array([0]))):
     os.write(go, b".")
     assert status(child) == 7
     assert Dataset._read(dataset, 0, 0, ("offset", "length", "crc"), "payload") == expected

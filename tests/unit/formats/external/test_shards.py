@@ -18,7 +18,7 @@ from stoker.formats.containers.datum import encode_datum
 from stoker.formats.containers.example import encode_example
 from stoker.formats.external import external_index
 from stoker.formats.external import shards as external_shards
-from stoker.formats.remote import retry as patience
+from stoker.formats.remote import retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ ROOT = "memory://bucket/shards"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pauses before tries, and several requests for a shard."""
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     monkeypatch.setattr(external_shards, "_REQUEST_BYTES", 500)
 
 

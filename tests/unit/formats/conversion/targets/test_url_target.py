@@ -13,7 +13,7 @@ from file_trees import read_files
 
 import stoker
 from stoker.errors import DatasetError, MissingDependencyError, SourceError, StorageError
-from stoker.formats.remote import retry as patience
+from stoker.formats.remote import retry
 from stoker.formats.remote.store import Store, is_url
 from stoker.formats.sources.source_reader import SkippedError, read_source_file
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import SourceError, StorageError
-from stoker.formats.remote import retry as patience
+from stoker.formats.remote import retry
 from stoker.formats.remote.store import Store
 from stoker.formats.remote.web import crawl, look_up
 from stoker.formats.sources.detect import find_format
@@ -38,7 +38,7 @@ class Quiet(SimpleHTTPRequestHandler):
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """URL of a web server that shows ``tmp_path``."""
-    monkeypatch.setattr(patience, "_FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path)))
     server.daemon_threads = True
     server.socket.listen(128)  # of more than 5 that come together, others wait for seconds
@@ -217,7 +217,7 @@ def test_pages_without_end() -> None:
         asked.append(page)
         return [f"{page}a/", f"{page}b/", f"{page}1.jpg"]
 
-    with pytest.raises(StorageError, match="more than 64 folders"):
+    with pytest.raises(StorageError, match="nested more than 64 levels deep"):
         crawl(links, "http://server")
     assert len(asked) < 100
 
