@@ -1,4 +1,4 @@
-"""``stoker preview``: samples of a dataset and what transforms make of them, on one sheet."""
+"""The preview of a dataset: a contact sheet of samples, and of what transforms make of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["make_sheet", "preview"]
 
 _GRID = 5
-"""Pictures a row where there are originals alone."""
+"""Pictures in a row of a sheet without transforms."""
 
 
 def preview(
@@ -48,24 +48,26 @@ def preview(
 
     Args:
         dataset: Folder of a dataset of images.
-        out: File to write, .png or .html.
-        recipe: Name or file of a recipe; None for the samples alone.
-        samples: How many, spread evenly over the dataset.
-        draws: Epochs, from 0, of which each sample is shown; one where nothing is random.
+        out: File to write; its name ends in .png or .html.
+        recipe: Name or file of a recipe; None shows the samples alone.
+        samples: Number of samples, which are spread evenly over the dataset.
+        draws: Number of epochs, from 0, in which each sample is shown; one if nothing is random.
         seed: Seed of the transforms.
-        positions: Which samples, instead of ``samples``.
-        cell: Longest side of a picture, pixels.
+        positions: Positions of the samples in the dataset, instead of ``samples``.
+        cell: Longer side of a picture, pixels.
 
     Raises:
-        ConfigError: An argument, or a recipe that cannot be meant as given.
-        DatasetError: The path is no dataset that can be read.
+        ConfigError: An argument or the recipe is wrong.
+        DatasetError: The path holds no dataset that can be read.
         SampleError: A sample cannot be read or decoded; names it.
     """
     target = Path(out)
     if target.suffix not in (".png", ".html"):
         raise ConfigError(f"out must end in .png or .html, found {str(out)!r}")
     if not target.parent.is_dir():
-        raise ConfigError("the folder of out does not exist", path=target.parent)
+        raise ConfigError(
+            "the folder of out does not exist", path=target.parent, hint="Make the folder first."
+        )
     transforms = None if recipe is None else load_recipe(recipe)
     opened = open_dataset(dataset)
     chosen = _positions(opened, samples, positions)
@@ -97,7 +99,7 @@ def make_sheet(
     if transforms is None:
         rows = [tuple(originals[i : i + _GRID]) for i in range(0, len(originals), _GRID)]
     else:
-        # Transforms of batches draw numbers of their own.
+        # Transforms of batches always draw; only those of images have an attribute that says how much.
         random = any(getattr(step, "draws", 1) for step in transforms)
         epochs = range(draws if random else 1)
         drawn = [draw_pictures(scene, transforms, seed, epoch) for epoch in epochs]
@@ -116,14 +118,14 @@ def make_sheet(
 
 
 def _positions(dataset: Dataset, samples: int, positions: Sequence[int] | None) -> npt.NDArray[np.int64]:
-    """Positions of the samples to show."""
+    """Positions in the dataset of the samples to show, (N,) int64."""
     if dataset.manifest.sample_type != "image":
         raise ConfigError(
             f"preview shows images, and this dataset holds {dataset.manifest.sample_type}", path=dataset.path
         )
     n = len(dataset)
     if positions is None:
-        # Each in the middle of its share: the first of a class is often its odd one.
+        # In the middle of equal parts: the first sample of a class is often an unusual one.
         count = min(samples, n)
         return ((np.arange(count) + 0.5) * n / max(count, 1)).astype(np.int64)
     outside = [position for position in positions if not 0 <= position < n]

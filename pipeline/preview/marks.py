@@ -1,4 +1,4 @@
-"""Drawing annotations: boxes with names, masks, keypoints with their skeleton, as a layer over a picture."""
+"""The layer of annotations over a picture: boxes with names, masks, and keypoints with their skeleton."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ _PALETTE = (
     *("ef5da8", "6a994e", "5e60ce", "b5838d", "4d908e", "c9184a", "7f5539"),
 )
 _SUPERSAMPLING = 2
-"""Lines and letters are drawn so much larger and then reduced, which smooths them."""
+"""Factor by which lines and letters are drawn larger before they are reduced, which smooths them."""
 _TINT = 0.38
-"""How much of a mask's colour covers the picture."""
+"""Opacity of the colour of a mask, 0 to 1."""
 
 
 @dataclass(frozen=True)
 class Legend:
-    """What marks mean.
+    """What the marks of a sheet mean.
 
     Attributes:
-        class_name: Name of a class of objects.
-        skeleton: Pairs of keypoints that are joined.
+        class_name: Function that returns the name of a class of objects.
+        skeleton: Pairs of keypoints that lines join.
         ignore: Value in segmentation masks that belongs to no class.
-        by_object: Colours tell objects apart, not classes, as where there is one class.
+        by_object: Whether each object has a colour; otherwise each class has one.
     """
 
     class_name: Callable[[int], str]
@@ -50,7 +50,7 @@ class Legend:
 
 
 def color_of(number: int) -> Color:
-    """A colour for a class or an object, (R, G, B); they recur after fourteen."""
+    """Colour of a class or an object, (R, G, B); colours repeat after fourteen."""
     code = _PALETTE[number % len(_PALETTE)]
     return int(code[:2], 16), int(code[2:4], 16), int(code[4:], 16)
 
@@ -64,15 +64,15 @@ def draw_marks(
     *,
     named: bool = True,
 ) -> Image.Image:
-    """The layer of annotations.
+    """Draw the layer of annotations.
 
     Args:
-        marks: In pixels of the picture.
-        source: Height and width of the picture.
+        marks: Annotations, in pixels of the picture.
+        source: Height and width of the picture, pixels.
         shown: Height and width of the layer, pixels.
         legend: What the marks mean.
-        density: Pixels of the layer for one of the page that it is shown on; lines are so much wider.
-        named: Whether names are drawn, too; in Pillow's own font, which has no letters but those of ASCII.
+        density: Pixels of the layer for each pixel of the page; widths of lines grow with it.
+        named: Whether names are drawn, too, in Pillow's own font, which has letters of ASCII alone.
 
     Returns:
         RGBA, transparent where nothing is marked.
@@ -103,9 +103,14 @@ def draw_marks(
 def named_marks(
     marks: Marks, source: tuple[int, int], shown: tuple[int, int], legend: Legend, density: float
 ) -> list[tuple[Name, Color]]:
-    """Names of objects where there is room for them, the smallest objects' first, with their colours.
+    """Names of the objects that have room for one, those of small objects first, with their colours.
 
-    Args: As for :func:`draw_marks`.
+    Args:
+        marks: As in :func:`draw_marks`.
+        source: Likewise.
+        shown: Likewise.
+        legend: Likewise.
+        density: Likewise.
     """
     height, width = shown
     boxes = marks.boxes * np.tile((width / source[1], height / source[0]), 2)
@@ -118,7 +123,7 @@ def named_marks(
 
 
 def _by_size(marks: Marks) -> list[int]:
-    """Positions of the objects, the largest first, so that small ones stay in sight."""
+    """Positions of the objects, the largest first, so that small ones are drawn over them."""
     sides = marks.boxes[:, 2:] - marks.boxes[:, :2]
     order: list[int] = np.argsort(-np.prod(sides, axis=1), kind="stable").tolist()
     return order
@@ -129,7 +134,7 @@ def _object_color(marks: Marks, legend: Legend, number: int) -> Color:
 
 
 def _classes(mask: Bitmap, size: tuple[int, int], legend: Legend) -> Image.Image:
-    """Tints of classes; what belongs to none is grey."""
+    """A layer in the colours of classes; ignored pixels are grey."""
     values, places = np.unique(mask, return_inverse=True)
     tints = [
         (128, 128, 128, 200) if value == legend.ignore else (*color_of(value), round(255 * _TINT))
@@ -140,7 +145,7 @@ def _classes(mask: Bitmap, size: tuple[int, int], legend: Legend) -> Image.Image
 
 
 def _mask(mask: Bitmap, size: tuple[int, int], color: Color) -> Image.Image:
-    """A tint with an outline."""
+    """A layer that tints the inside of a mask, and outlines it."""
     inside = Image.fromarray(np.where(mask, np.uint8(255), np.uint8(0))).resize(
         size, Image.Resampling.NEAREST
     )
@@ -152,11 +157,11 @@ def _mask(mask: Bitmap, size: tuple[int, int], color: Color) -> Image.Image:
 
 
 class _Pen:
-    """Draws on a layer.
+    """A pen that draws on a layer.
 
     Args:
-        layer: What to draw on.
-        unit: Its pixels for one of the page.
+        layer: Layer to draw on.
+        unit: Pixels of the layer for each pixel of the page.
     """
 
     def __init__(self, layer: Image.Image, unit: float) -> None:
@@ -164,12 +169,12 @@ class _Pen:
         self._unit = unit
 
     def box(self, box: npt.NDArray[np.float64], color: Color, crowd: bool) -> None:
-        """An outline; fainter for a crowd."""
+        """Draw the outline of a box; fainter for a crowd."""
         left, top, right, bottom = box.tolist()
         if right - left < 1 or bottom - top < 1:
             return
         corners = (left, top, max(left, right - 1), max(top, bottom - 1))
-        # A dark rim keeps a line visible on a background of its colour.
+        # A dark rim keeps the line visible on a background of its own colour.
         self._drawing.rectangle(corners, outline=(0, 0, 0, 110), width=round(2.6 * self._unit))
         faint = (*color, 140 if crowd else 255)
         self._drawing.rectangle(corners, outline=faint, width=round(1.8 * self._unit))
@@ -177,7 +182,7 @@ class _Pen:
     def keypoints(
         self, points: npt.NDArray[np.float64], color: Color, skeleton: tuple[tuple[int, int], ...]
     ) -> None:
-        """Keypoints of an object, (K, 3): filled where visible, hollow where hidden, joined by a skeleton."""
+        """Draw an object's keypoints, (K, 3), and its skeleton; visible ones filled, hidden ones hollow."""
         for a, b in skeleton:
             if points[a, 2] > 0 and points[b, 2] > 0:
                 line = [*points[a, :2].tolist(), *points[b, :2].tolist()]
@@ -192,7 +197,7 @@ class _Pen:
                 self._drawing.ellipse(circle, fill=fill, outline=rim, width=round(1.2 * self._unit))
 
     def name(self, name: Name, color: Color) -> None:
-        """A name on a plate of its object's colour."""
+        """Write a name on a plate in the colour of its object."""
         left, top, right, bottom = name.place
         self._drawing.rounded_rectangle(name.place, radius=3 * self._unit, fill=(*color, 235))
         letters, middle = font(NAME_SIZE * self._unit), ((left + right) / 2, (top + bottom) / 2)
@@ -200,6 +205,6 @@ class _Pen:
 
 
 def contrast_to(color: Color) -> Color:
-    """Black or white, whichever is better read on the colour (ITU-R BT.601 luma)."""
+    """Black or white, whichever is easier to read on the colour (by its luma, ITU-R BT.601)."""
     red, green, blue = color
     return (20, 20, 20) if 0.299 * red + 0.587 * green + 0.114 * blue > 150 else (255, 255, 255)

@@ -1,4 +1,4 @@
-"""Names of objects on a preview: the font, how wide they are, and where at its box each one stands."""
+"""Names of objects on a preview: their font, their widths, and their places at the boxes."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 __all__ = ["LETTERS", "NAME_SIZE", "Name", "font", "length", "place_names", "shorten"]
 
 LETTERS = 4
-"""Lines of text are drawn so much larger and then reduced, which smooths them."""
+"""Factor by which text is drawn larger before it is reduced, which smooths it."""
 NAME_SIZE = 11
-"""Of the letters of a name, pixels of the page."""
+"""Size of the letters of a name, pixels of the page."""
 _HEIGHT, _PAD = 15, 3
 
 
 @dataclass(frozen=True)
 class Name:
-    """A name that found room.
+    """A name and its place.
 
     Attributes:
         text: The name, shortened to the width of the picture.
-        number: Position of its object.
-        place: Left, top, right, bottom, pixels of the layer.
+        number: Position of the object among those of its picture.
+        place: Left, top, right and bottom, pixels of the layer.
     """
 
     text: str
@@ -41,17 +41,17 @@ class Name:
 
 @lru_cache(maxsize=16)
 def font(size: float) -> Any:
-    """Pillow's own font, so that a sheet looks the same everywhere."""
+    """Pillow's own font, with which a sheet looks the same on every machine."""
     return ImageFont.load_default(size)
 
 
 def length(text: str, size: float) -> float:
-    """Width of a line, pixels; of large letters, for the widths of small ones are rounded to pixels."""
+    """Width of a line, pixels; measured on large letters, as widths of small ones are rounded."""
     return float(font(LETTERS * size).getlength(text)) / LETTERS
 
 
 def shorten(text: str, width: float, size: float) -> str:
-    """The text on one line, an ellipsis for its middle where it is wider than ``width`` pixels."""
+    """The text on one line of at most ``width`` pixels; an ellipsis replaces the middle of a longer text."""
     text = " ".join(text.split())
     if length(text, size) <= width:
         return text
@@ -67,13 +67,13 @@ def shorten(text: str, width: float, size: float) -> str:
 def place_names(
     names: Iterable[tuple[int, str]], boxes: npt.NDArray[np.float64], size: tuple[int, int], unit: float
 ) -> list[Name]:
-    """A place at a corner of its box for each name, the first ones first; none where others leave no room.
+    """Give each name in turn a free place at a corner of its box; a name without a free place is left out.
 
     Args:
-        names: Positions of objects, and what they are called.
+        names: Positions of objects, and their names.
         boxes: (M, 4) XYXY of all objects, pixels of the layer.
-        size: Width and height of the layer.
-        unit: Pixels of the layer for one of the page.
+        size: Width and height of the layer, pixels.
+        unit: Pixels of the layer for each pixel of the page.
     """
     placed: list[Name] = []
     pad, height = _PAD * unit, _HEIGHT * unit

@@ -1,4 +1,4 @@
-"""A contact sheet as one self-contained HTML page: pictures inlined, marks in a layer that can be hidden."""
+"""A contact sheet as a self-contained HTML page, whose layers of annotations can be hidden."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["render_page"]
 
 _DENSITY = 2
-"""Pixels of a picture for one of the page, as fine displays have them."""
+"""Pixels of a picture for each pixel of the page, for displays of high density."""
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1d1d1f; --grey: #6e6e73; --paper: #fbfbf9; --rule: #e3e3e0; }
@@ -52,11 +52,11 @@ figcaption div:first-child { color: var(--ink); }
 
 
 def render_page(sheet: Sheet, recipe: str) -> str:
-    """The sheet as HTML; it refers to nothing outside of itself.
+    """The sheet as HTML, which refers to no other file.
 
     Args:
-        sheet: What is shown.
-        recipe: The transforms as text, to be unfolded; empty for none.
+        sheet: Contact sheet.
+        recipe: Transforms as text, which the page shows on demand; empty if there are none.
     """
     title = escape(sheet.title)
     facts = "".join(f"<p>{escape(fact)}</p>" for fact in sheet.facts)
@@ -84,7 +84,7 @@ def _has_marks(picture: Picture) -> bool:
 
 def _cell(sheet: Sheet, picture: Picture) -> str:
     height, width = fitted(picture, sheet.cell)
-    # Pictures are not enlarged: a browser does that as well.
+    # A browser enlarges pictures itself.
     density = min(_DENSITY, max(1.0, max(picture.pixels.shape[:2]) / sheet.cell))
     large = round(height * density), round(width * density)
     image = Image.fromarray(picture.pixels).resize(large[::-1], Image.Resampling.LANCZOS)
@@ -105,7 +105,7 @@ def _cell(sheet: Sheet, picture: Picture) -> str:
 
 
 def _marks(sheet: Sheet, picture: Picture, large: tuple[int, int], density: float) -> str:
-    """The layer of marks; its names are text, which a browser has all letters for."""
+    """The layer of annotations; names are HTML text, for which a browser has all letters."""
     source = picture.pixels.shape[:2]
     drawn = draw_marks(picture.marks, source, large, sheet.legend, density, named=False)
     names = [

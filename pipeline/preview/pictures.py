@@ -1,4 +1,4 @@
-"""What a preview shows: samples as they are, and as the transforms leave them, with their annotations."""
+"""Pictures of a preview: samples as they are, and as transforms leave them, with their annotations."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 __all__ = ["Marks", "Picture", "Scene", "draw_pictures", "original_pictures", "read_scene"]
 
 _LEAST_SHARE = 0.05
-"""Share of a mixed label that is worth a word."""
+"""Least share of a class in a mixed label that a caption names."""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """What is known of what an image shows, in its pixels.
+    """Annotations of one picture, in its pixels.
 
     Attributes:
         labels: (M,) int64, class of each object.
-        crowd: (M,) bool.
+        crowd: (M,) bool, whether each object stands for a crowd.
         boxes: (M, 4) float64 XYXY.
-        keypoints: (M, K, 3), x, y, visibility; or None.
-        masks: (M, H, W) uint8; or None.
-        segmentation: (H, W) integers; or None.
+        keypoints: (M, K, 3), x, y and visibility; or None.
+        masks: (M, H, W) uint8, 1 inside of each object; or None.
+        segmentation: (H, W) integers, class of each pixel; or None.
     """
 
     labels: Array
@@ -63,7 +63,7 @@ class Marks:
 
 @dataclass(frozen=True)
 class Picture:
-    """An image to be shown: (H, W, 3) uint8, its marks, and the lines below it."""
+    """An image to show: its pixels, (H, W, 3) uint8, its annotations, and the lines below it."""
 
     pixels: npt.NDArray[np.uint8]
     marks: Marks
@@ -72,15 +72,15 @@ class Picture:
 
 @dataclass(frozen=True)
 class Scene:
-    """Some samples of a dataset, decoded.
+    """N samples of a dataset, decoded, with their annotations.
 
     Attributes:
-        dataset: Where they are from.
-        positions: (N,) int64.
+        dataset: Dataset of the samples.
+        positions: (N,) int64, positions of the samples in the dataset.
         pixels: N images, (H, W, 3) uint8.
-        annotations: Their objects.
-        labels: (N, C) float32 shares of classes; or None where samples have no labels of their own.
-        segmentation: N masks, (H, W) integers; or None.
+        annotations: Objects of the samples.
+        labels: (N, C) float32, share of each class; None if samples have no labels.
+        segmentation: N masks, (H, W) integers; None if there are none.
     """
 
     dataset: Dataset
@@ -97,18 +97,18 @@ class Scene:
         return np.array(heights, np.int64), np.array(widths, np.int64)
 
     def class_name(self, label: int) -> str:
-        """Name of a class, or its number."""
+        """Name of a class, or "class" and its number."""
         classes = self.dataset.classes
         return classes[label] if 0 <= label < len(classes) else f"class {label}"
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """N images of one size, after the transforms of images, and on the way through those of batches.
+    """N images of one size, after the transforms of images and some of those of batches.
 
     Attributes:
         images: (N, H, W, 3) float32 in 0..255.
-        objects: Of all images.
+        objects: Objects of all images.
         labels: (N, C) float32, or None.
         segmentation: (N, H, W) integers, or None.
     """
@@ -120,14 +120,14 @@ class _Batch:
 
     @property
     def columns(self) -> frozenset[str]:
-        """What transforms of batches must carry along."""
+        """Columns that transforms of batches must be able to mix."""
         columns = {"label": self.labels, "segmentation": self.segmentation}
         return frozenset({name for name, column in columns.items() if column is not None}) | (
             self.objects.columns.keys() & {"boxes", "keypoints", "masks"} if len(self.objects) else set()
         )
 
     def mixed(self, params: BatchParams, config: ObjectConfig) -> _Batch:
-        """After a transform of batches."""
+        """The batch after a transform of batches."""
         return _Batch(
             params.images(self.images, "NHWC"),
             self.objects.mixed(params, config) if len(self.objects) else self.objects,
@@ -151,7 +151,7 @@ def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
 
 
 def original_pictures(scene: Scene) -> list[Picture]:
-    """The samples as they are."""
+    """Pictures of the samples as they are."""
     annotations, pictures = scene.annotations, []
     keys = scene.dataset.keys(scene.positions)
     for i, (image, key) in enumerate(zip(scene.pixels, keys, strict=True)):
@@ -171,10 +171,10 @@ def original_pictures(scene: Scene) -> list[Picture]:
 
 
 def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, epoch: int) -> list[Picture]:
-    """The samples as the transforms leave them in an epoch; transforms of batches mix them with each other.
+    """Pictures of the samples after their transforms in an epoch; transforms of batches mix all of them.
 
     Raises:
-        ConfigError: The transforms cannot be meant as given, or cannot carry along what the samples have.
+        ConfigError: The transforms are wrong, or a transform of batches cannot mix what the samples have.
     """
     single, together = split_transforms(transforms)
     plan = compile_image(single, "float32")
@@ -187,7 +187,10 @@ def draw_pictures(scene: Scene, transforms: Sequence[AnyTransform], seed: int, e
         lost = batch.columns - together.columns
         if lost:
             names = " and ".join(sorted(lost))
-            raise ConfigError(f"{type(transform).__name__} cannot mix {names}, which the samples have")
+            raise ConfigError(
+                f"{type(transform).__name__} cannot mix {names}, which the samples have",
+                hint="Leave it out of the recipe.",
+            )
         _, decided = together.draw(number, rows, plan.size, seed, epoch)
         batch = batch.mixed(decided, config)
     return [_picture(scene, batch, i, mixed=bool(together.transforms)) for i in range(len(rows))]
@@ -229,7 +232,7 @@ def _whole_masks(objects: Annotations, size: tuple[int, int]) -> npt.NDArray[np.
 
 
 def _object_config(scene: Scene) -> ObjectConfig:
-    """Which columns of objects are to be drawn."""
+    """Columns of objects that are drawn."""
     found = scene.annotations
     columns = {"box_labels", "crowd"} | ({"keypoints"} if found.keypoints is not None else set())
     columns |= {"masks"} if found.polygons is not None or found.runs is not None else set()
@@ -237,7 +240,7 @@ def _object_config(scene: Scene) -> ObjectConfig:
 
 
 def _execute(scene: Scene, plan: ImagePlan, params: ImageParams, config: ObjectConfig) -> _Batch:
-    """Images and annotations under the parameters of their samples."""
+    """The batch of images and annotations after the transforms of images."""
     n = len(params)
     values = np.stack([reference.execute(params, i, scene.pixels[i], "float32", "NHWC") for i in range(n)])
     scale, shift = plan.form.matrix[:, :3].diagonal(), plan.form.matrix[:, 3]
@@ -272,7 +275,7 @@ def _picture(scene: Scene, batch: _Batch, i: int, *, mixed: bool) -> Picture:
 
 
 def _label_lines(scene: Scene, labels: Array | None, i: int) -> tuple[str, ...]:
-    """The classes of a sample; a line for each with its share where these are not whole."""
+    """Lines that name the classes of a sample; one for each class and its share if the sample is mixed."""
     if labels is None:
         return ()
     ranked = np.argsort(-labels[i], kind="stable").tolist()

@@ -1,4 +1,4 @@
-"""A contact sheet: rows of pictures with their marks, as one image."""
+"""A contact sheet: rows of pictures with their annotations, and the sheet as one image."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ _MARGIN, _GAP, _ROW_GAP = 36, 16, 22
 _BACKGROUND, _INK, _GREY = "#fbfbf9", "#1d1d1f", "#6e6e73"
 _TITLE, _TEXT, _SMALL = 25, 14, 12.5
 _LEAST_WIDTH = 640
-"""Of a sheet: its head must be legible."""
+"""Least width of a sheet, pixels, so that its head is legible."""
 _MOST_SWATCHES = 6
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """What is on a contact sheet.
+    """A contact sheet.
 
     Attributes:
         title: Name of the dataset.
-        facts: Lines below it.
-        headings: One for each column, or none.
-        rows: Pictures.
-        legend: What their marks mean.
-        mask_names: Names of the values of segmentation masks.
-        cell: Longest side at which a picture is shown, pixels.
+        facts: Lines below the title.
+        headings: A heading for each column; empty for none.
+        rows: Rows of pictures.
+        legend: What the marks mean.
+        mask_names: Names of the classes of segmentation masks.
+        cell: Longer side of a picture on the sheet, pixels.
     """
 
     title: str
@@ -49,14 +49,14 @@ class Sheet:
 
 
 def fitted(picture: Picture, cell: int) -> tuple[int, int]:
-    """Height and width at which a picture is shown: its longer side becomes ``cell``."""
+    """Height and width of a picture on the sheet, pixels; the longer one is ``cell``."""
     height, width = picture.pixels.shape[:2]
     scale = cell / max(height, width)
     return max(1, round(height * scale)), max(1, round(width * scale))
 
 
 def swatches(sheet: Sheet, picture: Picture) -> list[tuple[tuple[int, int, int], str]]:
-    """Colours and names of the classes that cover most of a picture's segmentation mask."""
+    """Colours and names of the classes that cover most of a segmentation mask."""
     if picture.marks.segmentation is None:
         return []
     values, counts = np.unique(picture.marks.segmentation, return_counts=True)
@@ -69,7 +69,7 @@ def swatches(sheet: Sheet, picture: Picture) -> list[tuple[tuple[int, int, int],
 
 
 def render_image(sheet: Sheet) -> Image.Image:
-    """The sheet as an image, RGB."""
+    """The sheet as an RGB image."""
     columns = max(len(row) for row in sheet.rows)
     width = max(2 * _MARGIN + columns * (sheet.cell + _GAP) - _GAP, _LEAST_WIDTH)
     head = _MARGIN + _TITLE + 14 + len(sheet.facts) * (_TEXT + 8) + 16
@@ -94,7 +94,7 @@ def render_image(sheet: Sheet) -> Image.Image:
 
 
 def _height(sheet: Sheet, picture: Picture) -> int:
-    """Height of a picture with what is written below."""
+    """Height of a picture and the lines below it, pixels."""
     lines = len(picture.caption) + len(_swatch_lines(sheet, picture))
     return fitted(picture, sheet.cell)[0] + (8 + round(lines * (_SMALL + 5)) if lines else 0)
 
@@ -120,7 +120,7 @@ def _cell(image: Image.Image, sheet: Sheet, picture: Picture, place: tuple[int, 
 
 
 def _swatch_lines(sheet: Sheet, picture: Picture) -> list[list[tuple[tuple[int, int, int], str]]]:
-    """Swatches, as many to a line as there is room for."""
+    """Swatches of a picture, in lines of the width of a picture."""
     lines: list[list[tuple[tuple[int, int, int], str]]] = []
     used = 0.0
     for color, name in swatches(sheet, picture):
@@ -138,7 +138,7 @@ def _swatch_width(name: str) -> float:
 
 
 def _rounded(width: int, height: int, radius: float) -> Image.Image:
-    """A mask with round corners; drawn larger, to be smooth."""
+    """A mask with round corners, which is drawn larger and reduced."""
     mask = Image.new("L", (4 * width, 4 * height))
     ImageDraw.Draw(mask).rounded_rectangle((0, 0, 4 * width - 1, 4 * height - 1), radius=4 * radius, fill=255)
     return mask.resize((width, height), Image.Resampling.BOX)
@@ -147,7 +147,7 @@ def _rounded(width: int, height: int, radius: float) -> Image.Image:
 def _text(
     image: Image.Image, place: tuple[float, float], text: str, *, width: float, size: float, ink: str
 ) -> None:
-    """Write a line, at most ``width`` pixels of it; drawn larger, as small letters are spaced unevenly."""
+    """Write a line of at most ``width`` pixels; drawn larger and reduced, for even spacing."""
     text = shorten(text, width, size)
     letters = font(LETTERS * size)
     mask = Image.new("L", (round(letters.getlength(text)) + LETTERS, round(LETTERS * size * 1.4)))
