@@ -1,0 +1,22 @@
+"""The page on the architecture: what it names exists, and it names every folder."""
+
+from __future__ import annotations
+
+import pytest
+from architecture import ROOT, paths
+from import_graph import FOLDERS
+
+
+def test_every_path_of_the_page_exists() -> None:
+    assert len(paths()) > 60
+    assert [path for path in paths() if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("folder", [*FOLDERS, "native", "tests"])
+def test_every_folder_is_named(folder: str) -> None:
+    named = {path.rstrip("/") for path in paths()}
+    folders = {
+        path.parent for path in (ROOT / folder).glob("*/*") if path.is_file() and path.suffix != ".pyc"
+    }
+    assert folders
+    assert [str(path.relative_to(ROOT)) for path in folders if str(path.relative_to(ROOT)) not in named] == []

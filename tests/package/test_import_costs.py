@@ -1,0 +1,84 @@
+"""What an import costs and needs: no framework, and no package before it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from import_graph import FRAMEWORKS, HOMES, modules
+
+import stoker
+
+
+def python(code: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_stoker_imports_nothing_else() -> None:
+    code = "import sys; before = set(sys.modules); import stoker; print(*sorted(set(sys.modules) - before))"
+    loaded = {name.partition(".")[0] for name in python(code).split()}
+    assert loaded <= {"stoker", "importlib", "typing", "warnings"} | set(sys.stdlib_module_names)
+    assert not loaded & {"numpy", "pyarrow", "PIL", "lmdb", "rich", "typer"}
+
+
+def test_loading_images_as_numpy_needs_no_framework() -> None:
+    code = "import sys, stoker; stoker.ImageLoader; print(*sys.modules)"
+    assert not {name.partition(".")[0] for name in python(code).split()} & set(FRAMEWORKS)
+
+
+def test_every_module_imports_without_frameworks() -> None:
+    adapters = {path for path in HOMES.values() if path.startswith("pipeline/adapters/")} - {
+        HOMES["ml_dtypes"]
+    }
+    names = [name for name, path in modules().items() if str(path) not in adapters]
+    code = f"""
+import sys
+for name in {FRAMEWORKS}:
+    sys.modules[name] = None
+import importlib
+for name in {names}:
+    importlib.import_module(name)
+"""
+    python(code)
+
+
+def test_missing_packages_are_named() -> None:
+    code = f"""
+import sys
+for name in {FRAMEWORKS}:
+    sys.modules[name] = None
+from stoker.errors import MissingDependencyError
+from stoker.pipeline import adapters
+from stoker.pipeline.engines import devices
+from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.base import Output
+assert not devices.has_dali()
+for name in ("torch", "tensorflow", "jax", "mxnet", "cupy"):
+    try:
+        adapters.load(adapters.FRAMEWORKS[name], devices.BatchPlacement(None, pin_memory=False))
+    except MissingDependencyError as error:
+        assert f"pip install {{name}}" in str(error), error
+    else:
+        raise AssertionError(name)
+try:
+    DaliEngine([], [], Output(), max_pixels=1)
+except MissingDependencyError as error:
+    assert "stoker[dali-cuda12]" in str(error), error
+else:
+    raise AssertionError("dali")
+"""
+    python(code)
+
+
+def test_every_public_name_is_there() -> None:
+    assert sorted(stoker.__all__) == stoker.__all__
+    for name in stoker.__all__:
+        assert getattr(stoker, name) is not None
+    assert dir(stoker) == sorted(stoker.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Loader'"):
+        stoker.Loader  # noqa: B018 - the access is the test
