@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from concurrent.futures import CancelledError
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from cached_blocks import BLOCKS, block_files, read_ahead_over
-from interrupts import at_place, ends, interrupted_everywhere
+from interrupts import interrupted_everywhere
 
 from stoker.errors import StorageError
 from stoker.pipeline.caching import cache_prefetcher
@@ -30,48 +29,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 def zeros(file: int, start: int, stop: int) -> bytes:
     return bytes(stop - start)
-
-
-def test_an_event_can_be_set_inside_its_own_wait() -> None:
-    """As a finaliser does: the garbage collector runs in any thread that makes an object."""
-    for number in itertools.count(1):
-        event = OneShotEvent()
-        reached: list[bool] = []
-
-        def waits(number: int = number, event: OneShotEvent = event, reached: list[bool] = reached) -> None:
-            reached.append(at_place(number, event.set, lambda: event.wait(0.001)))
-
-        ends(waits)
-        if not reached[0]:
-            break
-    assert number > 3
-
-
-def test_an_event_works_after_an_interrupt() -> None:
-    def make() -> tuple[Callable[[], None], Callable[[], None]]:
-        event = OneShotEvent()
-
-        def again() -> None:
-            event.set()
-            assert event.wait()
-            assert event.wait()
-
-        return event.set, again
-
-    interrupted_everywhere(make)
-
-
-def test_an_event_wakes_all_threads_that_wait() -> None:
-    event = OneShotEvent()
-    assert not event.wait(0)
-    threads = [threading.Thread(target=event.wait, daemon=True) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    event.set()
-    for thread in threads:
-        thread.join(60)
-    assert not any(thread.is_alive() for thread in threads)
-    assert event.is_set()
 
 
 def test_a_read_ahead_ends_after_an_interrupt_of_its_end(tmp_path: Path) -> None:

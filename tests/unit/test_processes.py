@@ -1,0 +1,82 @@
+"""Ownership of objects by processes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from stoker.processes import Cleanup, OwnerProcess, PerProcess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def fork(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """``fork()``: from here on the test stands for a forked child."""
+    return lambda: monkeypatch.setattr("os.getpid", lambda: -1)
+
+
+class Owner:
+    """An object that weak references can name."""
+
+
+def test_a_forked_child_is_not_the_owner(fork: Callable[[], None]) -> None:
+    owner = OwnerProcess()
+    assert owner.is_current()
+    fork()
+    assert not owner.is_current()
+
+
+def test_each_process_makes_its_value_once(fork: Callable[[], None]) -> None:
+    values = PerProcess(object)
+    first = values.get()
+    assert values.get() is first
+    fork()
+    second = values.get()
+    assert second is not first
+    assert values.get() is second
+
+
+def test_a_cleanup_runs_when_its_owner_is_dropped() -> None:
+    log: list[str] = []
+    owner = Owner()
+    cleanup = Cleanup(owner, log.append, "freed")
+    del owner
+    assert log == ["freed"]
+    assert cleanup
+
+
+def test_a_cleanup_that_was_called_does_not_run_again_when_its_owner_is_dropped() -> None:
+    log: list[str] = []
+    owner = Owner()
+    Cleanup(owner, log.append, "freed")()
+    del owner
+    assert log == ["freed"]
+
+
+def test_an_interrupted_cleanup_runs_again() -> None:
+    log: list[str] = []
+
+    def free() -> None:
+        log.append("begun")
+        if len(log) == 1:
+            raise KeyboardInterrupt
+
+    owner = Owner()
+    cleanup = Cleanup(owner, free)
+    with pytest.raises(KeyboardInterrupt):
+        cleanup()
+    del owner
+    assert log == ["begun", "begun"]
+
+
+def test_a_forked_child_cleans_nothing(fork: Callable[[], None]) -> None:
+    log: list[str] = []
+    owner = Owner()
+    cleanup = Cleanup(owner, log.append, "freed")
+    fork()
+    cleanup()
+    del owner
+    assert log == []
