@@ -159,7 +159,7 @@ class Peer(Protocol):
     """Names of the distributions whose versions are in the result."""
 
     lead: int
-    """Number of untimed batches at the begin of a turn.
+    """Number of untimed batches at the start of a turn.
 
     A loader that works across the end of an epoch has batches ready when a turn begins. These batches and one
     more are untimed, so that every timed batch is made within the time.

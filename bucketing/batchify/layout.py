@@ -23,7 +23,7 @@ class _Spans(NamedTuple):
     """The sequences and the paddings, in their order in the flattened rows.
 
     Attributes:
-        bounds: (spans + 1,) int64, the begin of each span, and the end of the last.
+        bounds: (spans + 1,) int64, the start of each span, and the end of the last.
         segment: (spans,) int32, the number of the sequence in its row, from 1; 0 for padding.
     """
 
@@ -113,7 +113,7 @@ class Layout:
         return weights.reshape(self.mask.shape)
 
     def cu_seqlens(self, max_sequences: int | None) -> npt.NDArray[np.int32]:
-        """Return the begin of each sequence of the flattened rows, and the end of the last: int32.
+        """Return the start of each sequence of the flattened rows, and the end of the last: int32.
 
         The padding of a row counts as a sequence, so that every token belongs to one. With
         ``max_sequences`` the shape is fixed, (B * (max_sequences + 1) + 1,), with empty sequences at the end.
@@ -142,7 +142,7 @@ class Layout:
 
     @cached_property
     def _starts(self) -> npt.NDArray[np.int64]:
-        """(S,) int64, the begin of each sequence in the flattened rows."""
+        """(S,) int64, the start of each sequence in the flattened rows."""
         gaps = self.width - self.filled
         before = np.cumsum(gaps) - (gaps if self._side == "right" else 0)
         return self._offsets[:-1] + np.repeat(before, self._numbers)

@@ -23,7 +23,7 @@ class Ragged:
 
     Attributes:
         values: (T,) of any dtype, all tokens.
-        offsets: (N + 1,) int64, the begin of each sequence in ``values``, and T.
+        offsets: (N + 1,) int64, the start of each sequence in ``values``, and T.
     """
 
     values: npt.NDArray[Any]

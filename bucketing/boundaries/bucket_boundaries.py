@@ -17,6 +17,7 @@ from .widths import EQUAL_WIDTHS, equal_mass
 __all__ = ["Boundaries", "BucketBoundaries", "Method", "as_edges", "assign_buckets", "bucket_boundaries"]
 
 Method = Literal["optimal", "constant", "linear", "exponential", "quantile", "tokens"]
+"""The rule for boundaries, see :func:`bucket_boundaries`."""
 
 _GRID_LIMIT = 256
 """Largest number of distinct lengths of an axis for exact nested shapes. A longer axis is first rounded up to

@@ -21,7 +21,7 @@ __all__ = ["plot_report"]
 _DATA, _EDGE, _PADDING = "#4c72b0", "#333333", "#dd8452"
 
 _MANY = 20
-"""Largest number of buckets of which each is labelled."""
+"""Largest number of buckets with a label on each."""
 
 
 def plot_report(

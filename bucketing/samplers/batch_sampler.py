@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["Balance", "BatchSampler", "Draw", "Membership"]
 
 Membership = Literal["fresh", "frozen", "ordered"]
-"""How samples are grouped into batches: at random anew each epoch, at random once, or in their order."""
+"""The order from which batches are cut: "fresh" is random and new each epoch, "frozen" random and the same in
+each epoch, "ordered" by row."""
 
 Balance = Literal["tokens", "attention"]
 

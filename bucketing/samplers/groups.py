@@ -31,7 +31,7 @@ class Groups:
 
     Attributes:
         rows: (M,) int64.
-        starts: (G,) int64, ascending, the begin of each group in ``rows``.
+        starts: (G,) int64, ascending, the start of each group in ``rows``.
         sizes: (G,) int64, the number of rows in each group.
         runs: (G,) int64, the bucket or window of each group.
         repeated: Number of repeated rows at the end of the last group.

@@ -34,7 +34,7 @@ class BatchPlan:
 
     Attributes:
         rows: (M,) int64, the rows of all groups; groups are not in the order of steps.
-        starts: (steps,) int64, the begin of each step's group in ``rows``.
+        starts: (steps,) int64, the start of each step's group in ``rows``.
         sizes: (steps,) int64, the number of rows in each group, a multiple of ``world_size``.
         valid: (steps,) int64, the number of rows in each group before the repeated rows that fill it.
         lengths: (steps, D) int64, the padded lengths of each step.
