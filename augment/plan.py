@@ -145,7 +145,7 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
         if isinstance(transform, OutputTransform):
             form = transform.convert(form)
         elif isinstance(transform, RandomErasing):
-            erased.append(form.to_rgb(transform.levels()))
+            erased.append(form.to_rgb(transform.values()))
     size = fixed_size(size)
     if dtype is not None:
         form = ToDtype(dtype).convert(form)

@@ -2,9 +2,9 @@
 
     {"version": 1, "transforms": [{"name": "RandomResizedCrop", "size": [224, 224]}, ...]}
 
-Transforms within others are such objects, too; one's own are known by name after :func:`register`.
-"source" may say where a recipe comes from, and in what it differs from there. Arguments that are left
-out have their defaults; names and arguments that are unknown are refused.
+Transforms within others are such objects, too. :func:`register` makes a user's own transform known by name.
+"source" may say where a recipe comes from, and how it differs from the original. Arguments that are left
+out have their defaults; unknown names and arguments are refused.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
     """Load a recipe.
 
     Args:
-        name_or_path: A name out of :func:`recipe_names`, or the path of a JSON file.
+        name_or_path: A name from :func:`recipe_names`, or the path of a JSON file.
 
     Raises:
-        ConfigError: There is no such recipe, or it is not one; names the file.
+        ConfigError: There is no such recipe, or the file holds none; the error names the file.
     """
     path = Path(name_or_path)
     if str(name_or_path) in recipe_names():
@@ -76,7 +76,7 @@ def save_recipe(transforms: Sequence[Description], path: str | Path) -> None:
     """Write ``transforms`` with all their arguments to a JSON file.
 
     Raises:
-        ConfigError: One is a function, or has an argument that JSON cannot hold.
+        ConfigError: An item is no transform, or has an argument that JSON cannot hold.
     """
     for transform in transforms:
         if not isinstance(transform, Description):
@@ -86,10 +86,10 @@ def save_recipe(transforms: Sequence[Description], path: str | Path) -> None:
 
 
 def register(transform: type[_T]) -> type[_T]:
-    """Let recipes name a transform of one's own; a decorator of its class.
+    """Let recipes name your own transform; a decorator of its class.
 
     Raises:
-        ConfigError: The class is no dataclass derived from Transform, or its name is another transform's.
+        ConfigError: The class is no dataclass derived from Transform, or another transform has its name.
     """
     name = transform.__name__
     if not (issubclass(transform, Transform) and "__dataclass_params__" in vars(transform)):
@@ -98,7 +98,7 @@ def register(transform: type[_T]) -> type[_T]:
             hint="Derive it from stoker.augment.Transform and put @dataclass(frozen=True) below @register.",
         )
     known = _classes().get(name)
-    # The same class once more is what running a cell of a notebook again makes.
+    # Running a cell of a notebook again defines the same class once more.
     if known is not None and (known.__module__, known.__qualname__) != (
         transform.__module__,
         transform.__qualname__,
@@ -109,10 +109,11 @@ def register(transform: type[_T]) -> type[_T]:
 
 
 def from_dicts(descriptions: Iterable[Any]) -> list[AnyTransform]:
-    """Transforms from what their ``to_dict`` gave; the inverse of it.
+    """Transforms from the dictionaries of ``to_dict``.
 
     Raises:
-        ConfigError: An unknown name or argument, with the nearest known one; a value out of range.
+        ConfigError: A name or argument is unknown (the hint has the nearest known one), or a value is out of
+            range.
     """
     return [_from_dict(description) for description in descriptions]
 

@@ -142,7 +142,7 @@ def _before(n: int) -> npt.NDArray[np.int64]:
 
 
 def _beta(alpha: float, u: Float) -> Float:
-    """Beta(alpha, alpha) variates, (N,), from the first two uniform numbers of each sample, without rejection.
+    """Beta(alpha, alpha) variates, (N,), from each sample's first two uniform numbers, without rejection.
 
     Accurate to 1e-16: smaller shares are zero. Source: Devroye, "Random variate generation in one line
     of code", Winter Simulation Conference 1996, the symmetric Beta. The formula has the square of the cosine;

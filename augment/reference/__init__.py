@@ -1,1 +1,1 @@
-"""Reference implementation of every transform in NumPy and Pillow, one sample at a time."""
+"""Reference execution of parameters in NumPy and Pillow, one sample at a time."""

@@ -1,4 +1,4 @@
-"""The slow truth: one sample at a time, in NumPy and Pillow; every engine is tested against it."""
+"""Slow execution of parameters, one sample at a time, in NumPy and Pillow; tests compare engines with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def decode(data: bytes) -> npt.NDArray[np.uint8]:
     """Decode an image of any codec that Pillow knows: (H, W, 3) uint8 RGB, EXIF orientation applied.
 
     Of 16-bit grey the higher 8 bits are taken; Pillow's own conversion would make nearly all of it white.
-    Raises what Pillow raises (OSError, ValueError, SyntaxError) for what is no image or is cut off.
+    Raises Pillow's errors (OSError, ValueError, SyntaxError) for bytes that are no image or are cut off.
     """
     with Image.open(io.BytesIO(data)) as image:
         turned = ImageOps.exif_transpose(image)
@@ -71,7 +71,7 @@ def execute(
 
 
 def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """The geometry alone: (H, W, 3) uint8 before colour."""
+    """The image after all geometry and before colour: (H, W, 3) uint8."""
     warp = params.warp
     if warp is None or not warp.applies(i, params.size):
         return _bordered(params, i, pixels, params.size)
@@ -85,7 +85,7 @@ def render(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.ND
 def _bordered(
     params: ImageParams, i: int, pixels: npt.NDArray[np.uint8], size: tuple[int, int]
 ) -> npt.NDArray[np.uint8]:
-    """What is not warped, or a canvas: an image of ``size``, or rows and columns of a tile."""
+    """An image that is not warped, or a canvas, of ``size``; where there is a border, from its tile."""
     border = params.border
     if border is None:
         return _upright(params, i, pixels, size)
@@ -96,7 +96,7 @@ def _bordered(
 def _upright(
     params: ImageParams, i: int, pixels: npt.NDArray[np.uint8], size: tuple[int, int]
 ) -> npt.NDArray[np.uint8]:
-    """The geometry along the axes: an image of ``size``, which ``dest`` and ``flip`` refer to."""
+    """The image of ``size`` after the geometry along the axes, which ``dest`` and ``flip`` refer to."""
     image = np.empty((*size, 3), np.uint8)
     image[:] = params.fill
     top, left, height, width = params.dest[i].tolist()
@@ -106,7 +106,7 @@ def _upright(
 
 
 def _resize(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """What the region becomes: ``dest``'s height and width, 3."""
+    """The region, resampled to the size of ``dest``: (height, width, 3)."""
     interpolation = Interpolation.BILINEAR
     if params.interpolation is not None:
         interpolation = Interpolation(params.interpolation[i])
@@ -118,13 +118,13 @@ def _resize(params: ImageParams, i: int, pixels: npt.NDArray[np.uint8]) -> npt.N
         return pixels[np.ix_(*chosen)]
     source = Image.fromarray(np.ascontiguousarray(pixels[top : top + height, left : left + width]))
     how = Image.Resampling[interpolation.name]
-    # One axis at a time: the order of both passes, which round, differs between versions of Pillow.
+    # One axis at a time: both passes round, and their order differs between versions of Pillow.
     narrow = source.resize((columns, height), how, (x0 - left, 0, x1 - left, height))
     return np.asarray(narrow.resize((columns, rows), how, (0, y0 - top, columns, y1 - top)))
 
 
 def _nearest(start: float, stop: float, count: int, first: int, size: int) -> npt.NDArray[np.intp]:
-    """Pixels, (count,), that centres fall into; Pillow adds up steps, which is off where they meet edges."""
+    """Pixels, (count,), into which centres fall; Pillow adds up increments, whose errors matter at edges."""
     centers = start + (np.arange(count) + 0.5) * ((stop - start) / count)
     return np.asarray(np.floor(centers).clip(first, first + size - 1), np.intp)
 
@@ -138,8 +138,8 @@ def _window(region: npt.NDArray[np.float64]) -> tuple[int, int, int, int]:
 def convert(values: npt.NDArray[np.floating[Any]], dtype: DType) -> npt.NDArray[Any]:
     """Convert to the output's element type.
 
-    uint8 is rounded half away from zero and clipped to 0..255; floats are rounded to nearest even;
-    bfloat16 comes as uint16 bit patterns, for NumPy has no such type.
+    uint8 is rounded half up and clipped to 0..255; floats are rounded to nearest even; bfloat16 is returned
+    as uint16 bit patterns, for NumPy has no such dtype.
     """
     if dtype == "uint8":
         return np.floor(values.clip(0, 255) + 0.5).astype(np.uint8)

@@ -1,4 +1,8 @@
-"""Transforms as frozen descriptions, named and parametrised as in torchvision.transforms.v2."""
+"""Transforms of images, named and parametrised as in torchvision.transforms.v2 (compared with 0.29).
+
+To add a transform: write its class in the file of its subject, and name it here and in
+:mod:`stoker.augment`, which lets recipes name it, too.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Boxes of random area and aspect ratio: the law that RandomResizedCrop and RandomErasing share."""
+"""Boxes of random area and aspect ratio: the distribution of RandomResizedCrop and RandomErasing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["ATTEMPTS", "first_fit"]
 
 ATTEMPTS = 10
-"""As many as torchvision makes."""
+"""Number of attempts, as in torchvision."""
 
 
 def first_fit(

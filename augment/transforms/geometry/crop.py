@@ -31,13 +31,13 @@ __all__ = ["CenterCrop", "RandomResizedCrop"]
 
 @dataclass(frozen=True)
 class CenterCrop(Transform):
-    """Cut out the centre; an image that is smaller is padded with black.
+    """Cut out the centre; an image that is smaller is padded, with black unless another transform has a fill.
 
     Args:
         size: (height, width) in pixels, or one number for a square.
 
-    An odd margin is rounded as torchvision rounds it: to the even pixel when cropping, the larger
-    half at the bottom and right when padding.
+    An odd margin is rounded as in torchvision: the origin of a crop to the even pixel; of padding, the larger
+    half is at the bottom and right.
     """
 
     size: int | Sequence[int]
@@ -67,9 +67,9 @@ class RandomResizedCrop(Transform):
         ratio: Range of its aspect ratio, width over height, drawn uniformly in the logarithm.
         interpolation: As for :class:`stoker.augment.Resize`.
 
-    The law is torchvision's: up to ten attempts of an area and a ratio, the first that fits is
-    placed uniformly; if none fits, the largest central part within ``ratio``. The same draws give
-    the same box on every platform, but for one sample in 10**12 or so, where the last bit of the
+    The distribution is torchvision's: an area and a ratio are drawn up to ten times, and the first part that
+    fits is placed uniformly; if none fits, it is the largest central part within ``ratio``. The same draws
+    give the same part on every platform, except for about one sample in 10**12, where the last bit of the
     platform's ``exp`` decides how half a pixel is rounded.
     """
 

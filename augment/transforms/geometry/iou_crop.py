@@ -1,4 +1,4 @@
-"""RandomIoUCrop: torchvision.transforms.v2.RandomIoUCrop, a crop that is chosen by the boxes in it."""
+"""RandomIoUCrop: torchvision.transforms.v2.RandomIoUCrop, a crop that depends on the boxes in it."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ if TYPE_CHECKING:
 __all__ = ["RandomIoUCrop"]
 
 _ROUNDS = 100
-"""A round is without result for at most five in seven, by the default options, where there are boxes
-whose centre can be cut out: after so many, for 2 in 10**15."""
+"""With the default options, a round is without result for at most five samples in seven that have boxes whose
+centre can be cut out: after this many rounds, for 2 in 10**15."""
 
 
 @dataclass(frozen=True)
 class RandomIoUCrop(Transform):
     """Cut out a part that overlaps some box well enough (Liu et al., "SSD", 2016).
 
-    An option is drawn: 1 or more leaves the image as it is, less is the smallest IoU (intersection over
-    union) that the part must have with a box whose centre it contains. Of ``trials`` parts of random height,
-    width and position the first is taken that has it and whose aspect ratio is allowed; if there is
-    none, all begins anew with another option. Objects whose boxes have their centres outside of the part
-    are dropped (torchvision leaves that to its SanitizeBoundingBoxes).
+    An option is drawn uniformly. An option of 1 or more leaves the image as it is. A smaller option is the
+    smallest IoU (intersection over union) that the part must have with a box whose centre it contains. Then
+    ``trials`` parts of uniform height, width and position are drawn, and the first part is taken that has
+    such an IoU and an allowed aspect ratio. If there is none, another option is drawn. Objects are dropped
+    if the centres of their boxes are outside of the part (in torchvision, SanitizeBoundingBoxes does that).
 
-    Other than in torchvision, an image without boxes is left as it is also where no option says so, and
-    so is one for which a hundred options gave no part: there torchvision goes on for ever.
+    Unlike torchvision, this transform always leaves an image without boxes as it is, and also an image for
+    which a hundred options gave no part, where torchvision goes on for ever.
 
     Args:
         min_scale: Smallest height and width of the part, as shares of the image's.
-        max_scale: Largest ones, likewise.
+        max_scale: Largest height and width of the part, likewise.
         min_aspect_ratio: Smallest width over height of the part, in pixels.
-        max_aspect_ratio: Largest one.
-        sampler_options: What is drawn from; None for (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0).
-        trials: Parts tried for each option.
+        max_aspect_ratio: Largest width over height of the part, in pixels.
+        sampler_options: Options that are drawn from; None for (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0).
+        trials: Number of parts that are drawn for each option.
     """
 
     min_scale: float = 0.3
@@ -91,7 +91,7 @@ class RandomIoUCrop(Transform):
         origin, size = np.zeros_like(frame.size), frame.size.copy()
         cut = np.zeros(len(u), np.bool_)
         boxes, owner = frame.objects.seen(frame.geometry)
-        # Rounds are many and few are needed: each draws its own numbers, for those still without result.
+        # Few of the many rounds are needed: each draws its numbers, for the samples still without result.
         keys = (u[:, 0] * 2.0**53).astype(np.int64)
         waiting = np.unique(owner)
         for number in range(_ROUNDS):
@@ -99,7 +99,8 @@ class RandomIoUCrop(Transform):
             option = np.array(self.sampler_options)[(v[:, 0] * len(self.sampler_options or ())).astype(int)]
             leave = option >= 1
             trying, v, option = waiting[~leave], v[~leave, 1:], option[~leave]
-            found, start, extent = self._first(frame.size[:, trying], v, option, *_of(trying, boxes, owner))
+            tried = _boxes_of(trying, boxes, owner)
+            found, start, extent = self._first(frame.size[:, trying], v, option, *tried)
             chosen = trying[found]
             origin[:, chosen], size[:, chosen], cut[chosen] = start[:, found], extent[:, found], True
             waiting = trying[~found]
@@ -109,20 +110,20 @@ class RandomIoUCrop(Transform):
         frame.objects.restrict(cut, frame.geometry)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
-        """See :class:`Transform`: it differs from sample to sample."""
+        """See :class:`Transform`: None, for sizes differ from sample to sample."""
         return None
 
     def _first(
         self, image: Int, v: Float, option: Float, boxes: Float, owner: Int
     ) -> tuple[npt.NDArray[np.bool_], Int, Int]:
-        """The first part that will do, of K images: which have one, (K,), origins and sizes, (2, K).
+        """The first suitable part of each of K images: which have one, (K,), origins and sizes, (2, K).
 
         Args:
             image: (2, K) heights and widths.
             v: (K, 4 * trials), uniform in [0, 1): width, height, left and top of each part.
             option: (K,) smallest IoU.
             boxes: (M, 4) XYXY in these images.
-            owner: (M,), position of each box's image, ascending; each image has one at least.
+            owner: (M,), position of each box's image, ascending; each image has at least one box.
         """
         width, height, left, top = np.moveaxis(v.reshape(-1, self.trials, 4), -1, 0)
         share = self.min_scale + (self.max_scale - self.min_scale) * np.stack((height, width))
@@ -150,11 +151,11 @@ def _iou(boxes: Float, origin: Int, size: Int) -> Float:
 
 
 def _product(sides: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Areas, of heights and widths, (2, ...): as ``prod(axis=0)``, in a fraction of the time."""
+    """Areas from heights and widths, (2, ...), as by ``prod(axis=0)`` in a fraction of the time."""
     return np.asarray(sides[0] * sides[1])
 
 
-def _of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
+def _boxes_of(rows: Int, boxes: Float, owner: Int) -> tuple[Float, Int]:
     """The boxes of the images ``rows``, ascending, and the position of their owners among these."""
     place = np.searchsorted(rows, owner)
     mine = np.append(rows, -1)[place] == owner

@@ -26,13 +26,13 @@ def inverse_rotation(center: Float, degrees: Float) -> Float:
 
 
 def expanded(size: Int, degrees: Float) -> Int:
-    """Sizes, (2, N), that show all of images of ``size``, (2, N), which are rotated by ``degrees``, (N,).
+    """Sizes, (2, N), that show the whole of images of ``size``, (2, N), rotated by ``degrees``, (N,).
 
-    torchvision's, which drops the decimals of either end from the fifth on, and then goes on to whole pixels.
+    As in torchvision, the ends are truncated to four decimals and then extended to whole pixels.
     """
     angle, half = np.radians(degrees), size / 2
     reach = np.abs(np.cos(angle)) * half + np.abs(np.sin(angle)) * half[::-1]
-    low = half - reach + 1e-6  # what is a whole number but for its last bits counts as one
+    low = half - reach + 1e-6  # a whole number but for its last bits counts as one
     low, high = (np.trunc(end * 1e4) / 1e4 for end in (low, half + reach))
     return np.asarray(np.ceil(high) - np.floor(low), np.int64)
 
@@ -59,7 +59,7 @@ def inverse_affine(center: Float, degrees: Float, shift: Float, scale: Float, sh
 
 
 def homography(start: Int, end: Int) -> Float:
-    """(N, 3, 3) matrices that take the corners of rectangles, (N, 4, 2), to those of convex quadrilaterals.
+    """(N, 3, 3) matrices that map the corners of rectangles, (N, 4, 2), to those of convex quadrilaterals.
 
     One corner of each rectangle is the origin. The matrices' third component is positive within them.
     """
@@ -84,7 +84,7 @@ def is_convex(quads: Int) -> npt.NDArray[np.bool_]:
 
 
 def _about(linear: Float, center: Float, moved: Float) -> Float:
-    """Complete matrices, (N, 3, 3), so that they take ``moved`` to ``center``, both (2, N) or (2, 1)."""
+    """Add translations to matrices, (N, 3, 3), that map ``moved`` to ``center``, both (2, N) or (2, 1)."""
     linear[:, :2, 2] = (center - (linear[:, :2, 0].T * moved[0] + linear[:, :2, 1].T * moved[1])).T
     linear[:, 2, 2] = 1
     return linear

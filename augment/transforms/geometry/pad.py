@@ -1,8 +1,8 @@
 """Padding: torchvision.transforms.v2.Pad and RandomCrop with its padding.
 
-What ``padding_mode`` shows again is the image as it is there, resized; so crops, flips and warps may follow
-it, but no resize. Warps then resample that image. A mask of classes is continued as the image is; objects are
-not repeated (torchvision refuses boxes there).
+A ``padding_mode`` other than "constant" repeats parts of the resized image. So crops, flips and warps may
+follow it, but no resize. Warps then resample the padded image. A mask of classes is continued like the image;
+objects are not repeated (torchvision refuses boxes there).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ class Pad(Transform):
     Args:
         padding: Width of the border in pixels: one number, or two (left and right, top and bottom),
             or four (left, top, right, bottom).
-        fill: Level 0..255 or three of them (RGB). One list of transforms has one fill, that of
-            CenterCrop and the warps in it too.
+        fill: Level 0..255 or three of them (RGB). A list of transforms has one fill, which is also that of
+            CenterCrop and of the warps in the list.
         padding_mode: "constant" for ``fill``, or how the image is continued: "edge" repeats its last row or
-            column, "reflect" mirrors it about their centres and "symmetric" about its border, again where
-            the border is wider than the image (torchvision then refuses the latter two). One list of
-            transforms has one border that is not constant.
+            column, "reflect" mirrors it about their centres, "symmetric" about its border. A border that is
+            wider than the image mirrors it repeatedly (torchvision then refuses the latter two). A list of
+            transforms has at most one border that is not constant.
     """
 
     padding: int | Sequence[int]
@@ -76,10 +76,10 @@ class RandomCrop(Transform):
     Args:
         size: (height, width) in pixels, or one number for a square.
         padding: Border to add before, as for :class:`Pad`, or None.
-        pad_if_needed: Whether an image that is still smaller is padded, on both sides by all that is
-            missing, as torchvision does. Otherwise it is a ConfigError when it is met.
+        pad_if_needed: Whether an image that is still smaller is padded, on either side by the whole
+            difference, as in torchvision. Otherwise such an image raises ConfigError.
         fill: As for :class:`Pad`.
-        padding_mode: Likewise.
+        padding_mode: As for :class:`Pad`.
     """
 
     size: int | Sequence[int]
@@ -106,7 +106,7 @@ class RandomCrop(Transform):
         missing = np.maximum(size - (frame.size + before + after), 0)
         if missing.any():
             self._check_missing(frame.size + before + after, missing)
-        # Whether there is a border, other than of a colour, must not depend on the images of a batch.
+        # Whether padding continues the image must not depend on the images of a batch.
         may_continue = self.pad_if_needed and self.padding_mode != "constant"
         if self.padding is not None or missing.any() or may_continue:
             _pad(frame, before + missing, after + missing, self)

@@ -30,16 +30,17 @@ class Resize(Transform):
     """Resize the image.
 
     Args:
-        size: (height, width) in pixels, or one number for the shorter side; the longer one then
-            follows the aspect ratio, truncated to whole pixels as torchvision does. None leaves it to
-            ``max_size``.
+        size: (height, width) in pixels, or one number for the shorter side; the longer side then
+            follows from the aspect ratio, truncated to whole pixels as in torchvision. None where only
+            ``max_size`` is given.
         interpolation: "bilinear", "bicubic", "nearest" or "lanczos", or torchvision's InterpolationMode; see
             :class:`stoker.augment.geometry.interpolation.Interpolation`.
-        max_size: Upper bound of the longer side, with a single ``size`` only: where it would be
-            passed, the image becomes smaller than ``size``. Without a size, its length.
+        max_size: Largest length of the longer side, pixels, with a single ``size`` only: where the longer
+            side would exceed it, the image becomes smaller than ``size``. Without a size, the length of the
+            longer side.
 
-    A crop that follows is taken from the source directly: nothing is resampled twice, so the crop's
-    corners, not their rounding to the source's pixels, decide.
+    A crop that follows is taken from the source directly: nothing is resampled twice, and the crop's corners
+    are not rounded to pixels of the source.
     """
 
     size: int | Sequence[int] | None
@@ -76,7 +77,7 @@ class Resize(Transform):
         return height, width
 
     def _new_size(self, size: Int) -> Int:
-        """Sizes, (2, N), that images of ``size``, (2, N), come to have; (2, 1) where all have one."""
+        """New sizes, (2, N), of images of ``size``, (2, N); (2, 1) where all have the same."""
         if isinstance(self.size, tuple):
             return np.array(self.size)[:, None]
         least, most = size.min(axis=0), size.max(axis=0)

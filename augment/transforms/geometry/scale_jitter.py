@@ -29,7 +29,7 @@ __all__ = ["RandomResize", "RandomShortestSize", "ScaleJitter"]
 
 
 class _RandomSize(Transform):
-    """A resize to a size of its own for each sample."""
+    """A resize to a size that differs from sample to sample."""
 
     draws: ClassVar[int] = 1
     interpolation: str | Enum
@@ -46,7 +46,7 @@ class _RandomSize(Transform):
         raise NotImplementedError
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`: it differs from sample to sample."""
+        """See :class:`Transform`: None, for sizes differ from sample to sample."""
         return None
 
 
@@ -55,8 +55,8 @@ class ScaleJitter(_RandomSize):
     """Resize by a random factor ("large scale jitter", Ghiasi et al., 2021).
 
     Args:
-        target_size: (width, height) in pixels, in torchvision's order here, or one number for both. The
-            factor is relative to that by which the image comes to fit into it.
+        target_size: (width, height) in pixels, in torchvision's order for this transform, or one number for
+            both. A factor of 1 makes the image fit into it.
         scale_range: Range of the factor, drawn uniformly.
         interpolation: As for :class:`stoker.augment.Resize`.
     """
@@ -82,12 +82,12 @@ class ScaleJitter(_RandomSize):
 
 @dataclass(frozen=True)
 class RandomShortestSize(_RandomSize):
-    """Resize to a shorter side that is drawn from a list, the aspect ratio kept.
+    """Resize to a shorter side that is drawn from a list; the aspect ratio stays.
 
     Args:
-        min_size: Lengths of the shorter side in pixels, one or several, each as likely.
-        max_size: Upper bound of the longer side, pixels, or None; where it would be passed, the image
-            becomes smaller.
+        min_size: Lengths of the shorter side in pixels, one or several; drawn uniformly.
+        max_size: Largest length of the longer side, pixels, or None; where the longer side would exceed it,
+            the image becomes smaller.
         interpolation: As for :class:`stoker.augment.Resize`.
     """
 
@@ -117,11 +117,11 @@ class RandomShortestSize(_RandomSize):
 
 @dataclass(frozen=True)
 class RandomResize(_RandomSize):
-    """Resize to a shorter side that is drawn from a range, the aspect ratio kept.
+    """Resize to a shorter side that is drawn uniformly from a range; the aspect ratio stays.
 
     Args:
         min_size: Smallest length of the shorter side, pixels.
-        max_size: What it stays below, pixels.
+        max_size: Number above the largest length of the shorter side, pixels, as in torchvision.
         interpolation: As for :class:`stoker.augment.Resize`.
     """
 

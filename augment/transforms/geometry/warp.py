@@ -1,15 +1,13 @@
 """Warps: torchvision.transforms.v2.RandomRotation, RandomAffine and RandomPerspective.
 
-They are composed into one matrix with all the geometry that follows them, and act on the image that
-the geometry before them made. That image must have one size for all samples: put a resize or crop to
-a fixed size before. All is one resampling of the source with antialiasing, see
-:class:`stoker.augment.params.optional_params.Warp`, where torchvision resamples as often as there are
-transforms.
+A warp is composed into one matrix with all the geometry that follows it, and acts on the image that the
+geometry before it made. That image must have one size for all samples: put a resize or crop to a fixed size
+before it. The source is resampled once, with antialiasing, see
+:class:`stoker.augment.params.optional_params.Warp`; torchvision resamples once for each transform.
 
-``interpolation`` is "bilinear" by default (torchvision's is nearest for the first two), also where a resize
-before asks for another interpolation. With "nearest" pixels are picked from the resized image, which has
-that of its resize. Where several warps change an image, all must say so; one of them that is bilinear makes
-it bilinear.
+``interpolation`` is "bilinear" by default (torchvision's default is nearest for the first two), also where a
+resize before has another interpolation. With "nearest", pixels are picked from the image that the resize made
+by its own interpolation. An image is picked only if all warps that change it are "nearest".
 """
 
 from __future__ import annotations
@@ -46,12 +44,12 @@ _CORNERS = np.array(((0, 0), (0, 1), (1, 1), (1, 0)))
 
 
 class WarpTransform(Transform):
-    """A transform that resamples along lines other than the axes.
+    """Base of the transforms whose geometry is other than along the axes.
 
     Attributes:
         perspective: Whether the last row of its matrices may differ from (0, 0, 1).
-        fill: Colour of what comes into sight; None leaves the choice to other transforms.
-        interpolation: Of what it changes.
+        fill: Colour outside of the image; None leaves the choice to other transforms.
+        interpolation: Interpolation of the images that it changes.
     """
 
     warps: ClassVar[bool] = True
@@ -84,11 +82,11 @@ class RandomRotation(WarpTransform):
     Args:
         degrees: Range of the angle, or one number x for (-x, x); drawn uniformly.
         interpolation: "bilinear" or "nearest", or torchvision's InterpolationMode.
-        expand: Whether the image becomes as large as it takes to show all of it. Sizes then differ, and a
+        expand: Whether the image becomes large enough to show all of it. Sizes then differ, and a
             resize, or a crop that is no larger than the shorter side, must follow.
-        center: What is rotated about: (x, y) in pixels from the top left corner, edges of pixels being
-            integers; None for the centre, as it must be with ``expand`` (torchvision then ignores it).
-        fill: Level 0..255 or three of them (RGB) of what comes into sight, as for
+        center: Centre of the rotation, (x, y) in pixels from the top left corner, with edges of pixels at
+            integers; None for the centre of the image. Must be None with ``expand`` (torchvision ignores it).
+        fill: Level 0..255 or three of them (RGB) outside of the image, as for
             :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
     """
 
@@ -129,13 +127,14 @@ class RandomAffine(WarpTransform):
 
     Args:
         degrees: Range of the rotation, clockwise, or one number x for (-x, x).
-        translate: Largest shift to either side, as shares of width and height; rounded to pixels.
-        scale: Range of the magnification.
-        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers,
-            of which the last two are the range along y.
+        translate: Largest shift to either side, as shares of width and height; rounded to pixels. None for
+            no shift.
+        scale: Range of the magnification; None for 1.
+        shear: Range of the shear along x in degrees, or one number x for (-x, x), or four numbers, the last
+            two of which are the range along y. None for no shear.
         interpolation: As for :class:`RandomRotation`.
-        fill: Likewise.
-        center: Likewise, of rotation, scale and shear.
+        fill: As for :class:`RandomRotation`.
+        center: As for :class:`RandomRotation`; the centre of rotation, scale and shear.
 
     All are drawn uniformly.
     """
@@ -194,14 +193,14 @@ class RandomAffine(WarpTransform):
 class RandomPerspective(WarpTransform):
     """Move each corner inwards at random, with probability ``p``.
 
-    Corners that leave no convex quadrilateral, which takes an image of few pixels or a
-    ``distortion_scale`` near 1, leave the image as it is; torchvision gives what least squares give.
+    Corners that form no convex quadrilateral leave the image as it is; torchvision then takes a least-squares
+    solution. That happens only with an image of few pixels or a ``distortion_scale`` near 1.
 
     Args:
-        distortion_scale: Largest move, as a share of half the height and width, 0 to 1.
+        distortion_scale: Largest move, as a share of half the height and width, 0 to 1; drawn uniformly.
         p: Probability.
         interpolation: As for :class:`RandomRotation`.
-        fill: Likewise.
+        fill: As for :class:`RandomRotation`.
     """
 
     distortion_scale: float = 0.5
@@ -228,8 +227,8 @@ class RandomPerspective(WarpTransform):
         ends = np.where(_CORNERS, sizes - most + moved, moved)[..., ::-1]
         hit = np.flatnonzero((u[:, 0] < self.p) & is_convex(ends))
         matrix = np.tile(np.eye(3), (len(u), 1, 1))
-        # Solved from the corners to where they move, which always has a solution, and then inverted: the
-        # other way there is none if the output's corner shows what is infinitely far away.
+        # The map from the corners to where they move always exists, and is inverted. The map the other way
+        # would not exist if a corner of the output showed a point infinitely far away.
         matrix[hit] = np.linalg.inv(homography((_CORNERS * (sizes[hit] - 1))[..., ::-1], ends[hit]))
         return matrix
 
@@ -243,7 +242,7 @@ def _set_center(transform: RandomRotation | RandomAffine) -> None:
 
 
 def _center(transform: RandomRotation | RandomAffine, size: Int) -> Float:
-    """What images of ``size``, (2, N), are turned about: x and y, (2, N) or (2, 1)."""
+    """Centres of the warps of images of ``size``, (2, N): x and y, (2, N) or (2, 1)."""
     return size[::-1] / 2 if transform.center is None else np.array(transform.center)[:, None]
 
 

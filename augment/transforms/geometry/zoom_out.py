@@ -24,10 +24,10 @@ __all__ = ["RandomZoomOut"]
 
 @dataclass(frozen=True)
 class RandomZoomOut(Transform):
-    """Put the image at a random place of a larger one, with probability ``p`` (Liu et al., "SSD", 2016).
+    """Put the image at a uniform place of a larger one, with probability ``p`` (Liu et al., "SSD", 2016).
 
     Args:
-        fill: Level 0..255 or three of them (RGB). One list of transforms has one fill.
+        fill: Level 0..255 or three of them (RGB). A list of transforms has one fill.
         side_range: Range of the factor of height and width, from 1; drawn uniformly.
         p: Probability.
     """
@@ -52,5 +52,5 @@ class RandomZoomOut(Transform):
         frame.crop(-((size - frame.size) * u[:, :1:-1].T).astype(np.int64), size)
 
     def output_size(self, size: Size | None) -> Size | None:
-        """See :class:`Transform`: it differs from sample to sample."""
+        """See :class:`Transform`: None, for sizes differ from sample to sample."""
         return None

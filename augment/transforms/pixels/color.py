@@ -1,6 +1,6 @@
-"""Linear colour transforms of torchvision.transforms.v2: they end in one affine map of RGB.
+"""Linear colour transforms of torchvision.transforms.v2, which are composed into one affine map of RGB.
 
-They differ from torchvision in three ways. Values are clipped once, at the end (and only where the
+They differ from torchvision in four ways. Values are clipped once, at the end (and only where the
 output is uint8), not after each operation. Grey is not rounded. Hue is a rotation about the grey
 axis, see :func:`stoker.augment.color.hue`. Contrast is relative to the mean grey of the output, so
 where a crop follows it, the mean is that of the crop.
@@ -39,10 +39,12 @@ class ColorJitter(Transform):
     """Change brightness, contrast, saturation and hue, in random order.
 
     Args:
-        brightness: Range of the factor, or one number x for (max(0, 1 - x), 1 + x); None for none.
-        contrast: Likewise; the distance from the mean grey of the image is multiplied.
-        saturation: Likewise; the distance from the pixel's grey is multiplied.
-        hue: Range of the turn, within -0.5 to 0.5, or one number x for (-x, x); None for none.
+        brightness: Range of the factor of levels, or one number x for (max(0, 1 - x), 1 + x); None for no
+            change.
+        contrast: Range of the factor of the difference from the mean grey of the image, likewise.
+        saturation: Range of the factor of the difference from the pixel's grey, likewise.
+        hue: Range of the turn, in full turns within -0.5 to 0.5, or one number x for (-x, x); None for no
+            change.
 
     All are drawn uniformly, and all 24 orders are equally likely.
     """
@@ -90,17 +92,17 @@ class ColorJitter(Transform):
 
 @dataclass(frozen=True)
 class RandomPhotometricDistort(Transform):
-    """The distortions of SSD (Liu et al., 2016): each applied with probability ``p``.
+    """The distortions of SSD (Liu et al., 2016), each applied with probability ``p``.
 
     In this order: brightness, contrast (here or, as likely, after hue), saturation, hue, and a
-    permutation of the channels.
+    permutation of the channels. Factors and turns are drawn uniformly.
 
     Args:
-        brightness: Range of the factor.
+        brightness: Range of the factor, as for :class:`ColorJitter`.
         contrast: Range of the factor.
         saturation: Range of the factor.
-        hue: Range of the turn, within -0.5 to 0.5.
-        p: Probability of each.
+        hue: Range of the turn, in full turns within -0.5 to 0.5.
+        p: Probability of each distortion.
     """
 
     brightness: Range = (0.875, 1.125)
@@ -174,7 +176,7 @@ class RandomInvert(Transform):
 
 
 def _operations(brightness: Float, contrast: Float, saturation: Float, hue: Float) -> tuple[Float, Float]:
-    """Matrices, (4, N, 3, 3), and shares of the mean grey, (4, N), of the four operations."""
+    """Matrices, (4, N, 3, 3), and shares of the mean grey, (4, N), of brightness, contrast and so on."""
     matrices = np.stack(
         (
             color.brightness(brightness),

@@ -27,19 +27,19 @@ __all__ = ["RandomErasing"]
 class RandomErasing(Transform):
     """Overwrite a box of random area and aspect ratio (Zhong et al., 2017), with probability ``p``.
 
-    Only Normalize, ToDtype and another RandomErasing may follow.
+    Only Normalize, ToDtype and RandomErasing may follow.
 
     Args:
         p: Probability.
         scale: Range of the box's area as a share of the image's, drawn uniformly.
         ratio: Range of its aspect ratio, height over width, drawn uniformly in the logarithm.
-        value: One number, or three (RGB), in the units that pixels have where the transform stands:
-            0..255, or 0..1 after ToDtype, or normalised after Normalize. Or "random": normal noise of
-            mean 0 and deviation 1 in these units, for each pixel and channel, as it suits an image that is
-            normalised; :mod:`stoker.augment.noise` says how it is drawn.
+        value: One number, or three (RGB), in the units of the pixels where the transform stands: 0..255, or
+            0..1 after ToDtype, or normalised after Normalize. Or "random": normal noise of mean 0 and
+            standard deviation 1 in these units, for each pixel and channel, which suits normalised images;
+            :mod:`stoker.augment.noise` says how it is drawn.
 
-    The law is torchvision's: the first of ten attempts that is smaller than the image in both
-    directions is placed uniformly; if none is, nothing is erased.
+    The distribution is torchvision's: a size is drawn up to ten times, and the first one that is smaller than
+    the image in both directions is placed uniformly; if none is, nothing is erased.
     """
 
     p: float = 0.5
@@ -63,15 +63,15 @@ class RandomErasing(Transform):
 
     def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        # Width over height is as uniform in the logarithm as height over width.
+        # The logarithm of width over height is as uniform as that of height over width.
         ratio = (1 / self.ratio[1], 1 / self.ratio[0])
         size, fits = first_fit(frame.size, (0, frame.size - 1), self.scale, ratio, u[:, 3:-1])
         size *= fits & (u[:, 0] < self.p)
         keys = (u[:, -1] * 2.0**53).astype(np.uint64) if self.value == "random" else None
         frame.erase((u[:, 1:3].T * (frame.size - size + 1)).astype(np.int64), size, keys)
 
-    def levels(self) -> npt.NDArray[np.float64]:
-        """(2, 3): what boxes are overwritten with, RGB, and the same plus once the deviation of noise."""
+    def values(self) -> npt.NDArray[np.float64]:
+        """(2, 3): the RGB value of boxes, and this value plus the standard deviation of the noise."""
         if self.value == "random":
             return np.array([[0.0] * 3, [1.0] * 3])
         return np.array([self.value, self.value], np.float64)

@@ -1,7 +1,7 @@
 """Filters: torchvision.transforms.v2.GaussianBlur and RandomAdjustSharpness.
 
-They act on the output, after all geometry, in its pixels; torchvision filters the image as it is where
-the transform stands. What was padded is part of the output.
+They act on the pixels of the output, after all geometry, padding included; torchvision filters the image as
+it is where the transform stands.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class GaussianBlur(Transform):
 
     Args:
         kernel_size: Width and height of the kernel, odd, pixels, or one number for both. Width comes
-            first, other than in all sizes, as torchvision has it.
+            first, as in torchvision, and unlike in sizes.
         sigma: Range of the standard deviation, pixels, or one number.
     """
 
@@ -62,7 +62,7 @@ class GaussianBlur(Transform):
 
 @dataclass(frozen=True)
 class RandomAdjustSharpness(Transform):
-    """Multiply the distance from the smoothed image by ``sharpness_factor``, with probability ``p``.
+    """Multiply the difference from the smoothed image by ``sharpness_factor``, with probability ``p``.
 
     Args:
         sharpness_factor: From 0; 0 smooths, 1 changes nothing, 2 sharpens.

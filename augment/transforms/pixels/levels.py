@@ -1,7 +1,7 @@
-"""Transforms of torchvision.transforms.v2 that replace each level of a channel by another.
+"""Transforms of torchvision.transforms.v2 that replace each level of a channel by another level.
 
-Autocontrast and equalize follow from the image's own histogram, which engines take from the output,
-after all geometry and with padding.
+Autocontrast and equalize depend on the image's own histogram, which engines take from the output,
+after all geometry, padding included.
 """
 
 from __future__ import annotations
@@ -28,7 +28,12 @@ __all__ = ["RandomAutocontrast", "RandomEqualize", "RandomPosterize", "RandomSol
 
 @dataclass(frozen=True)
 class RandomPosterize(Transform):
-    """Keep the highest ``bits`` of each level, 0 to 8, with probability ``p``."""
+    """Keep the highest bits of each level, with probability ``p``.
+
+    Args:
+        bits: Number of bits that stay, 0 to 8.
+        p: Probability.
+    """
 
     bits: int
     p: float = 0.5
@@ -46,7 +51,12 @@ class RandomPosterize(Transform):
 
 @dataclass(frozen=True)
 class RandomSolarize(Transform):
-    """Invert levels from ``threshold`` upwards (0..255), with probability ``p``."""
+    """Invert the levels from ``threshold`` upwards, with probability ``p``.
+
+    Args:
+        threshold: Smallest level that is inverted, in levels of 0..255.
+        p: Probability.
+    """
 
     threshold: float
     p: float = 0.5
@@ -65,7 +75,7 @@ class RandomSolarize(Transform):
 
 @dataclass(frozen=True)
 class RandomAutocontrast(Transform):
-    """Stretch each channel to the full range, with probability ``p``."""
+    """Stretch each channel to the full range 0..255, with probability ``p``."""
 
     p: float = 0.5
 

@@ -1,4 +1,4 @@
-"""The form in which images leave: torchvision.transforms.v2.Normalize and ToDtype."""
+"""Transforms of the output's element type and units: torchvision.transforms.v2.Normalize and ToDtype."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Form", "Normalize", "OutputTransform", "ToDtype"]
 
 @dataclass(frozen=True)
 class Form:
-    """Element type of the output, and how it follows from RGB in 0..255.
+    """Element type and units of the output, as a map of RGB in 0..255.
 
     Attributes:
         dtype: Element type.
@@ -43,7 +43,7 @@ class Form:
 
 
 class OutputTransform(Transform):
-    """A transform that is the same for all samples; it concerns the form of the output alone."""
+    """Base of the transforms that change the form of the output, in the same way for all samples."""
 
     late: ClassVar[bool] = True
 
@@ -58,10 +58,10 @@ class Normalize(OutputTransform):
 
     Args:
         mean: Three numbers, RGB, or one for all, in torchvision's units: of pixels in 0..1, or in 0..255
-            after ``ToDtype(..., scale=False)``. ImageNet's by default.
+            after ``ToDtype(..., scale=False)``. By default ImageNet's.
         std: Three numbers other than zero, likewise.
 
-    Unlike torchvision's it needs no ToDtype before it: pixels that are still uint8 become float32 in
+    Unlike in torchvision, no ToDtype is needed before it: pixels that are still uint8 become float32 in
     0..1 first.
     """
 
@@ -96,9 +96,9 @@ class ToDtype(OutputTransform):
     """Convert to another element type.
 
     Args:
-        dtype: uint8, float16, bfloat16 or float32; a name, or the type as NumPy or a framework has it.
-        scale: Whether 0..255 becomes 0..1 on the way from uint8 to a float. True by default, other
-            than in torchvision.
+        dtype: uint8, float16, bfloat16 or float32; a name, or the dtype of NumPy or a framework.
+        scale: Whether a conversion from uint8 to a float maps 0..255 to 0..1. True by default, unlike in
+            torchvision.
     """
 
     dtype: Any = "float32"

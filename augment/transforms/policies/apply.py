@@ -1,8 +1,8 @@
 """Transforms of some samples only: torchvision.transforms.v2.RandomApply and RandomChoice.
 
-The transforms within draw random numbers of their own. Each acts on the samples that it was drawn for,
-and the others are as if it were not there. Images that leave with different sizes need a resize or
-crop to one size behind, as always; RandomErasing, Normalize and ToDtype stand outside.
+Each of the transforms within draws its random numbers separately. It acts on the samples that it was chosen
+for, and changes nothing in the others. Where it changes the size of some images only, a resize or crop to one
+size must follow. RandomErasing, Normalize and ToDtype cannot be within.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class _Nested(Transform):
         return np.split(u[:, 1:], np.cumsum([part.draws for part in self.transforms])[:-1], axis=1)
 
     def _size_after(self, parts: Iterable[Transform], size: Size | None) -> Size | None:
-        """The size that ``parts`` make of ``size``, one after the other."""
+        """The size after ``parts``, one after the other, of images of ``size``."""
         before = size
         for part in parts:
             if part.warps and size != before:
                 name = type(self).__name__
                 raise ConfigError(
-                    f"{name}: {type(part).__name__} warps what a transform within has made another size",
+                    f"{name}: {type(part).__name__} warps after a transform within has changed the size",
                     hint=f"Put the transform that changes the size before {name}.",
                 )
             size = part.output_size(size)
@@ -112,14 +112,15 @@ class RandomApply(_Nested):
 
 @dataclass(frozen=True)
 class RandomChoice(_Nested):
-    """Apply one transform of a list; ``RandomApply(transforms, p=1)`` makes several count as one.
+    """Apply one transform of a list; ``RandomApply(transforms, p=1)`` makes several transforms count as one.
 
-    Of transforms of batches, ``RandomChoice([MixUp(), CutMix()])``, a loader draws one for the whole batch,
-    as torchvision does.
+    From transforms of batches, as in ``RandomChoice([MixUp(), CutMix()])``, a loader draws one for the whole
+    batch, as in torchvision.
 
     Args:
-        transforms: Chosen from.
-        p: A weight of each, in shares of their sum; None for equal ones.
+        transforms: Transforms that are chosen from.
+        p: A weight for each transform, whose probability is the weight over the sum of all; None for equal
+            weights.
     """
 
     transforms: Sequence[Description]
@@ -147,7 +148,7 @@ class RandomChoice(_Nested):
         bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
         choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
         groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
-        # All are taken before the first is put back: none finds what another did.
+        # All are taken before the first is put back, so that no transform finds the changes of another.
         taken = [frame.take(rows) for rows in groups]
         for part, rows, frames, numbers in zip(self._parts, groups, taken, self._numbers(u), strict=True):
             part.params(frames, numbers[rows])

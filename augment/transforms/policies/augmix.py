@@ -1,8 +1,8 @@
-"""Mixtures of chains of operations: torchvision.transforms.v2.AugMix.
+"""Weighted sums of chains of operations: torchvision.transforms.v2.AugMix.
 
-Chains are executed step by step, each geometric operation on the uint8 image that it finds.
-They act on the output, so what follows may mirror and warp the image, before them, but not crop or
-resize it. The sum is rounded, where torchvision truncates it.
+Chains are executed operation by operation, each geometric operation on the uint8 image that it finds.
+They act on the output. So transforms that follow may mirror and warp the image, which is executed before
+the chains, but not crop or resize it. The sum is rounded; torchvision truncates it.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ __all__ = ["AugMix"]
 
 _BINS = 10
 _DEEPEST = 3
-"""Operations of a chain of random depth, at most."""
+"""Largest number of operations in a chain of random depth."""
 _PARTIAL = (*sorted(GEOMETRIC), Kind.Posterize, Kind.Solarize, Kind.AutoContrast, Kind.Equalize)
 _ALL = (*_PARTIAL, Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Sharpness)
 
 
 @dataclass(frozen=True)
 class AugMix(Transform):
-    """Mix the image with what several short chains of operations make of it (Hendrycks et al., 2020).
+    """A weighted sum of the image and of the results of short chains of operations (Hendrycks et al., 2020).
 
-    The image's weight and that of all chains together follow a Beta distribution, the chains' weights
-    among themselves a Dirichlet distribution.
+    The weights of the image and of all chains together follow a Beta distribution, the chains' shares of
+    their weight a Dirichlet distribution. Operations and magnitudes are chosen uniformly.
 
     Args:
-        severity: Bins of magnitudes that are chosen from, 1 to 10.
-        mixture_width: Chains.
-        chain_depth: Operations a chain; 0 or less for 1 to 3 at random.
+        severity: Number of bins of magnitudes that are chosen from, 1 to 10.
+        mixture_width: Number of chains.
+        chain_depth: Number of operations in a chain; 0 or less for 1 to 3, drawn uniformly.
         alpha: Parameter of both distributions, more than 0.
         all_ops: Whether brightness, colour, contrast and sharpness are among the operations.
         interpolation: As for :class:`stoker.augment.RandAugment`.
-        fill: Likewise.
+        fill: As for :class:`stoker.augment.RandAugment`.
     """
 
     severity: int = 3
@@ -101,7 +101,7 @@ class AugMix(Transform):
         return self.chain_depth if self.chain_depth > 0 else _DEEPEST
 
     def _operations(self, depth: Float, rest: Float) -> Operations:
-        """The operations of one chain after the other, those beyond its depth being Identity."""
+        """The operations of one chain after the other; those beyond a chain's depth are Identity."""
         kinds = _ALL if self.all_ops else _PARTIAL
         kind_number, level, sign = np.split(rest, 3, axis=1)
         kind = np.array(kinds, np.int64)[(kind_number * len(kinds)).astype(np.int64)]

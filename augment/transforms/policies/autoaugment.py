@@ -119,11 +119,13 @@ _POLICIES = {
 class AutoAugment(Transform):
     """Apply one of 25 learned pairs of operations, each with its own probability (Cubuk et al., 2018).
 
+    Pairs are chosen uniformly; operations that have a direction take either sign.
+
     Args:
-        policy: "imagenet", "cifar10" or "svhn", what it was learned on; torchvision's
-            ``AutoAugmentPolicy`` will do.
+        policy: Dataset that the pairs were learned on, "imagenet", "cifar10" or "svhn", or torchvision's
+            ``AutoAugmentPolicy``.
         interpolation: As for :class:`stoker.augment.RandAugment`.
-        fill: Likewise.
+        fill: As for :class:`stoker.augment.RandAugment`.
     """
 
     policy: str = "imagenet"
@@ -154,7 +156,7 @@ class AutoAugment(Transform):
 
 
 class _Policy(NamedTuple):
-    """P pairs: arrays of shape (P, 2), and the kinds that occur at the first place and the second."""
+    """P pairs as arrays of shape (P, 2), and the kinds that occur at the first place and at the second."""
 
     kind: npt.NDArray[np.int64]
     probability: Float

@@ -54,7 +54,7 @@ class Kind(IntEnum):
 
 GEOMETRIC = frozenset({Kind.ShearX, Kind.ShearY, Kind.TranslateX, Kind.TranslateY, Kind.Rotate})
 LINEAR = frozenset({Kind.Brightness, Kind.Color, Kind.Contrast, Kind.Invert})
-"""Those that are affine maps of colour."""
+"""Kinds that are affine maps of colours."""
 
 _NUMBERS = np.arange(len(Kind))[:, None, None]
 _SIGNED = np.isin(np.arange(len(Kind)), [*range(Kind.ShearX, Kind.Sharpness + 1)])
@@ -93,7 +93,7 @@ def signs(kind: Int, u: Float) -> Float:
 
 @dataclass(frozen=True)
 class Operations:
-    """S operations for each of N samples, to be done one after the other.
+    """S operations for each of N samples, one after the other.
 
     Attributes:
         kind: (N, S) int64, of :class:`Kind`.
@@ -108,12 +108,12 @@ class Operations:
     possible: tuple[Collection[Kind], ...]
 
     def compose(self, frame: TransformState, interpolation: str | Enum = "bilinear") -> None:
-        """Compose all onto ``frame``, the geometric ones with an ``interpolation`` as warps have it."""
+        """Compose all onto ``frame``; ``interpolation`` is that of the geometric operations."""
         if any(not GEOMETRIC.isdisjoint(kinds) for kinds in self.possible):
             frame.distort(_product(self.matrices(frame.size)), interpolation=interpolation)
         linear, grey_share = self.colors()
         for s, kinds in enumerate(self.possible):
-            steps = self.steps(s)  # before the colours of this place, which other samples have
+            steps = self.steps(s)  # before the colours of this place, which are of other samples
             if steps:
                 frame.add_steps(*steps)
             if Kind.Contrast in kinds:
@@ -143,7 +143,7 @@ class Operations:
         shift = np.array(shifts)
         if self.relative:
             shift *= sizes
-        # A product that is a whole number but for its last bit counts as one.
+        # A product that is a whole number but for its last bit counts as that number.
         matrix[..., :2, 2] -= np.moveaxis(np.trunc(shift + np.copysign(1e-6, shift)), 0, -1)
         return np.asarray(matrix.swapaxes(0, 1))
 
@@ -158,12 +158,12 @@ class Operations:
         return maps.swapaxes(0, 1), -contrast.T
 
     def steps(self, s: int) -> list[Step]:
-        """The steps of the operations at place ``s``, of which one at most is applied to a sample."""
+        """The steps of the operations at place ``s``, at most one of which is applied to a sample."""
         possible = self.possible[s]
         return [step(self.where[kind, s], self.by_kind[kind, s]) for kind, step in _STEPS if kind in possible]
 
 
-# Each makes a step of the samples that it is applied to and their magnitudes.
+# Each function makes a step from the samples that it is applied to, (N,) bool, and their magnitudes, (N,).
 _STEPS: tuple[tuple[Kind, Callable[[npt.NDArray[np.bool_], Float], Step]], ...] = (
     (Kind.Sharpness, lambda where, magnitude: Sharpen(where, (1 + magnitude).astype(np.float32))),
     (Kind.Posterize, lambda where, magnitude: Posterize(where, magnitude.astype(np.uint8))),

@@ -1,8 +1,8 @@
 """Operations at random: torchvision.transforms.v2.RandAugment and TrivialAugmentWide.
 
 Differences from torchvision: interpolation is bilinear by default; all geometry is composed and resampled
-once, before colour, so an equalize is of the image after it; colours that follow each other are not
-rounded in between. Images must have one size where they stand.
+once, before colour, so that equalize acts on the image after all geometry; colours that follow each other are
+not rounded in between. Images must have one size where these transforms stand.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["RandAugment", "TrivialAugmentWide"]
 
 _MOST_BINS = 10_000
-"""A table of all magnitudes is made of them."""
+"""Limit of the table of all magnitudes."""
 _KINDS = tuple(kind for kind in Kind if kind != Kind.Invert)
 
 
@@ -38,14 +38,14 @@ _KINDS = tuple(kind for kind in Kind if kind != Kind.Invert)
 class RandAugment(Transform):
     """Apply ``num_ops`` operations out of fourteen, one after the other (Cubuk et al., 2019).
 
-    Each is chosen uniformly, the same one perhaps twice; those that have a direction take either sign.
+    Each is chosen uniformly, with replacement; operations that have a direction take either sign.
 
     Args:
-        num_ops: Operations, from 0.
+        num_ops: Number of operations, from 0.
         magnitude: Bin of their magnitude, 0 to ``num_magnitude_bins - 1``.
-        num_magnitude_bins: Bins, at least 2.
-        interpolation: As for :class:`stoker.augment.RandomRotation`, of its geometric operations.
-        fill: Level 0..255 or three of them (RGB) of what comes into sight, as for
+        num_magnitude_bins: Number of bins, at least 2.
+        interpolation: As for :class:`stoker.augment.RandomRotation`, for the geometric operations.
+        fill: Level 0..255 or three of them (RGB) outside of the image, as for
             :class:`stoker.augment.Pad`; None leaves the choice to other transforms (black).
     """
 
@@ -81,10 +81,12 @@ class RandAugment(Transform):
 class TrivialAugmentWide(Transform):
     """Apply one operation out of fourteen, of any magnitude (Müller and Hutter, 2021).
 
+    Operation, magnitude and sign are chosen uniformly.
+
     Args:
-        num_magnitude_bins: Bins of magnitudes, at least 2, chosen from uniformly.
+        num_magnitude_bins: Number of bins of magnitudes, at least 2.
         interpolation: As for :class:`RandAugment`.
-        fill: Likewise.
+        fill: As for :class:`RandAugment`.
     """
 
     num_magnitude_bins: int = 31
