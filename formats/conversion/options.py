@@ -1,4 +1,4 @@
-"""Options of a conversion, checked and in one form."""
+"""The options of a conversion, checked and in one form, and the parsers of their texts."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ SUBSAMPLING = "420"
 
 _SUBSAMPLINGS = ("444", "422", "420")
 _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
-# What a record has beside its payload, about: framing, the names of the features, the key.
-_RECORD_OVERHEAD = 300
-# Of photographs: what a pixel takes, JPEG where the encoding is kept, and the longer side by the shorter.
+_RECORD_OVERHEAD = 300  # approximate bytes beside the payload: framing, the names of the features, the key
+# Averages of photographs: bytes of a pixel, JPEG where the encoding is kept; and longer side by shorter side.
 _BYTES_A_PIXEL = {"keep": 0.3, "jpeg": 0.3, "png": 1.2, "raw": 3.0}
 _ASPECT = 4 / 3
 
@@ -55,11 +54,12 @@ class ShardOptions:
     Attributes:
         container: Name of the container of the shards, such as tfrecord.
         seed: Seed of the global shuffle, from 0; None keeps the order of the source.
-        shard_bytes: Bytes that a shard has at most, about, unless a sample alone has more; 0 if not by size.
-        shard_records: Records that a shard has at most; 0 if not by records.
-        shards: Number of shards; 0 if not by number.
+        shard_bytes: Approximate largest size of a shard, which a larger sample exceeds; 0 if another option
+            counts.
+        shard_records: Largest number of records in a shard; 0 if another option counts.
+        shards: Number of shards; 0 if another option counts.
         val: Share of each class that goes to ``val``, 0 to 1.
-        test: Likewise to ``test``.
+        test: Share of each class that goes to ``test``.
         strict: Whether the first sample that would be skipped stops the conversion.
     """
 
@@ -77,9 +77,9 @@ class ShardOptions:
     def __post_init__(self) -> None:
         find_writer(self.container)
         if self.seed is not None:
-            self._whole("seed", 0, (1 << 64) - 1)
+            self._set_integer("seed", 0, (1 << 64) - 1)
         for name in ("shard_bytes", "shard_records", "shards"):
-            self._whole(name, 0, (1 << 63) - 1)
+            self._set_integer(name, 0, (1 << 63) - 1)
         if [self.shard_bytes > 0, self.shard_records > 0, self.shards > 0].count(True) != 1:
             raise ConfigError("shards are made by one of shard_size, shard_records and shards, each above 0")
         if self.val + self.test >= 1:
@@ -87,23 +87,23 @@ class ShardOptions:
                 f"val and test leave nothing to train on: {float(self.val):g} + {float(self.test):g} of all"
             )
 
-    def _whole(self, name: str, low: int, high: int) -> None:
-        """Make a number Python's own integer, as the manifest has it, or refuse it."""
+    def _set_integer(self, name: str, low: int, high: int) -> None:
+        """Replace a number by a Python int, for the manifest; raise ConfigError if it is out of range."""
         object.__setattr__(self, name, _within(name, getattr(self, name), low, high))
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the datasets that are made; one without a name if there are no splits."""
+        """Names of the datasets; one empty name if there are no splits."""
         if not self.val and not self.test:
             return ("",)
         return ("train", *(["val"] if self.val else []), *(["test"] if self.test else []))
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """(N,) bytes that each record takes, about, for samples of ``sizes`` bytes in the source."""
+        """Approximate bytes of each record, (N,), for samples of ``sizes`` bytes in the source."""
         return sizes + _RECORD_OVERHEAD
 
     def to_manifest(self) -> dict[str, str | int | float | bool | None]:
-        """As the manifest states them."""
+        """The options as the manifest records them."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {
             "made_by": self.made_by,
@@ -117,14 +117,13 @@ class ConvertOptions(ShardOptions):
 
     Attributes:
         mode: How images are resized: none, shorter, longer, squash, crop, fill.
-        height: Pixels; of the shorter or longer side where ``mode`` says so. 0 with ``none``.
-        width: Likewise.
+        height: Height in pixels, or the shorter or longer side in these modes; 0 with ``none``.
+        width: Width in pixels, likewise.
         encoding: keep, jpeg, png or raw.
-        quality: Of JPEG, 1 to 100; None for :data:`QUALITY`, and for JPEGs as they are where the encoding is
-            all that is asked for.
-        subsampling: Of JPEG: 444, 422 or 420; None for :data:`SUBSAMPLING`, likewise.
+        quality: JPEG quality, 1 to 100. None means :data:`QUALITY`, and keeps JPEGs that need no resizing.
+        subsampling: JPEG chroma subsampling: 444, 422 or 420. None means :data:`SUBSAMPLING`, likewise.
         class_depth: Number of leading folders that name the class; None for all.
-        max_pixels: Largest image that is taken.
+        max_pixels: Images of more pixels are skipped.
         source_format: Name of the format of the source, see :mod:`stoker.formats.sources.registry`.
     """
 
@@ -144,16 +143,16 @@ class ConvertOptions(ShardOptions):
         if self.subsampling is not None:
             _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
         if self.quality is not None:
-            self._whole("quality", 1, 100)
-        self._whole("max_pixels", 1, MAX_PIXELS)
+            self._set_integer("quality", 1, 100)
+        self._set_integer("max_pixels", 1, MAX_PIXELS)
         if self.class_depth is not None:
-            self._whole("class_depth", 1, 4096)
+            self._set_integer("class_depth", 1, 4096)
         if self.mode != "none" and self.height * self.width > self.max_pixels:
             raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
 
     @property
     def compresses_again(self) -> bool:
-        """Whether JPEGs that need no resizing are encoded anew: in a quality that was asked for."""
+        """Whether JPEGs that need no resizing are encoded anew, because a quality is asked for."""
         return self.encoding == "jpeg" and (self.quality is not None or self.subsampling is not None)
 
     @property
@@ -162,9 +161,10 @@ class ConvertOptions(ShardOptions):
         return self.mode == "none" and self.encoding == "keep"
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """See :meth:`ShardOptions.record_bytes`; exact where bytes are kept or raw pixels have one size.
+        """See :meth:`ShardOptions.record_bytes`.
 
-        Else by what photographs take, for no file is looked at before the conversion is planned.
+        It is exact where bytes are kept or raw pixels have one size, else an estimate from averages of
+        photographs, because planning opens no file.
         """
         if not self.keeps_bytes:
             pixels = sizes / _BYTES_A_PIXEL["keep"]
@@ -187,10 +187,10 @@ def shard_bytes(shard_size: str | int | None, shard_records: int | None, shards:
 
 
 def parse_share(name: str, value: str | float | Fraction) -> Fraction:
-    """Read a share of all samples: 0.1, "0.1" or "10%", exactly as it is written.
+    """Parse a share of all samples, such as 0.1, "0.1" or "10%", into an exact fraction.
 
     Raises:
-        ConfigError: It is none, or not from 0 to less than 1.
+        ConfigError: The value is no share, or is not from 0 to less than 1.
     """
     text = str(value).strip()
     try:
@@ -203,15 +203,15 @@ def parse_share(name: str, value: str | float | Fraction) -> Fraction:
 
 
 def parse_resize(value: str | None) -> tuple[ResizeMode, int, int]:
-    """Read a resize such as shorter=256 or fill=224x224 (height x width): (mode, height, width).
+    """Parse a resize such as shorter=256 or fill=224x224 (height x width) into mode, height and width.
 
-    The modes are those of DIGITS, and of torchvision's ``Resize(n)`` for ``shorter``, but that it enlarges:
-    ``shorter`` and ``longer`` scale so that that side has at most so many pixels; ``squash`` scales both
-    sides, each by its own factor; ``crop`` scales to cover height x width and cuts out the centre;
-    ``fill`` scales to fit within height x width and puts black around.
+    The modes are those of NVIDIA DIGITS. ``shorter`` and ``longer`` scale an image so that this side has at
+    most N pixels (torchvision's ``Resize(n)`` is ``shorter``, but enlarges, too); ``squash`` scales height
+    and width independently; ``crop`` scales the image to cover height x width and crops the centre; ``fill``
+    scales it to fit into height x width and pads it with black.
 
     Raises:
-        ConfigError: It is none of these, or a side is longer than a JPEG may be.
+        ConfigError: The value has none of these forms, or a side is longer than a JPEG allows.
     """
     if value is None:
         return "none", 0, 0
@@ -233,7 +233,7 @@ def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> None:
 
 
 def _within(name: str, value: Any, low: int, high: int) -> int:
-    """An integer of any kind, NumPy's too, as Python's own."""
+    """An integer of any type, such as NumPy's, as a Python int; ConfigError if it is out of range."""
     number = index(value) if isinstance(value, SupportsIndex) and not isinstance(value, bool) else low - 1
     if not low <= number <= high:
         raise ConfigError(f"{name} must be an integer from {low} to {high}, not {value!r}")

@@ -1,7 +1,7 @@
-"""Planning a conversion: which sample goes to which split and which shard, in which order.
+"""Planning a conversion: the split, the shard and the position of every sample.
 
-Pure: a plan follows from a listing and options alone. Nothing is read and nothing is written, so
-every shard of a plan can be made anywhere, at any time, and again.
+A plan is a pure function of a listing and options: nothing is read and nothing is written. So every shard of
+a plan can be made anywhere, at any time, and again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PlannedShard:
     Attributes:
         split: Name of its dataset; empty where there are no splits.
         position: Position in that dataset, from 0.
-        rows: (N,) int64, rows of the listing in the order in which they are written.
+        rows: (N,) int64, rows of the listing in the order of the records.
     """
 
     split: str
@@ -53,14 +53,14 @@ class PlannedShard:
 
 @dataclass(frozen=True)
 class ConversionPlan:
-    """All that there is to know for making any of the shards.
+    """The plan of a conversion, which is all that making any of its shards needs.
 
     Attributes:
-        options: How.
-        listing: Of what.
-        encoder: What makes records of its samples.
-        shards: In the order of the splits and of the positions in them.
-        fingerprint: SHA-256 in hexadecimal of options, listing and version: the same plan, the same bytes.
+        options: The options.
+        listing: The samples.
+        encoder: Makes records of the samples.
+        shards: The shards, by split and by position in it.
+        fingerprint: SHA-256 in hexadecimal of options, listing and version; equal plans make equal bytes.
     """
 
     options: ShardOptions
@@ -76,15 +76,15 @@ def plan_conversion(
     """Plan a conversion.
 
     Args:
-        listing: Of what.
-        options: How.
-        encoder: What makes records of its samples; by default that of images.
+        listing: The samples.
+        options: The options.
+        encoder: Makes records of the samples; by default that of images.
 
     Raises:
-        ConfigError: A split that was asked for would get no sample.
+        ConfigError: A split would get no sample.
     """
     if encoder is None:
-        assert isinstance(options, ConvertOptions), "images are encoded as their options say"
+        assert isinstance(options, ConvertOptions), "an encoder is given unless the samples are images"
         encoder = ImageEncoder(listing, options)
     sizes = options.record_bytes(listing.sizes) + (listing.bytes - listing.sizes)
     shards = []
@@ -92,8 +92,8 @@ def plan_conversion(
         if not len(rows):
             raise ConfigError(
                 f"{split} would get none of {len(listing)} samples",
-                hint="shares are taken of each class, of which one sample stays in train: ask for a larger "
-                "one, or for none",
+                hint="a share is taken of each class, whose last sample stays in train: give a larger "
+                "share, or none",
             )
         ordered = shuffled(rows, options.seed)
         for position, part in enumerate(shard_rows(sizes[ordered], options)):
@@ -106,19 +106,19 @@ def plan_conversion(
 def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
     """Rows of the listing by split, in ascending order.
 
-    In each class the samples with the lowest hashes of their keys go to ``val`` and those with the
-    highest to ``test``: which ones they are depends on no seed, and when files come or go only those
-    at the edge move. At least one sample of a class stays in ``train``.
+    In each class, the samples with the lowest hashes of their keys go to ``val`` and those with the highest
+    to ``test``. So the choice depends on no seed, and when files are added or removed, only samples near the
+    limits change their split. At least one sample of a class stays in ``train``.
     """
     everything = np.arange(len(listing), dtype=np.int64)
     if options.splits == ("",):
         return {"": everything}
-    classes = _stratum(listing)
+    classes = _strata(listing)
     order = np.lexsort((_hashes(listing.names()), classes))
     counts = np.bincount(classes)
     ties = _hashes([*listing.classes, *map(str, range(len(counts)))][: len(counts)])
-    val = np.minimum(shares(counts, options.val, ties), np.maximum(counts - 1, 0))
-    test = np.minimum(shares(counts, options.test, ties), np.maximum(counts - 1 - val, 0))
+    val = np.minimum(apportion(counts, options.val, ties), np.maximum(counts - 1, 0))
+    test = np.minimum(apportion(counts, options.test, ties), np.maximum(counts - 1 - val, 0))
     rank = np.empty(len(listing), np.int64)
     rank[order] = everything - (np.cumsum(counts) - counts)[classes[order]]
     in_val = rank < val[classes]
@@ -127,10 +127,10 @@ def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
     return {split: np.flatnonzero(parts[split]).astype(np.int64) for split in options.splits}
 
 
-def _stratum(listing: Listing) -> Rows:
-    """A small number for each sample, the same for samples to be divided alike.
+def _strata(listing: Listing) -> Rows:
+    """The stratum of each sample, (N,) int64: shares are taken of each stratum.
 
-    That is the label, of several the first; samples without a label are divided among themselves.
+    It is the label, or the first of several labels; samples without a label are one stratum.
     """
     if listing.labels is None:
         return np.zeros(len(listing), np.int64)
@@ -147,19 +147,19 @@ def _stratum(listing: Listing) -> Rows:
     return np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def shares(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64]) -> Rows:
-    """Divide ``share`` of all samples among classes by the largest remainders.
+def apportion(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64]) -> Rows:
+    """Apportion ``share`` of all samples to the classes by the method of the largest remainders.
 
-    Every class gets its exact share rounded down or up, and the total is the exact share of all,
-    rounded to the nearest.
+    Every class gets its exact share rounded down or up; the total is the exact share of all samples, rounded
+    to the nearest integer.
 
     Args:
         counts: (C,) samples of each class.
-        share: From 0 to 1.
-        ties: (C,) which of equal remainders come first.
+        share: Share, from 0 to 1.
+        ties: (C,) order of classes with equal remainders: the lowest number comes first.
     """
     numerator, denominator = share.numerator, share.denominator
-    # Python's integers: an exact share may have a denominator of any size.
+    # Python's integers, because the denominator of a share may have any size.
     exact = [int(count) * numerator for count in counts]
     whole = np.array([value // denominator for value in exact], np.int64)
     total = (2 * sum(exact) + denominator) // (2 * denominator)
@@ -184,11 +184,11 @@ def shuffled(rows: Rows, seed: int | None) -> Rows:
 
 
 def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:
-    """Divide samples in a row into shards, none of them empty.
+    """Divide consecutive samples into shards, none of them empty.
 
     Args:
         sizes: (N,) bytes of each sample, N at least 1.
-        options: Whose ``shard_bytes``, ``shard_records`` or ``shards`` counts.
+        options: Their ``shard_bytes``, ``shard_records`` or ``shards`` counts.
     """
     n = len(sizes)
     if options.shard_records:
@@ -199,7 +199,7 @@ def shard_rows(sizes: Rows, options: ShardOptions) -> list[slice]:
     else:
         ends = np.cumsum(sizes)
         number = max(1, -(-int(ends[-1]) // options.shard_bytes))
-        # Shards of equal size rather than full ones and a rest: readers share them out evenly.
+        # Shards of equal size, without a small last one, because readers divide them evenly.
         limits = np.arange(1, number, dtype=np.int64) * (int(ends[-1]) // number)
         starts = np.unique(np.concatenate([[0], np.minimum(np.searchsorted(ends - sizes, limits), n - 1)]))
     return [slice(int(a), int(b)) for a, b in zip(starts, [*starts[1:], n], strict=True)]

@@ -1,1 +1,1 @@
-"""Text as a source and as token ids in shards."""
+"""Text as a source, and its conversion into shards of token ids."""

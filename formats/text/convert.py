@@ -1,4 +1,4 @@
-"""Converting text into shards of token ids."""
+"""``stoker.convert_text``: from files of text to published shards of token ids."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["TextOptions", "convert_text"]
 
 _RECORD_OVERHEAD = 80  # bytes: framing, the names of the features
-_COUNTED_AT_ONCE = 4096  # lines
+_COUNTED_LINES = 4096  # in one task
 
 Paths = str | os.PathLike[str]
 
@@ -53,10 +53,10 @@ class TextOptions(ShardOptions):
     Attributes:
         fields: Names of the sequences of a sample, with commas between.
         tokenizer: whitespace, bytes, or the name of the tokenizer's file.
-        tokenizer_digest: SHA-256 of the file ``tokenizer.json`` of the dataset; empty if it has none.
-        vocab_size: All token ids are less.
-        pad_id: What padding may be filled with.
-        dtype: Of the payload: uint16 or int32, little-endian.
+        tokenizer_digest: SHA-256 of the dataset's ``tokenizer.json``; empty if it has none.
+        vocab_size: All token ids are less than this.
+        pad_id: Token id for padding.
+        dtype: Type of the payload: uint16 or int32, little-endian.
     """
 
     made_by: ClassVar[str] = "convert-text"
@@ -69,7 +69,7 @@ class TextOptions(ShardOptions):
     dtype: str = "uint16"
 
     def record_bytes(self, sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """See :meth:`ShardOptions.record_bytes`; an id is stored twice, and a word has about five letters."""
+        """See :meth:`ShardOptions.record_bytes`. An id is stored twice, and a word has about five letters."""
         return sizes * (3 if self.tokenizer == "bytes" else 1) + _RECORD_OVERHEAD
 
 
@@ -94,36 +94,36 @@ def convert_text(
 ) -> Summary:
     """Convert text into a dataset of token ids.
 
-    The same source and options give the same bytes, whatever ``num_threads``, and a conversion that was
-    killed goes on where it stopped, as :func:`stoker.convert` does. A record is a tf.train.Example with
-    an int64_list of token ids for each field; the index has the tokens of each field in a column
-    ``<field>_length`` (int32), so that lengths are never read from the shards. A sample of which a field
-    has no tokens is skipped.
+    The same source and options give the same bytes, whatever ``num_threads``. If the conversion is killed,
+    the same call resumes it, as with :func:`stoker.convert`. A record is a tf.train.Example with an
+    int64_list of token ids for each field. The index has the number of tokens of each field in a column
+    ``<field>_length`` (int32), so that lengths need not be read from the shards. A sample with a field
+    without tokens is skipped.
 
     Args:
-        src: A file of text, one sample a line, or of JSON Lines (``.jsonl``); or several files of
-            text of which line i of each belong to one sample. Each may be compressed with gzip, and lie
-            at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first.
-        dst: Folder to write; made if missing. May be such a URL, too.
-        tokenizer: "whitespace" (words of ``src``, the vocabulary is made first), "bytes" (of UTF-8), or
-            a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
-        fields: Of JSON Lines, the fields to take, by default ``text``; of parallel files, their names.
+        src: A text file with one sample in each line, or a file of JSON Lines (``.jsonl``); or several
+            parallel text files, whose lines of one number form a sample. Each file may be compressed with
+            gzip, and may be at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first.
+        dst: Folder to write; made if missing. It may be such a URL, too.
+        tokenizer: "whitespace" (words, of which the vocabulary is counted first), "bytes" (of UTF-8), or the
+            path of a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
+        fields: For JSON Lines, the fields to convert, by default ``text``; for text files, a name for each.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the lines.
-        shard_size: Bytes that a shard has about, such as ``256MB``, which is the default.
-        shard_records: Records that a shard has, instead of a size.
+        shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
+        shard_records: Records of a shard, instead of a size.
         shards: Number of shards of each split, instead of a size.
-        val: Share of the samples that becomes a dataset of its own: ``0.1`` or ``10%``. Which ones
-            depends on their keys alone.
-        test: Likewise.
+        val: Share of the samples that becomes a validation dataset: ``0.1`` or ``10%``. Only the samples'
+            keys decide which samples these are.
+        test: Share that becomes a test dataset, chosen in the same way.
         strict: Stop at the first line that would be skipped.
-        num_threads: Threads; by default the cores that this process may use.
-        overwrite: Replace a dataset, or what is left of another conversion, in ``dst``.
+        num_threads: By default the number of cores that this process may use.
+        overwrite: Replace a dataset, or another unfinished conversion, in ``dst``.
         progress: Called about ten times a second.
 
     Raises:
-        ConfigError: An option cannot be meant as given.
-        SourceError: The source cannot be used; or ``strict``, and a line cannot.
+        ConfigError: An option has a value that it cannot have.
+        SourceError: The source cannot be used; or, with ``strict``, a line would be skipped.
         DatasetError: There is a dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
         MissingDependencyError: The tokenizer's file needs a package that is not installed.
@@ -166,11 +166,13 @@ def convert_text(
 
 def _check_names(fields: tuple[str, ...]) -> None:
     if IDS_FEATURE in fields:
-        raise ConfigError(f"a field cannot be named {IDS_FEATURE!r}, which the records use themselves")
+        raise ConfigError(
+            f"a field cannot have the name {IDS_FEATURE!r}, which records use for the token ids"
+        )
 
 
 def _existing(folder: Path) -> Path:
-    """The folder, or the nearest one above it that is there."""
+    """The folder, or the nearest folder above it that exists."""
     return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
 
 
@@ -179,13 +181,13 @@ def _tokenizer(name: str | os.PathLike[str], listing: TextListing, threads: int)
         return Bytes()
     if name != "whitespace":
         return File(name)
-    starts = range(0, len(listing), _COUNTED_AT_ONCE)
+    starts = range(0, len(listing), _COUNTED_LINES)
     tasks = ((start, partial(_count, listing, start)) for start in starts)
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-count") as pool:
         return Whitespace.build(counts for _, counts in bounded_map(pool, tasks, 2 * threads))
 
 
 def _count(listing: TextListing, start: int) -> Counter[str]:
-    rows = np.arange(start, min(start + _COUNTED_AT_ONCE, len(listing)))
+    rows = np.arange(start, min(start + _COUNTED_LINES, len(listing)))
     found = [one for one in listing.texts(rows) if not isinstance(one, Skip)]
     return count_words([text for one in found for text in one])

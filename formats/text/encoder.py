@@ -1,8 +1,9 @@
-"""Token ids as records: a tf.train.Example that anybody parses, and ids that a loader takes as they lie.
+"""The encoder of text: records of token ids.
 
-A record has an int64_list for each field, and a bytes feature ``stoker/ids`` with all ids once more, as
-little-endian numbers of one width. That is the payload: the index locates it, its checksum covers it,
-and a batch is decoded by NumPy without a look at a single varint (docs/decisions/0005).
+A record is a tf.train.Example with an int64_list for each field, which any reader of TensorFlow's format
+parses, and a bytes feature ``stoker/ids`` with all ids again, as little-endian numbers of one width. That
+feature is the payload: the index locates it, its checksum covers it, and NumPy decodes it without parsing
+varints (docs/decisions/0005).
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ __all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column"]
 
 IDS_FEATURE = "stoker/ids"
 
-# Enough for one call of a tokenizer or of Arrow to cost more than making it.
+# Enough to make the overhead of a call of a tokenizer or of Arrow small.
 _CHUNK_SAMPLES = 4096
 _BYTES_LIST, _INT64_LIST = 1, 3
 
 
 def length_column(field: str) -> str:
-    """Name of the index column that holds a field's tokens a sample."""
+    """Name of the index column with the number of tokens of a field."""
     return f"{field}_length"
 
 
@@ -48,8 +49,8 @@ class TextEncoder:
 
     Attributes:
         listing: The text.
-        tokenizer: What makes ids of it.
-        dtype: Of the payload: uint16 or int32.
+        tokenizer: Makes token ids of the text.
+        dtype: Type of the payload: uint16 or int32.
     """
 
     listing: TextListing
@@ -68,12 +69,12 @@ class TextEncoder:
 
     @property
     def attributes(self) -> Mapping[str, type[np.integer[Any]]]:
-        """See :class:`Encoder`; tokens of each field."""
+        """See :class:`Encoder`; they are the numbers of tokens of the fields."""
         return {length_column(field): np.int32 for field in self.listing.fields}
 
     @property
     def files(self) -> Mapping[str, bytes]:
-        """See :class:`Encoder`; the tokenizer, where it is more than its name."""
+        """See :class:`Encoder`; the file of the tokenizer, if it has one."""
         return {} if self.tokenizer.file is None else {TOKENIZER_NAME: self.tokenizer.file}
 
     def encode(self, rows: npt.NDArray[np.int64]) -> Iterator[EncodedRecord | Skip]:
@@ -97,7 +98,7 @@ class TextEncoder:
                 yield Skip(key, "no tokens", self.listing.fields[lengths.index(0)])
                 continue
             payload = b"".join(part.ids for part in parts)
-            prefix = _before(names, [part.varints for part in parts], len(payload))
+            prefix = _record_prefix(names, [part.varints for part in parts], len(payload))
             yield EncodedRecord(key, prefix, payload, b"", lengths)
 
     def columns(
@@ -134,15 +135,15 @@ class TextEncoder:
 
 @dataclass(frozen=True)
 class _Sequence:
-    """One field of one sample: its tokens, and both encodings of their ids."""
+    """One field of one sample: its number of tokens, and both encodings of their ids."""
 
     length: int
     ids: bytes
     varints: bytes
 
 
-def _before(names: Sequence[bytes], varints: Sequence[bytes], payload_bytes: int) -> bytes:
-    """An Example up to its payload, the only value of its last feature."""
+def _record_prefix(names: Sequence[bytes], varints: Sequence[bytes], payload_bytes: int) -> bytes:
+    """The bytes of an Example before its payload, which is the only value of its last feature."""
     entries = [
         _message(1, name + _message(2, _message(_INT64_LIST, _message(1, values))))
         for name, values in zip(names, varints, strict=True)
@@ -153,7 +154,7 @@ def _before(names: Sequence[bytes], varints: Sequence[bytes], payload_bytes: int
 
 
 def _message(number: int, content: bytes, following: int = 0) -> bytes:
-    """As :func:`delimited`, which a record calls a dozen times with few lengths."""
+    """The result of :func:`delimited`, with cached headers: a record has a dozen, of few lengths."""
     return _header(number, len(content) + following) + content
 
 
@@ -172,7 +173,7 @@ def encode_varints(ids: npt.NDArray[np.int32]) -> tuple[bytes, npt.NDArray[np.in
         ids: (T,) int32.
 
     Returns:
-        The bytes, and where each integer begins and the last one ends, (T + 1,) int64.
+        The bytes, and the offset of each integer and of the end, (T + 1,) int64.
     """
     widths = np.ones(len(ids), np.int64)
     for bits in (7, 14, 21, 28):

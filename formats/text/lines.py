@@ -1,7 +1,7 @@
-"""The lines of a text file, found once and then read in any order.
+"""The lines of a text file, which are found once and then read in any order.
 
-A file compressed with gzip has no random access: it is unpacked once, into a file without a name that
-the kernel removes, whatever becomes of this process.
+A gzip file has no random access: it is unpacked once, into a file without a name, which the kernel removes
+even if this process is killed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, eq=False)
 class LineFile:
-    """An open file and where its lines lie.
+    """An open text file and the offsets of its lines.
 
     Attributes:
-        path: The file, as it was named.
-        descriptor: Of what holds the lines: the file, or what was unpacked from it.
-        starts: (N + 1,) int64, where each line begins, and the end of the last.
+        path: The file, as the caller named it.
+        descriptor: Descriptor of the file, or of the unpacked copy.
+        starts: (N + 1,) int64, offset of each line, and of the end of the last one.
         digest: 32 hexadecimal digits of the content.
-        modified: Nanoseconds since 1970, of what ``descriptor`` names.
+        modified: Time of the last change of the file of ``descriptor``, nanoseconds since 1970.
     """
 
     path: Path
@@ -60,14 +60,14 @@ class LineFile:
 
     @property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """(N,) int64, bytes of each line with its end."""
+        """(N,) int64, bytes of each line, with its line break."""
         return np.diff(self.starts)
 
     def read(self, rows: npt.NDArray[np.int64]) -> list[bytes]:
-        """Lines without their ends, which are LF or CR LF.
+        """Read lines, without their line breaks, which are LF or CR LF.
 
         Args:
-            rows: (M,) int64, from 0; neighbouring ones in ascending order are read at once.
+            rows: (M,) int64, numbers of lines from 0; consecutive ones are read at once.
 
         Raises:
             SourceError: The file has changed since it was opened.
@@ -88,7 +88,7 @@ class LineFile:
             raise SourceError(
                 "the file was changed while it was converted",
                 path=self.path,
-                hint="run the same command again when nobody writes to it",
+                hint="run the same command again when no program writes to the file",
             )
 
 
@@ -102,7 +102,7 @@ def open_lines(path: Path, scratch: Path) -> Iterator[LineFile]:
 
     Raises:
         SourceError: The file cannot be read, or unpacked.
-        OSError: There is no room to unpack it.
+        OSError: The disk is too full to unpack it.
     """
     with ExitStack() as stack:
         try:

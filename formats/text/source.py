@@ -1,4 +1,4 @@
-"""Text as a source: lines, fields of JSON Lines, or parallel files whose lines belong together."""
+"""Text as a source: lines of a file, fields of JSON Lines, or lines of parallel files."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 __all__ = ["TextListing", "open_text"]
 
 _JSON_LINES = (".jsonl", ".ndjson")
-_LONGEST = 1 << 28  # bytes of a line; longer ones are no text that anybody trains on
+_LONGEST = 1 << 28  # bytes of a line; a longer one is no text for training
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextListing(Listing):
-    """The samples of a text source in the order of its lines. Keys are ``file:line``, counted from 1.
+    """The samples of a text source, in the order of its lines. Keys are ``file:line``; lines count from 1.
 
     Attributes:
-        files: One; or, of parallel files, one a field, with as many lines each.
-        fields: Names of the sequences of a sample.
-        json_lines: Whether a line is a JSON object that holds the fields.
+        files: The file; or the parallel files, one for each field, with equal numbers of lines.
+        fields: Names of the fields, each a sequence of tokens.
+        json_lines: Whether a line is a JSON object with the fields.
     """
 
     files: tuple[LineFile, ...]
@@ -50,7 +50,7 @@ class TextListing(Listing):
         return hashlib.sha256(json.dumps(known).encode()).hexdigest()
 
     def texts(self, rows: npt.NDArray[np.int64]) -> list[tuple[str, ...] | Skip]:
-        """Read samples: a text for each field, or why a sample is left out.
+        """Read samples: a text for each field; a skip stands for a sample that is left out.
 
         Args:
             rows: (M,) int64, M at least 1.
@@ -105,17 +105,18 @@ def _is_unicode(texts: tuple[str, ...]) -> bool:
 
 @contextmanager
 def open_text(paths: Sequence[Path], fields: Sequence[str] | None, scratch: Path) -> Iterator[TextListing]:
-    """List the samples of text files, which stay open meanwhile.
+    """List the samples of text files, which stay open inside the context.
 
     Args:
         paths: One file of lines or of JSON Lines (``.jsonl``, ``.ndjson``); or several parallel files
             of lines. Each may be compressed with gzip.
-        fields: Names of the sequences. Of JSON Lines, which fields to take, by default ``text``; of
-            lines by default ``tokens``, of parallel files what their names differ in.
+        fields: Names of the fields. For JSON Lines, the fields to read, by default ``text``; for one file of
+            lines, ``tokens`` by default; for parallel files, the suffixes or stems in which their names
+            differ.
         scratch: Folder on whose disk a compressed file is unpacked.
 
     Raises:
-        ConfigError: The fields cannot be meant as given.
+        ConfigError: The fields are not different names, one for each file of lines.
         SourceError: A file cannot be used, or parallel files have different numbers of lines.
     """
     json_lines = _is_json_lines(paths)
@@ -148,18 +149,18 @@ def _is_json_lines(paths: Sequence[Path]) -> bool:
     for path in paths:
         if _bare(path).suffix.lower() == ".json":
             raise SourceError(
-                "a .json file is not read: its lines are no samples",
+                "a .json file is no text source: its lines are no samples",
                 path=path,
-                hint="write JSON Lines, an object a line, and call the file .jsonl",
+                hint="write JSON Lines, one object in each line, and name the file .jsonl",
             )
     kinds = {_bare(path).suffix.lower() in _JSON_LINES for path in paths}
     if len(paths) > 1 and True in kinds:
-        raise ConfigError("parallel files hold lines of text; one file of JSON Lines holds all its fields")
+        raise ConfigError("parallel files hold lines of text; JSON Lines are one file with all fields")
     return True in kinds
 
 
 def _bare(path: Path) -> Path:
-    """A name without what says that the file is compressed."""
+    """A path without the suffix of a compressed file."""
     return path.with_suffix("") if path.suffix.lower() == ".gz" else path
 
 
@@ -196,7 +197,7 @@ def _check_files(files: Sequence[LineFile]) -> None:
 
 
 def _check_first(file: LineFile, fields: tuple[str, ...]) -> None:
-    """A field that the first object lacks is most likely misspelt: better said at once than skipped."""
+    """Raise SourceError if the first object lacks a field: the name of the field is probably misspelt."""
     try:
         document: Any = json.loads(file.read(np.zeros(1, np.int64))[0])
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Text into token ids: words, bytes, or whatever a Hugging Face tokenizers file says."""
+"""Tokenizers, which turn text into token ids: words, bytes, or a Hugging Face tokenizers file."""
 
 from __future__ import annotations
 
@@ -27,35 +27,35 @@ if TYPE_CHECKING:
 __all__ = ["SPECIAL_TOKENS", "Bytes", "File", "Tokenizer", "Whitespace"]
 
 SPECIAL_TOKENS = ("[UNK]", "[PAD]", "[BOS]", "[EOS]")
-"""Of :class:`Whitespace`, ids 0 to 3. Conversion writes none of them: they are for the model's own use."""
+"""Ids 0 to 3 of :class:`Whitespace`. A conversion writes none of them: they are for the model."""
 
 
 class Tokenizer(Protocol):
-    """What a conversion needs; used by several threads at once."""
+    """A tokenizer of a conversion; several threads use it at once."""
 
     @property
     def name(self) -> str:
-        """As options state it."""
+        """Its name in the options of the dataset."""
 
     @property
     def vocab_size(self) -> int:
-        """All ids are less."""
+        """All token ids are less than this."""
 
     @property
     def pad_id(self) -> int:
-        """What padding may be filled with."""
+        """Token id for padding."""
 
     @property
     def file(self) -> bytes | None:
-        """A Hugging Face tokenizers JSON that does the same; None where there is none."""
+        """A Hugging Face tokenizers JSON with the same result; None if there is none."""
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
-        """Token ids of N texts, end to end, (T,) int32, and how many each has, (N,) int64."""
+        """Token ids of N texts, concatenated, (T,) int32, and the number of each text, (N,) int64."""
 
 
 @dataclass(frozen=True)
 class Bytes:
-    """UTF-8 bytes: ids 0 to 255. 256, 257 and 258 are free for padding, beginning and end of a text."""
+    """UTF-8 bytes are the ids 0 to 255; 256, 257 and 258 are free for padding, start and end of a text."""
 
     name: str = "bytes"
     vocab_size: int = 259
@@ -71,11 +71,11 @@ class Bytes:
 
 @dataclass(frozen=True)
 class Whitespace:
-    """Words between whitespace, as ``str.split`` sees it.
+    """Words, as ``str.split`` separates them by whitespace.
 
     Attributes:
-        words: From id 4 on (see :data:`SPECIAL_TOKENS`): the most frequent first, equally frequent ones
-            in the order of their code points.
+        words: Words with the ids from 4 (see :data:`SPECIAL_TOKENS`), most frequent first; equally frequent
+            words are in the order of their code points.
     """
 
     words: tuple[str, ...]
@@ -84,7 +84,7 @@ class Whitespace:
 
     @classmethod
     def build(cls, counts: Iterable[Counter[str]]) -> Whitespace:
-        """The vocabulary of words that were counted, see :func:`count_words`."""
+        """The tokenizer of counted words, see :func:`count_words`."""
         total: Counter[str] = Counter()
         for some in counts:
             total.update(some)
@@ -99,7 +99,7 @@ class Whitespace:
 
     @cached_property
     def vocab(self) -> dict[str, int]:
-        """Id of every word and special token."""
+        """Id of every word and of every special token."""
         return {word: number for number, word in enumerate((*SPECIAL_TOKENS, *self.words))}
 
     @property
@@ -123,7 +123,7 @@ class Whitespace:
         return json.dumps(document, ensure_ascii=False, indent=0).encode()
 
     def encode(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
-        """See :class:`Tokenizer`; a word that was not counted becomes [UNK]."""
+        """See :class:`Tokenizer`; an unknown word becomes [UNK]."""
         words, lengths = split_words(texts)
         distinct = words.dictionary_encode()
         known = [self.vocab.get(word, 0) for word in distinct.dictionary.to_pylist()]
@@ -131,16 +131,16 @@ class Whitespace:
 
 
 def split_words(texts: Sequence[str]) -> tuple[pa.Array, Lengths]:
-    """Words of N texts, end to end, and how many each has, (N,) int64; without Python's lock."""
+    """Words of N texts, concatenated, and the number of each text, (N,) int64; Arrow releases the GIL."""
     lists = pc.utf8_split_whitespace(pa.array(texts, pa.large_string()))
-    # A text that begins or ends with whitespace has an empty word there.
+    # Arrow finds an empty word where a text begins or ends with whitespace.
     real = pc.not_equal(lists.values, "")
     before = np.concatenate(([0], np.cumsum(real.to_numpy(zero_copy_only=False), dtype=np.int64)))
     return lists.values.filter(real), np.diff(before[lists.offsets.to_numpy()])
 
 
 def count_words(texts: Sequence[str]) -> Counter[str]:
-    """How often each word occurs."""
+    """Frequency of each word."""
     words, _ = split_words(texts)
     counted = pc.value_counts(words)
     return Counter(
@@ -149,7 +149,7 @@ def count_words(texts: Sequence[str]) -> Counter[str]:
 
 
 class File:
-    """A Hugging Face tokenizers JSON. Its special tokens are added; it neither truncates nor pads here.
+    """A Hugging Face tokenizers JSON. It adds its special tokens, but neither truncates nor pads.
 
     Args:
         path: The file, such as ``tokenizer.json``.

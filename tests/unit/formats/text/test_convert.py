@@ -46,7 +46,7 @@ def test_an_interrupt_while_words_are_counted_waits_for_few(
         next(counts)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(convert, "_COUNTED_AT_ONCE", 1)
+    monkeypatch.setattr(convert, "_COUNTED_LINES", 1)
     monkeypatch.setattr(convert, "_count", lambda listing, start: counted.append(start))
     monkeypatch.setattr(convert, "Whitespace", SimpleNamespace(build=build))
     with pytest.raises(KeyboardInterrupt):
