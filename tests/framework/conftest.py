@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+
+from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Left:
@@ -28,3 +34,21 @@ class Left:
 def left() -> Left:
     """Twelve float32, (1, 2, 2, 3), at ``left.memory``."""
     return Left()
+
+
+@pytest.fixture
+def addresses(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The address of the images of each batch that an engine hands out during the test."""
+    found: list[int] = []
+
+    def noted(collect: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def call(engine: Any) -> Any:
+            result = collect(engine)
+            found.append(result.images.ctypes.data)
+            return result
+
+        return call
+
+    for engine in (NativeEngine, DaliEngine):
+        monkeypatch.setattr(engine, "collect", noted(engine.collect))
+    return found

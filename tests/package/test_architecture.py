@@ -14,9 +14,7 @@ def test_every_path_of_the_page_exists() -> None:
 
 @pytest.mark.parametrize("folder", [*FOLDERS, "native", "tests"])
 def test_every_folder_is_named(folder: str) -> None:
-    named = {path.rstrip("/") for path in paths()}
-    folders = {
-        path.parent for path in (ROOT / folder).glob("*/*") if path.is_file() and path.suffix != ".pyc"
-    }
-    assert folders
-    assert [str(path.relative_to(ROOT)) for path in folders if str(path.relative_to(ROOT)) not in named] == []
+    named = {ROOT / path for path in paths()}
+    files = [path for path in (ROOT / folder).glob("*/*") if path.is_file() and path.suffix != ".pyc"]
+    assert files
+    assert {path.parent for path in files} - named == set()

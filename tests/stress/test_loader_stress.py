@@ -218,31 +218,25 @@ class Stress:
             order["steps_per_epoch"] = pick([1, 4, 9])
         mixed = kind == "mixture"
 
-        def source() -> Any:
+        def source(folder: Path) -> Any:
             return stoker.mix([(folder, 1.0)], samples=23) if mixed else folder
 
         fast = {"prefetch": pick([1, 2, 5]), "num_threads": pick([1, 2, 3]), "read_ahead": pick([0, 8])}
         columns = ("image", "row", "segmentation") if masks else ("image", "row")
         given = {"columns": columns, "dtype": "uint8", "engine": "native", **order, **fast}
         transforms = [Resize((12, 16)), RandomHorizontalFlip()]
-        loader = ImageLoader(source(), transforms=transforms, on_error=options["on_error"], **given)
+        loader = ImageLoader(source(folder), transforms=transforms, on_error=options["on_error"], **given)
         name = f"{kind} {masks} {sorted(order.items(), key=lambda item: item[0])}"
 
         def epochs(epoch: int) -> list[list[int]]:
-            """Rows of each step, by the order itself: no thread, no engine."""
+            """Rows of each step, from a loader of intact samples that does nothing else."""
             key = f"{name} {epoch}"
             if key not in self.orders:
-                schedule = loader_schedule(epoch, 0)
-                rows = [
-                    epoch_order.positions(epoch, schedule.draws(step)[0]).tolist()
-                    for step in range(len(schedule))
-                ]
-                self.orders[key] = rows
+                with ImageLoader(source(self.clean), transforms=transforms, **given) as spare:
+                    spare.set_epoch(epoch)
+                    self.orders[key] = [batch.row.tolist() for batch in spare]
             return self.orders[key]
 
-        spare = ImageLoader(source(), transforms=transforms, **given)
-        epoch_order, loader_schedule = spare._config.order, spare._schedule
-        spare.close()
         return Model(loader, options, epochs)
 
     def begin(self, model: Model) -> None:

@@ -15,10 +15,14 @@ import pytest
 from PIL import Image
 
 from stoker import ImageLoader
-from stoker.augment import Resize
+from stoker.augment import ImagePlan, Resize
 from stoker.errors import CorruptRecordError, DecodeError, ImageTooLargeError, SampleError
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.dataset.dataset import Dataset
 from stoker.formats.open import open as open_dataset
+from stoker.pipeline.adapters.numpy import Adapter
+from stoker.pipeline.engines.dali import DaliEngine
+from stoker.pipeline.engines.native.engine import NativeEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -299,16 +303,10 @@ def test_an_exception_in_any_stage_reaches_the_consumer(
     producers_ended: Callable[[], bool],
 ) -> None:
     loader = load(thumbnails, engine)
-    recipe = loader._recipe
-    owner, name = {
-        "draw": (type(recipe.plan), "draw"),
-        "submit": (loader._engine, "submit"),
-        "collect": (loader._engine, "collect"),
-        "images": (loader._adapter, "images"),
-        "column": (loader._adapter, "column"),
-        "samples": (type(recipe.dataset), "samples"),
-    }[stage]
-    original, calls = getattr(owner, name), iter(range(1000))
+    executor = NativeEngine if engine == "native" else DaliEngine
+    owners = {"draw": ImagePlan, "images": Adapter, "column": Adapter, "samples": Dataset}
+    owner: Any = owners.get(stage, executor)
+    original, calls = getattr(owner, stage), iter(range(1000))
     per_batch = 3 if stage == "column" else 1
 
     def fail(*arguments: Any, **options: Any) -> Any:
@@ -316,7 +314,7 @@ def test_an_exception_in_any_stage_reaches_the_consumer(
             raise ZeroDivisionError(stage)
         return original(*arguments, **options)
 
-    monkeypatch.setattr(owner, name, fail)
+    monkeypatch.setattr(owner, stage, fail)
     received = []
     with pytest.raises(ZeroDivisionError, match=stage):
         received.extend(loader)

@@ -33,20 +33,10 @@ def pointer(array: Any) -> int:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float32", "float16"])
-def test_arrays_share_the_memory_of_the_engine(
-    thumbnails: Path, dtype: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_arrays_share_the_memory_of_the_engine(thumbnails: Path, dtype: Any, addresses: list[int]) -> None:
     with load(thumbnails, output="mxnet", dtype=dtype) as loader, load(thumbnails, dtype=dtype) as plain:
-        pointers, collect = [], loader._engine.collect
-
-        def spy() -> Any:
-            result = collect()
-            pointers.append(result.images.ctypes.data)
-            return result
-
-        monkeypatch.setattr(loader._engine, "collect", spy)
-        for step, (batch, expected) in enumerate(zip(loader, plain, strict=True)):
-            assert pointer(batch.image) == pointers[step]
+        for batch, expected in zip(loader, plain, strict=True):
+            assert pointer(batch.image) in addresses
             assert np.array_equal(batch.image.asnumpy(), expected.image)
             assert (batch.label.dtype, batch.label.asnumpy().tolist()) == (np.int64, expected.label.tolist())
 
