@@ -150,7 +150,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, source: Path) -> None:
         ({"format": "zip"}, "format"),
         ({"num_threads": 0}, "num_threads"),
         ({"val": 2}, "val"),
-        ({"fields": ("stoker/ids",)}, "use themselves"),
+        ({"fields": ("stoker/ids",)}, "cannot have the name"),
         ({"shards": 2, "shard_records": 5}, "one of shard_size"),
     ]:
         with pytest.raises(ConfigError, match=message):
@@ -160,7 +160,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path: Path, source: Path) -> None:
 
 def test_a_json_file_is_no_list_of_lines(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('[\n{"text": "one"}\n]\n')
-    with pytest.raises(SourceError, match="json file is not read") as caught:
+    with pytest.raises(SourceError, match="json file is no text source") as caught:
         stoker.convert_text(tmp_path / "a.json", tmp_path / "d")
     assert ".jsonl" in str(caught.value)
 
