@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from stoker.augment.params.image_params import ImageParams
     from stoker.formats.dataset.samples import Samples
 
-__all__ = ["Engine", "EngineSettings", "Output", "Result", "Status", "Work"]
+__all__ = ["Engine", "EngineSettings", "ImageFormat", "Result", "Status", "Work"]
 
 
 class Status(IntEnum):
@@ -43,7 +43,7 @@ class Status(IntEnum):
 
 
 @dataclass(frozen=True)
-class Output:
+class ImageFormat:
     """Dtype and layout of the images that an engine makes.
 
     Attributes:
@@ -88,9 +88,9 @@ class Result:
     """A batch that was executed.
 
     Attributes:
-        images: Array of the shape ``Output.shape(N, params.size)``, of NumPy or on the engine's device, which
-            speaks DLPack. Its memory is the receiver's until the last reference is gone. NumPy's arrays hold
-            bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
+        images: Array of the shape ``ImageFormat.shape(N, params.size)``, of NumPy or on the engine's device,
+            which speaks DLPack. Its memory is the receiver's until the last reference is gone. NumPy's arrays
+            hold bfloat16 as uint16 bits; a GPU engine leaves float32 instead.
         status: (N,) uint8, the :class:`Status` of each sample. The images of bad samples are zeros.
         reason: Messages of the decoder about bad samples, by position in the batch.
     """
@@ -107,7 +107,7 @@ class EngineSettings:
     Attributes:
         files: Paths of the dataset's data files, in the manifest's order.
         sizes: Bytes of each, as the manifest says.
-        output: Form of the images.
+        image_format: Form of the images.
         device: Where the engine leaves images, "cpu" or "cuda:N".
         num_threads: Threads, from 1.
         depth: Batches in flight at once, from 1.
@@ -122,7 +122,7 @@ class EngineSettings:
 
     files: Sequence[str]
     sizes: Sequence[int]
-    output: Output
+    image_format: ImageFormat
     device: str
     num_threads: int
     depth: int

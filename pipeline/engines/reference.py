@@ -15,7 +15,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.augment.reference import reference
 
-from .base import Output, Result, Status, Work
+from .base import ImageFormat, Result, Status, Work
 from .payload_decode import PayloadError, decode
 from .shard_files import open_shards
 
@@ -35,7 +35,7 @@ class ReferenceEngine:
     Args:
         files: Data files of the dataset, in the manifest's order.
         sizes: Bytes of each.
-        output: Dtype and layout of the images.
+        image_format: Dtype and layout of the images.
         num_threads: Threads, from 1.
         depth: Batches in flight at once, from 1.
         max_pixels: An image with more pixels is TOO_LARGE, found in its header.
@@ -55,7 +55,7 @@ class ReferenceEngine:
         self,
         files: Sequence[str],
         sizes: Sequence[int],
-        output: Output,
+        image_format: ImageFormat,
         *,
         num_threads: int,
         depth: int,
@@ -65,7 +65,7 @@ class ReferenceEngine:
     ) -> None:
         self.max_in_flight = max(1, depth)
         self._shards = open_shards(files, sizes, mapped=mapped)
-        self._output = output
+        self._image_format = image_format
         self._max_pixels = max_pixels
         self._verify = verify
         self._pool = ThreadPoolExecutor(num_threads, "stoker-reference")
@@ -77,8 +77,8 @@ class ReferenceEngine:
 
     def submit(self, work: Work) -> None:
         """Start a batch; returns at once."""
-        shape = self._output.shape(len(work.samples), work.params.size)
-        images = np.zeros(shape, self._output.numpy_dtype)
+        shape = self._image_format.shape(len(work.samples), work.params.size)
+        images = np.zeros(shape, self._image_format.numpy_dtype)
         started = [self._pool.submit(self._execute, work, i, images) for i in range(len(images))]
         self._in_flight.append((images, started))
 
@@ -111,5 +111,7 @@ class ReferenceEngine:
             return error.status, str(error)
         if pixels.shape[:2] != (height, width):
             return Status.SIZE_MISMATCH, "the image has another size than the index says"
-        images[i] = reference.execute(work.params, i, pixels, self._output.dtype, self._output.layout)
+        images[i] = reference.execute(
+            work.params, i, pixels, self._image_format.dtype, self._image_format.layout
+        )
         return Status.OK, ""

@@ -52,7 +52,7 @@ def _make_native(settings: EngineSettings) -> Engine:
     return NativeEngine(
         settings.files,
         settings.sizes,
-        settings.output,
+        settings.image_format,
         num_threads=settings.num_threads,
         depth=settings.depth,
         max_pixels=settings.max_pixels,
@@ -66,7 +66,7 @@ def _make_dali(settings: EngineSettings) -> Engine:
     return DaliEngine(
         settings.files,
         settings.sizes,
-        settings.output,
+        settings.image_format,
         device=settings.device,
         num_threads=settings.num_threads,
         depth=settings.depth,
@@ -81,7 +81,7 @@ def _make_reference(settings: EngineSettings) -> Engine:
     return ReferenceEngine(
         settings.files,
         settings.sizes,
-        settings.output,
+        settings.image_format,
         num_threads=settings.num_threads,
         depth=settings.depth,
         max_pixels=settings.max_pixels,

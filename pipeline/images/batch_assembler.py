@@ -75,7 +75,7 @@ class BatchAssembler:
                 number, planned.draw_keys[chosen], self._config.plan.size, self._config.seed, self._epoch
             )
             with self._timed(name):
-                layout = self._config.output.layout
+                layout = self._config.image_format.layout
                 mixed = self._adapter.mix if on_gpu else mix_in_place
                 images = mixed(params, images, layout)
                 if labels is not None:
@@ -85,7 +85,7 @@ class BatchAssembler:
                 if masks is not None:
                     masks = params.segmentation(masks)
         if not on_gpu:
-            images = self._adapter.images(images, self._config.output.dtype)
+            images = self._adapter.images(images, self._config.image_format.dtype)
         columns = {"image": self._run_functions(images, len(chosen)), "label": labels, "segmentation": masks}
         values = [
             columns["image"] if name == "image" else self._column(name, columns, objects, planned, chosen)
@@ -99,7 +99,7 @@ class BatchAssembler:
         """The images to hand out: NumPy's as they are, those on a GPU as arrays of the framework."""
         if isinstance(images, np.ndarray):
             return images if kept is None else images[kept]
-        images = self._adapter.images(images, self._config.output.dtype)
+        images = self._adapter.images(images, self._config.image_format.dtype)
         return images if kept is None else self._adapter.take(images, kept)
 
     def _run_functions(self, images: Any, n: int) -> Any:
@@ -165,9 +165,9 @@ class BatchAssembler:
 
 def function_output_spec(config: ImageLoaderConfig, adapter: Adapter, n: int) -> ColumnSpec:
     """Dtype and shape of the images that the user's functions return, found by a call with ``n`` zeros."""
-    output = config.output
-    zeros = np.zeros(output.shape(n, config.plan.size), output.numpy_dtype)
-    images = adapter.images(zeros, output.dtype)
+    image_format = config.image_format
+    zeros = np.zeros(image_format.shape(n, config.plan.size), image_format.numpy_dtype)
+    images = adapter.images(zeros, image_format.dtype)
     for function in config.batch_transform_plan.functions:
         images = _run(function, images, n)
     # PyTorch's dtypes have no attribute name; their text is "torch.float32".

@@ -14,7 +14,7 @@ from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 
-from ..engines.base import Output
+from ..engines.base import ImageFormat
 from ..execution.batch import NUMBERS, ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sampling import make_loader_order, open_source
@@ -53,7 +53,7 @@ class ImageLoaderConfig:
         dataset: The dataset or mixture whose samples are drawn.
         order: Which samples an epoch draws, and in which order.
         plan: What happens to each image.
-        output: Dtype and layout of the images that the engine makes.
+        image_format: Dtype and layout of the images that the engine makes.
         columns: Names of a batch's columns, in their order.
         on_error: What happens to a bad sample.
         seed: Seed of the order and of random parameters.
@@ -65,7 +65,7 @@ class ImageLoaderConfig:
     dataset: SampleSource
     order: Order
     plan: ImagePlan
-    output: Output
+    image_format: ImageFormat
     columns: tuple[str, ...]
     on_error: OnError
     seed: int
@@ -96,7 +96,7 @@ class ImageLoaderConfig:
             return annotated
         if name == "label" and (self.annotations.multi_label or self.batch_transform_plan.transforms):
             return ColumnSpec(name, "float32", (self.dataset.num_classes,))
-        image = self.output.dtype, self.output.shape(0, self.plan.size)[1:]
+        image = self.image_format.dtype, self.image_format.shape(0, self.plan.size)[1:]
         known = {"image": image, "key": ("str", ()), "mask": ("bool", ()), "row": ("int64", ())}
         return ColumnSpec(name, *(known.get(name) or (self.dataset.values(name, ()).dtype.name, ())))
 
@@ -212,7 +212,7 @@ def make_config(
         opened,
         order,
         plan,
-        Output(plan.dtype, layout),
+        ImageFormat(plan.dtype, layout),
         names,
         on_error,
         seed,

@@ -212,7 +212,7 @@ class ImageLoader(Loader):
             EngineSettings(
                 [str(path) for path in opened.data_files],
                 opened.data_sizes,
-                self._config.output,
+                self._config.image_format,
                 device=plan.engine_device,
                 num_threads=plan.num_threads,
                 depth=plan.depth,

@@ -156,8 +156,8 @@ class ImageBatchProducer:
 
     def _empty_result(self) -> Result:
         """The images of a last batch for which this rank has no samples left."""
-        output = self._config.output
-        images = np.empty(output.shape(0, self._config.plan.size), output.numpy_dtype)
+        image_format = self._config.image_format
+        images = np.empty(image_format.shape(0, self._config.plan.size), image_format.numpy_dtype)
         return Result(images, np.empty(0, np.uint8))
 
     def _choose_samples(

@@ -11,7 +11,7 @@ from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import Output, Result, Work
+from stoker.pipeline.engines.base import ImageFormat, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 SIZE = (48, 64)
@@ -66,7 +66,7 @@ class Dataset:
     def engine(self, threads: int = 2, **options: Any) -> NativeEngine:
         settings: dict[str, Any] = {"depth": 2, "max_pixels": 10**6, "verify": True, **options}
         size = self.path.stat().st_size
-        return NativeEngine([str(self.path)], [size], Output(), num_threads=threads, **settings)
+        return NativeEngine([str(self.path)], [size], ImageFormat(), num_threads=threads, **settings)
 
     def execute(self, **options: Any) -> Result:
         engine = self.engine(**options)

@@ -54,7 +54,7 @@ from stoker.errors import MissingDependencyError
 from stoker.pipeline import adapters
 from stoker.pipeline.engines import devices
 from stoker.pipeline.engines.dali import DaliEngine
-from stoker.pipeline.engines.base import Output
+from stoker.pipeline.engines.base import ImageFormat
 assert not devices.has_dali()
 for name in ("torch", "tensorflow", "jax", "mxnet", "cupy"):
     try:
@@ -64,7 +64,7 @@ for name in ("torch", "tensorflow", "jax", "mxnet", "cupy"):
     else:
         raise AssertionError(name)
 try:
-    DaliEngine([], [], Output(), max_pixels=1)
+    DaliEngine([], [], ImageFormat(), max_pixels=1)
 except MissingDependencyError as error:
     assert "stoker[dali-cuda12]" in str(error), error
 else:

@@ -20,7 +20,7 @@ from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.engines import devices
-from stoker.pipeline.engines.base import EngineSettings, Output, Status, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Status, Work
 from stoker.pipeline.engines.registry import make_engine
 from stoker.pipeline.engines.selection import executes
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from stoker.augment import Transform
     from stoker.formats.dataset.dataset import Dataset
 
-BYTES = Output("uint8", "NHWC")
+BYTES = ImageFormat("uint8", "NHWC")
 
 
 class Case(NamedTuple):

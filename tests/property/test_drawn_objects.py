@@ -40,7 +40,7 @@ from stoker.augment.geometry.segments import encode_runs, transform_segments
 from stoker.augment.geometry.transform import mirrored, transform_boxes, transform_keypoints, transform_mask
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import EngineSettings, Output, Work
+from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work
 from stoker.pipeline.engines.registry import make_engine
 from stoker.pipeline.engines.selection import executes
 
@@ -121,7 +121,7 @@ def run(engine: str, images: Any, params: ImageParams, folder: Path) -> Any:
         width=np.full(N, WIDTH, np.int32),
         orientation=np.ones(N, np.uint8),
     )
-    form = Output("uint8", "NHWC")
+    form = ImageFormat("uint8", "NHWC")
     settings = EngineSettings(
         [str(path)], [size * N], form, "cpu", 1, depth=1, batch_size=N, max_pixels=10**7
     )

@@ -18,7 +18,7 @@ import numpy as np
 from stoker.errors import ConfigError, EngineError, MissingDependencyError
 from stoker.formats.codecs.decode import engine_decodes
 
-from ..base import Output, Result, Status, Work
+from ..base import ImageFormat, Result, Status, Work
 from ..bfloat16 import to_bfloat16
 from .inputs import DaliBatch
 from .payloads import PayloadReader
@@ -42,7 +42,7 @@ class DaliEngine:
     Args:
         files: Data files of the dataset, in the manifest's order.
         sizes: Bytes of each.
-        output: Form of the images. DALI has no bfloat16, so on a GPU such images are left as float32.
+        image_format: Form of the images. DALI has no bfloat16, so on a GPU such images are left as float32.
         device: "cpu" or "cuda:N". On a GPU JPEGs are decoded there, and images stay there.
         num_threads: DALI's CPU threads.
         depth: Batches in flight at once.
@@ -64,7 +64,7 @@ class DaliEngine:
         self,
         files: Sequence[str],
         sizes: Sequence[int],
-        output: Output,
+        image_format: ImageFormat,
         *,
         device: str = "cpu",
         num_threads: int = 1,
@@ -77,7 +77,7 @@ class DaliEngine:
         _require_dali()
         self.device = device
         self.max_in_flight = max(1, depth)
-        self._settings = _Settings(output, device, num_threads, max(1, depth), batch_size)
+        self._settings = _Settings(image_format, device, num_threads, max(1, depth), batch_size)
         self._reader = PayloadReader(files, sizes, max_pixels=max_pixels, verify=verify, mapped=mapped)
         self._pipelines: dict[PipelineSpec, _Pipeline] = {}
         self._in_flight: deque[DaliBatch] = deque()
@@ -158,7 +158,7 @@ class DaliEngine:
 class _Settings:
     """What all pipelines of an engine share; see :class:`DaliEngine`."""
 
-    output: Output
+    image_format: ImageFormat
     device: str
     num_threads: int
     depth: int
@@ -183,7 +183,7 @@ class _Pipeline:
         self._settings = settings
         self._pipeline = define_pipeline(
             batch.spec,
-            settings.output,
+            settings.image_format,
             device_id=settings.device_id,
             batch_size=settings.batch_size,
             num_threads=settings.num_threads,
@@ -223,7 +223,7 @@ class _Pipeline:
             return tensor
         # Through the buffer protocol, as np.from_dlpack would make the array read-only.
         array = np.asarray(tensor)
-        return to_bfloat16(array) if self._settings.output.dtype == "bfloat16" else array
+        return to_bfloat16(array) if self._settings.image_format.dtype == "bfloat16" else array
 
     def _prime(self, batch: DaliBatch) -> None:
         """Run a black batch through every slot of the queue.

@@ -13,7 +13,7 @@ from .operators import mean_and_deviation, mixed, warped
 from .steps import add_steps
 
 if TYPE_CHECKING:
-    from ..base import Output
+    from ..base import ImageFormat
     from .spec import PipelineSpec
 
 __all__ = ["define_pipeline"]
@@ -21,7 +21,7 @@ __all__ = ["define_pipeline"]
 
 def define_pipeline(
     spec: PipelineSpec,
-    output: Output,
+    image_format: ImageFormat,
     *,
     device_id: int | None,
     batch_size: int,
@@ -34,7 +34,7 @@ def define_pipeline(
 
     Args:
         spec: What the pipeline must be able to do.
-        output: Form of the images.
+        image_format: Form of the images.
         device_id: Number of the GPU; None for the CPU.
         batch_size: Samples in the largest batch.
         num_threads: CPU threads.
@@ -52,14 +52,14 @@ def define_pipeline(
         prefetch_queue_depth=depth,
         exec_dynamic=True,
     )
-    return pipeline(spec, output, "cpu" if device_id is None else "gpu")
+    return pipeline(spec, image_format, "cpu" if device_id is None else "gpu")
 
 
-def _images(spec: PipelineSpec, output: Output, device: str) -> Any:
+def _images(spec: PipelineSpec, image_format: ImageFormat, device: str) -> Any:
     crop = _decoded(device) if spec.encoded else _sent(device)
     image = _resampled(crop, spec, device)
     image = add_steps(spec.steps, image, _source, spec.size, device)
-    return _erased(_finished(image, spec, output), spec, output)
+    return _erased(_finished(image, spec, image_format), spec, image_format)
 
 
 def _source(name: str, dtype: Any, ndim: int) -> Any:
@@ -157,7 +157,7 @@ def _before_horizon(image: Any, spec: PipelineSpec, device: str) -> Any:
     return image
 
 
-def _finished(image: Any, spec: PipelineSpec, output: Output) -> Any:
+def _finished(image: Any, spec: PipelineSpec, image_format: ImageFormat) -> Any:
     """The image with its last colour map, mirrored, in the output's element type and layout."""
     from nvidia.dali import fn, types
 
@@ -177,13 +177,13 @@ def _finished(image: Any, spec: PipelineSpec, output: Output) -> Any:
     return fn.crop_mirror_normalize(
         image,
         **scaling,
-        dtype=dtypes.get(output.dtype, types.FLOAT),
-        output_layout="CHW" if output.layout == "NCHW" else "HWC",
-        pad_output=output.layout == "NHWC4",
+        dtype=dtypes.get(image_format.dtype, types.FLOAT),
+        output_layout="CHW" if image_format.layout == "NCHW" else "HWC",
+        pad_output=image_format.layout == "NHWC4",
     )
 
 
-def _erased(image: Any, spec: PipelineSpec, output: Output) -> Any:
+def _erased(image: Any, spec: PipelineSpec, image_format: ImageFormat) -> Any:
     """The image with its boxes overwritten, in the output's element type."""
     from nvidia.dali import fn, types
 
@@ -193,9 +193,9 @@ def _erased(image: Any, spec: PipelineSpec, output: Output) -> Any:
             anchor=_source(f"erase.{position}.anchor", types.FLOAT, 1),
             shape=_source(f"erase.{position}.shape", types.FLOAT, 1),
             axis_names="HW",
-            fill_value=[*value, 0.0] if output.layout == "NHWC4" else list(value),
+            fill_value=[*value, 0.0] if image_format.layout == "NHWC4" else list(value),
             normalized_anchor=False,
             normalized_shape=False,
         )
     # DALI's ``erase`` has no float16 on a GPU.
-    return fn.cast(image, dtype=types.FLOAT16) if spec.erase and output.dtype == "float16" else image
+    return fn.cast(image, dtype=types.FLOAT16) if spec.erase and image_format.dtype == "float16" else image

@@ -14,7 +14,7 @@ from stoker import _native
 from stoker.errors import EngineError
 from stoker.formats.codecs.decode import engine_decodes
 
-from ..base import Output, Result, Status, Work
+from ..base import ImageFormat, Result, Status, Work
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
 from .columns import EXECUTES, column, extras
@@ -38,7 +38,7 @@ class _Batch:
 
     Attributes:
         work: What to execute.
-        images: Output array.
+        images: ImageFormat array.
         status: (N,) uint8.
         waiting: Samples that Pillow has not decoded yet, plus one until all are handed to it.
         decoded: Pixels from Pillow by position.
@@ -64,7 +64,7 @@ class NativeEngine:
     Args:
         files: Data files of the dataset, in the manifest's order.
         sizes: Bytes of each.
-        output: Form of the images.
+        image_format: Form of the images.
         num_threads: Threads that decode, from 1.
         depth: Batches under way that keep them busy.
         max_pixels: An image with more is refused by its header.
@@ -87,7 +87,7 @@ class NativeEngine:
         self,
         files: Sequence[str],
         sizes: Sequence[int],
-        output: Output,
+        image_format: ImageFormat,
         *,
         num_threads: int,
         depth: int,
@@ -97,7 +97,7 @@ class NativeEngine:
         empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None,
     ) -> None:
         self.max_in_flight = max(1, depth)
-        self._output = output
+        self._image_format = image_format
         self._max_pixels = max_pixels
         self._verify = verify
         self._shards = open_shards(files, sizes, mapped=mapped)
@@ -116,7 +116,7 @@ class NativeEngine:
         if self._closed:
             raise EngineError("the engine is closed", hint="Make a new loader.")
         n = len(work.samples)
-        images = self._empty(self._output.shape(n, work.params.size), self._output.numpy_dtype)
+        images = self._empty(self._image_format.shape(n, work.params.size), self._image_format.numpy_dtype)
         batch = _Batch(work, images, np.empty(n, np.uint8))
         on_host = np.flatnonzero(~engine_decodes("native", work.samples.codec)).tolist()
         batch.waiting += len(on_host)
@@ -207,7 +207,7 @@ class NativeEngine:
             color=column(params.color, np.float32),
             fill=column(params.fill, np.uint8),
             out=batch.images,
-            layout=_LAYOUT[self._output.layout],
+            layout=_LAYOUT[self._image_format.layout],
             status=batch.status,
             max_pixels=self._max_pixels,
             verify=self._verify,

@@ -15,7 +15,7 @@ from native_payloads import GOOD, OUT, SIZE, Dataset, encode, picture
 from stoker.augment.reference import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError
 from stoker.formats.codecs.codec import Codec
-from stoker.pipeline.engines.base import Output, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Status, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 PROGRESSIVE = encode(picture(7), progressive=True)
@@ -120,11 +120,15 @@ def test_files_of_another_size_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b"123")
     for size in (0, 2, 4, 2**40):
         with pytest.raises(StaleIndexError, match="3 bytes"):
-            NativeEngine([str(path)], [size], Output(), num_threads=1, depth=1, max_pixels=1, verify=True)
+            NativeEngine(
+                [str(path)], [size], ImageFormat(), num_threads=1, depth=1, max_pixels=1, verify=True
+            )
     with pytest.raises(DatasetError, match="No such file"):
-        NativeEngine(["/none"], [0], Output(), num_threads=1, depth=1, max_pixels=1, verify=True)
+        NativeEngine(["/none"], [0], ImageFormat(), num_threads=1, depth=1, max_pixels=1, verify=True)
     with pytest.raises(StaleIndexError):
-        NativeEngine([str(tmp_path)], [4096], Output(), num_threads=1, depth=1, max_pixels=1, verify=True)
+        NativeEngine(
+            [str(tmp_path)], [4096], ImageFormat(), num_threads=1, depth=1, max_pixels=1, verify=True
+        )
 
 
 @pytest.mark.parametrize(
@@ -237,12 +241,12 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     script.write_text(
         "import hashlib, pickle, sys\n"
         "from pathlib import Path\n"
-        "from stoker.pipeline.engines.base import Output, Work\n"
+        "from stoker.pipeline.engines.base import ImageFormat, Work\n"
         "from stoker.pipeline.engines.native.engine import NativeEngine\n"
         "path, samples, params = pickle.load(sys.stdin.buffer)\n"
         "for dtype in ('float32', 'float16', 'bfloat16', 'uint8'):\n"
         "    for layout in ('NCHW', 'NHWC', 'NHWC4'):\n"
-        "        engine = NativeEngine([path], [Path(path).stat().st_size], Output(dtype, layout),\n"
+        "        engine = NativeEngine([path], [Path(path).stat().st_size], ImageFormat(dtype, layout),\n"
         "                              num_threads=1, depth=1, max_pixels=10**6, verify=True)\n"
         "        engine.submit(Work(samples, params))\n"
         "        print(hashlib.sha256(engine.collect().images.tobytes()).hexdigest())\n"

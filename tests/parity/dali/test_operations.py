@@ -32,7 +32,7 @@ from stoker.augment import (
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import Output, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.dataset import Dataset
 
 N, SIDE = 12, 64
-BYTES = Output("uint8", "NHWC")
+BYTES = ImageFormat("uint8", "NHWC")
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def draw(dataset: Dataset, *transforms: Any, seed: int = 3) -> ImageParams:
 
 
 def both(
-    dataset: Dataset, params: ImageParams, output: Output = BYTES
+    dataset: Dataset, params: ImageParams, output: ImageFormat = BYTES
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """What DALI makes of all samples, and the truth."""
     files = [str(file) for file in dataset.data_files]
@@ -74,7 +74,9 @@ def both(
     return np.asarray(result.images).astype(np.float64), np.stack(true).astype(np.float64)
 
 
-def check(dataset: Dataset, params: ImageParams, most: float, mean: float, output: Output = BYTES) -> None:
+def check(
+    dataset: Dataset, params: ImageParams, most: float, mean: float, output: ImageFormat = BYTES
+) -> None:
     found, true = both(dataset, params, output)
     difference = np.abs(found - true)
     assert difference.max() <= most
@@ -134,7 +136,7 @@ def test_steps_come_one_after_the_other(dataset: Dataset) -> None:
 def test_contrast_by_the_mean(dataset: Dataset) -> None:
     params = draw(dataset, CenterCrop(SIDE), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize())
     assert params.needs() == {"mean_matrix"}
-    check(dataset, params, 1e-3, 1e-4, Output("float32", "NCHW"))
+    check(dataset, params, 1e-3, 1e-4, ImageFormat("float32", "NCHW"))
     check(dataset, draw(dataset, CenterCrop(SIDE), RandomPhotometricDistort(p=1)), 1, 0.01)
 
 
@@ -203,11 +205,11 @@ def test_mixed_chains(dataset: Dataset) -> None:
 
 def test_erased_boxes_are_exact(dataset: Dataset) -> None:
     transforms = [CenterCrop(SIDE), RandomErasing(0.7), RandomErasing(0.7, value=(0.1, 0.2, 0.3))]
-    for output in (BYTES, Output("uint8", "NCHW"), Output("uint8", "NHWC4")):
+    for output in (BYTES, ImageFormat("uint8", "NCHW"), ImageFormat("uint8", "NHWC4")):
         check(dataset, draw(dataset, *transforms), 0, 0, output)
     params = draw(dataset, CenterCrop(SIDE), RandomErasing(0.7, value=(0.5, 1.0, 1.5)), Normalize())
-    check(dataset, params, 1e-5, 1e-5, Output("float32", "NCHW"))
-    for output in (Output("float16", "NCHW"), Output("float16", "NHWC4")):
+    check(dataset, params, 1e-5, 1e-5, ImageFormat("float32", "NCHW"))
+    for output in (ImageFormat("float16", "NCHW"), ImageFormat("float16", "NHWC4")):
         check(dataset, params, 2**-9, 1e-5, output)  # a bit where 2 is rounded
 
 

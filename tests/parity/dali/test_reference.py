@@ -33,7 +33,7 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import Output, Result, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Result, Status, Work
 
 pytest.importorskip("nvidia.dali")
 
@@ -52,7 +52,7 @@ CROP = (RandomResizedCrop(64), RandomHorizontalFlip())
 
 
 def execute(
-    dataset: Dataset, transforms: Sequence[Transform], output: Output, n: int = 24
+    dataset: Dataset, transforms: Sequence[Transform], output: ImageFormat, n: int = 24
 ) -> tuple[ImageParams, Result]:
     """One batch of the first ``n`` samples, decided and executed."""
     samples = dataset.samples(np.arange(min(n, len(dataset))))
@@ -68,7 +68,7 @@ def execute(
     return params, result
 
 
-def truth(dataset: Dataset, params: ImageParams, output: Output) -> np.ndarray[Any, Any]:
+def truth(dataset: Dataset, params: ImageParams, output: ImageFormat) -> np.ndarray[Any, Any]:
     pixels = [reference.decode(dataset.read(i)) for i in range(len(params))]
     images = [reference.execute(params, i, p, output.dtype, output.layout) for i, p in enumerate(pixels)]
     return np.stack(images)
@@ -95,7 +95,7 @@ def assert_close(
 
 
 def check(dataset: Dataset, transforms: Sequence[Transform], n: int = 24) -> None:
-    output = Output("uint8", "NHWC")
+    output = ImageFormat("uint8", "NHWC")
     params, result = execute(dataset, transforms, output, n)
     assert (result.status == Status.OK).all(), result.reason
     assert_close(result.images, truth(dataset, params, output), params)
@@ -113,7 +113,7 @@ RESIZES: list[Callable[[str], Sequence[Transform]]] = [
 def test_interpolations(
     opened: Dataset, interpolation: str, resize: Callable[[str], Sequence[Transform]]
 ) -> None:
-    output = Output("uint8", "NHWC")
+    output = ImageFormat("uint8", "NHWC")
     params, result = execute(opened, resize(interpolation), output)
     assert (result.status == Status.OK).all(), result.reason
     difference = np.abs(result.images.astype(np.int64) - truth(opened, params, output))
@@ -130,7 +130,7 @@ def test_interpolations_that_differ_from_sample_to_sample(opened: Dataset) -> No
     one = [
         RandomResizedCrop(64, interpolation=name) for name in ("nearest", "bilinear", "bicubic", "lanczos")
     ]
-    output = Output("uint8", "NHWC")
+    output = ImageFormat("uint8", "NHWC")
     params, result = execute(opened, (RandomChoice(one), RandomHorizontalFlip()), output)
     assert params.interpolation is not None
     assert set(params.interpolation.tolist()) == set(Interpolation)
@@ -181,7 +181,7 @@ def test_geometry(opened: Dataset, transforms: Sequence[Transform]) -> None:
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 def test_every_dtype_in_every_layout(opened: Dataset, dtype: Any, layout: Any) -> None:
-    output = Output(dtype, layout)
+    output = ImageFormat(dtype, layout)
     transforms = CROP if dtype == "uint8" else (*CROP, Normalize())
     params, result = execute(opened, transforms, output, n=6)
     expected = truth(opened, params, output)
@@ -204,8 +204,8 @@ def as_float(images: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
 
 
 def test_float32_is_uint8_scaled(opened: Dataset) -> None:
-    _, whole = execute(opened, CROP, Output("uint8", "NHWC"), n=4)
-    _, scaled = execute(opened, (*CROP, ToDtype("float32")), Output("float32", "NHWC"), n=4)
+    _, whole = execute(opened, CROP, ImageFormat("uint8", "NHWC"), n=4)
+    _, scaled = execute(opened, (*CROP, ToDtype("float32")), ImageFormat("float32", "NHWC"), n=4)
     assert np.allclose(scaled.images * 255, whole.images, atol=1e-4)
 
 
@@ -254,7 +254,7 @@ def test_raw_pixels_beside_jpeg_and_png(
             width=np.array([p.shape[1] for p in pixels[:3]]),
         )
     )
-    output = Output("uint8", "NHWC")
+    output = ImageFormat("uint8", "NHWC")
     params, result = execute(dataset, CROP, output)
     assert (result.status == Status.OK).all(), result.reason
     decoded = [pixels[0], *(reference.decode(payload) for payload in payloads[1:])]
@@ -287,7 +287,7 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
                 width=np.array([one.shape[1] for one in (*pixels, pixels[0])]),
             )
         )
-        _, result = execute(dataset, transforms, Output("uint8", "NHWC"))
+        _, result = execute(dataset, transforms, ImageFormat("uint8", "NHWC"))
         assert (result.status == Status.OK).all(), result.reason
         shown.append(result.images[:-1])
     assert np.array_equal(*shown)
@@ -295,7 +295,7 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
 
 def test_an_image_of_one_pixel(pack_images: Callable[..., Path]) -> None:
     payload = encoded(np.full((1, 1, 3), 77, np.uint8), "PNG")
-    _, result = execute(open_dataset(pack_images([payload])), (Resize((8, 8)),), Output("uint8", "NHWC"))
+    _, result = execute(open_dataset(pack_images([payload])), (Resize((8, 8)),), ImageFormat("uint8", "NHWC"))
     assert (result.images == 77).all()
 
 
@@ -309,7 +309,7 @@ def test_what_is_bad_is_zero_in_every_form(
     plan = compile_image((Resize(50), CenterCrop((70, 60)), Normalize()))
     params = plan.draw(samples.height, samples.width, samples.row, 0, 0)
     files = [str(file) for file in opened.data_files]
-    engine = DaliEngine(files, opened.data_sizes, Output(), batch_size=3, max_pixels=10**8)
+    engine = DaliEngine(files, opened.data_sizes, ImageFormat(), batch_size=3, max_pixels=10**8)
     engine.submit(Work(samples, params))
     result = engine.collect()
     engine.close()

@@ -30,7 +30,7 @@ from stoker.augment.params.optional_params import Erase, Noise, Warp
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import Output, Work
+from stoker.pipeline.engines.base import ImageFormat, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 
 Pixels = npt.NDArray[np.uint8]
@@ -79,8 +79,8 @@ def samples_of(payloads: list[bytes], height: int, width: int, codec: Codec, pat
     )
 
 
-def execute(samples: Samples, params: ImageParams, path: Path, output: Output | None = None) -> Any:
-    output = output or Output("float32", "NHWC")
+def execute(samples: Samples, params: ImageParams, path: Path, output: ImageFormat | None = None) -> Any:
+    output = output or ImageFormat("float32", "NHWC")
     engine = NativeEngine(
         [str(path)],
         [path.stat().st_size],
@@ -192,7 +192,7 @@ def test_mean_and_erase(steps: Any, erased: bool, dtype: Any, layout: Any, tmp_p
     params = parameters((37, 97), (37, 97), mean_matrix=mean, steps=steps, erase=erase)
     path = tmp_path / "shard"
     samples = samples_of([image.tobytes() for image in images], 37, 97, Codec.RAW, path)
-    got = execute(samples, params, path, Output(dtype, layout))
+    got = execute(samples, params, path, ImageFormat(dtype, layout))
     expected = np.stack(
         [reference.execute(params, i, image, dtype, layout) for i, image in enumerate(images)]
     )
@@ -352,11 +352,11 @@ def test_instruction_sets_change_nothing(tmp_path: Path) -> None:
     script = tmp_path / "run.py"
     script.write_text(
         "import hashlib, pickle, sys\n"
-        "from stoker.pipeline.engines.base import Output, Work\n"
+        "from stoker.pipeline.engines.base import ImageFormat, Work\n"
         "from stoker.pipeline.engines.native.engine import NativeEngine\n"
         "path, bytes, samples, works = pickle.load(sys.stdin.buffer)\n"
-        "engine = NativeEngine([path], [bytes], Output('uint8'), num_threads=1, depth=1, max_pixels=10**6,\n"
-        "                      verify=True)\n"
+        "engine = NativeEngine([path], [bytes], ImageFormat('uint8'), num_threads=1, depth=1,\n"
+        "                      max_pixels=10**6, verify=True)\n"
         "for params in works:\n"
         "    engine.submit(Work(samples, params))\n"
         "    print(hashlib.sha256(engine.collect().images.tobytes()).hexdigest())\n"

@@ -16,7 +16,7 @@ from stoker import _native
 from stoker.augment import ImageParams
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import Output, Work
+from stoker.pipeline.engines.base import ImageFormat, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 from stoker.types import DType, Layout
 
@@ -26,12 +26,12 @@ HEIGHT, WIDTH = 24, 300
 N = 8
 RUN = """
 import hashlib, pickle, sys
-from stoker.pipeline.engines.base import Output, Work
+from stoker.pipeline.engines.base import ImageFormat, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 path, bytes, samples, works = pickle.load(sys.stdin.buffer)
 for dtype, layout, params in works:
-    engine = NativeEngine([path], [bytes], Output(dtype, layout), num_threads=1, depth=1, max_pixels=10**6,
-                          verify=True)
+    engine = NativeEngine([path], [bytes], ImageFormat(dtype, layout), num_threads=1, depth=1,
+                          max_pixels=10**6, verify=True)
     engine.submit(Work(samples, params))
     result = engine.collect()
     assert not result.status.any(), result.reason
@@ -100,7 +100,7 @@ def only(i: int, of: T) -> T:
     return replace(of, **{k: v[i : i + 1] for k, v in columns.items() if np.ndim(v) and len(v) == N})
 
 
-def execute(path: Path, found: Samples, params: ImageParams, output: Output) -> npt.NDArray[Any]:
+def execute(path: Path, found: Samples, params: ImageParams, output: ImageFormat) -> npt.NDArray[Any]:
     engine = NativeEngine(
         [str(path)], [path.stat().st_size], output, num_threads=1, depth=1, max_pixels=10**6, verify=True
     )
@@ -115,9 +115,9 @@ def test_large_batches_are_small_ones(work: tuple[DType, Layout, ImageParams], t
     """Those go past the caches, and these do not."""
     path, (dtype, layout, params) = tmp_path / "shard", work
     found = samples(path)
-    images = execute(path, found, params, Output(dtype, layout))
+    images = execute(path, found, params, ImageFormat(dtype, layout))
     for i in range(N):
-        alone = execute(path, only(i, found), only(i, params), Output(dtype, layout))
+        alone = execute(path, only(i, found), only(i, params), ImageFormat(dtype, layout))
         np.testing.assert_array_equal(images[i], alone[0])
 
 

@@ -18,7 +18,7 @@ from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
-from stoker.pipeline.engines.base import Output, Result, Work
+from stoker.pipeline.engines.base import ImageFormat, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
 from stoker.types import DType, Layout
 
@@ -84,7 +84,9 @@ def samples_of(payloads: Sequence[bytes], folder: Path, codec: Codec = Codec.JPE
     )
 
 
-def execute(samples: Samples, params: ImageParams, folder: Path, output: Output, threads: int = 1) -> Result:
+def execute(
+    samples: Samples, params: ImageParams, folder: Path, output: ImageFormat, threads: int = 1
+) -> Result:
     path = folder / "shard"
     engine = NativeEngine(
         [str(path)],
@@ -177,7 +179,7 @@ def test_every_kind_of_image_and_resize(case: Case, tmp_path_factory: pytest.Tem
     )
     samples.height[:], samples.width[:] = height, width
     params = params_of(case, height, width)
-    result = execute(samples, params, folder, Output("float32", "NCHW"))
+    result = execute(samples, params, folder, ImageFormat("float32", "NCHW"))
     assert result.status.tolist() == [0], result.reason
     difference = np.abs(result.images[0] - reference.execute(params, 0, pixels))
     if not case.raw and is_reduced(params):
@@ -195,7 +197,7 @@ def test_the_nearest_of_two_is_the_same_in_every_orientation(
 ) -> None:
     payload = encode(photograph(40, 30) if orientation < 5 else photograph(30, 40), orientation)
     params = whole(size, (40, 30), interpolation=Interpolation.NEAREST)
-    result = execute(samples_of([payload], tmp_path), params, tmp_path, Output("uint8", "NHWC"))
+    result = execute(samples_of([payload], tmp_path), params, tmp_path, ImageFormat("uint8", "NHWC"))
     rows, columns = (((2 * np.arange(n) + 1) * of) // (2 * n) for n, of in zip(size, (40, 30), strict=True))
     np.testing.assert_array_equal(result.images[0], reference.decode(payload)[np.ix_(rows, columns)])
 
@@ -233,7 +235,7 @@ def test_reduced_decoding_is_near_pillow(
         if not is_reduced(params):
             continue
         payload = path.read_bytes()
-        result = execute(samples_of([payload], tmp_path), params, tmp_path, Output())
+        result = execute(samples_of([payload], tmp_path), params, tmp_path, ImageFormat())
         expected = reference.execute(params, 0, reference.decode(payload))
         differences.append(np.abs(result.images[0].astype(float) - expected).mean())
     assert len(differences) > 20
@@ -248,7 +250,7 @@ def test_reduced_decoding_reaches_the_edges(height: int, width: int, tmp_path: P
     pixels[-5:], pixels[:, -5:] = 40, 40
     payload = encode(Image.fromarray(pixels), quality=95)
     params = whole((height // 4, width // 4), (height, width))
-    result = execute(samples_of([payload], tmp_path), params, tmp_path, Output())
+    result = execute(samples_of([payload], tmp_path), params, tmp_path, ImageFormat())
     expected = reference.execute(params, 0, reference.decode(payload))
     assert np.abs(result.images[0].astype(int) - expected).max() <= 25
 
@@ -264,7 +266,7 @@ def test_every_form_of_output(dtype: DType, layout: Layout, color: Any, width: i
     samples = samples_of([pixels.tobytes()], tmp_path, Codec.RAW)
     samples.height[:], samples.width[:] = 23, width
     params = whole((23, width), (23, width), color)
-    result = execute(samples, params, tmp_path, Output(dtype, layout))
+    result = execute(samples, params, tmp_path, ImageFormat(dtype, layout))
     expected = reference.execute(params, 0, pixels, dtype, layout)
     assert result.images.dtype == expected.dtype
     assert result.images.ctypes.data % 64 == 0
@@ -305,7 +307,7 @@ def test_unusual_sampling_factors(horizontal: int, vertical: int, tmp_path: Path
         params = whole((height - top, width - left), (height, width))
         params.crop[:] = top, left, height - top, width - left
         params.region[:] = top, left, height, width
-        result = execute(samples_of([payload], tmp_path), params, tmp_path, Output("uint8", "NHWC"))
+        result = execute(samples_of([payload], tmp_path), params, tmp_path, ImageFormat("uint8", "NHWC"))
         assert result.status.tolist() == [0], result.reason
         np.testing.assert_array_equal(result.images[0], pixels[top:, left:])
 
@@ -317,12 +319,12 @@ def test_unusual_sampling_factors_at_half_the_size(horizontal: int, vertical: in
     height, width = reference.decode(payload).shape[:2]
     samples = samples_of([payload], tmp_path)
     everything = whole((height // 2, 32), (height, width))
-    half = execute(samples, everything, tmp_path, Output("uint8", "NHWC")).images[0]
+    half = execute(samples, everything, tmp_path, ImageFormat("uint8", "NHWC")).images[0]
     for left, right in [(0, 20), (14, 38), (30, 64)]:
         params = whole((height // 2, (right - left) // 2), (height, width))
         params.crop[:] = 0, left, height, right - left
         params.region[:] = 0, left, height, right
-        result = execute(samples, params, tmp_path, Output("uint8", "NHWC"))
+        result = execute(samples, params, tmp_path, ImageFormat("uint8", "NHWC"))
         np.testing.assert_array_equal(result.images[0], half[:, left // 2 : right // 2])
 
 
@@ -339,7 +341,7 @@ def test_a_region_is_decoded_bit_for_bit(subsampling: str, progressive: bool, tm
         params.crop[:] = top, left, bottom - top, right - left
         params.region[:] = top, left, bottom, right
         one = Samples(**{name: column[:1] for name, column in vars(samples).items()})
-        result = execute(one, params, tmp_path, Output("uint8", "NHWC"))
+        result = execute(one, params, tmp_path, ImageFormat("uint8", "NHWC"))
         np.testing.assert_array_equal(result.images[0], pixels[top:bottom, left:right])
 
 
@@ -352,7 +354,10 @@ def test_cmyk_without_adobe_marker_is_not_inverted(tmp_path: Path) -> None:
     ink = 255 - expected
     rgb = (255 - ink[..., 3:]) - ((255 - ink[..., 3:]) * ink[..., :3] + 127) // 255
     result = execute(
-        samples_of([bytes(payload)], tmp_path), whole((24, 24), (24, 24)), tmp_path, Output("uint8", "NHWC")
+        samples_of([bytes(payload)], tmp_path),
+        whole((24, 24), (24, 24)),
+        tmp_path,
+        ImageFormat("uint8", "NHWC"),
     )
     assert np.abs(result.images[0] - rgb).max() <= 1
 
@@ -360,7 +365,7 @@ def test_cmyk_without_adobe_marker_is_not_inverted(tmp_path: Path) -> None:
 def test_trailing_bytes_are_tolerated(tmp_path: Path) -> None:
     payload = encode(photograph(40, 30))
     results = [
-        execute(samples_of([data], tmp_path), whole((40, 30), (40, 30)), tmp_path, Output()).images
+        execute(samples_of([data], tmp_path), whole((40, 30), (40, 30)), tmp_path, ImageFormat()).images
         for data in (payload, payload + b"\0" * 1000, payload + b"\xff\xd8\xff\xe0 and more")
     ]
     np.testing.assert_array_equal(results[0], results[1])
@@ -383,5 +388,5 @@ def test_large_batches_hold_the_same_bytes(dtype: DType, layout: Layout, width: 
             for name in ("crop", "region", "dest", "flip", "color")
         }
         params = ImageParams(size=one.size, fill=one.fill, **columns)
-        results.append(execute(samples, params, tmp_path, Output(dtype, layout), threads=2).images)
+        results.append(execute(samples, params, tmp_path, ImageFormat(dtype, layout), threads=2).images)
     np.testing.assert_array_equal(results[1], np.repeat(results[0], 32, axis=0))

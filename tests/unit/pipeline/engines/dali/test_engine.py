@@ -18,7 +18,7 @@ from stoker.augment.reference import reference
 from stoker.errors import ConfigError, EngineError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.open import open as open_dataset
-from stoker.pipeline.engines.base import Output, Status, Work
+from stoker.pipeline.engines.base import ImageFormat, Status, Work
 from stoker.pipeline.engines.bfloat16 import to_bfloat16
 from stoker.pipeline.engines.dali import DaliEngine
 from stoker.pipeline.engines.dali import engine as dali
@@ -51,7 +51,7 @@ def make(opened: Dataset) -> Iterator[Callable[..., DaliEngine]]:
     def engine(**options: Any) -> DaliEngine:
         given = {"depth": 2, "batch_size": 4, "max_pixels": 10**6, **options}
         files = [str(file) for file in opened.data_files]
-        made.append(DaliEngine(files, opened.data_sizes, Output("uint8", "NHWC"), **given))
+        made.append(DaliEngine(files, opened.data_sizes, ImageFormat("uint8", "NHWC"), **given))
         return made[-1]
 
     yield engine
@@ -121,7 +121,7 @@ def test_every_operator_of_a_pipeline_exists_on_a_gpu(
     sides = np.full(64, 8)  # of as many samples as meet most operations of a policy
     params = compile_image([CenterCrop(8), *transforms], dtype).draw(sides, sides, np.arange(64), 0, 0)
     spec = PipelineSpec.of(params, encoded=encoded)
-    pipeline = define_pipeline(spec, Output(dtype), device_id=0, batch_size=4, num_threads=1, depth=2)
+    pipeline = define_pipeline(spec, ImageFormat(dtype), device_id=0, batch_size=4, num_threads=1, depth=2)
     pipeline._build_graph()
     operators = [operator._op for operator in pipeline._ops if not isinstance(operator._op, ExternalSource)]
     used = {(operator.device, operator.schema_name) for operator in operators}
@@ -233,7 +233,7 @@ def test_what_is_fed_of_a_batch_that_could_not_start_is_not_of_the_next(
     engine = DaliEngine(
         [str(file) for file in opened.data_files],
         opened.data_sizes,
-        Output("uint8", "NHWC"),
+        ImageFormat("uint8", "NHWC"),
         batch_size=4,
         max_pixels=10**6,
     )
