@@ -8,11 +8,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping  # noqa: TC003 - the types of fields are read at run time
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING
 
 from stoker.errors import DatasetError
 
@@ -20,6 +19,7 @@ from ..containers.registry import CONTAINERS, find_container
 from ..files.reading import open_regular, read_at
 from ..remote.store import is_url
 from .annotations import AnnotationInfo
+from .json_documents import from_document, to_document
 
 if TYPE_CHECKING:
     import os
@@ -47,11 +47,8 @@ Option = str | int | float | bool | None
 
 _DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
 _SAMPLE_TYPES = ("image", "text")
-# Fields that the file has under another name.
-_JSON_KEYS = {"sample_type": "kind"}
 # A million shards take about 150 MB; more than that is no manifest.
 _MOST_BYTES = 1 << 28
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Shard:
     bytes: int
     records: int
     digest: str
-    path: str | None = None
+    path: str | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         _check_name("the name of a shard", self.name)
@@ -113,14 +110,14 @@ class Manifest:
     """
 
     container: str
-    sample_type: str
+    sample_type: str = field(metadata={"key": "kind"})
     columns: Mapping[str, str]
     shards: tuple[Shard, ...]
     index: IndexFile
     classes: tuple[str, ...] = ()
     options: Mapping[str, Option] = field(default_factory=dict)
     skipped: Mapping[str, int] = field(default_factory=dict)
-    annotations: AnnotationInfo = field(default_factory=AnnotationInfo)
+    annotations: AnnotationInfo = field(default_factory=AnnotationInfo, metadata={"optional": True})
     version: int = VERSION
 
     def __post_init__(self) -> None:
@@ -172,7 +169,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """Return the manifest as JSON, the same text for the same manifest."""
-        document = {_JSON_KEYS.get(name, name): value for name, value in asdict(self).items()}
+        document = to_document(self)
         if self.annotations == AnnotationInfo():
             del document["annotations"]
         for shard in document["shards"]:
@@ -201,7 +198,7 @@ class Manifest:
                 f"the manifest has version {document['version']!r}; this Stoker reads version {VERSION}",
                 hint="upgrade Stoker, or convert the source again with this one",
             )
-        return _build(cls, document, "the manifest")
+        return from_document(cls, document, "the manifest")
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Manifest:
@@ -247,55 +244,6 @@ def _hint(folder: Path) -> str:
         "make one with: stoker convert SOURCE DATASET, or for shards that exist: "
         "stoker index SHARDS --into DATASET"
     )
-
-
-@cache
-def _fields(cls: type) -> dict[str, tuple[str, Any]]:
-    """Name and type of each field of a dataclass by its JSON key, cached because shards may be 100,000."""
-    return {_JSON_KEYS.get(name, name): (name, hint) for name, hint in get_type_hints(cls).items()}
-
-
-def _build(cls: type[_T], document: Any, where: str) -> _T:
-    """Return a dataclass made from a JSON object, which must have its keys and types."""
-    if not isinstance(document, dict):
-        raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
-    known = _fields(cls)  # type: ignore[arg-type]  # a class can be hashed
-    unknown = sorted(document.keys() - known.keys())
-    if unknown:
-        raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
-    # An absent path means inside the dataset's folder, absent annotations mean the default values.
-    optional = {"path", "annotations"}
-    missing = sorted(known.keys() - document.keys() - optional)
-    if missing:
-        raise DatasetError(f"{where} lacks {', '.join(missing)}")
-    values = {}
-    for key, value in document.items():
-        name, hint = known[key]
-        values[name] = _convert(hint, value, f"{where}: {key}")
-    try:
-        return cls(**values)
-    except DatasetError:
-        raise
-    except ValueError as error:
-        raise DatasetError(f"{where}: {error}") from error
-
-
-def _convert(hint: Any, value: Any, where: str) -> Any:
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint in (Shard, IndexFile, AnnotationInfo):
-        return _build(hint, value, where)
-    if origin is tuple and isinstance(value, list):
-        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
-            raise DatasetError(f"{where} has a list of {len(value)} values, not {len(arguments)}")
-        return tuple(_convert(arguments[0], item, where) for item in value)
-    if origin is Mapping and isinstance(value, dict):
-        return {key: _convert(arguments[1], item, where) for key, item in value.items()}
-    # type(), not isinstance(): true must not pass for a count.
-    if origin is None and type(value) is hint:
-        return value
-    if type(value) in arguments and origin not in (tuple, Mapping):
-        return value
-    raise DatasetError(f"{where} has a value of the wrong type: {str(value)[:50]!r}")
 
 
 def _check_name(what: str, name: str) -> None:

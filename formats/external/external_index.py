@@ -14,7 +14,8 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, SourceError
 
 from ..containers.image_record import FeatureNames
-from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index, concat_indexes, write_index
+from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index
+from ..dataset.index_writing import concat_indexes, write_index
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from ..files.publishing import (
     folder_lock,

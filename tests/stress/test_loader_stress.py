@@ -31,7 +31,8 @@ from stoker import ImageLoader
 from stoker._native import crc32c
 from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import LoaderClosedError, SampleError
-from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.index import Index
+from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))

@@ -19,7 +19,8 @@ import numpy as np
 from stoker.errors import DatasetError, SourceError
 
 from ...containers.registry import find_container
-from ...dataset.index import Index, concat_indexes, write_index
+from ...dataset.index import Index
+from ...dataset.index_writing import concat_indexes, write_index
 from ...dataset.manifest import (
     INDEX_NAME,
     MANIFEST_NAME,

@@ -11,7 +11,7 @@ import pytest
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError, StaleIndexError
 from stoker.formats.containers.registry import CONTAINERS
-from stoker.formats.dataset.index import write_index
+from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 
 Make = Callable[..., Path]

@@ -9,7 +9,8 @@ import pytest
 
 from stoker.errors import DatasetError, StaleIndexError
 from stoker.formats.codecs.codec import Codec
-from stoker.formats.dataset.index import Index, concat_indexes, write_index
+from stoker.formats.dataset.index import Index
+from stoker.formats.dataset.index_writing import concat_indexes, write_index
 from stoker.formats.dataset.samples import Samples
 
 

@@ -11,7 +11,8 @@ import pytest
 
 import stoker
 from stoker.errors import ConfigError, StaleIndexError
-from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.index import Index
+from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.select import matching
 
 if TYPE_CHECKING:

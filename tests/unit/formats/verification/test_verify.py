@@ -13,7 +13,8 @@ import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, DatasetError
 from stoker.formats.containers.registry import CONTAINERS
-from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.index import Index
+from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.external import external_index
 from stoker.formats.files.reading import file_digest

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError
 from stoker.formats.conversion.images.image_objects import encode_mask
-from stoker.formats.dataset.index import Index, write_index
+from stoker.formats.dataset.index import Index
+from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.files.reading import file_digest
 from stoker.formats.sources.detect import find_format

@@ -1,0 +1,138 @@
+"""Writing of sample indexes, whose form :mod:`stoker.formats.dataset.index` describes."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from .index import KNOWN_COLUMNS, REQUIRED_COLUMNS, VERSION_METADATA, Index
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import IO
+
+__all__ = ["concat_indexes", "write_index"]
+
+
+def write_index(path: Path, columns: Mapping[str, Any]) -> None:
+    """Write an index of N rows.
+
+    Args:
+        path: The file to write.
+        columns: By name, (N,) arrays of numbers, N strings, N lists of integers, or an Arrow array.
+            :data:`REQUIRED_COLUMNS` must be among them.
+
+    Raises:
+        ValueError: A required column is missing, or the columns differ in length.
+    """
+    missing = REQUIRED_COLUMNS.keys() - columns.keys()
+    if missing:
+        raise ValueError(f"an index needs the columns {', '.join(sorted(missing))}")
+    arrays = {name: _to_arrow(name, values) for name, values in columns.items()}
+    _write(path, arrays)
+
+
+def _to_arrow(name: str, values: Any) -> pa.Array:
+    if name in KNOWN_COLUMNS:
+        return pa.array(values, KNOWN_COLUMNS[name])
+    if isinstance(values, (np.ndarray, pa.Array)):
+        return pa.array(values)
+    text = bool(len(values)) and isinstance(values[0], str)
+    return pa.array(values, pa.large_string() if text else pa.large_list(pa.int64()))
+
+
+def _write(path: Path, arrays: Mapping[str, pa.Array]) -> None:
+    if any(array.null_count for array in arrays.values()):
+        raise ValueError("an index has no null values")
+    schema = pa.schema(
+        [pa.field(name, array.type, nullable=False) for name, array in arrays.items()],
+        metadata=VERSION_METADATA,
+    )
+    batch = pa.record_batch(list(arrays.values()), schema=schema)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(batch)
+
+
+def concat_indexes(parts: Sequence[Path], out: Path) -> None:
+    """Write the rows of several indexes, one after the other, as one index.
+
+    Memory does not grow with the rows: columns are gathered in temporary files beside ``out``, and
+    written from there.
+
+    Raises:
+        ValueError: There are no parts, or their columns differ.
+    """
+    if not parts:
+        raise ValueError("there is no index to concatenate")
+    schema = Index.open(parts[0]).schema
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=".columns-") as folder:
+        spills = [_Spill(Path(folder), number, field.type) for number, field in enumerate(schema)]
+        try:
+            for part in parts:
+                index = Index.open(part)
+                if index.schema != schema:
+                    raise ValueError(f"{part} has other columns than {parts[0]}")
+                for spill, name in zip(spills, schema.names, strict=True):
+                    spill.append(index.arrow(name))
+            _write(out, {name: spill.array() for name, spill in zip(schema.names, spills, strict=True)})
+        finally:
+            for spill in spills:
+                spill.close()
+
+
+class _Spill:
+    """A column that grows on disk: its values, and the start of each row if rows differ in size."""
+
+    def __init__(self, folder: Path, number: int, arrow_type: pa.DataType) -> None:
+        self._type = arrow_type
+        self._rows = 0
+        self._values = 0
+        self._value_file: IO[bytes] = (folder / f"{number}.values").open("xb")
+        self._start_file: IO[bytes] = (folder / f"{number}.starts").open("xb")
+        if _varies(arrow_type):
+            self._start_file.write(np.int64(0).tobytes())
+
+    def append(self, array: pa.Array) -> None:
+        """Add the rows of a part, an array from a file, without nulls and with offset 0."""
+        if _varies(self._type):
+            starts = np.frombuffer(array.buffers()[1], np.int64)[: len(array) + 1]
+            self._start_file.write((starts[1:] + self._values).data)
+            self._values += int(starts[-1])
+            values = array.buffers()[-1] or b""
+            size = 1 if self._type == pa.large_string() else array.values.type.bit_width // 8
+            self._value_file.write(memoryview(values)[: int(starts[-1]) * size])
+        else:
+            self._value_file.write(array.to_numpy(zero_copy_only=True).data)
+        self._rows += len(array)
+
+    def array(self) -> pa.Array:
+        """Return the whole column, mapped from its files."""
+        self._value_file.flush()
+        values = _map(Path(self._value_file.name))
+        if not _varies(self._type):
+            return pa.Array.from_buffers(self._type, self._rows, [None, values], 0)
+        self._start_file.flush()
+        starts = _map(Path(self._start_file.name))
+        if self._type == pa.large_string():
+            return pa.Array.from_buffers(self._type, self._rows, [None, starts, values], 0)
+        items = pa.Array.from_buffers(self._type.value_type, self._values, [None, values], 0)
+        return pa.Array.from_buffers(self._type, self._rows, [None, starts], 0, children=[items])
+
+    def close(self) -> None:
+        self._value_file.close()
+        self._start_file.close()
+
+
+def _varies(arrow_type: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(arrow_type) or pa.types.is_large_list(arrow_type))
+
+
+def _map(path: Path) -> pa.Buffer:
+    if path.stat().st_size == 0:
+        return pa.py_buffer(b"")
+    with pa.memory_map(str(path)) as source:
+        return source.read_buffer()

@@ -1,0 +1,85 @@
+"""Dataclasses as JSON documents, whose keys and types are checked: manifests are made of them.
+
+The metadata of a field may have ``key``, its key in the document if that is not its name, and ``optional``,
+whether the document may lack it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import Field, asdict, fields, is_dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from stoker.errors import DatasetError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    _T = TypeVar("_T", bound=DataclassInstance)
+
+__all__ = ["from_document", "to_document"]
+
+
+def to_document(instance: DataclassInstance) -> dict[str, Any]:
+    """Return the document of a dataclass, with the keys of its own fields."""
+    values = asdict(instance)
+    return {key: values[item.name] for key, (item, _) in _fields(type(instance)).items()}
+
+
+def from_document(cls: type[_T], document: Any, where: str) -> _T:
+    """Return a dataclass made from a document.
+
+    Args:
+        cls: The dataclass.
+        document: What ``json.loads`` returned.
+        where: Name of the document, for errors.
+
+    Raises:
+        DatasetError: A key is unknown or missing, or a value has another type than its field.
+    """
+    if not isinstance(document, dict):
+        raise DatasetError(f"{where} must be an object, not {type(document).__name__}")
+    known = _fields(cls)
+    unknown = sorted(document.keys() - known.keys())
+    if unknown:
+        raise DatasetError(f"{where} has keys that this version does not know: {', '.join(unknown)}")
+    required = {key for key, (item, _) in known.items() if not item.metadata.get("optional")}
+    if missing := sorted(required - document.keys()):
+        raise DatasetError(f"{where} lacks {', '.join(missing)}")
+    values = {}
+    for key, value in document.items():
+        item, hint = known[key]
+        values[item.name] = _convert(hint, value, f"{where}: {key}")
+    try:
+        return cls(**values)
+    except DatasetError:
+        raise
+    except ValueError as error:
+        raise DatasetError(f"{where}: {error}") from error
+
+
+@cache
+def _fields(cls: type[DataclassInstance]) -> dict[str, tuple[Field[Any], Any]]:
+    """Return field and type by key, cached because a manifest may have 100,000 shards."""
+    hints = get_type_hints(cls)
+    return {item.metadata.get("key", item.name): (item, hints[item.name]) for item in fields(cls)}
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """Return a value of JSON as the type of its field."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return from_document(hint, value, where)
+    if origin is tuple and isinstance(value, list):
+        if arguments[-1] is not Ellipsis and len(value) != len(arguments):
+            raise DatasetError(f"{where} has a list of {len(value)} values, not {len(arguments)}")
+        return tuple(_convert(arguments[0], item, where) for item in value)
+    if origin is Mapping and isinstance(value, dict):
+        return {key: _convert(arguments[1], item, where) for key, item in value.items()}
+    # type(), not isinstance(): true must not pass for a count.
+    if origin is None and type(value) is hint:
+        return value
+    if type(value) in arguments and origin not in (tuple, Mapping):
+        return value
+    raise DatasetError(f"{where} has a value of the wrong type: {str(value)[:50]!r}")
