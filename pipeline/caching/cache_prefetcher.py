@@ -21,7 +21,7 @@ from stoker.processes import Cleanup
 from ..execution.interrupts import OneShotEvent
 from ..execution.threads import Worker
 from .block_requests import Requests
-from .cache_read_ahead import CacheReadAhead, Source
+from .cache_read_ahead import CacheHandle, CacheReadAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -84,10 +84,10 @@ class CachePrefetcher:
         self._ends = np.cumsum([len(dataset.index) for dataset in source.datasets])
         cached = {i: one for i, one in enumerate(source.datasets) if isinstance(one, CachedDataset)}
         self._ahead = ahead // len(cached)
-        self._sources = {
-            number: _source(one, max(1, connections // len(cached))) for number, one in cached.items()
+        self._handles = {
+            number: _open_cache(one, max(1, connections // len(cached))) for number, one in cached.items()
         }
-        self._cleanup = Cleanup(self, _release, list(self._sources.values()))
+        self._cleanup = Cleanup(self, _release, list(self._handles.values()))
         self._epochs: weakref.WeakSet[CachedEpoch] = weakref.WeakSet()
 
     def begin(self, batches: Callable[[], Iterable[Int64]]) -> CachedEpoch:
@@ -99,8 +99,8 @@ class CachePrefetcher:
         """
         begun = CachedEpoch(
             [
-                CacheReadAhead(source, _rows_of(batches(), number, self._ends), ahead=self._ahead)
-                for number, source in self._sources.items()
+                CacheReadAhead(handle, _rows_of(batches(), number, self._ends), ahead=self._ahead)
+                for number, handle in self._handles.items()
             ]
         )
         self._epochs.add(begun)  # before its threads start: an interrupt may come in between
@@ -114,11 +114,11 @@ class CachePrefetcher:
         self._cleanup()
 
 
-def _source(dataset: CachedDataset, connections: int) -> Source:
+def _open_cache(dataset: CachedDataset, connections: int) -> CacheHandle:
     stop = OneShotEvent()
     files = dataset.open_files(stop)
     last_use = np.zeros(int(files.blocks.first[-1]), np.int64)
-    return Source(dataset, files, Requests(files.blocks, files.fetch, connections, stop), last_use)
+    return CacheHandle(dataset, files, Requests(files.blocks, files.fetch, connections, stop), last_use)
 
 
 def _rows_of(batches: Iterable[Int64], number: int, ends: Int64) -> Iterator[Int64]:
@@ -128,10 +128,10 @@ def _rows_of(batches: Iterable[Int64], number: int, ends: Int64) -> Iterator[Int
         yield rows[(rows >= start) & (rows < ends[number])] - start
 
 
-def _release(sources: Sequence[Source]) -> None:
-    for source in sources:
-        source.requests.close()
-        source.files.blocks.close()
+def _release(handles: Sequence[CacheHandle]) -> None:
+    for handle in handles:
+        handle.requests.close()
+        handle.files.blocks.close()
 
 
 class CachedEpoch:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["CacheReadAhead", "Source"]
+__all__ = ["CacheHandle", "CacheReadAhead"]
 
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
@@ -44,8 +44,8 @@ _EVICTED_AT_ONCE = 16  # one such part of the cache's size is evicted at once
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """A remote dataset with what one loader needs to fetch from it.
+class CacheHandle:
+    """A remote dataset, its cached files and the requests of one loader.
 
     Attributes:
         dataset: The dataset.
@@ -73,16 +73,16 @@ class CacheReadAhead:
     """The read-ahead of one dataset for one pass; its thread and the loader share it.
 
     Args:
-        source: The remote dataset.
+        cache: The remote dataset and its cache.
         batches: Index rows, (M,) int64, that each batch reads; may be empty. The thread iterates over it.
         ahead: Bytes that may be fetched, or in flight, before they are needed.
     """
 
-    def __init__(self, source: Source, batches: Iterable[Int64], *, ahead: int) -> None:
-        self._source = source
-        self._files = source.files.blocks
-        self._requests = source.requests
-        limit = source.dataset.limit
+    def __init__(self, cache: CacheHandle, batches: Iterable[Int64], *, ahead: int) -> None:
+        self._cache = cache
+        self._files = cache.files.blocks
+        self._requests = cache.requests
+        limit = cache.dataset.limit
         self._window = ahead if limit is None else min(ahead, limit // 2)
         self._batches = iter(batches)
         # An RLock, because the garbage collector can call end() in a thread that holds it. It is taken
@@ -128,7 +128,7 @@ class CacheReadAhead:
             count = min(2 * count, _GROUP_BATCHES)
 
     def _plan(self, rows: Int64) -> _Batch:
-        ranges = self._source.dataset.ranges(rows)
+        ranges = self._cache.dataset.ranges(rows)
         return _Batch(ranges, self._files.covering(ranges.shard, ranges.offset, ranges.length))
 
     def _fetch(self, group: list[_Batch]) -> None:
@@ -156,7 +156,7 @@ class CacheReadAhead:
 
     def _make_room(self, blocks: Int64) -> None:
         """Evict blocks behind the pass, and wait for more of them unless the loader itself waits."""
-        limit = self._source.dataset.limit
+        limit = self._cache.dataset.limit
         if limit is None:
             return
 
@@ -169,7 +169,7 @@ class CacheReadAhead:
             if excess <= 0:
                 return False
             at_once = max(excess, limit // _EVICTED_AT_ONCE)
-            return self._files.evict(at_once, self._source.last_use) < excess and not self._wanted
+            return self._files.evict(at_once, self._cache.last_use) < excess and not self._wanted
 
         with self._lock:
             self._wait_while(is_full)
@@ -194,7 +194,7 @@ class CacheReadAhead:
                 break
             except CancelledError:  # another pass that had requested the blocks has ended
                 batch.requests = set(self._requests.request(batch.blocks).values())
-        self._source.files.check(batch.ranges)
+        self._cache.files.check(batch.ranges)
 
     def _take(self) -> _Batch:
         with self._lock:
@@ -219,7 +219,7 @@ class CacheReadAhead:
         with self._lock:
             if self._taken:
                 batch = self._taken.popleft()
-                self._source.last_use[batch.blocks] = time.monotonic_ns()
+                self._cache.last_use[batch.blocks] = time.monotonic_ns()
                 self._unpin(batch)
                 self._changed.notify_all()
 

@@ -96,7 +96,7 @@ class Loader(ABC):
             raise LoaderClosedError("this loader is closed", hint="Make a new one.")
         check_ranks(self._ranks)
         if self._progress and not self._progress.received:
-            self._next = self._progress.state(self._identity)  # such as list() and zip() do
+            self._next = self._progress.state(self._identity)  # iter() was called only to test it
         state = self._next
         progress = Progress(state.epoch, self._schedule(state.epoch, state.position))
         self._totals.begin()

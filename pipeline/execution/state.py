@@ -8,7 +8,7 @@ from typing import Any
 
 from stoker.errors import CheckpointError
 
-__all__ = ["State", "in_epochs_of"]
+__all__ = ["State", "convert_stream_state"]
 
 _VERSION = 1
 
@@ -84,7 +84,7 @@ def _differences(name: str, saved: Any, found: Any) -> Iterator[str]:
         yield f"{name} was {saved!r} and is {found!r}"
 
 
-def in_epochs_of(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
+def convert_stream_state(samples: int, state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Convert the state of a stream to epochs of ``samples`` draws; other states are returned as they are.
 
     A stream does not depend on the length of its epochs: the state's place in the stream stays the same.

@@ -16,7 +16,7 @@ from ..engines.selection import plan_execution
 from ..execution.arguments import optional_number, whole_number
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
-from ..execution.state import in_epochs_of
+from ..execution.state import convert_stream_state
 from ..order.schedule import LastBatch, Schedule
 from .batch_assembler import function_output_spec
 from .config import OnError, make_config
@@ -288,7 +288,7 @@ class ImageLoader(Loader):
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
-        super().load_state_dict(in_epochs_of(self._samples, state))
+        super().load_state_dict(convert_stream_state(self._samples, state))
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
         ranks = self._ranks

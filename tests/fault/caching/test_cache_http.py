@@ -165,7 +165,7 @@ def test_a_server_that_dies(source: Path, tmp_path: Path, serve: Callable[[Path]
         # A failed request that has not been removed yet would fail the next pass, too.
         wait_until(lambda: not _threads("stoker-read-ahead"))
         wait_until(
-            lambda: not any(one.requests.coming_bytes for one in remote._cache_prefetcher._sources.values())
+            lambda: not any(one.requests.coming_bytes for one in remote._cache_prefetcher._handles.values())
         )
         server.closed.clear()
         remote.set_epoch(0)

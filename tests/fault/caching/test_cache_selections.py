@@ -156,7 +156,7 @@ def test_arguments(sources: Path, tmp_path: Path, serve: Callable[[Path], Any]) 
         stoker.open(sources / "a", cache_size="1GB")
     with pytest.raises(ConfigError, match="cache_size must be a number of bytes"):
         stoker.open(f"{server.url}/a", cache=tmp_path, cache_size="much")
-    with pytest.raises(DatasetError, match="not here") as caught:
+    with pytest.raises(DatasetError, match="at a URL, not on a disk") as caught:
         stoker.mix([(f"{server.url}/a", 1)])
     assert "cache=" in str(caught.value)
     with pytest.raises(ConfigError, match=r"stoker\.open\(url, cache="):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from stoker.errors import CheckpointError
-from stoker.pipeline.execution.state import State, in_epochs_of
+from stoker.pipeline.execution.state import State, convert_stream_state
 
 IDENTITY = {"dataset": "abc", "seed": 3, "transforms": {"size": [2, 2]}}
 STATE = State(2, 7, IDENTITY).to_dict()
@@ -91,16 +91,16 @@ STREAM = {**STATE, "samples_per_epoch": 60}
 def test_a_stream_keeps_its_place_in_epochs_of_another_length(
     samples: int, epoch: int, position: int
 ) -> None:
-    assert in_epochs_of(samples, STREAM) == {**STATE, "epoch": epoch, "position": position}
+    assert convert_stream_state(samples, STREAM) == {**STATE, "epoch": epoch, "position": position}
 
 
 def test_the_end_of_an_epoch_stays_its_end() -> None:
-    assert in_epochs_of(60, {**STREAM, "position": 60})["position"] == 60
+    assert convert_stream_state(60, {**STREAM, "position": 60})["position"] == 60
 
 
 @pytest.mark.parametrize("state", [STATE, None, [], {}])
 def test_states_of_other_loaders_do_not_change(state: Any) -> None:
-    assert in_epochs_of(30, state) is state
+    assert convert_stream_state(30, state) is state
 
 
 @pytest.mark.parametrize(
@@ -116,4 +116,4 @@ def test_states_of_other_loaders_do_not_change(state: Any) -> None:
 )
 def test_refuses_impossible_places_in_a_stream(change: dict[str, Any]) -> None:
     with pytest.raises(CheckpointError, match="must be whole numbers from 0"):
-        in_epochs_of(30, {**STREAM, **change})
+        convert_stream_state(30, {**STREAM, **change})
