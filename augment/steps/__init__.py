@@ -6,9 +6,10 @@ belongs to a batch of N samples: its arrays have one row for each sample, and ``
 is applied to. What all samples share is a number or a tuple. The order of the steps and their classes follow
 from the list of transforms alone, so that an engine can prepare for them.
 
-To add a step of Stoker's: define the class here, with ``operation``; :mod:`stoker.pipeline.engines.native`
-passes its fields to the C++ operation of that name, and :mod:`stoker.pipeline.engines.dali.steps` builds it
-from DALI's operators. A step that an engine does not have is executed by the reference engine.
+To add a step of Stoker's: define the class here, with ``operation``; write the C++ operation of that name in
+native/steps, with columns named after the fields; build it from DALI's operators in
+:mod:`stoker.pipeline.engines.dali.steps`. The reference engine executes a step that another engine does not
+have.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Distort(Step):
         nearest: Whether pixels are picked, not interpolated.
     """
 
-    operation: ClassVar[str] = "shift"
+    operation: ClassVar[str] = "distort"
 
     matrix: npt.NDArray[np.float64]
     fill: tuple[int, int, int]
@@ -54,7 +54,7 @@ class WeightedSum(Step):
         chains: Steps of each, done one after the other.
     """
 
-    operation: ClassVar[str] = "mix"
+    operation: ClassVar[str] = "weighted_sum"
 
     weights: npt.NDArray[np.float32]
     chains: tuple[tuple[Step, ...], ...]

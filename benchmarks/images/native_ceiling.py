@@ -26,6 +26,7 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, c
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import available_cores, describe
 from stoker.formats.codecs.codec import Codec
+from stoker.pipeline.engines.packing import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -104,14 +105,12 @@ class Workload:
         }
         plan = compile_image([RandomResizedCrop(_SIZE), RandomHorizontalFlip(), Normalize()])
         order = np.arange(-(-least // _BATCH) * _BATCH) % len(images)
-        self.batches: list[dict[str, Any]] = []
+        self.batches: list[tuple[dict[str, Any], dict[str, Any]]] = []
         for begin in range(0, len(order), _BATCH):
-            batch = {name: column[order[begin : begin + _BATCH]] for name, column in columns.items()}
+            samples = {name: column[order[begin : begin + _BATCH]] for name, column in columns.items()}
             rows = np.arange(begin, begin + _BATCH, dtype=np.int64)
-            params = plan.draw(batch["height"], batch["width"], rows, seed=0, epoch=0)
-            for name in ("crop", "region", "dest", "flip", "color", "fill"):
-                batch[name] = getattr(params, name)
-            self.batches.append(batch)
+            params = plan.draw(samples["height"], samples["width"], rows, seed=0, epoch=0)
+            self.batches.append((samples, pack(_native.PARAMETER_COLUMNS, params)))
         self.images = len(order)
 
     def run(self, pool: _native.Pool, arena: _native.Arena, *, decode_only: bool) -> Run:
@@ -127,13 +126,17 @@ class Workload:
         return Run(time.perf_counter() - began, time.process_time() - cpu_began)
 
     def _submit(
-        self, pool: _native.Pool, arena: _native.Arena, batch: dict[str, Any], *, decode_only: bool
+        self,
+        pool: _native.Pool,
+        arena: _native.Arena,
+        batch: tuple[dict[str, Any], dict[str, Any]],
+        *,
+        decode_only: bool,
     ) -> tuple[_native.Job, npt.NDArray[np.uint8]]:
         status = np.empty(_BATCH, np.uint8)
         job = pool.submit(
             self.shards,
-            **batch,
-            decoded={},
+            *batch,
             out=arena.array((_BATCH, 3, _SIZE, _SIZE), "float32"),
             layout=0,
             status=status,

@@ -20,8 +20,10 @@ using namespace nanobind::literals;
 
 template <class T, class... Shape>
 using Array = nb::ndarray<T, nb::c_contig, nb::device::cpu, Shape...>;
+template <class T, int... shape>
+using Rows = Array<const T, nb::shape<-1, shape...>>;
 template <class T>
-using Column = Array<const T, nb::ndim<1>>;
+using Vector = Array<const T, nb::ndim<1>>;
 using RgbArray = Array<const std::uint8_t, nb::shape<-1, -1, 3>>;
 
 // A C-contiguous view of anything with the buffer protocol.
@@ -41,7 +43,13 @@ class Buffer {
     Py_buffer view_{};
 };
 
+// Throws ValueError for an argument that is wrong.
+inline void require(bool condition, const char* message) {
+    if (!condition) throw nb::value_error(message);
+}
+
 void bind_arena(nb::module_& m);
+void bind_columns(nb::module_& m);
 void bind_lists(nb::module_& m);
 void bind_masks(nb::module_& m);
 void bind_objects(nb::module_& m);

@@ -6,7 +6,7 @@
 namespace stoker {
 namespace {
 
-using Starts = Column<std::int64_t>;
+using Starts = Vector<std::int64_t>;
 using Values = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = std::unique_ptr<std::uint8_t[]>;
 using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;  // where lists begin and end
@@ -18,7 +18,7 @@ nb::object array_of(Bytes bytes, std::size_t count, nb::dlpack::dtype type) {
     return nb::cast(nb::ndarray<nb::numpy>(data, 1, &count, owner, nullptr, type));
 }
 
-Bounds bounds_of(const Starts& starts, std::size_t values, const Column<std::int64_t>& rows) {
+Bounds bounds_of(const Starts& starts, std::size_t values, const Vector<std::int64_t>& rows) {
     Bounds bounds(rows.shape(0));
     for (std::size_t i = 0; i < bounds.size(); ++i) {
         const std::int64_t row = rows.data()[i];
@@ -55,7 +55,7 @@ nb::object values_of(const Bounds& bounds, const Values& values) {
     return array_of(std::move(bytes), total, values.dtype());
 }
 
-nb::list take_lists(const std::vector<std::pair<Starts, Values>>& columns, const Column<std::int64_t>& rows) {
+nb::list take_lists(const std::vector<std::pair<Starts, Values>>& columns, const Vector<std::int64_t>& rows) {
     nb::list taken;
     std::vector<std::pair<Bounds, nb::object>> known;  // and the starts that are made of them
     for (const auto& [starts, values] : columns) {

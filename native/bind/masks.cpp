@@ -11,16 +11,12 @@ namespace {
 
 template <int... shape>
 using Doubles = Array<const double, nb::shape<-1, shape...>>;
-using Flags = Column<bool>;
+using Flags = Vector<bool>;
 using Masks = Array<std::uint8_t, nb::ndim<3>>;
 
-constexpr std::size_t kMaxSide = 1 << 15;        // of an output
+constexpr std::size_t kMaxMaskSide = 1 << 15;        // of an output
 constexpr std::int64_t kMaxPixels = 89'478'485;  // of a mask: of more Pillow warns, and may judge itself
 constexpr double kTolerance = 1e-3;               // of a region, for rounding
-
-void require(bool condition, const char* message) {
-    if (!condition) throw nb::value_error(message);
-}
 
 template <class T>
 bool all_finite(const T& array) {
@@ -36,7 +32,7 @@ ImageColumns images_of(const Doubles<3, 3>& matrix, const Doubles<4>& region, co
     return {matrix.shape(0), matrix.data(), region.data(), shown.data()};
 }
 
-void require_within(const ImageColumns& images, const Column<std::int32_t>& height, const Column<std::int32_t>& width) {
+void require_within(const ImageColumns& images, const Vector<std::int32_t>& height, const Vector<std::int32_t>& width) {
     require(height.shape(0) == images.count && width.shape(0) == images.count,
             "height and width must have a row an image");
     for (std::size_t i = 0; i < images.count; ++i) {
@@ -49,11 +45,11 @@ void require_within(const ImageColumns& images, const Column<std::int32_t>& heig
 }
 
 void require_size(const Masks& out) {
-    require(out.shape(1) >= 1 && out.shape(2) >= 1 && out.shape(1) <= kMaxSide && out.shape(2) <= kMaxSide,
+    require(out.shape(1) >= 1 && out.shape(2) >= 1 && out.shape(1) <= kMaxMaskSide && out.shape(2) <= kMaxMaskSide,
             "out must have masks of 1 to 32768 pixels a side");
 }
 
-ObjectMasks masks_of(const Masks& out, const Column<std::int64_t>& owner, const ImageColumns& images) {
+ObjectMasks masks_of(const Masks& out, const Vector<std::int64_t>& owner, const ImageColumns& images) {
     require_size(out);
     require(owner.shape(0) == out.shape(0), "owner must have a row a mask");
     for (std::size_t k = 0; k < owner.shape(0); ++k)
@@ -63,7 +59,7 @@ ObjectMasks masks_of(const Masks& out, const Column<std::int64_t>& owner, const 
 }
 
 // That `counts`, one for each of `rows`, divide `total` things among them.
-void require_sum(const Column<std::int64_t>& counts, std::size_t rows, std::size_t total, const char* message) {
+void require_sum(const Vector<std::int64_t>& counts, std::size_t rows, std::size_t total, const char* message) {
     std::size_t left = total;
     bool good = counts.shape(0) == rows;
     for (std::size_t i = 0; good && i < rows; ++i) {
@@ -73,9 +69,9 @@ void require_sum(const Column<std::int64_t>& counts, std::size_t rows, std::size
     require(good && left == 0, message);
 }
 
-void fill_polygons(const Masks& out, const Column<std::int64_t>& owner, const Doubles<3, 3>& matrix,
+void fill_polygons(const Masks& out, const Vector<std::int64_t>& owner, const Doubles<3, 3>& matrix,
                    const Doubles<4>& region, const Flags& shown, const Doubles<2>& points,
-                   const Column<std::int64_t>& sizes, const Column<std::int64_t>& polygons) {
+                   const Vector<std::int64_t>& sizes, const Vector<std::int64_t>& polygons) {
     const ImageColumns images = images_of(matrix, region, shown);
     const ObjectMasks masks = masks_of(out, owner, images);
     require_sum(polygons, masks.count, sizes.shape(0), "polygons must say of each mask how many of the sizes it has");
@@ -86,10 +82,10 @@ void fill_polygons(const Masks& out, const Column<std::int64_t>& owner, const Do
     fill_outlines(masks, images, reinterpret_cast<const Point*>(points.data()), sizes.data(), polygons.data());
 }
 
-void draw_runs(const Masks& out, const Column<std::int64_t>& owner, const Doubles<3, 3>& matrix,
-               const Doubles<4>& region, const Flags& shown, const Column<std::int32_t>& height,
-               const Column<std::int32_t>& width, const Column<std::uint32_t>& runs,
-               const Column<std::int64_t>& counts) {
+void draw_runs(const Masks& out, const Vector<std::int64_t>& owner, const Doubles<3, 3>& matrix,
+               const Doubles<4>& region, const Flags& shown, const Vector<std::int32_t>& height,
+               const Vector<std::int32_t>& width, const Vector<std::uint32_t>& runs,
+               const Vector<std::int64_t>& counts) {
     const ImageColumns images = images_of(matrix, region, shown);
     require_within(images, height, width);
     const ObjectMasks masks = masks_of(out, owner, images);
@@ -109,7 +105,7 @@ void draw_runs(const Masks& out, const Column<std::int64_t>& owner, const Double
 // The positions of masks that were not drawn, for they are not what is decoded here.
 std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, const Doubles<3, 3>& matrix,
                                      const Doubles<4>& region, const Flags& shown,
-                                     const Column<std::int32_t>& height, const Column<std::int32_t>& width,
+                                     const Vector<std::int32_t>& height, const Vector<std::int32_t>& width,
                                      std::uint8_t background) {
     const ImageColumns images = images_of(matrix, region, shown);
     require_within(images, height, width);

@@ -49,6 +49,7 @@ NB_MODULE(_native, m) {
     for (const CodecEntry& entry : codecs()) decoded.append(static_cast<int>(entry.codec));
     m.attr("DECODED_CODECS") = nb::tuple(decoded);
     m.def("probe", probe_of, "data"_a);
+    bind_columns(m);
     bind_arena(m);
     bind_lists(m);
     bind_masks(m);

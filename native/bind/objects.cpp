@@ -6,13 +6,7 @@
 namespace stoker {
 namespace {
 
-template <class T, int... shape>
-using Rows = Array<const T, nb::shape<-1, shape...>>;
-using Owner = Column<std::int64_t>;
-
-void require(bool condition, const char* message) {
-    if (!condition) throw nb::value_error(message);
-}
+using Owner = Vector<std::int64_t>;
 
 template <class T>
 nb::ndarray<nb::numpy, T> made(std::unique_ptr<T[]> values, std::initializer_list<std::size_t> shape) {
@@ -23,7 +17,7 @@ nb::ndarray<nb::numpy, T> made(std::unique_ptr<T[]> values, std::initializer_lis
 }
 
 AlignedColumns columns(std::pair<int, int> size, const Owner& owner, std::size_t objects, const Rows<double, 4>& region,
-                       const Rows<std::int32_t, 4>& dest, const Rows<bool, 2>& flip, const Column<bool>& shown) {
+                       const Rows<std::int32_t, 4>& dest, const Rows<bool, 2>& flip, const Vector<bool>& shown) {
     const std::size_t n = region.shape(0);
     require(dest.shape(0) == n && flip.shape(0) == n && shown.shape(0) == n,
             "region, dest, flip and shown must have a row an image");
@@ -35,7 +29,7 @@ AlignedColumns columns(std::pair<int, int> size, const Owner& owner, std::size_t
 }
 
 nb::tuple boxes(const Rows<float, 4>& given, const Owner& owner, std::pair<int, int> size, const Rows<double, 4>& region,
-                const Rows<std::int32_t, 4>& dest, const Rows<bool, 2>& flip, const Column<bool>& shown,
+                const Rows<std::int32_t, 4>& dest, const Rows<bool, 2>& flip, const Vector<bool>& shown,
                 const std::optional<Rows<double, 4>>& window, double min_visible, double min_size) {
     const std::size_t count = given.shape(0);
     AlignedColumns images = columns(size, owner, count, region, dest, flip, shown);
@@ -53,8 +47,8 @@ nb::tuple boxes(const Rows<float, 4>& given, const Owner& owner, std::pair<int, 
 
 nb::ndarray<nb::numpy, double> keypoints(const Rows<float, -1, 3>& given, const Owner& owner, std::pair<int, int> size,
                                          const Rows<double, 4>& region, const Rows<std::int32_t, 4>& dest,
-                                         const Rows<bool, 2>& flip, const Column<bool>& shown,
-                                         const std::optional<Column<std::int64_t>>& swap) {
+                                         const Rows<bool, 2>& flip, const Vector<bool>& shown,
+                                         const std::optional<Vector<std::int64_t>>& swap) {
     const std::size_t count = given.shape(0), each = given.shape(1);
     const AlignedColumns images = columns(size, owner, count, region, dest, flip, shown);
     if (swap) {

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "bind/bind.h"
+#include "bind/columns.h"
 #include "decode/payload_check.h"
 
 namespace stoker {
@@ -30,30 +31,24 @@ CheckResult read_and_check(Owner& owner, const SampleColumns& samples, std::size
     return check_payload(payload, samples, i, options);
 }
 
-nb::tuple payloads(const Shards& shards, const Column<std::int32_t>& shard, const Column<std::int64_t>& offset,
-                   const Column<std::int64_t>& length, const Column<std::uint32_t>& crc,
-                   const Column<std::uint8_t>& codec, const Column<std::int32_t>& height,
-                   const Column<std::int32_t>& width, std::int64_t max_pixels, bool verify) {
-    const std::size_t n = shard.size();
-    for (const std::size_t rows :
-         {offset.size(), length.size(), crc.size(), codec.size(), height.size(), width.size()})
-        if (rows != n) throw nb::value_error("all columns must have one length");
+nb::tuple payloads(const Shards& shards, const nb::dict& columns, std::size_t count, std::int64_t max_pixels,
+                   bool verify) {
+    KeptArrays kept;
+    const auto samples = unpack<SampleColumns>(columns, kSampleColumns, count, kept);
     auto owner = std::make_unique<Owner>();
     owner->files = shards.files();
-    owner->copies.resize(n);
-    const SampleColumns samples{shard.data(),  offset.data(), length.data(), crc.data(),
-                                codec.data(), height.data(), width.data(),  nullptr};
-    std::vector<Payload> found(n);
-    std::vector<CheckResult> results(n);
+    owner->copies.resize(count);
+    std::vector<Payload> found(count);
+    std::vector<CheckResult> results(count);
     {
         const nb::gil_scoped_release release;
-        for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t i = 0; i < count; ++i)
             results[i] = read_and_check(*owner, samples, i, {max_pixels, verify}, found[i]);
     }
     const nb::capsule keeper(owner.release(), [](void* p) noexcept { delete static_cast<Owner*>(p); });
     nb::list arrays;
     nb::dict bad;
-    for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t i = 0; i < count; ++i) {
         arrays.append(View(found[i].data, {found[i].size}, keeper));
         if (results[i].status != Status::ok)
             bad[nb::int_(i)] = nb::make_tuple(static_cast<int>(results[i].status), results[i].reason);
@@ -64,8 +59,7 @@ nb::tuple payloads(const Shards& shards, const Column<std::int32_t>& shard, cons
 }  // namespace
 
 void bind_payloads(nb::module_& m) {
-    m.def("payloads", payloads, "shards"_a, "shard"_a, "offset"_a, "length"_a, "crc"_a, "codec"_a, "height"_a,
-          "width"_a, "max_pixels"_a, "verify"_a);
+    m.def("payloads", payloads, "shards"_a, "samples"_a, "count"_a, "max_pixels"_a, "verify"_a);
 }
 
 }  // namespace stoker

@@ -31,8 +31,8 @@ View view(const Shards& shards, std::int64_t shard, std::int64_t offset, std::in
     return View(payload.data, {payload.size}, capsule);
 }
 
-void will_need(const Shards& shards, const Column<std::int32_t>& shard, const Column<std::int64_t>& offset,
-               const Column<std::int64_t>& length) {
+void will_need(const Shards& shards, const Vector<std::int32_t>& shard, const Vector<std::int64_t>& offset,
+               const Vector<std::int64_t>& length) {
     if (offset.size() != shard.size() || length.size() != shard.size())
         throw nb::value_error("shard, offset and length must have one length");
     std::vector<Range> ranges;

@@ -1,11 +1,11 @@
-// Steps as Python makes them.
+// The steps of a batch, as Python makes them.
 #pragma once
 
-#include <memory>
+#include <string>
 #include <utility>
 
-#include "bind/bind.h"
-#include "steps/steps.h"
+#include "bind/columns.h"
+#include "steps/step.h"
 
 namespace stoker {
 
@@ -17,33 +17,17 @@ class BoundSteps {
     BoundSteps& operator=(const BoundSteps&) = delete;
 
     std::size_t count() const { return count_; }
-    const nb::list& arrays() const { return arrays_; }
-
-    // Takes a step after looking at the lengths of its columns, which it keeps alive.
-    template <class... Columns>
-    void append(std::unique_ptr<Step> step, const Columns&... columns) {
-        require_open();
-        for (const std::size_t rows : {columns.shape(0)...})
-            if (rows != count_) throw nb::value_error("all columns of a step must have a row a sample");
-        (arrays_.append(columns), ...);
-        steps_.push_back(std::move(step));
-    }
-    void keep(const nb::list& arrays) { arrays_.append(arrays); }
-    // For a batch or a mix, once: nobody may change what another thread executes.
-    Steps take() {
-        require_open();
-        taken_ = true;
-        return std::move(steps_);
-    }
+    // Appends a step of a kind, made of arrays by name, and takes the steps of its chains.
+    void append(const std::string& kind, const nb::dict& columns, const std::vector<BoundSteps*>& chains);
+    // Hands over the steps and their arrays, to a batch or a weighted sum, once: another thread executes them.
+    Steps take(KeptArrays& kept);
 
   private:
-    void require_open() const {
-        if (taken_) throw nb::value_error("these steps belong to a batch or a mix by now: make new ones");
-    }
+    void require_open() const;
 
     std::size_t count_;
     Steps steps_;
-    nb::list arrays_;
+    KeptArrays kept_;
     bool taken_ = false;
 };
 

@@ -43,7 +43,7 @@ void Pool::work(Queue& queue) {
     SampleRunner runner;
     while (const std::shared_ptr<Batch> batch = queue.front()) {
         for (std::size_t i; batch->claim(i);) {
-            const Outcome outcome = runner.run(*batch, i);
+            const Outcome outcome = runner.run(batch->work(), i);
             batch->finish(i, outcome.status, outcome.message);
         }
         queue.drop(batch);

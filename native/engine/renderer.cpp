@@ -28,7 +28,7 @@ Window Renderer::begin_resampler(const Geometry& geometry, int& eighths, RowSink
 
 Window Renderer::begin_canvas(const Geometry& geometry, int& eighths, RowSink* sink) {
     if (sink == nullptr) return begin_resampler(geometry, eighths, sink);
-    canvas_.reset(geometry.frame_height, geometry.frame_width);
+    canvas_.reset(geometry.frame.height, geometry.frame.width);
     canvas_sink_.begin(canvas_, geometry.placement.dest, geometry.fill);
     const Window window = begin_resampler(geometry, eighths, &canvas_sink_);
     path_ = Path::canvas;
@@ -37,20 +37,20 @@ Window Renderer::begin_canvas(const Geometry& geometry, int& eighths, RowSink* s
 
 Window Renderer::begin_warp(const Geometry& geometry, int& eighths, RowSink* sink) {
     WarpMap map(geometry.warp, geometry.placement);
-    Footprint footprint = map.footprint(geometry.height, geometry.width);
+    Footprint footprint = map.footprint(geometry.output.height, geometry.output.width);
     if (eighths == 0) {
         eighths = dct_eighths(footprint);
         if (eighths < 8) {
             map.reduce(eighths);
-            footprint = map.footprint(geometry.height, geometry.width);
+            footprint = map.footprint(geometry.output.height, geometry.output.width);
         }
     }
     if (AlignedWarp::fits(map) && sink != nullptr) {
         path_ = Path::aligned;
-        return aligned_.begin(map, geometry.height, geometry.width, geometry.fill, *sink);
+        return aligned_.begin(map, geometry.output.height, geometry.output.width, geometry.fill, *sink);
     }
     path_ = Path::warper;
-    return warper_.begin(map, footprint, geometry.height, geometry.width, geometry.fill);
+    return warper_.begin(map, footprint, geometry.output.height, geometry.output.width, geometry.fill);
 }
 
 void Renderer::push(const std::uint8_t* rgb) {
@@ -77,16 +77,16 @@ void Renderer::finish_canvas(const Geometry& geometry, RowSink& sink) {
     const PlanarImage* canvas = &canvas_;
     if (geometry.border.rows != nullptr) {
         if (geometry.warp == nullptr)
-            return border_.run(canvas_, geometry.border, geometry.height, geometry.width, sink);
-        const int height = geometry.canvas_height, width = geometry.canvas_width;
+            return border_.run(canvas_, geometry.border, geometry.output.height, geometry.output.width, sink);
+        const int height = geometry.canvas.height, width = geometry.canvas.width;
         bordered_.reset(height, width);
         canvas_sink_.begin(bordered_, {0, 0, height, width}, geometry.fill);
         border_.run(canvas_, geometry.border, height, width, canvas_sink_);
         canvas = &bordered_;
     }
     if (geometry.nearest)
-        return nearest_sampler_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
-    warper_.run(*canvas, geometry.warp, geometry.height, geometry.width, geometry.fill, sink);
+        return nearest_sampler_.run(*canvas, geometry.warp, geometry.output.height, geometry.output.width, geometry.fill, sink);
+    warper_.run(*canvas, geometry.warp, geometry.output.height, geometry.output.width, geometry.fill, sink);
 }
 
 Outcome Renderer::render(Decoder& decoder, const Geometry& geometry, RowSink* sink) {

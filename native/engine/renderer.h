@@ -22,9 +22,9 @@ struct Geometry {
     const double* warp = nullptr;
     bool nearest = false;  // the warp picks pixels of the canvas
     Border border;
-    int frame_height = 0, frame_width = 0;  // of what the placement is in: output, canvas or tile
-    int canvas_height = 0, canvas_width = 0;    // of a warp
-    int height = 0, width = 0;           // of the output
+    Size frame;   // that the placement is in: output, canvas or tile
+    Size canvas;  // of a warp
+    Size output;
     const std::uint8_t* fill = nullptr;  // RGB
 };
 

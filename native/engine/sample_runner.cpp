@@ -9,59 +9,60 @@
 
 #include "decode/header.h"
 #include "records/crc32c.h"
+#include "steps/color_map.h"
 
 namespace stoker {
 
-Outcome SampleRunner::run(const Batch& batch, std::size_t i) {
+Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
     Outcome outcome;
     try {
-        outcome = execute(batch, i);
+        outcome = execute(work, i);
     } catch (const std::bad_alloc&) {
         outcome = {Status::not_decodable, "no memory to decode it"};
     } catch (const std::exception& error) {
         std::snprintf(fault_, sizeof fault_, "%s", error.what());  // a string might find no memory
         outcome = {Status::read_error, fault_};
     }
-    if (outcome.status != Status::ok && !batch.options.decode_only) {
-        const Target target = batch.target(i);
+    if (outcome.status != Status::ok && !work.options.decode_only) {
+        const Target target = work.target(i);
         std::memset(target.out, 0, target.bytes);
     }
     return outcome;
 }
 
-Outcome SampleRunner::execute(const Batch& batch, std::size_t i) {
+Outcome SampleRunner::execute(const BatchWork& work, std::size_t i) {
     EncodedImage image;
     Decoder* decoder = nullptr;
-    const Outcome opened = open(batch, i, image, decoder);
+    const Outcome opened = open(work, i, image, decoder);
     if (opened.status != Status::ok) return opened;
     const auto orientation =
-        decoder->stores_orientation() ? Orientation::exif(batch.samples.orientation[i]) : Orientation{};
+        decoder->stores_orientation() ? Orientation::exif(work.samples.orientation[i]) : Orientation{};
     int height = decoder->height(), width = decoder->width();
     if (orientation.transposed) std::swap(height, width);
-    const Outcome size = outcome_of(check_size(height, width, batch.samples.height[i], batch.samples.width[i],
-                                               batch.options.max_pixels));
+    const Outcome size = outcome_of(check_size(height, width, work.samples.height[i], work.samples.width[i],
+                                               work.options.max_pixels));
     if (size.status != Status::ok) return size;
-    const Geometry geometry = batch.geometry(i, orientation);
-    if (batch.options.decode_only) return renderer_.render(*decoder, geometry, nullptr);
-    const Outcome outcome = renderer_.render(*decoder, geometry, &begin(batch, i));
-    if (outcome.status == Status::ok) finish(batch, i);
+    const Geometry geometry = work.geometry(i, orientation);
+    if (work.options.decode_only) return renderer_.render(*decoder, geometry, nullptr);
+    const Outcome outcome = renderer_.render(*decoder, geometry, &begin(work, i));
+    if (outcome.status == Status::ok) finish(work, i);
     return outcome;
 }
 
 // Pixels that Python decoded take the way of raw ones.
-Outcome SampleRunner::open(const Batch& batch, std::size_t i, EncodedImage& image, Decoder*& decoder) {
-    const RgbView& decoded = batch.decoded[i];
-    auto codec = static_cast<Codec>(batch.samples.codec[i]);
+Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder) {
+    const RgbView& decoded = work.decoded[i];
+    auto codec = static_cast<Codec>(work.samples.codec[i]);
     if (decoded.data != nullptr) {
         codec = Codec::raw;
         const auto bytes = static_cast<std::size_t>(3 * decoded.height * decoded.width);
-        image = {{decoded.data, bytes}, decoded.height, decoded.width, batch.options.max_pixels};
+        image = {{decoded.data, bytes}, decoded.height, decoded.width, work.options.max_pixels};
     } else {
-        const Outcome outcome = read(batch, i, image.payload);
+        const Outcome outcome = read(work, i, image.payload);
         if (outcome.status != Status::ok) return outcome;
-        image.height = batch.samples.height[i];
-        image.width = batch.samples.width[i];
-        image.max_pixels = batch.options.max_pixels;
+        image.height = work.samples.height[i];
+        image.width = work.samples.width[i];
+        image.max_pixels = work.options.max_pixels;
     }
     decoder = decoders_.find(codec);
     if (decoder == nullptr)
@@ -69,15 +70,15 @@ Outcome SampleRunner::open(const Batch& batch, std::size_t i, EncodedImage& imag
     return decoder->open(image) ? Outcome{} : decoder->failure();
 }
 
-Outcome SampleRunner::read(const Batch& batch, std::size_t i, Payload& payload) {
-    const std::int64_t shard = batch.samples.shard[i];
-    const std::int64_t offset = batch.samples.offset[i], length = batch.samples.length[i];
-    if (shard < 0 || shard >= static_cast<std::int64_t>(batch.files->size()))
+Outcome SampleRunner::read(const BatchWork& work, std::size_t i, Payload& payload) {
+    const std::int64_t shard = work.samples.shard[i];
+    const std::int64_t offset = work.samples.offset[i], length = work.samples.length[i];
+    if (shard < 0 || shard >= static_cast<std::int64_t>(work.files->size()))
         return {Status::read_error, "there is no such shard"};
-    const DataFile& file = *(*batch.files)[static_cast<std::size_t>(shard)];
+    const DataFile& file = *(*work.files)[static_cast<std::size_t>(shard)];
     if (!file.contains(offset, length)) return {Status::read_error, "the payload lies outside its shard"};
     payload = file.read(offset, length, storage_);
-    if (batch.options.verify && crc32c(payload.data, payload.size) != batch.samples.crc[i])
+    if (work.options.verify && crc32c(payload.data, payload.size) != work.samples.crc[i])
         return {Status::checksum_mismatch, "CRC32C differs from the index"};
     return {};
 }
@@ -88,10 +89,10 @@ Outcome SampleRunner::outcome_of(CheckResult finding) {
 }
 
 // Rows are stored as they come, unless something needs all of them first.
-RowSink& SampleRunner::begin(const Batch& batch, std::size_t i) {
-    const Target target = batch.target(i);
-    const Rectangle dest = batch.dest(i);
-    if (!batch.extras.needs_whole_image(i)) {
+RowSink& SampleRunner::begin(const BatchWork& work, std::size_t i) {
+    const Target target = work.target(i);
+    const Rectangle dest = work.dest(i);
+    if (!work.needs_whole_image(i)) {
         writer_.begin(target, dest);
         return writer_;
     }
@@ -100,22 +101,21 @@ RowSink& SampleRunner::begin(const Batch& batch, std::size_t i) {
     return image_sink_;
 }
 
-void SampleRunner::finish(const Batch& batch, std::size_t i) {
-    const Extras& extras = batch.extras;
-    if (extras.needs_whole_image(i)) {
-        steps_.run(extras.steps, i, image_);
-        Target target = batch.target(i);
+void SampleRunner::finish(const BatchWork& work, std::size_t i) {
+    if (work.needs_whole_image(i)) {
+        steps_.run(work.steps, i, image_);
+        Target target = work.target(i);
         std::copy(target.color, target.color + 12, color_);
-        if (extras.uses_mean(i)) add_mean(color_, extras.mean + 9 * i, image_.mean().data());
+        if (work.uses_mean(i)) add_mean(color_, work.parameters.mean_matrix + 9 * i, image_.mean().data());
         target.color = color_;
         writer_.begin(target, {0, 0, target.height, target.width});
         for (int y = 0; y < target.height; ++y) writer_.row(y, image_.row(y), image_.plane());
     }
-    for (const EraseColumn& erase : extras.erase) {
+    for (const EraseColumns& erase : work.erase) {
         if (erase.keys == nullptr)
-            writer_.erase(erase.at(i), erase.noise.mean);
+            writer_.erase(erase.box_of(i), erase.value);
         else
-            writer_.erase(erase.at(i), erase.noise_of(i));
+            writer_.erase(erase.box_of(i), erase.noise_of(i));
     }
 }
 

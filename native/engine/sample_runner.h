@@ -6,26 +6,26 @@
 #include <vector>
 
 #include "decode/codecs.h"
-#include "engine/batch.h"
+#include "engine/batch_work.h"
 #include "engine/renderer.h"
 #include "pixels/image_writer.h"
 #include "pixels/planar_image.h"
-#include "steps/steps.h"
+#include "steps/step_runner.h"
 
 namespace stoker {
 
 // Everything that a thread needs to work on samples, kept from one to the next.
 class SampleRunner {
   public:
-    Outcome run(const Batch& batch, std::size_t i);
+    Outcome run(const BatchWork& work, std::size_t i);
 
   private:
-    Outcome execute(const Batch& batch, std::size_t i);
-    Outcome open(const Batch& batch, std::size_t i, EncodedImage& image, Decoder*& decoder);
-    Outcome read(const Batch& batch, std::size_t i, Payload& payload);
+    Outcome execute(const BatchWork& work, std::size_t i);
+    Outcome open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder);
+    Outcome read(const BatchWork& work, std::size_t i, Payload& payload);
     Outcome outcome_of(CheckResult finding);
-    RowSink& begin(const Batch& batch, std::size_t i);
-    void finish(const Batch& batch, std::size_t i);
+    RowSink& begin(const BatchWork& work, std::size_t i);
+    void finish(const BatchWork& work, std::size_t i);
 
     Decoders decoders_;
     Renderer renderer_;

@@ -1,16 +1,20 @@
-// Normal noise as a function of a key and of the place: see stoker.augment.noise.
+// Normal noise as a function of a key and of the position of a pixel; see stoker.augment.noise.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace stoker {
 
+// Quantiles of the normal distribution, from which the noise is drawn.
+constexpr std::size_t kNoiseQuantiles = 1 << 16;
+
 struct Noise {
-    const float* quantiles = nullptr;  // 65536; null: there is no noise
+    const float* quantiles = nullptr;
     std::uint64_t key = 0;
     float mean[3] = {}, deviation[3] = {};
 
-    // RGB of pixel `pixel`, counted along the rows of the image.
+    // The RGB values of a pixel, counted along the rows of the image.
     void at(std::uint64_t pixel, float* rgb) const {
         std::uint64_t bits = key + (pixel + 1) * 0x9E3779B97F4A7C15;
         bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;

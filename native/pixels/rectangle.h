@@ -1,7 +1,13 @@
-// Rectangles of pixels, of an image of the batch and of a source image.
+// Sizes and rectangles, in pixels.
 #pragma once
 
 namespace stoker {
+
+struct Size {
+    int height = 0, width = 0;
+
+    bool operator==(const Size&) const = default;
+};
 
 // A rectangle of an image of the batch.
 struct Rectangle {

@@ -1,7 +1,7 @@
-// The index columns of a batch's samples; see stoker.formats.samples.Samples.
+// The index columns of a batch's samples, as they lie in stoker.formats.dataset.samples.Samples.
 #pragma once
 
-#include <cstdint>
+#include "records/column.h"
 
 namespace stoker {
 
@@ -14,6 +14,18 @@ struct SampleColumns {
     const std::int32_t* height;  // of the oriented image
     const std::int32_t* width;
     const std::uint8_t* orientation;
+};
+
+// Columns are named after the attributes of Samples.
+inline constexpr Column kSampleColumns[] = {
+    per_sample<&SampleColumns::shard>("shard"),
+    per_sample<&SampleColumns::offset>("offset"),
+    per_sample<&SampleColumns::length>("length"),
+    per_sample<&SampleColumns::crc>("crc"),
+    per_sample<&SampleColumns::codec>("codec"),
+    per_sample<&SampleColumns::height>("height"),
+    per_sample<&SampleColumns::width>("width"),
+    per_sample<&SampleColumns::orientation>("orientation"),
 };
 
 }  // namespace stoker

@@ -21,25 +21,24 @@ bool Span::reduce(int eighths) {
     return low < high;
 }
 
-Placement placement_of(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
-                int out_width) {
+Placement placement_of(const Parameters& parameters, Orientation orientation, Size source, Size frame) {
     const auto* crop = parameters.crop;
     const auto* region = parameters.region;
     const auto* dest = parameters.dest;
     const bool flip_x = parameters.flip[0], flip_y = parameters.flip[1];
     Placement placement{};
-    placement.dest = {flip_y ? out_height - dest[0] - dest[2] : dest[0],
-                      flip_x ? out_width - dest[1] - dest[3] : dest[1], dest[2], dest[3]};
+    placement.dest = {flip_y ? frame.height - dest[0] - dest[2] : dest[0],
+                      flip_x ? frame.width - dest[1] - dest[3] : dest[1], dest[2], dest[3]};
     placement.x = {region[1], region[3], crop[1], crop[1] + crop[3], dest[3], flip_x};
     placement.y = {region[0], region[2], crop[0], crop[0] + crop[2], dest[2], flip_y};
     placement.transposed = orientation.transposed;
     placement.interpolation = parameters.interpolation;
     if (orientation.transposed) {
         std::swap(placement.x, placement.y);
-        std::swap(height, width);
+        std::swap(source.height, source.width);
     }
-    if (orientation.flip_x) placement.x.mirror(width);
-    if (orientation.flip_y) placement.y.mirror(height);
+    if (orientation.flip_x) placement.x.mirror(source.width);
+    if (orientation.flip_y) placement.y.mirror(source.height);
     return placement;
 }
 

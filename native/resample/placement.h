@@ -26,8 +26,8 @@ struct Placement {
     Interpolation interpolation = Interpolation::bilinear;
 };
 
-Placement placement_of(const Parameters& parameters, Orientation orientation, int height, int width, int out_height,
-                int out_width);
+// `source` is the size of the oriented image, `frame` the size that parameters.dest refers to.
+Placement placement_of(const Parameters& parameters, Orientation orientation, Size source, Size frame);
 
 // The smallest DCT size, in eighths, that keeps the output's resolution in both directions: 1, 2, 4 or 8.
 // All of it where pixels are picked, not averaged.

@@ -1,21 +1,36 @@
 // Steps that look at neighbours.
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <vector>
 
-#include "steps/steps.h"
+#include "kernels/step_kernels.h"
+#include "steps/step_runner.h"
 
 namespace stoker {
 namespace {
 
+struct SharpenColumns {
+    const bool* where;
+    const float* factor;
+};
+
+// Multiplies the distance of each pixel from the smoothed image.
 class Sharpen final : public Step {
   public:
-    Sharpen(const bool* where, const float* factor) : Step(where), factor_(factor) {}
+    using Columns = SharpenColumns;
+    static constexpr Column kColumns[] = {
+        per_sample<&Columns::where>("where"),
+        per_sample<&Columns::factor>("factor"),
+    };
+
+    explicit Sharpen(const Columns& columns) : Step(columns.where), columns_(columns) {}
     void run(std::size_t i, StepRunner& runner) const override {
         PlanarImage& image = runner.image();
         if (image.height() < 3 || image.width() < 3) return;
         const PlanarImage& before = runner.copy();
         // A change of more than 255 levels is as good as one of 255.
-        const double amount = std::clamp(1 - static_cast<double>(factor_[i]), -256.0, 256.0);
+        const double amount = std::clamp(1 - static_cast<double>(columns_.factor[i]), -256.0, 256.0);
         if (std::isnan(amount)) return;
         for (int y = 1; y < image.height() - 1; ++y)
             for (int c = 0; c < 3; ++c) {
@@ -26,7 +41,7 @@ class Sharpen final : public Step {
     }
 
   private:
-    const float* factor_;
+    Columns columns_;
 };
 
 // Of `size` pixels the one that is seen at `at` in mirrors behind the first and the last.
@@ -37,10 +52,30 @@ int reflect(int at, int size) {
     return std::min(within, period - within);
 }
 
+constexpr int kMaxTaps = 1 << 15;
+
+struct BlurColumns {
+    const bool* where;
+    const std::int32_t* kernel_size;  // height, width
+    const float* sigma;               // along y, along x
+};
+
+// Convolves with a Gaussian that is cut off.
 class Blur final : public Step {
   public:
-    Blur(const bool* where, int taps_y, int taps_x, const float* sigma)
-        : Step(where), taps_y_(taps_y), taps_x_(taps_x), sigma_(sigma) {}
+    using Columns = BlurColumns;
+    static constexpr Column kColumns[] = {
+        per_sample<&Columns::where>("where"),
+        per_batch<&Columns::kernel_size>("kernel_size", {2}),
+        per_sample<&Columns::sigma>("sigma", {2}),
+    };
+
+    explicit Blur(const Columns& columns)
+        : Step(columns.where), taps_y_(columns.kernel_size[0]), taps_x_(columns.kernel_size[1]), sigma_(columns.sigma) {
+        for (const int taps : {taps_y_, taps_x_})
+            if (taps < 1 || taps > kMaxTaps || taps % 2 == 0)
+                throw std::invalid_argument("kernel_size must be two odd numbers within 1 to 32768");
+    }
 
     void run(std::size_t i, StepRunner& runner) const override {
         PlanarImage& image = runner.image();
@@ -84,11 +119,8 @@ class Blur final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_sharpen(const bool* where, const float* factor) {
-    return std::make_unique<Sharpen>(where, factor);
-}
-std::unique_ptr<Step> make_blur(const bool* where, int taps_y, int taps_x, const float* sigma) {
-    return std::make_unique<Blur>(where, taps_y, taps_x, sigma);
-}
+extern const StepKind sharpen_step, blur_step;
+constinit const StepKind sharpen_step = step_kind<Sharpen>("sharpen");
+constinit const StepKind blur_step = step_kind<Blur>("blur");
 
 }  // namespace stoker

@@ -1,7 +1,7 @@
 """Types of the C++ module. Buffers are anything with the buffer protocol, C-contiguous."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -112,8 +112,34 @@ def place_keypoints(
 ) -> npt.NDArray[np.float64]:
     """Keypoints (M, K, 3) likewise; ``swap`` (K,) says what each was in a mirrored image."""
 
-_Color = tuple[float, float, float]
-_Noise = tuple[npt.NDArray[np.uint64], _Color, npt.NDArray[np.float32]]
+class Column(NamedTuple):
+    """An array that C++ takes for a batch. Tables of them say what to pass, by name.
+
+    Attributes:
+        name: Its key, and the path of the attribute that it holds.
+        dtype: NumPy's name of its element type.
+        per_sample: Whether it has a row for each sample; otherwise all samples share it.
+        optional: Whether it may be missing.
+        row_shape: The shape of a row, or of the whole where samples share it; None for any size.
+    """
+
+    name: str
+    dtype: str
+    per_sample: bool
+    optional: bool
+    row_shape: tuple[int | None, ...]
+
+SAMPLE_COLUMNS: tuple[Column, ...]
+"""Attributes of ``stoker.formats.dataset.samples.Samples``."""
+
+PARAMETER_COLUMNS: tuple[Column, ...]
+"""Attributes of ``stoker.augment.params.image_params.ImageParams``, and of its warp and border."""
+
+ERASE_COLUMNS: tuple[Column, ...]
+"""Attributes of ``stoker.augment.params.optional_params.Erase`` and of its noise, and its ``quantiles``."""
+
+STEP_COLUMNS: dict[str, tuple[Column, ...]]
+"""For each kind of step the attributes of its class in ``stoker.augment.steps``."""
 
 class Arena:
     """Memory for batches, aligned to 64 bytes, used again once the last array over it is gone.
@@ -147,58 +173,42 @@ class Shards:
     def close(self) -> None: ...
 
 def payloads(
-    shards: Shards,
-    shard: npt.NDArray[np.int32],
-    offset: npt.NDArray[np.int64],
-    length: npt.NDArray[np.int64],
-    crc: npt.NDArray[np.uint32],
-    codec: npt.NDArray[np.uint8],
-    height: npt.NDArray[np.int32],
-    width: npt.NDArray[np.int32],
-    max_pixels: int,
-    verify: bool,
+    shards: Shards, samples: dict[str, npt.NDArray[Any]], count: int, max_pixels: int, verify: bool
 ) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]]]:
-    """Payloads of N samples, checked before a decoder sees them, for those who decode elsewhere.
+    """Read and check the payloads of ``count`` samples for another decoder. The GIL is released.
 
-    Returns the bytes of each, (length,) uint8, read-only and without a copy where mapped (empty where they
-    cannot be read), and by position what is wrong: status and reason. Checked are the checksum, of a JPEG
-    its header, its size (at most ``max_pixels``, and that of the index) and its end, of raw pixels their
-    number; of other codecs the checksum alone. GIL released.
+    Args:
+        shards: The data files.
+        samples: Arrays by name, see ``SAMPLE_COLUMNS``.
+        count: Number of samples.
+        max_pixels: An image with more pixels is refused.
+        verify: Whether to compare payloads with their checksums.
+
+    Returns:
+        The bytes of each payload, (length,) uint8, read-only, without a copy where the file is mapped, empty
+        where they cannot be read; and by position the status and the reason of each bad sample. Of a JPEG the
+        header, the size and the end marker are checked, of raw pixels their number, of other codecs the
+        checksum alone.
     """
 
 class Steps:
-    """Steps of a batch of ``count`` samples, see ``stoker.augment.steps``; done in the order of the calls.
+    """The steps of a batch of ``count`` samples, done in the order of the calls.
 
-    All arrays are C-contiguous with a row a sample and are kept alive. A batch or a mix takes the steps
-    for itself: after that these methods raise ValueError, as they do for a wrong number of rows.
+    A batch or a weighted sum takes the steps for itself: after that ``append`` raises ValueError.
     """
 
     def __init__(self, count: int) -> None: ...
-    def affine(
-        self,
-        where: npt.NDArray[np.bool_],
-        color: npt.NDArray[np.float32],
-        mean: npt.NDArray[np.float32] | None,
-    ) -> None: ...
-    def table(self, where: npt.NDArray[np.bool_], levels: npt.NDArray[np.uint8]) -> None: ...
-    def posterize(self, where: npt.NDArray[np.bool_], bits: npt.NDArray[np.uint8]) -> None: ...
-    def solarize(self, where: npt.NDArray[np.bool_], threshold: npt.NDArray[np.int16]) -> None: ...
-    def autocontrast(self, where: npt.NDArray[np.bool_]) -> None: ...
-    def equalize(self, where: npt.NDArray[np.bool_]) -> None: ...
-    def sharpen(self, where: npt.NDArray[np.bool_], factor: npt.NDArray[np.float32]) -> None: ...
-    def blur(
-        self, where: npt.NDArray[np.bool_], kernel_size: tuple[int, int], sigma: npt.NDArray[np.float32]
-    ) -> None: ...
-    def shift(
-        self,
-        where: npt.NDArray[np.bool_],
-        matrix: npt.NDArray[np.float64],
-        fill: tuple[int, int, int],
-        nearest: bool = False,
-    ) -> None: ...
-    def mix(
-        self, where: npt.NDArray[np.bool_], weights: npt.NDArray[np.float32], chains: Sequence[Steps]
-    ) -> None: ...
+    def append(self, kind: str, columns: dict[str, npt.NDArray[Any]], chains: Sequence[Steps] = ()) -> None:
+        """Append a step.
+
+        Args:
+            kind: A key of ``STEP_COLUMNS``.
+            columns: Arrays by name, see there. They are kept alive.
+            chains: The chains of a weighted sum, which takes them.
+
+        Raises:
+            ValueError: The kind is unknown, or an array is missing, unknown or of another type or shape.
+        """
 
 class Pool:
     """Threads that execute batches, first come first served."""
@@ -209,44 +219,40 @@ class Pool:
     def submit(
         self,
         shards: Shards,
-        shard: npt.NDArray[np.int32],
-        offset: npt.NDArray[np.int64],
-        length: npt.NDArray[np.int64],
-        crc: npt.NDArray[np.uint32],
-        codec: npt.NDArray[np.uint8],
-        height: npt.NDArray[np.int32],
-        width: npt.NDArray[np.int32],
-        orientation: npt.NDArray[np.uint8],
-        decoded: dict[int, npt.NDArray[np.uint8]],
-        crop: npt.NDArray[np.int32],
-        region: npt.NDArray[np.float64],
-        dest: npt.NDArray[np.int32],
-        flip: npt.NDArray[np.bool_],
-        color: npt.NDArray[np.float32],
-        fill: npt.NDArray[np.uint8],
+        samples: dict[str, npt.NDArray[Any]],
+        params: dict[str, npt.NDArray[Any]],
+        *,
         out: npt.NDArray[Any],
-        layout: int,
         status: npt.NDArray[np.uint8],
+        layout: int,
         max_pixels: int,
         verify: bool,
-        decode_only: bool = False,
+        decoded: dict[int, npt.NDArray[np.uint8]] = ...,
         steps: Steps | None = None,
-        mean: npt.NDArray[np.float32] | None = None,
-        warp: tuple[npt.NDArray[np.float64], int, int, npt.NDArray[np.bool_] | None] | None = None,
-        erase: Sequence[tuple[npt.NDArray[np.int32], _Color, _Noise | None]] = (),
-        interpolation: npt.NDArray[np.uint8] | None = None,
-        border: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]] | None = None,
+        erase: Sequence[dict[str, npt.NDArray[Any]]] = (),
+        decode_only: bool = False,
     ) -> Job:
-        """Start a batch. All arrays are kept alive until the job is done.
+        """Start a batch. All arrays are kept alive until it is done.
 
-        Raises ValueError for parameters that lead outside an image, RuntimeError after ``close`` and in a
-        forked child, which has no threads. ``decode_only`` leaves ``out`` as it is: the ceiling that a
-        benchmark compares with. ``decoded`` holds (H, W, 3) uint8 oriented pixels for samples of codecs that
-        are not decoded here.
-        ``layout``: 0 NCHW, 1 NHWC, 2 NHWC padded to four channels. ``out`` is uint8, float16, float32,
-        or uint16 for bfloat16. The last six are the optional fields of ``ImageParams``: ``warp`` is its
-        matrix, the canvas' height and width, and which samples are nearest; ``erase`` has boxes, their
-        RGB, and of noise the keys, RGB and quantiles (65536); ``border`` is its size, rows and columns.
+        Args:
+            shards: The data files.
+            samples: Arrays by name, see ``SAMPLE_COLUMNS``.
+            params: Arrays by name, see ``PARAMETER_COLUMNS``.
+            out: The images to write, in the order of ``layout``: uint8, float16, float32, or uint16 for
+                bfloat16.
+            status: (N,) uint8 to write.
+            layout: 0 for NCHW, 1 for NHWC, 2 for NHWC padded to four channels.
+            max_pixels: An image with more pixels is refused.
+            verify: Whether to compare payloads with their checksums.
+            decoded: Oriented pixels, (H, W, 3) uint8, by position, for samples that are decoded already.
+            steps: Steps, which the batch takes.
+            erase: Boxes to overwrite: arrays by name, see ``ERASE_COLUMNS``.
+            decode_only: Leave ``out`` as it is: the ceiling that a benchmark compares with.
+
+        Raises:
+            ValueError: An array is missing, unknown, or of another type or shape than its column, or a
+                parameter leads outside an image.
+            RuntimeError: The pool is closed, or belongs to the parent of this process.
         """
     def close(self) -> None:
         """Give up what nobody has begun, wait for the rest, end the threads."""

@@ -120,29 +120,35 @@ def execute(
     region = np.stack([crop[:, 0], crop[:, 1], crop[:, 0] + rows, crop[:, 1] + columns], 1).astype(float)
     size = [int(side) for side in rng.integers(1, 40, 2)]
     status = np.empty(n, np.uint8)
+    samples = {
+        "shard": np.zeros(n, np.int32),
+        "offset": np.zeros(n, np.int64),
+        "length": np.full(n, len(data), np.int64),
+        "crc": np.zeros(n, np.uint32),
+        "codec": np.array([1, 0, 1], np.uint8),
+        "height": np.full(n, height, np.int32),
+        "width": np.full(n, width, np.int32),
+        "orientation": rng.integers(0, 10, n).astype(np.uint8),
+    }
+    params = {
+        "crop": crop.astype(np.int32),
+        "region": region,
+        "dest": np.tile([0, 0, *size], (n, 1)).astype(np.int32),
+        "flip": rng.integers(0, 2, (n, 2)).astype(bool),
+        "color": rng.normal(size=(n, 3, 4)).astype(np.float32),
+        "fill": np.zeros(3, np.uint8),
+    }
+    optional, others = extras(n, size, rng)
     job = pool.submit(
         shards,
-        shard=np.zeros(n, np.int32),
-        offset=np.zeros(n, np.int64),
-        length=np.full(n, len(data), np.int64),
-        crc=np.zeros(n, np.uint32),
-        codec=np.array([1, 0, 1], np.uint8),
-        height=np.full(n, height, np.int32),
-        width=np.full(n, width, np.int32),
-        orientation=rng.integers(0, 10, n).astype(np.uint8),
-        decoded={},
-        crop=crop.astype(np.int32),
-        region=region,
-        dest=np.tile([0, 0, *size], (n, 1)).astype(np.int32),
-        flip=rng.integers(0, 2, (n, 2)).astype(bool),
-        color=rng.normal(size=(n, 3, 4)).astype(np.float32),
-        fill=np.zeros(3, np.uint8),
+        samples,
+        params | optional,
         out=np.empty((n, 3, *size), np.float32),
         layout=0,
         status=status,
         max_pixels=_MAX_PIXELS,
         verify=False,
-        **extras(n, size, rng),
+        **others,
     )
     job.wait()
     for i in range(n):
@@ -150,24 +156,31 @@ def execute(
             raise AssertionError(f"status {status[i]} with reason {job.reason(i)!r}")
 
 
-def extras(n: int, size: list[int], rng: np.random.Generator) -> dict[str, Any]:
-    """Steps, a warp, interpolations, a mean and boxes to erase, each in some of the batches."""
-    found: dict[str, Any] = {}
+def extras(n: int, size: list[int], rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A warp, interpolations and a mean, then steps and boxes to erase, each in some of the batches."""
+    optional: dict[str, Any] = {}
+    others: dict[str, Any] = {}
     if rng.integers(0, 2):
-        found["steps"] = steps(n, rng)
+        others["steps"] = steps(n, rng)
     if rng.integers(0, 2):
-        found["warp"] = (matrices(n, rng), *size, None if rng.random() < 0.5 else rng.random(n) < 0.5)
+        optional["warp.matrix"] = matrices(n, rng)
+        optional["warp.canvas"] = np.array(size, np.int32)
+        if rng.random() >= 0.5:
+            optional["warp.nearest"] = rng.random(n) < 0.5
     if rng.integers(0, 2):
-        found["interpolation"] = rng.integers(0, 4, n).astype(np.uint8)
+        optional["interpolation"] = rng.integers(0, 4, n).astype(np.uint8)
     if rng.integers(0, 4) == 0:
-        found["mean"] = rng.normal(size=(n, 3, 3)).astype(np.float32)
+        optional["mean_matrix"] = rng.normal(size=(n, 3, 3)).astype(np.float32)
     if rng.integers(0, 4) == 0:
         corners = np.sort(rng.integers(0, np.array([size] * 2) + 1, (n, 2, 2)), axis=1)
         boxes = np.concatenate([corners[:, 0], corners[:, 1] - corners[:, 0]], axis=1)
-        noise = (rng.integers(0, 2**64, n, np.uint64), (1.0, float("inf"), 0.0), quantiles())
-        color = (1.0, float("nan"), -300.0)
-        found["erase"] = [(boxes.astype(np.int32), color, noise if rng.random() < 0.5 else None)]
-    return found
+        erase = {"box": boxes.astype(np.int32), "value": np.float32([1, np.nan, -300])}
+        if rng.random() < 0.5:
+            erase["noise.keys"] = rng.integers(0, 2**64, n, np.uint64)
+            erase["noise.deviation"] = np.float32([1, np.inf, 0])
+            erase["quantiles"] = quantiles()
+        others["erase"] = [erase]
+    return optional, others
 
 
 def matrices(n: int, rng: np.random.Generator) -> npt.NDArray[np.float64]:
@@ -191,31 +204,35 @@ def steps(n: int, rng: np.random.Generator, depth: int = 0) -> _native.Steps:
     def numbers(*shape: int) -> npt.NDArray[np.float32]:
         return np.asarray(rng.normal(0, 10.0 ** rng.integers(-2, 4), (n, *shape)), np.float32)
 
-    for kind in rng.integers(0, 10, rng.integers(1, 5)).tolist():
-        where = rng.integers(0, 2, n).astype(bool)
+    def chains() -> list[_native.Steps]:
+        return [steps(n, rng, depth + 1) for _ in range(int(rng.integers(0, 3)) if depth < 2 else 0)]
+
+    for kind in rng.choice(sorted(_native.STEP_COLUMNS), rng.integers(1, 5)).tolist():
+        mixed = chains() if kind == "weighted_sum" else []
+        columns: dict[str, Any] = {"where": rng.integers(0, 2, n).astype(bool)}
         match kind:
-            case 0:
-                made.affine(where, numbers(3, 4), numbers(3, 3) if rng.integers(0, 2) else None)
-            case 1:
-                made.table(where, rng.integers(0, 256, (n, 3, 256)).astype(np.uint8))
-            case 2:
-                made.posterize(where, rng.integers(0, 256, n).astype(np.uint8))
-            case 3:
-                made.solarize(where, rng.integers(-(2**15), 2**15, n).astype(np.int16))
-            case 4:
-                made.autocontrast(where)
-            case 5:
-                made.equalize(where)
-            case 6:
-                made.sharpen(where, numbers())
-            case 7:
-                height, width = (2 * int(half) + 1 for half in rng.integers(0, 50, 2))
-                made.blur(where, (height, width), numbers(2))
-            case 8:
-                made.shift(where, matrices(n, rng), (1, 2, 3), bool(rng.random() < 0.5))
-            case _ if depth < 2:
-                chains = [steps(n, rng, depth + 1) for _ in range(int(rng.integers(0, 3)))]
-                made.mix(where, numbers(len(chains) + 1), chains)
+            case "affine":
+                columns["color"] = numbers(3, 4)
+                if rng.integers(0, 2):
+                    columns["mean_matrix"] = numbers(3, 3)
+            case "table":
+                columns["levels"] = rng.integers(0, 256, (n, 3, 256)).astype(np.uint8)
+            case "posterize":
+                columns["bits"] = rng.integers(0, 256, n).astype(np.uint8)
+            case "solarize":
+                columns["threshold"] = rng.integers(-(2**15), 2**15, n).astype(np.int16)
+            case "sharpen":
+                columns["factor"] = numbers()
+            case "blur":
+                columns["kernel_size"] = (2 * rng.integers(0, 50, 2) + 1).astype(np.int32)
+                columns["sigma"] = numbers(2)
+            case "distort":
+                columns["matrix"] = matrices(n, rng)
+                columns["fill"] = np.uint8([1, 2, 3])
+                columns["nearest"] = np.array(rng.random() < 0.5)
+            case "weighted_sum":
+                columns["weights"] = numbers(len(mixed) + 1)
+        made.append(kind, columns, mixed)
     return made
 
 

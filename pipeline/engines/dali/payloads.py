@@ -11,6 +11,7 @@ from stoker import _native
 from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import Status
+from ..packing import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
 
@@ -96,13 +97,8 @@ class PayloadReader:
         """The payloads of samples; those that DALI does not decode become pixels here."""
         data, found = _native.payloads(
             self._shards,
-            samples.shard,
-            samples.offset,
-            samples.length,
-            samples.crc,
-            samples.codec,
-            samples.height,
-            samples.width,
+            pack(_native.SAMPLE_COLUMNS, samples),
+            len(samples),
             self._max_pixels,
             self._verify,
         )

@@ -15,9 +15,10 @@ from stoker.errors import EngineError
 from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import ImageFormat, Result, Status, Work
+from ..packing import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
-from .columns import EXECUTES, column, extras
+from .steps import EXECUTES, pack_erase, pack_steps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -146,11 +147,7 @@ class NativeEngine:
 
     def read_ahead(self, samples: Samples) -> None:
         """Ask the kernel to read these payloads, neighbouring ones in one request."""
-        self._shards.will_need(
-            column(samples.shard, np.int32),
-            column(samples.offset, np.int64),
-            column(samples.length, np.int64),
-        )
+        self._shards.will_need(samples.shard, samples.offset, samples.length)
 
     def close(self) -> None:
         """Stop the threads and close the files; batches under way are lost."""
@@ -191,25 +188,14 @@ class NativeEngine:
         samples, params = batch.work.samples, batch.work.params
         return self._pool.submit(
             self._shards,
-            shard=column(samples.shard, np.int32),
-            offset=column(samples.offset, np.int64),
-            length=column(samples.length, np.int64),
-            crc=column(samples.crc, np.uint32),
-            codec=column(samples.codec, np.uint8),
-            height=column(samples.height, np.int32),
-            width=column(samples.width, np.int32),
-            orientation=column(samples.orientation, np.uint8),
-            decoded=batch.decoded,
-            crop=column(params.crop, np.int32),
-            region=column(params.region, np.float64),
-            dest=column(params.dest, np.int32),
-            flip=column(params.flip, np.bool_),
-            color=column(params.color, np.float32),
-            fill=column(params.fill, np.uint8),
+            pack(_native.SAMPLE_COLUMNS, samples),
+            pack(_native.PARAMETER_COLUMNS, params),
             out=batch.images,
-            layout=_LAYOUT[self._image_format.layout],
             status=batch.status,
+            layout=_LAYOUT[self._image_format.layout],
             max_pixels=self._max_pixels,
             verify=self._verify,
-            **extras(params),
+            decoded=batch.decoded,
+            steps=pack_steps(params.steps, len(params)) if params.steps else None,
+            erase=[pack_erase(erase) for erase in params.erase or ()],
         )

@@ -107,12 +107,16 @@ from stoker import _native
 shards = _native.Shards([{str(path)!r}], [{len(GOOD[0])}])
 pool = _native.Pool(2)
 n = 200
-job = pool.submit(shards, np.zeros(n, np.int32), np.zeros(n, np.int64), np.full(n, {len(GOOD[0])}),
-    np.full(n, {_native.crc32c(GOOD[0])}, np.uint32), np.ones(n, np.uint8), np.full(n, {SIZE[0]}, np.int32),
-    np.full(n, {SIZE[1]}, np.int32), np.ones(n, np.uint8), {{}}, np.tile([0, 0, {SIZE[0]}, {SIZE[1]}],
-    (n, 1)).astype(np.int32), np.tile([0., 0, {SIZE[0]}, {SIZE[1]}], (n, 1)), np.tile([0, 0, 9, 9], (n, 1))
-    .astype(np.int32), np.zeros((n, 2), bool), np.zeros((n, 3, 4), np.float32), np.zeros(3, np.uint8),
-    np.empty((n, 3, 9, 9), np.float32), 0, np.empty(n, np.uint8), 10**6, True)
+samples = dict(shard=np.zeros(n, np.int32), offset=np.zeros(n, np.int64), length=np.full(n, {len(GOOD[0])}),
+    crc=np.full(n, {_native.crc32c(GOOD[0])}, np.uint32), codec=np.ones(n, np.uint8),
+    height=np.full(n, {SIZE[0]}, np.int32), width=np.full(n, {SIZE[1]}, np.int32),
+    orientation=np.ones(n, np.uint8))
+box = np.tile([0, 0, {SIZE[0]}, {SIZE[1]}], (n, 1))
+params = dict(crop=box.astype(np.int32), region=box.astype(float),
+    dest=np.full((n, 4), [0, 0, 9, 9], np.int32), flip=np.zeros((n, 2), bool),
+    color=np.zeros((n, 3, 4), np.float32), fill=np.zeros(3, np.uint8))
+job = pool.submit(shards, samples, params, out=np.empty((n, 3, 9, 9), np.float32), layout=0,
+    status=np.empty(n, np.uint8), max_pixels=10**6, verify=True)
 {end}
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=300, check=False)

@@ -13,7 +13,6 @@ from stoker import _native
 N, SOURCE, SIZE = 3, (48, 64), (20, 24)
 WHERE = np.ones(N, bool)
 FILL = (7, 8, 9)
-BLACK = (0.0, 0.0, 0.0)
 BOX = np.tile(np.int32([1, 2, 3, 4]), (N, 1))
 QUANTILES = np.zeros(2**16, np.float32)
 
@@ -31,7 +30,7 @@ class Batch:
         length = np.array([len(one) for one in payloads], np.int64)
         self.shards = _native.Shards([str(folder / "shard")], [int(length.sum())])
         self.pool = _native.Pool(1)
-        self.columns: dict[str, Any] = {
+        self.samples: dict[str, Any] = {
             "shard": np.zeros(N, np.int32),
             "offset": np.cumsum(length) - length,
             "length": length,
@@ -40,7 +39,8 @@ class Batch:
             "height": np.full(N, SOURCE[0], np.int32),
             "width": np.full(N, SOURCE[1], np.int32),
             "orientation": np.ones(N, np.uint8),
-            "decoded": {},
+        }
+        self.params: dict[str, Any] = {
             "crop": np.tile([0, 0, *SOURCE], (N, 1)).astype(np.int32),
             "region": np.tile([0, 0, *SOURCE], (N, 1)).astype(np.float64),
             "dest": np.tile([0, 0, *SIZE], (N, 1)).astype(np.int32),
@@ -49,120 +49,197 @@ class Batch:
             "fill": np.array(FILL, np.uint8),
         }
 
-    def run(self, **extras: Any) -> tuple[Any, Any]:
+    def run(self, params: dict[str, Any] | None = None, **others: Any) -> tuple[Any, Any]:
+        """The images and the status, with these parameters more, or others."""
         images, status = np.full((N, *SIZE, 3), 99, np.uint8), np.empty(N, np.uint8)
         job = self.pool.submit(
             self.shards,
-            **{**self.columns, **extras},
+            self.samples,
+            {**self.params, **(params or {})},
             out=images,
             layout=1,
             status=status,
             max_pixels=10**6,
             verify=False,
+            **others,
         )
         job.wait()
         return images, status
 
 
-def warp_of(
-    matrix: Any, height: int = SIZE[0], width: int = SIZE[1], nearest: Any = None
-) -> tuple[Any, int, int, Any]:
-    return np.tile(np.asarray(matrix, np.float64), (N, 1, 1)), height, width, nearest
+def warp_of(matrix: Any, canvas: tuple[int, int] = SIZE, nearest: Any = None) -> dict[str, Any]:
+    columns = {
+        "warp.matrix": np.tile(np.asarray(matrix, np.float64), (N, 1, 1)),
+        "warp.canvas": np.int32(canvas),
+    }
+    return columns if nearest is None else columns | {"warp.nearest": nearest}
 
 
 def border_of(
     size: tuple[int, int], tile: tuple[int, int] = SIZE, n: int = N, first: int = 0
-) -> tuple[Any, ...]:
-    places = (np.tile(np.arange(extent, dtype=np.int32) + first, (n, 1)) for extent in size)
-    return np.tile(np.array(tile, np.int32), (n, 1)), *places
+) -> dict[str, Any]:
+    rows, columns = (np.tile(np.arange(extent, dtype=np.int32) + first, (n, 1)) for extent in size)
+    return {"border.size": np.tile(np.int32(tile), (n, 1)), "border.rows": rows, "border.columns": columns}
+
+
+def without(columns: dict[str, Any], name: str) -> dict[str, Any]:
+    return {other: column for other, column in columns.items() if other != name}
 
 
 @pytest.mark.parametrize(
-    ("extras", "message"),
+    ("params", "message"),
     [
-        ({"mean": np.zeros((2, 3, 3), np.float32)}, "mean must have a row a sample"),
-        ({"interpolation": np.ones(N - 1, np.uint8)}, "interpolation must have a row a sample"),
+        (
+            {"mean_matrix": np.zeros((2, 3, 3), np.float32)},
+            r"'mean_matrix' must have the shape \(3, 3, 3\); found \(2, 3, 3\)",
+        ),
+        ({"mean_matrix": np.zeros((N, 3, 3))}, "column 'mean_matrix' must be of dtype float32"),
+        (
+            {"mean_matrix": np.zeros((N, 3, 6), np.float32)[:, :, ::2]},
+            "column 'mean_matrix' must be C-contiguous",
+        ),
+        ({"mean_matrix": "a mean"}, "column 'mean_matrix' must be a NumPy array"),
+        ({"fill": np.zeros((N, 3), np.uint8)}, r"'fill' must have the shape \(3,\); found \(3, 3\)"),
+        ({"mean_matrixes": np.zeros((N, 3, 3), np.float32)}, "column 'mean_matrixes' is unknown"),
+        (
+            {"interpolation": np.ones(N - 1, np.uint8)},
+            r"'interpolation' must have the shape \(3,\); found \(2,\)",
+        ),
         ({"interpolation": np.full(N, 4, np.uint8)}, "interpolation must be from 0 to 3"),
-        ({"warp": (np.zeros((2, 3, 3)), *SIZE, None)}, "matrix of a warp must have a row a sample"),
-        ({"warp": warp_of(np.eye(3), nearest=np.full(2, True))}, "nearest must have a row a sample"),
-        ({"warp": warp_of(np.eye(3), 0)}, "canvas of a warp"),
-        ({"warp": warp_of(np.eye(3), 20, 40000)}, "canvas of a warp"),
+        (warp_of(np.eye(3)) | {"warp.matrix": np.zeros((2, 3, 3))}, "'warp.matrix' must have the shape"),
+        (warp_of(np.eye(3), nearest=np.full(2, True)), "'warp.nearest' must have the shape"),
+        (without(warp_of(np.eye(3)), "warp.canvas"), "warp.matrix and warp.canvas must be given together"),
+        ({"warp.nearest": np.full(N, True)}, "warp.nearest needs warp.matrix"),
+        (warp_of(np.eye(3), (0, SIZE[1])), "canvas of a warp"),
+        (warp_of(np.eye(3), (20, 40000)), "canvas of a warp"),
         (
-            {"warp": warp_of(np.eye(3), 19)},
-            "dest must lie within the output, the canvas of a warp or the tile",
+            warp_of(np.eye(3), (19, SIZE[1])),
+            "dest must lie within the output, the canvas",
         ),
-        ({"border": border_of(SIZE, n=2)}, "a border must have a row a sample"),
-        ({"border": border_of((19, 24))}, "as many rows and columns as the output"),
-        ({"border": border_of(SIZE), "warp": warp_of(np.eye(3), 30)}, "the canvas of a warp"),
-        ({"border": border_of(SIZE, tile=(19, 24))}, "must lie within its tile"),
-        ({"border": border_of(SIZE, first=-1)}, "must lie within its tile"),
-        ({"border": border_of(SIZE, tile=(2**15 + 1, 24))}, "1 to 32768 pixels a side"),
-        ({"border": border_of(SIZE, tile=(20, 0))}, "must lie within its tile"),
-        ({"erase": [(np.zeros((2, 4), np.int32), BLACK, None)]}, "must have a row a sample"),
-        (
-            {"erase": [(BOX, BLACK, (np.zeros(2, np.uint64), BLACK, QUANTILES))]},
-            "keys of noise must have a row a sample",
-        ),
-        ({"erase": [(np.tile(np.int32([0, 1, 1, 24]), (N, 1)), BLACK, None)]}, "must lie within the output"),
-        ({"erase": [(np.tile(np.int32([-1, 0, 1, 1]), (N, 1)), BLACK, None)]}, "must lie within the output"),
-        (
-            {"erase": [(np.tile(np.int32([0, 0, 2**31 - 1, 1]), (N, 1)), BLACK, None)]},
-            "must lie within the output",
-        ),
+        (border_of(SIZE, n=2), "'border.size' must have the shape"),
+        (without(border_of(SIZE), "border.rows"), "border.rows and border.columns must be given together"),
+        (border_of((19, 24)), "as many rows and columns as the output"),
+        (border_of(SIZE) | warp_of(np.eye(3), (30, SIZE[1])), "the canvas of a warp"),
+        (border_of(SIZE, tile=(19, 24)), "must lie within its tile"),
+        (border_of(SIZE, first=-1), "must lie within its tile"),
+        (border_of(SIZE, tile=(2**15 + 1, 24)), "1 to 32768 pixels a side"),
+        (border_of(SIZE, tile=(20, 0)), "must lie within its tile"),
     ],
 )
-def test_wrong_extras_are_refused(extras: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_wrong_parameters_are_refused(params: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
-        Batch(tmp_path).run(**extras)
+        Batch(tmp_path).run(params)
+
+
+@pytest.mark.parametrize("column", _native.SAMPLE_COLUMNS + _native.PARAMETER_COLUMNS, ids=lambda c: c.name)
+def test_only_optional_columns_may_be_missing(column: _native.Column, tmp_path: Path) -> None:
+    batch = Batch(tmp_path)
+    batch.samples.pop(column.name, None)
+    batch.params.pop(column.name, None)
+    if column.optional:
+        assert not batch.run()[1].any()
+    else:
+        with pytest.raises(ValueError, match=f"column '{column.name}' is missing"):
+            batch.run()
+
+
+@pytest.mark.parametrize(
+    ("erase", "message"),
+    [
+        ({"box": np.zeros((2, 4), np.int32)}, "'box' must have the shape"),
+        ({"noise.keys": np.zeros(2, np.uint64)}, "'noise.keys' must have the shape"),
+        ({"noise.keys": np.zeros(N, np.uint64)}, "noise.keys needs noise.deviation and quantiles"),
+        ({"quantiles": QUANTILES[1:]}, "'quantiles' must have the shape"),
+        ({"box": np.tile(np.int32([0, 1, 1, 24]), (N, 1))}, "must lie within the output"),
+        ({"box": np.tile(np.int32([-1, 0, 1, 1]), (N, 1))}, "must lie within the output"),
+        ({"box": np.tile(np.int32([0, 0, 2**31 - 1, 1]), (N, 1))}, "must lie within the output"),
+    ],
+)
+def test_wrong_boxes_to_erase_are_refused(erase: dict[str, Any], message: str, tmp_path: Path) -> None:
+    columns = {"box": BOX, "value": np.zeros(3, np.float32)}
+    with pytest.raises(ValueError, match=message):
+        Batch(tmp_path).run(erase=[columns | erase])
+
+
+@pytest.mark.parametrize(
+    "pixels",
+    [
+        np.zeros((*SOURCE, 6), np.uint8)[:, :, ::2],
+        np.zeros((*SOURCE[::-1], 3), np.uint8).transpose(1, 0, 2),
+        np.zeros((*SOURCE, 3), np.int16),
+        np.zeros((*SOURCE, 4), np.uint8),
+        np.zeros(SOURCE, np.uint8),
+        None,
+    ],
+    ids=["strided", "transposed", "int16", "RGBA", "grey", "None"],
+)
+def test_decoded_pixels_that_would_be_copied_are_refused(pixels: Any, tmp_path: Path) -> None:
+    """The copy would be gone before the batch reads it."""
+    with pytest.raises(ValueError, match=r"decoded\[1\] must be a C-contiguous array of dtype uint8"):
+        Batch(tmp_path).run(decoded={1: pixels})
+
+
+def test_decoded_pixels_outlive_their_dict(tmp_path: Path) -> None:
+    batch, pixels = Batch(tmp_path), np.full((*SOURCE, 3), 7, np.uint8)
+    images, status = batch.run(decoded={1: pixels})
+    assert not status.any()
+    assert (images[1] == 7).all()
+    assert (images[0] == images[2]).all()
 
 
 def test_wrong_steps_are_refused(tmp_path: Path) -> None:
     steps = _native.Steps(N)
+    weights = {"where": WHERE, "weights": np.ones((N, 2), np.float32)}
     with pytest.raises(ValueError, match="steps must be of as many samples"):
         Batch(tmp_path).run(steps=_native.Steps(N + 1))
-    with pytest.raises(ValueError, match="a row a sample"):
-        steps.sharpen(WHERE, np.ones(N - 1, np.float32))
-    with pytest.raises(ValueError, match="a row a sample"):
-        steps.equalize(WHERE[:2])
+    with pytest.raises(ValueError, match="there is no step 'Sharpen'; the kinds are affine, "):
+        steps.append("Sharpen", {"where": WHERE, "factor": np.ones(N, np.float32)})
+    with pytest.raises(ValueError, match="'factor' must have the shape"):
+        steps.append("sharpen", {"where": WHERE, "factor": np.ones(N - 1, np.float32)})
+    with pytest.raises(ValueError, match="'where' must have the shape"):
+        steps.append("equalize", {"where": WHERE[:2]})
     for kernel_size in ((2, 3), (3, 0), (3, -1), (40001, 1)):
+        blur = {"where": WHERE, "kernel_size": np.int32(kernel_size), "sigma": np.ones((N, 2), np.float32)}
         with pytest.raises(ValueError, match="kernel_size must be two odd numbers"):
-            steps.blur(WHERE, kernel_size, np.ones((N, 2), np.float32))
-    with pytest.raises(TypeError):
-        steps.table(WHERE, np.zeros((N, 3, 255), np.uint8))
+            steps.append("blur", blur)
+    with pytest.raises(ValueError, match="'levels' must have the shape"):
+        steps.append("table", {"where": WHERE, "levels": np.zeros((N, 3, 255), np.uint8)})
+    with pytest.raises(ValueError, match="only a weighted_sum has chains"):
+        steps.append("equalize", {"where": WHERE}, [_native.Steps(N)])
     with pytest.raises(ValueError, match="weights must have a column"):
-        steps.mix(WHERE, np.ones((N, 2), np.float32), [])
+        steps.append("weighted_sum", weights)
     with pytest.raises(ValueError, match="chains must be other steps"):
-        steps.mix(WHERE, np.ones((N, 2), np.float32), [steps])
+        steps.append("weighted_sum", weights, [steps])
     with pytest.raises(ValueError, match="chains must be other steps"):
-        steps.mix(WHERE, np.ones((N, 2), np.float32), [_native.Steps(2)])
+        steps.append("weighted_sum", weights, [_native.Steps(2)])
     with pytest.raises(ValueError, match="chains must be other steps"):
-        steps.mix(WHERE, np.ones((N, 2), np.float32), [None])  # type: ignore[list-item]  # which Python lets pass
+        steps.append("weighted_sum", weights, [None])  # type: ignore[list-item]  # which Python lets pass
 
 
 def test_steps_are_taken_once(tmp_path: Path) -> None:
     """Nobody changes what another thread executes."""
     batch, steps, chain = Batch(tmp_path), _native.Steps(N), _native.Steps(N)
-    chain.equalize(WHERE)
-    steps.mix(WHERE, np.ones((N, 2), np.float32), [chain])
-    with pytest.raises(ValueError, match="belong to a batch or a mix"):
-        steps.mix(WHERE, np.ones((N, 2), np.float32), [chain])
+    weights = {"where": WHERE, "weights": np.ones((N, 2), np.float32)}
+    chain.append("equalize", {"where": WHERE})
+    steps.append("weighted_sum", weights, [chain])
+    with pytest.raises(ValueError, match="belong to a batch or a weighted sum"):
+        steps.append("weighted_sum", weights, [chain])
     batch.run(steps=steps)
-    with pytest.raises(ValueError, match="belong to a batch or a mix"):
-        steps.equalize(WHERE)
-    with pytest.raises(ValueError, match="belong to a batch or a mix"):
+    with pytest.raises(ValueError, match="belong to a batch or a weighted sum"):
+        steps.append("equalize", {"where": WHERE})
+    with pytest.raises(ValueError, match="belong to a batch or a weighted sum"):
         batch.run(steps=steps)
 
 
 def test_a_bad_sample_leaves_its_neighbours_alone(tmp_path: Path) -> None:
     """Zeros and a status, whatever was to be done to it."""
     steps = _native.Steps(N)
-    steps.equalize(WHERE)
-    extras: dict[str, Any] = {
-        "mean": np.full((N, 3, 3), 0.1, np.float32),
-        "erase": [(np.tile(np.int32([1, 2, 3, 4]), (N, 1)), (200.0, 100.0, 50.0), None)],
-        "warp": warp_of([[1, 0.1, 2], [0, 1, 3], [0, 0, 1]]),
+    steps.append("equalize", {"where": WHERE})
+    params = warp_of([[1, 0.1, 2], [0, 1, 3], [0, 0, 1]]) | {
+        "mean_matrix": np.full((N, 3, 3), 0.1, np.float32)
     }
-    images, status = Batch(tmp_path, damaged=True).run(steps=steps, **extras)
+    erase = {"box": BOX, "value": np.float32([200, 100, 50])}
+    images, status = Batch(tmp_path, damaged=True).run(params, steps=steps, erase=[erase])
     assert status.tolist() == [0, 4, 0]
     assert not images[1].any()
     assert (images[0] == images[2]).all()
@@ -176,7 +253,7 @@ def test_numbers_that_mean_nothing_in_a_warp(nearest: Any, value: float, place: 
     """Where the map leads nowhere there is fill; nothing is read outside of the image."""
     matrix = np.eye(3)
     matrix.flat[place] = value
-    images, status = Batch(tmp_path).run(warp=warp_of(matrix, nearest=nearest))
+    images, status = Batch(tmp_path).run(warp_of(matrix, nearest=nearest))
     assert not status.any()
     if np.isnan(value) and place not in (1, 3):
         assert (images == FILL).any()
@@ -184,16 +261,21 @@ def test_numbers_that_mean_nothing_in_a_warp(nearest: Any, value: float, place: 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0, -1])
 def test_numbers_that_mean_nothing_in_steps(value: float, tmp_path: Path) -> None:
-    steps, number = _native.Steps(N), np.full(N, value, np.float32)
-    steps.affine(WHERE, np.full((N, 3, 4), value, np.float32), np.full((N, 3, 3), value, np.float32))
-    steps.sharpen(WHERE, number)
-    steps.blur(WHERE, (3, 5), np.full((N, 2), value, np.float32))
-    steps.posterize(WHERE, np.full(N, 255, np.uint8))
-    steps.solarize(WHERE, np.full(N, -(2**15), np.int16))
-    steps.shift(WHERE, np.full((N, 3, 3), value), (1, 2, 3))
-    steps.shift(WHERE, np.full((N, 3, 3), value), (1, 2, 3), nearest=True)
-    steps.mix(WHERE, np.full((N, 1), value, np.float32), [])
-    _, status = Batch(tmp_path).run(steps=steps, mean=np.full((N, 3, 3), value, np.float32))
+    steps, numbers = _native.Steps(N), np.full((N, 3, 4), value, np.float32)
+    distort = {"matrix": np.full((N, 3, 3), value, np.float64), "fill": np.uint8(FILL)}
+    mean = np.full((N, 3, 3), value, np.float32)
+    for kind, columns in (
+        ("affine", {"color": numbers, "mean_matrix": mean}),
+        ("sharpen", {"factor": np.full(N, value, np.float32)}),
+        ("blur", {"kernel_size": np.int32([3, 5]), "sigma": np.full((N, 2), value, np.float32)}),
+        ("posterize", {"bits": np.full(N, 255, np.uint8)}),
+        ("solarize", {"threshold": np.full(N, -(2**15), np.int16)}),
+        ("distort", distort | {"nearest": np.array(False)}),
+        ("distort", distort | {"nearest": np.array(True)}),
+        ("weighted_sum", {"weights": np.full((N, 1), value, np.float32)}),
+    ):
+        steps.append(kind, {"where": WHERE, **columns})
+    _, status = Batch(tmp_path).run({"mean_matrix": mean}, steps=steps)
     assert not status.any()
 
 
@@ -202,14 +284,14 @@ def test_an_empty_image_behind_a_turned_one(nearest: Any, tmp_path: Path) -> Non
     """It shows nothing of the one before it."""
     batch = Batch(tmp_path)
     turned = np.array([True, False, True])
-    batch.columns["orientation"][turned] = 6
+    batch.samples["orientation"][turned] = 6
     for name, first in (("height", 1), ("width", 0)):
-        batch.columns[name][turned] = SOURCE[first]
+        batch.samples[name][turned] = SOURCE[first]
     for name in ("crop", "region"):
-        batch.columns[name][turned] = (0, 0, *SOURCE[::-1])
-    batch.columns["dest"][1] = (3, 4, 0, 0)
-    warp = None if nearest is None else warp_of([[1, 0, 1], [0, 1, 0], [0, 0, 1]], nearest=nearest)
-    images, status = batch.run(warp=warp)
+        batch.params[name][turned] = (0, 0, *SOURCE[::-1])
+    batch.params["dest"][1] = (3, 4, 0, 0)
+    warp = {} if nearest is None else warp_of([[1, 0, 1], [0, 1, 0], [0, 0, 1]], nearest=nearest)
+    images, status = batch.run(warp)
     assert not status.any()
     assert (images[1] == FILL).all()
     np.testing.assert_array_equal(images[0], images[2])

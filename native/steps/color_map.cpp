@@ -1,8 +1,12 @@
+#include "steps/color_map.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
-#include "steps/steps.h"
+#include "kernels/kernels.h"
+#include "steps/step_runner.h"
 
 namespace stoker {
 namespace {
@@ -12,14 +16,28 @@ std::uint8_t to_uint8(double value) {
     return static_cast<std::uint8_t>(std::min(value, 255.0) + 0.5);
 }
 
+struct AffineColumns {
+    const bool* where;
+    const float* color;
+    const float* mean_matrix;  // null: none
+};
+
+// A colour map that another step follows.
 class Affine final : public Step {
   public:
-    Affine(const bool* where, const float* color, const float* mean) : Step(where), color_(color), mean_(mean) {}
+    using Columns = AffineColumns;
+    static constexpr Column kColumns[] = {
+        per_sample<&Columns::where>("where"),
+        per_sample<&Columns::color>("color", {3, 4}),
+        optional(per_sample<&Columns::mean_matrix>("mean_matrix", {3, 3})),
+    };
+
+    explicit Affine(const Columns& columns) : Step(columns.where), columns_(columns) {}
 
     void run(std::size_t i, StepRunner& runner) const override {
         float color[12];
-        std::copy(color_ + 12 * i, color_ + 12 * (i + 1), color);
-        if (mean_ != nullptr) add_mean(color, mean_ + 9 * i, runner.image().mean().data());
+        std::copy(columns_.color + 12 * i, columns_.color + 12 * (i + 1), color);
+        if (columns_.mean_matrix != nullptr) add_mean(color, columns_.mean_matrix + 9 * i, runner.image().mean().data());
         if (is_diagonal(color))
             by_table(color, runner);
         else
@@ -31,7 +49,7 @@ class Affine final : public Step {
         LookupTables tables;
         for (int c = 0; c < 3; ++c)
             for (int x = 0; x < 256; ++x)
-                tables.level[c][x] = to_uint8(static_cast<double>(color[5 * c]) * x + color[4 * c + 3]);
+                tables.channel[c][x] = to_uint8(static_cast<double>(color[5 * c]) * x + color[4 * c + 3]);
         runner.apply_lut(tables);
     }
 
@@ -50,8 +68,7 @@ class Affine final : public Step {
         }
     }
 
-    const float* color_;
-    const float* mean_;
+    Columns columns_;
 };
 
 }  // namespace
@@ -64,8 +81,7 @@ void add_mean(float* color, const float* mean, const double* rgb) {
     }
 }
 
-std::unique_ptr<Step> make_affine(const bool* where, const float* color, const float* mean) {
-    return std::make_unique<Affine>(where, color, mean);
-}
+extern const StepKind affine_step;
+constinit const StepKind affine_step = step_kind<Affine>("affine");
 
 }  // namespace stoker

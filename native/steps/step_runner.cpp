@@ -1,4 +1,4 @@
-#include "steps/steps.h"
+#include "steps/step_runner.h"
 
 namespace stoker {
 
@@ -15,7 +15,7 @@ PlanarImage& StepRunner::image() {
     pending_ = false;
     for (int y = 0; y < image_->height(); ++y)
         for (int c = 0; c < 3; ++c)
-            step_kernels().apply_lut(tables_.level[c], image_->row(y) + c * image_->plane(), image_->width());
+            step_kernels().apply_lut(tables_.channel[c], image_->row(y) + c * image_->plane(), image_->width());
     return *image_;
 }
 
@@ -26,7 +26,7 @@ void StepRunner::apply_lut(const LookupTables& tables) {
         return;
     }
     for (int c = 0; c < 3; ++c)
-        for (std::uint8_t& level : tables_.level[c]) level = tables.level[c][level];
+        for (std::uint8_t& value : tables_.channel[c]) value = tables.channel[c][value];
 }
 
 const PlanarImage& StepRunner::copy() {

@@ -3,7 +3,8 @@
 #include <array>
 #include <cstring>
 
-#include "steps/steps.h"
+#include "kernels/step_kernels.h"
+#include "steps/step_runner.h"
 
 namespace stoker {
 namespace {
@@ -14,51 +15,97 @@ void identity(std::uint8_t* levels) {
     for (int x = 0; x < 256; ++x) levels[x] = static_cast<std::uint8_t>(x);
 }
 
+struct TableColumns {
+    const bool* where;
+    const std::uint8_t* levels;
+};
+
+// Replaces each value of each channel by another.
 class Table final : public Step {
   public:
-    Table(const bool* where, const std::uint8_t* levels) : Step(where), levels_(levels) {}
+    using Columns = TableColumns;
+    static constexpr Column kColumns[] = {
+        per_sample<&Columns::where>("where"),
+        per_sample<&Columns::levels>("levels", {3, 256}),
+    };
+
+    explicit Table(const Columns& columns) : Step(columns.where), columns_(columns) {}
     void run(std::size_t i, StepRunner& runner) const override {
         LookupTables tables;
-        std::memcpy(tables.level, levels_ + i * sizeof tables.level, sizeof tables.level);
+        std::memcpy(tables.channel, columns_.levels + i * sizeof tables.channel, sizeof tables.channel);
         runner.apply_lut(tables);
     }
 
   private:
-    const std::uint8_t* levels_;
+    Columns columns_;
 };
 
+struct PosterizeColumns {
+    const bool* where;
+    const std::uint8_t* bits;
+};
+
+// Keeps the highest bits of each value.
 class Posterize final : public Step {
   public:
-    Posterize(const bool* where, const std::uint8_t* bits) : Step(where), bits_(bits) {}
+    using Columns = PosterizeColumns;
+    static constexpr Column kColumns[] = {
+        per_sample<&Columns::where>("where"),
+        per_sample<&Columns::bits>("bits"),
+    };
+
+    explicit Posterize(const Columns& columns) : Step(columns.where), columns_(columns) {}
     void run(std::size_t i, StepRunner& runner) const override {
-        const int mask = 0xFF00 >> std::min<int>(bits_[i], 8);
+        const int mask = 0xFF00 >> std::min<int>(columns_.bits[i], 8);
         LookupTables tables;
-        for (auto& levels : tables.level)
-            for (int x = 0; x < 256; ++x) levels[x] = static_cast<std::uint8_t>(x & mask);
+        for (auto& values : tables.channel)
+            for (int x = 0; x < 256; ++x) values[x] = static_cast<std::uint8_t>(x & mask);
         runner.apply_lut(tables);
     }
 
   private:
-    const std::uint8_t* bits_;
+    Columns columns_;
 };
 
+struct SolarizeColumns {
+    const bool* where;
+    const std::int16_t* threshold;
+};
+
+// Inverts the values from a threshold on.
 class Solarize final : public Step {
   public:
-    Solarize(const bool* where, const std::int16_t* threshold) : Step(where), threshold_(threshold) {}
+    using Columns = SolarizeColumns;
+    static constexpr Column kColumns[] = {
+        per_sample<&Columns::where>("where"),
+        per_sample<&Columns::threshold>("threshold"),
+    };
+
+    explicit Solarize(const Columns& columns) : Step(columns.where), columns_(columns) {}
     void run(std::size_t i, StepRunner& runner) const override {
         LookupTables tables;
-        for (auto& levels : tables.level)
-            for (int x = 0; x < 256; ++x) levels[x] = static_cast<std::uint8_t>(x >= threshold_[i] ? 255 - x : x);
+        for (auto& values : tables.channel)
+            for (int x = 0; x < 256; ++x) values[x] = static_cast<std::uint8_t>(x >= columns_.threshold[i] ? 255 - x : x);
         runner.apply_lut(tables);
     }
 
   private:
-    const std::int16_t* threshold_;
+    Columns columns_;
 };
 
+// The columns of a step without parameters.
+struct PlainColumns {
+    const bool* where;
+};
+inline constexpr Column kPlainColumns[] = {per_sample<&PlainColumns::where>("where")};
+
+// Stretches the range of each channel to 0..255.
 class Autocontrast final : public Step {
   public:
-    using Step::Step;
+    using Columns = PlainColumns;
+    static constexpr std::span<const Column> kColumns = kPlainColumns;
+
+    explicit Autocontrast(const Columns& columns) : Step(columns.where) {}
     void run(std::size_t, StepRunner& runner) const override {
         const PlanarImage& image = runner.image();
         LookupTables tables;
@@ -66,7 +113,7 @@ class Autocontrast final : public Step {
             std::uint8_t low = 255, high = 0;
             for (int y = 0; y < image.height(); ++y)
                 step_kernels().range(image.row(y) + c * image.plane(), image.width(), &low, &high);
-            stretch(low, high, tables.level[c]);
+            stretch(low, high, tables.channel[c]);
         }
         runner.apply_lut(tables);
     }
@@ -79,13 +126,17 @@ class Autocontrast final : public Step {
     }
 };
 
+// Flattens each channel's histogram.
 class Equalize final : public Step {
   public:
-    using Step::Step;
+    using Columns = PlainColumns;
+    static constexpr std::span<const Column> kColumns = kPlainColumns;
+
+    explicit Equalize(const Columns& columns) : Step(columns.where) {}
     void run(std::size_t, StepRunner& runner) const override {
         const PlanarImage& image = runner.image();
         LookupTables tables;
-        for (int c = 0; c < 3; ++c) flatten(histogram_of(image, c), tables.level[c]);
+        for (int c = 0; c < 3; ++c) flatten(histogram_of(image, c), tables.channel[c]);
         runner.apply_lut(tables);
     }
 
@@ -123,16 +174,11 @@ class Equalize final : public Step {
 
 }  // namespace
 
-std::unique_ptr<Step> make_table(const bool* where, const std::uint8_t* levels) {
-    return std::make_unique<Table>(where, levels);
-}
-std::unique_ptr<Step> make_posterize(const bool* where, const std::uint8_t* bits) {
-    return std::make_unique<Posterize>(where, bits);
-}
-std::unique_ptr<Step> make_solarize(const bool* where, const std::int16_t* threshold) {
-    return std::make_unique<Solarize>(where, threshold);
-}
-std::unique_ptr<Step> make_autocontrast(const bool* where) { return std::make_unique<Autocontrast>(where); }
-std::unique_ptr<Step> make_equalize(const bool* where) { return std::make_unique<Equalize>(where); }
+extern const StepKind table_step, posterize_step, solarize_step, autocontrast_step, equalize_step;
+constinit const StepKind table_step = step_kind<Table>("table");
+constinit const StepKind posterize_step = step_kind<Posterize>("posterize");
+constinit const StepKind solarize_step = step_kind<Solarize>("solarize");
+constinit const StepKind autocontrast_step = step_kind<Autocontrast>("autocontrast");
+constinit const StepKind equalize_step = step_kind<Equalize>("equalize");
 
 }  // namespace stoker

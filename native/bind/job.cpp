@@ -1,0 +1,25 @@
+#include "bind/job.h"
+
+#include <stdexcept>
+#include <utility>
+
+namespace stoker {
+
+Job::Job(std::shared_ptr<Batch> batch, KeptArrays arrays)
+    : arrays_(std::move(arrays)), batch_(std::move(batch)), process_(::getpid()) {}
+
+// No worker takes the GIL, so waiting with it held cannot lock up. A forked child has no workers to wait for.
+Job::~Job() {
+    if (batch_ == nullptr || ::getpid() != process_) return;
+    batch_->cancel();
+    batch_->wait();
+}
+
+void Job::wait() {
+    if (::getpid() != process_)
+        throw std::runtime_error("this batch was started in the parent process: make the loader in this one");
+    const nb::gil_scoped_release release;
+    batch_->wait();
+}
+
+}  // namespace stoker

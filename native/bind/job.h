@@ -1,0 +1,31 @@
+// A batch under way, as Python sees it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include <unistd.h>
+
+#include "bind/columns.h"
+#include "engine/batch.h"
+
+namespace stoker {
+
+// Keeps the arrays that the batch reads and writes until no thread works on it.
+class Job {
+  public:
+    Job(std::shared_ptr<Batch> batch, KeptArrays arrays);
+    Job(Job&&) = default;
+    ~Job();
+
+    void wait();
+    bool done() { return batch_->done(); }
+    std::string reason(std::size_t i) { return batch_->reason(i); }
+
+  private:
+    KeptArrays arrays_;
+    std::shared_ptr<Batch> batch_;
+    pid_t process_;
+};
+
+}  // namespace stoker

@@ -1,0 +1,63 @@
+// The contract of a step: one operation on the pixels of finished images; see stoker.augment.steps.
+//
+// A new operation is a file with a struct of columns, their table, a class and its StepKind, and a line of the list
+// in steps/step_kinds.cpp.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "records/column.h"
+
+namespace stoker {
+
+class StepRunner;
+
+// One step of a batch. Its columns belong to the caller.
+class Step {
+  public:
+    explicit Step(const bool* where) : where_(where) {}
+    virtual ~Step() = default;
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
+
+    bool applies(std::size_t i) const { return where_[i]; }
+    // Changes the image of sample `i`, to which the step applies.
+    virtual void run(std::size_t i, StepRunner& runner) const = 0;
+
+  private:
+    const bool* where_;
+};
+
+using Steps = std::vector<std::unique_ptr<const Step>>;
+
+// A kind of step: its name, its columns, and how to make one of checked columns. Only a weighted sum has chains.
+struct StepKind {
+    const char* name;
+    std::span<const Column> columns;
+    std::unique_ptr<const Step> (*make)(std::span<const ColumnValue> values, std::vector<Steps> chains);
+};
+
+// The kind of a class that has a struct Columns, a table kColumns, and is made of the struct, and chains if any.
+// The class throws std::invalid_argument for values that make no step.
+template <class Kind>
+constexpr StepKind step_kind(const char* name) {
+    using Columns = typename Kind::Columns;
+    return {name, Kind::kColumns,
+            [](std::span<const ColumnValue> values, std::vector<Steps> chains) -> std::unique_ptr<const Step> {
+                const auto columns = columns_from<Columns>(Kind::kColumns, values);
+                if constexpr (std::is_constructible_v<Kind, Columns, std::vector<Steps>>) {
+                    return std::make_unique<const Kind>(columns, std::move(chains));
+                } else {
+                    if (!chains.empty()) throw std::invalid_argument("only a weighted_sum has chains");
+                    return std::make_unique<const Kind>(columns);
+                }
+            }};
+}
+
+}  // namespace stoker

@@ -1,0 +1,63 @@
+"""Steps and boxes to erase, in the form in which the C++ module takes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from stoker import _native
+from stoker.augment import steps as kinds
+from stoker.augment.noise import quantiles
+from stoker.errors import EngineError
+
+from ..packing import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from stoker.augment.params.optional_params import Erase
+
+__all__ = ["EXECUTES", "pack_erase", "pack_steps"]
+
+_STEPS = frozenset(getattr(kinds, name) for name in kinds.__all__ if name != "step_names") - {kinds.Step}
+"""The steps that C++ executes, each by its ``operation``."""
+
+_QUANTILES = "quantiles"
+"""The column of a box to erase that is no attribute of it."""
+
+EXECUTES = frozenset(
+    {"interpolation", "mean_matrix", "warp", "perspective", "nearest", "border", "erase", "noise"}
+    | {kind.__name__ for kind in _STEPS}
+)
+"""What the engine executes of :attr:`stoker.augment.plan.ImagePlan.needs`."""
+
+
+def pack_steps(steps: Iterable[kinds.Step], n: int) -> _native.Steps:
+    """Make the steps of a batch of ``n`` samples, without those that apply to none.
+
+    Raises:
+        EngineError: A step is of a class that C++ does not execute.
+    """
+    packed = _native.Steps(n)
+    for step in steps:
+        if not step.where.any():
+            continue
+        if type(step) not in _STEPS:
+            raise EngineError(
+                f"the native engine has no step {type(step).__name__}",
+                hint="engine='auto' takes one that executes it.",
+            )
+        chains = (
+            [pack_steps(chain, n) for chain in step.chains] if isinstance(step, kinds.WeightedSum) else []
+        )
+        packed.append(step.operation, pack(_native.STEP_COLUMNS[step.operation], step), chains)
+    return packed
+
+
+def pack_erase(erase: Erase) -> dict[str, npt.NDArray[Any]]:
+    """Return the columns of a box to erase; noise comes with the quantiles that it is drawn from."""
+    columns = pack((column for column in _native.ERASE_COLUMNS if column.name != _QUANTILES), erase)
+    if erase.noise is not None:
+        columns[_QUANTILES] = quantiles()
+    return columns

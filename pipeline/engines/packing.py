@@ -1,0 +1,38 @@
+"""The arrays that the C++ module takes, packed by its tables of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy.typing as npt
+
+    from stoker._native import Column
+
+__all__ = ["pack"]
+
+
+def pack(columns: Iterable[Column], source: object) -> dict[str, npt.NDArray[Any]]:
+    """Collect the attributes of ``source`` that columns are named after, in the form that C++ takes.
+
+    A dotted name leads through attributes of attributes. Attributes that are None are left out. Arrays are
+    copied only where their type or their order in memory is another one.
+    """
+    found = {column: _attribute(source, column.name) for column in columns}
+    return {
+        column.name: np.asarray(value, column.dtype, order="C")
+        for column, value in found.items()
+        if value is not None
+    }
+
+
+def _attribute(source: object, path: str) -> Any:
+    for name in path.split("."):
+        if source is None:
+            return None
+        source = getattr(source, name)
+    return source
