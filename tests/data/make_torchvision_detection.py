@@ -1,4 +1,4 @@
-"""Draw crops and sizes with torchvision's transforms for detection, for tests/unit/test_iou_crop.py.
+"""Draw crops and sizes with torchvision's transforms for detection, for test_iou_crop.py.
 
     python tests/data/make_torchvision_detection.py tests/data/torchvision-detection.npz
 

@@ -1,4 +1,4 @@
-"""Draw parameters with torchvision itself and keep their distributions, for tests/unit/test_distributions.py.
+"""Draw parameters with torchvision itself and keep their distributions, for test_distributions.py.
 
     python tests/data/make_torchvision_draws.py tests/data/torchvision-draws.npz
 

@@ -1,4 +1,4 @@
-"""Quality of the keyed random numbers: chance levels are far from the bounds used, so failures are real."""
+"""Keyed random numbers: definitions and quality, with bounds so far from chance that failures are real."""
 
 from __future__ import annotations
 

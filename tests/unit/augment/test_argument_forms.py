@@ -1,4 +1,4 @@
-"""Arguments in all forms that torchvision.transforms.v2 takes, numbers of NumPy's, and what JSON can hold."""
+"""Arguments in all forms that torchvision.transforms.v2 takes, NumPy's numbers, and what JSON can hold."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_sequence_of_one_an_array_and_a_number_mean_the_same(given, meant):
     assert repr(given) == repr(meant)
 
 
-def test_any_sequence_will_do():
+def test_any_sequence_is_accepted():
     def some(*items):
         return UserList(items)  # as configuration libraries have lists of their own
 
@@ -122,7 +122,7 @@ def test_numbers_of_numpy_are_saved_as_numbers(transform, tmp_path):
         (lambda: CenterCrop({"height": 3}), "size"),
     ],
 )
-def test_what_cannot_be_meant_is_named_whatever_its_type(make, name):
+def test_a_bad_value_of_any_type_is_named(make, name):
     with pytest.raises(ConfigError, match=rf"\w+: {name} must be .*; found "):
         make()
 

@@ -1,4 +1,4 @@
-"""Noise: its definition by hand, its law, and that neighbours know nothing of each other."""
+"""Noise: its definition by hand, its distribution, and the independence of neighbours."""
 
 import hashlib
 from statistics import NormalDist
@@ -31,7 +31,7 @@ def by_hand(key, place):
 
 
 @pytest.mark.parametrize("key", [0, 1, 2**53 - 1, 2**64 - 1])
-def test_it_is_what_it_says(key):
+def test_noise_follows_its_definition(key):
     got = normal_noise(key, (2, 3, 4, 5), 17)
     assert got.shape == (4, 5, 3)
     assert got.dtype == np.float32
@@ -45,12 +45,12 @@ def test_a_box_is_part_of_the_whole():
     assert normal_noise(1, (5, 5, 0, 3), SIDE).shape == (0, 3, 3)
 
 
-def test_it_stays_what_it_is():
+def test_noise_is_that_of_every_version():
     digest = hashlib.sha256(normal_noise(7, (0, 0, 16, 16), 16).round(4).tobytes()).hexdigest()
     assert digest[:16] == "ffc838fdb34a33dc"
 
 
-def test_it_is_normal():
+def test_noise_is_normal():
     values = np.sort(FIELD.ravel().astype(np.float64))
     n = values.size
     assert abs(values.mean()) < 5 / np.sqrt(n)

@@ -1,4 +1,4 @@
-"""Recipes to and from JSON, and what is said about broken ones."""
+"""Recipes to and from JSON, and the errors of broken recipes."""
 
 from __future__ import annotations
 
@@ -157,14 +157,14 @@ def test_ready_recipes_name_their_source_and_give_floats_of_one_size(name):
     assert (params.crop[:, 2:] > 0).all()
 
 
-def test_only_ssd_decides_by_boxes():
+def test_only_ssd_uses_boxes():
     assert [name for name in READY if compile_image(load_recipe(name)).uses_boxes] == [
         "coco-ssd",
         "coco-ssdlite",
     ]
 
 
-def test_imagenet_is_that_of_torchvisions_references():
+def test_imagenet_is_torchvisions_reference():
     assert load_recipe("imagenet-train") == [
         RandomResizedCrop(224),
         RandomHorizontalFlip(),
@@ -217,7 +217,7 @@ def test_a_broken_transform_names_the_file_and_the_remedy(tmp_path, transform, m
         ({"version": 1, "transforms": [], "source": []}, "source must be text"),
     ],
 )
-def test_what_is_no_recipe(tmp_path, recipe, message):
+def test_other_json_is_refused(tmp_path, recipe, message):
     with pytest.raises(ConfigError, match=message):
         load_recipe(write(tmp_path / "broken.json", recipe))
 

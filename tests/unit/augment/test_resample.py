@@ -80,7 +80,7 @@ def test_the_fill_is_counted_by_its_share():
     assert output[4, :, 0].tolist() == [175, 175, 25, 0]
 
 
-def test_what_is_far_away_is_fill():
+def test_far_away_everything_is_fill():
     matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
     output = resample(np.full((40, 40, 3), 200, np.uint8), matrix, (40, 40), BLACK)
     assert not output[10:].any()  # from the horizon on

@@ -57,7 +57,7 @@ def every_step():
     ]
 
 
-def test_a_shift_may_pick_pixels():
+def test_a_distortion_may_pick_pixels():
     matrix = np.array([[[0.8, 0.6, 1.3], [-0.6, 0.8, 2.7], [0, 0, 1]]])
     picked, mixed = (Distort(ON, matrix, (0, 0, 0), nearest).run(0, PIXELS) for nearest in (True, False))
     source = {(0, 0, 0), *map(tuple, PIXELS.reshape(-1, 3).tolist())}
@@ -66,7 +66,7 @@ def test_a_shift_may_pick_pixels():
 
 
 @pytest.mark.parametrize("step", every_step(), ids=lambda step: type(step).__name__)
-def test_a_step_acts_where_it_says_and_keeps_its_input(step):
+def test_a_step_acts_on_its_samples_and_keeps_its_input(step):
     pixels = np.random.default_rng(0).integers(20, 180, (40, 30, 3), np.uint8)
     before = pixels.copy()
     output = step.run(0, pixels)
@@ -85,7 +85,7 @@ def test_a_step_of_some_samples_spreads_to_all(step):
         np.testing.assert_array_equal(spread.run(i, PIXELS), step.run(0 if i == 3 else 1, PIXELS))
 
 
-def test_names_include_those_within_a_mix():
+def test_names_include_those_within_a_weighted_sum():
     assert step_names(every_step()[-1:]) == {"WeightedSum", "Posterize"}
     assert step_names([]) == frozenset()
 
@@ -123,7 +123,7 @@ def test_sharpen_by_hand(factor):
     np.testing.assert_array_equal(output[:, [0, -1]], PIXELS[:, [0, -1]])
 
 
-def test_sharpen_leaves_what_has_no_inside():
+def test_sharpen_leaves_images_without_an_interior():
     for shape in ((2, 9, 3), (9, 2, 3)):
         pixels = np.random.default_rng(1).integers(0, 256, shape, np.uint8)
         np.testing.assert_array_equal(sharpen(0, pixels), pixels)
@@ -150,7 +150,7 @@ def test_blur_by_hand(kernel, sigma):
         assert np.abs(output[row, column] - np.einsum("hw,hwc->c", weights, window)).max() < 0.501
 
 
-def test_blur_of_what_is_flat_or_small():
+def test_blur_of_flat_and_small_images():
     np.testing.assert_array_equal(blur((9, 9), (3, 3), FLAT), FLAT)
     np.testing.assert_array_equal(blur((23, 23), (9, 9), FLAT[:1, :2]), FLAT[:1, :2])
 
@@ -159,7 +159,7 @@ def test_a_narrow_gaussian_changes_nothing():
     np.testing.assert_array_equal(blur((5, 5), (1e-3, 1e-3)), PIXELS)
 
 
-def test_shift_by_whole_pixels_copies_and_fills():
+def test_a_translation_by_whole_pixels_copies_and_fills():
     matrix = np.array([[[1.0, 0, -3], [0, 1, 2], [0, 0, 1]]])
     output = Distort(ON, matrix, (1, 2, 3)).run(0, PIXELS)
     np.testing.assert_array_equal(output[:-2, 3:], PIXELS[2:, :-3])
@@ -167,7 +167,7 @@ def test_shift_by_whole_pixels_copies_and_fills():
     assert (output[:, :3] == (1, 2, 3)).all()
 
 
-def test_mix_weighs_and_rounds_half_up():
+def test_a_weighted_sum_rounds_half_up():
     posterize = Posterize(ON, np.array([0], np.uint8))
     solarize = Solarize(ON, np.array([0], np.int16))
     mix = WeightedSum(
@@ -184,7 +184,7 @@ def test_affine_uses_the_mean_of_the_image_it_finds():
     np.testing.assert_array_equal(output[0, 0], np.floor(PIXELS.mean(axis=(0, 1)) + 0.5))
 
 
-def test_the_base_does_nothing_of_its_own():
+def test_the_base_has_no_operation():
     with pytest.raises(NotImplementedError):
         Step(ON).run(0, PIXELS)
     assert Step(~ON).run(0, PIXELS) is PIXELS

@@ -1,4 +1,4 @@
-"""MixUp and CutMix: their distributions against NumPy's and torchvision's laws, pixels and labels by hand."""
+"""MixUp and CutMix: distributions against NumPy's and torchvision's, pixels and labels by hand."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ N = 20_000
 BOTH = pytest.mark.parametrize("transform", [MixUp(0.8), CutMix(0.8)])
 
 
-def assert_same_law(a, b):
+def assert_same_distribution(a, b):
     """Two-sample Kolmogorov-Smirnov; the bound is passed by chance once in a million."""
     a, b = np.sort(a), np.sort(b)
     points = np.concatenate((a, b))
@@ -29,7 +29,9 @@ def test_shares_follow_the_beta_distribution(alpha):
     share = MixUp(alpha).draw(np.arange(N), (8, 8), 0, 0).share
     assert np.isfinite(share).all()
     expected = np.random.default_rng(0).beta(alpha, alpha, N)
-    assert_same_law(share.round(6), expected.astype(np.float32).round(6))  # below 1e-16 ours are zero
+    assert_same_distribution(
+        share.round(6), expected.astype(np.float32).round(6)
+    )  # below 1e-16 ours are zero
 
 
 def test_a_tiny_alpha_mixes_nothing_and_warns_of_nothing():
@@ -49,13 +51,13 @@ def torchvision_cutmix(height, width, alpha, rng):
 
 
 @pytest.mark.parametrize("alpha", [0.4, 1.0])
-def test_boxes_follow_torchvisions_law(alpha):
+def test_boxes_are_distributed_as_torchvisions(alpha):
     params = CutMix(alpha).draw(np.arange(N), (30, 50), 0, 0)
     rng = random.Random(0)
     expected = np.array([torchvision_cutmix(30, 50, alpha, rng) for _ in range(N)])
     for axis in range(4):
-        assert_same_law(params.box[:, axis], expected[:, axis])
-    assert_same_law(params.label_share, expected[:, 4].astype(np.float32))
+        assert_same_distribution(params.box[:, axis], expected[:, axis])
+    assert_same_distribution(params.label_share, expected[:, 4].astype(np.float32))
 
 
 @BOTH

@@ -1,4 +1,4 @@
-"""Mosaic: what each pixel, box, keypoint and mask of a mosaic comes from."""
+"""Mosaic: where each pixel, box, keypoint and mask of a mosaic comes from."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_tiles_meet_at_the_centre_and_cover_the_image():
     assert center.std(axis=0).min() > 6
 
 
-def test_windows_lie_within_their_images_and_have_the_scale_that_was_asked_for():
+def test_windows_lie_within_their_images_at_the_given_scale():
     params = draw(200, scale=(0.6, 0.9))
     assert params.region.min() >= 0
     assert (params.region[..., 2:] <= np.array(SIZE) + 1e-9).all()
@@ -51,7 +51,7 @@ def test_windows_lie_within_their_images_and_have_the_scale_that_was_asked_for()
     assert (scale[..., 0] >= least - 1e-9).all()
 
 
-def test_partners_are_those_of_the_batch():
+def test_partners_come_from_the_batch():
     params = draw(50)
     assert params.partner[:, 0].tolist() == list(range(50))
     others = params.partner[:, 1:]
@@ -132,7 +132,7 @@ def scene(i):
     return box, mask
 
 
-def test_objects_are_where_their_pixels_are():
+def test_objects_follow_their_pixels():
     n = 12
     params = draw(n, scale=(0.7, 1.0))
     boxes, masks = map(np.array, zip(*(scene(i) for i in range(n)), strict=True))
@@ -176,7 +176,7 @@ def test_boxes_are_dropped_by_visible_share_and_size_in_any_format():
     assert len(large.owner) == (extent >= 20).sum()
 
 
-def test_keypoints_go_with_their_tiles():
+def test_keypoints_follow_their_tiles():
     params = draw()
     boxes = np.tile([[2.0, 2, 78, 58]], (N, 1))
     keypoints = np.tile([[(40.0, 30, 2), (20, 50, 1), (70, 10, 0)]], (N, 1, 1))

@@ -1,4 +1,4 @@
-"""Interpolation of resizes: the argument, what becomes of it in a batch, and the reference against Pillow."""
+"""Interpolation of resizes: the argument, the parameters of a batch, and the reference against Pillow."""
 
 import enum
 import json
@@ -54,18 +54,18 @@ def draw(transforms, n=64, height=90, width=70):
 @pytest.mark.parametrize("resize", RESIZES)
 class TestArgument:
     @pytest.mark.parametrize("name", NAMES)
-    def test_it_is_saved_and_read(self, resize, name, tmp_path):
+    def test_recipes_keep_it(self, resize, name, tmp_path):
         assert resize(name).interpolation == name
         save_recipe([resize(name)], tmp_path / "recipe.json")
         assert json.loads((tmp_path / "recipe.json").read_text())["transforms"][0]["interpolation"] == name
         assert load_recipe(tmp_path / "recipe.json") == [resize(name)]
 
-    def test_torchvisions_modes_are_their_values(self, resize):
+    def test_torchvisions_modes_are_accepted(self, resize):
         assert resize(InterpolationMode.BICUBIC) == resize("bicubic") == resize(Interpolation.BICUBIC)
         assert resize(InterpolationMode.NEAREST_EXACT) == resize("nearest")
 
     @pytest.mark.parametrize("wrong", ["cubic", "BICUBIC", InterpolationMode.HAMMING, 3, None, ["bicubic"]])
-    def test_what_is_none_is_refused(self, resize, wrong):
+    def test_another_value_is_refused(self, resize, wrong):
         with pytest.raises(
             ConfigError, match="interpolation must be one of nearest, bilinear, bicubic, lanczos"
         ):
@@ -129,7 +129,7 @@ def test_nearest_is_pillows_where_no_centre_meets_an_edge(size):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [37, 150])
-def test_a_crop_of_what_is_resized_sees_as_far_as_the_filter_reaches(name, size):
+def test_a_crop_of_a_resized_image_reads_as_far_as_the_filter_reaches(name, size):
     """As if all of the image had been resized, but for rounding: Pillow takes corners as float32."""
     pixels = noise(90, 61)
     render_all = render(draw([Resize((size, size), name)], 1, 90, 61), 0, pixels)
@@ -143,7 +143,7 @@ def test_a_crop_of_what_is_resized_sees_as_far_as_the_filter_reaches(name, size)
     assert np.array_equal(crop[:2] + crop[2:], np.ceil(region[2:] + reach))
 
 
-def test_what_is_warped_is_resampled_bilinearly():
+def test_warped_images_are_resampled_bilinearly():
     pixels = noise(90, 70)
     turns = RandomApply([RandomAffine(30)], 0.5)
     params = {name: draw([Resize((40, 40), name), turns]) for name in ("bilinear", "bicubic")}

@@ -65,7 +65,7 @@ def test_polygons_against_every_pixel(polygon):
     assert (fill_polygons([points], (18, 21)) == expected)[expected < 2].all()
 
 
-def test_polygons_of_an_object_are_united_and_share_no_pixel_with_neighbours():
+def test_polygons_of_an_object_are_united_and_neighbours_share_no_pixel():
     left = np.array([(2, 2), (8.5, 2), (8.5, 7), (2, 7)])
     right = left + np.array((6.5, 0))
     both = fill_polygons([left, right], (12, 20))
@@ -136,7 +136,7 @@ def test_polygons_and_run_lengths_agree(chain):
         assert (outline & by_runs).sum() > 0.9 * union
 
 
-def test_what_was_cut_away_does_not_return_with_padding():
+def test_parts_that_were_cut_away_do_not_return_with_padding():
     params = draw([CenterCrop(40), CenterCrop((90, 120))])
     size = np.array([HEIGHT]), np.array([WIDTH])
     everything = np.array([(0, 0), (WIDTH, 0), (WIDTH, HEIGHT), (0, HEIGHT)])
@@ -146,7 +146,7 @@ def test_what_was_cut_away_does_not_return_with_padding():
     np.testing.assert_array_equal(transform_segments(params, ONE, *size, runs=[full]), mask)
 
 
-def test_an_image_of_padding_alone_shows_no_object():
+def test_an_image_of_padding_shows_no_object():
     params = draw([CenterCrop(40), RandomResizedCrop(10, scale=(0.01, 0.01))], 1)
     params.empty[...] = True
     size = np.array([HEIGHT]), np.array([WIDTH])

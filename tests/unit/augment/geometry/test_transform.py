@@ -1,4 +1,4 @@
-"""Labels against pixels: what marks a label in the image is found where the label has gone."""
+"""Annotations against pixels: a mark in the image is found where its annotation has moved."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def draw(transforms, n=1, height=HEIGHT, width=WIDTH):
 
 
 @every_chain
-def test_areas_are_scaled_as_those_of_small_squares_are(chain):
+def test_areas_scale_like_those_of_small_squares(chain):
     params, owner = draw(chain, 3), np.repeat(np.arange(3), 4)
     points = np.tile([(70.0, 60), (130, 60), (130, 90), (70, 90)], (3, 1))
     squares = corners(np.concatenate((points - 1e-3, points + 1e-3), axis=1))
@@ -98,7 +98,7 @@ def bright(image):
 
 
 @every_chain
-def test_a_box_is_where_its_pixels_are(chain):
+def test_a_box_follows_its_pixels(chain):
     n, box = number(chain), (60, 45, 130, 95)
     params = draw(chain, n)
     boxes, keep = transform_boxes(params, [box] * n, np.arange(n))
@@ -142,7 +142,7 @@ def area_ratio(params, i, box):
     return np.abs(du * ev - dv * eu).mean()
 
 
-def test_nothing_is_seen_of_a_box_beside_a_crop_that_is_padded():
+def test_a_box_beside_a_padded_crop_is_not_seen():
     beside = [(0, 0, 20, 20), (0, 60, 20, 90), (180, 130, 200, 150)]
     boxes, keep = transform_boxes(draw(CHAINS["crop, padding"]), beside, np.zeros(3, int))
     assert not keep.any()
@@ -150,7 +150,7 @@ def test_nothing_is_seen_of_a_box_beside_a_crop_that_is_padded():
 
 
 @every_chain
-def test_a_keypoint_is_where_its_pixels_are(chain):
+def test_a_keypoint_follows_its_pixels(chain):
     n, spots = number(chain), [(40, 50), (100, 75), (150, 110)]
     params = draw(chain, n)
     keypoints = np.tile([[(x, y, 2) for x, y in spots]], (n, 1, 1))
@@ -250,7 +250,7 @@ def test_boxes_are_clipped_and_dropped():
 
 
 @pytest.mark.parametrize("box_format", ["XYXY", "XYWH", "CXCYWH"])
-def test_boxes_leave_in_the_format_they_came_in(box_format):
+def test_boxes_keep_their_format(box_format):
     params = draw([RandomResizedCrop(64), RandomHorizontalFlip(1)], 3)
     boxes = np.array([(10.0, 20, 150, 120)] * 3)
     expected, _ = transform_boxes(params, boxes, np.arange(3))
@@ -287,13 +287,13 @@ def test_mirrored():
         assert mirrored(draw(transforms)).tolist() == [expected]
 
 
-def test_keypoints_that_were_cut_away_do_not_come_back_with_padding():
+def test_keypoints_that_were_cut_away_do_not_return_with_padding():
     params = draw([CenterCrop(100), CenterCrop(200)])
     points = [[(20, 75, 2), (100, 75, 2)]]
     assert transform_keypoints(params, points, ONE).tolist() == [[[0, 0, 0], [100, 100, 2]]]
 
 
-def test_an_image_of_nothing_but_padding_has_no_labels():
+def test_an_image_of_padding_has_no_labels():
     plan = compile_image([CenterCrop(9), RandomResizedCrop(4, scale=(0.05, 0.1))])
     params = plan.draw(np.ones(64, int), np.ones(64, int), np.arange(64), 0, 0)
     white = np.full((1, 1, 3), 255, np.uint8)
@@ -304,7 +304,7 @@ def test_an_image_of_nothing_but_padding_has_no_labels():
     np.testing.assert_array_equal([(mask == 0).any() for mask in masks], shown)
 
 
-def test_an_image_of_nothing_but_padding_has_the_colours_of_its_fill():
+def test_an_image_of_padding_has_the_colours_of_its_fill():
     fill = (200, 100, 50)
     colours = [
         ColorJitter((1.3, 1.3), (0.6, 0.6)),
@@ -322,7 +322,7 @@ def test_an_image_of_nothing_but_padding_has_the_colours_of_its_fill():
         np.testing.assert_allclose(execute(params, i, white), expected, atol=1e-5)
 
 
-def test_a_centre_on_an_edge_is_of_the_pixel_that_begins_there():
+def test_a_centre_on_an_edge_belongs_to_the_pixel_that_begins_there():
     params, mask = draw([CenterCrop(9)]), np.arange(HEIGHT * WIDTH).reshape(HEIGHT, WIDTH)
     whole = transform_mask(params, 0, mask)
     for shift, expected in ((-0.5, whole), (0.5, np.pad(whole[1:, 1:], (0, 1), constant_values=-1))):
@@ -332,7 +332,7 @@ def test_a_centre_on_an_edge_is_of_the_pixel_that_begins_there():
 
 
 @pytest.mark.parametrize("last", [[], [Normalize()], [RandomRotation(9)]])
-def test_a_black_image_is_not_an_empty_one(last) -> None:
+def test_a_black_image_is_not_empty(last) -> None:
     params = draw([CenterCrop(100), ColorJitter(brightness=(0, 0)), *last])
     plain = draw([CenterCrop(100), ColorJitter(brightness=(1, 1)), *last])
     box, keypoint = [(60, 40, 90, 100)], [[(70, 50, 2)]]
@@ -348,7 +348,7 @@ def test_a_black_image_is_not_an_empty_one(last) -> None:
 # Clipping of quadrilaterals
 
 
-def test_boxes_that_turn_do_not_leave_the_image_by_their_last_digits() -> None:
+def test_rounding_does_not_move_turned_boxes_out_of_the_image() -> None:
     params = draw([Resize((32, 32)), RandomRotation(60)], n=500)
     boxes, _ = transform_boxes(params, [(0, 0, WIDTH, HEIGHT)] * 500, np.arange(500))
     assert boxes.min() == 0
@@ -392,7 +392,7 @@ def test_clipping_against_a_count_of_points():
             np.testing.assert_allclose(box[0], (*shown.min(axis=0), *shown.max(axis=0)), atol=1)
 
 
-def test_upright_boxes_are_clipped_as_quadrilaterals_are() -> None:
+def test_upright_boxes_are_clipped_like_quadrilaterals() -> None:
     rng = np.random.default_rng(5)
     low = rng.uniform(-30, 60, (500, 2))
     boxes = np.concatenate((low, low + rng.uniform(0, 50, (500, 2)) * (rng.random((500, 2)) > 0.05)), axis=1)

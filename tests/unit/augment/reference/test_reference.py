@@ -81,7 +81,7 @@ def test_a_small_image_is_padded_with_black():
     assert output.sum() == pixels.sum()
 
 
-def test_padding_has_the_colour_that_the_parameters_say():
+def test_padding_has_the_fill_of_the_parameters():
     params = ImageParams(
         size=(4, 4),
         crop=np.array([[0, 0, 2, 2]], np.int32),
@@ -98,7 +98,7 @@ def test_padding_has_the_colour_that_the_parameters_say():
 
 
 @pytest.mark.parametrize("then", [[], [Resize(16)]])
-def test_a_crop_of_nothing_but_padding_is_padding(then):
+def test_a_crop_of_padding_is_padding(then):
     pixels = np.full((1, 1, 3), 255, np.uint8)
     plan = compile_image([CenterCrop(9), RandomResizedCrop(16, scale=(0.05, 0.1)), *then])
     params = plan.draw(np.ones(64), np.ones(64), np.arange(64), 0, 0)
@@ -169,7 +169,7 @@ def encoded(image, form, **options):
 
 
 @pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA", "1"])
-def test_decode_gives_rgb_whatever_the_mode(mode):
+def test_decode_returns_rgb_for_every_mode(mode):
     image = pillow(noise(5, 7)).convert(mode)
     np.testing.assert_array_equal(decode(encoded(image, "PNG")), np.array(image.convert("RGB")))
 
@@ -194,6 +194,6 @@ def test_decode_applies_the_exif_orientation(orientation, turn):
     np.testing.assert_array_equal(decode(encoded(pillow(pixels), "PNG", exif=exif)), turn(pixels))
 
 
-def test_decode_of_what_is_no_image():
+def test_decode_of_other_bytes():
     with pytest.raises(OSError, match="cannot identify"):
         decode(b"no image")

@@ -1,4 +1,4 @@
-"""States: samples that are taken out and put back, and the others, which nothing happens to."""
+"""States: samples that are taken out and put back change, and the others do not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def assert_equal(one, other):
 
 @pytest.mark.parametrize("warped", [False, True])
 @pytest.mark.parametrize("rows", [ROWS, np.arange(N), np.array([], np.int64)])
-def test_what_is_put_back_unchanged_changes_nothing(warped, rows):
+def test_samples_that_are_put_back_unchanged_change_nothing(warped, rows):
     whole = frame(warped=warped)
     whole.put(rows, whole.take(rows))
     assert_equal(whole, frame(warped=warped))
@@ -86,7 +86,7 @@ def test_no_size_changes_once_it_is_settled(change):
         change(whole)
 
 
-def test_what_is_widened_has_the_same_centre():
+def test_widened_images_have_the_same_centre():
     whole = TransformState.of(np.array([30]), np.array([40]))
     whole.distort(np.eye(3)[None])
     whole.widen(np.array([[33], [45]]))
@@ -94,7 +94,7 @@ def test_what_is_widened_has_the_same_centre():
 
 
 @pytest.mark.parametrize("origin", [-1, 4])
-def test_a_crop_behind_a_warp_or_of_what_continues_the_image_stays_within_it(origin):
+def test_a_crop_after_a_warp_or_a_continued_border_stays_within_the_image(origin):
     warped, continued = (TransformState.of(np.array([7]), np.array([8])) for _ in range(2))
     warped.distort(np.eye(3)[None])
     continued.pad("edge", 0, 0)
@@ -103,7 +103,7 @@ def test_a_crop_behind_a_warp_or_of_what_continues_the_image_stays_within_it(ori
             whole.crop(np.array([[0], [origin]]), np.full((2, 1), 5))
 
 
-def test_arrays_that_were_given_stay_as_they_are():
+def test_given_arrays_are_not_changed():
     whole, taken, matrix = frame(), frame().take(ROWS), np.tile(np.diag((1.0, 2, 1)), (N, 1, 1))
     whole.distort(matrix)
     taken.distort(3 * matrix[ROWS])
@@ -120,7 +120,7 @@ def test_a_warp_of_another_size_than_the_others_have_is_refused(warped):
         whole.put(ROWS, taken)
 
 
-def test_steps_are_of_the_samples_that_were_taken():
+def test_steps_apply_to_the_samples_that_were_taken():
     whole = frame()
     whole.add_steps(Equalize(np.ones(N, bool)))
     taken = whole.take(ROWS)
@@ -135,11 +135,11 @@ def test_steps_are_of_the_samples_that_were_taken():
     assert solarize.threshold.tolist() == [0, 8, 0, 7, 0]
 
 
-def test_objects_go_with_their_images():
+def test_objects_are_taken_with_their_images():
     assert frame().take(ROWS).objects.given.owner.tolist() == [1, 0, 0]
 
 
-def test_where_objects_must_lie():
+def test_conditions_on_objects_are_put_back():
     whole, taken = frame(), frame().take(ROWS)
     taken.objects.restrict(np.array([True, True]), taken.geometry)
     whole.put(ROWS, taken)

@@ -1,4 +1,4 @@
-"""Mistakes in a transform of one's own are refused by name, not seen in pictures alone."""
+"""Mistakes in a user's own transform raise errors that name them."""
 
 from __future__ import annotations
 

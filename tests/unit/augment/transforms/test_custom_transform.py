@@ -1,4 +1,4 @@
-"""Transforms of one's own: decided with the others, executed by the reference, known to recipes."""
+"""Users' own transforms: they draw like others, the reference executes them, and recipes name them."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class RandomGamma(Transform):
 @register
 @dataclass(frozen=True)
 class Transpose(Transform):
-    """Geometry of one's own, of square images."""
+    """A user's own geometry, for square images."""
 
     warps: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
-"""Parameters are distributed as torchvision's own sampling has them.
+"""Parameters are distributed like torchvision's own draws.
 
-What torchvision drew is in tests/data/torchvision-draws.npz, made by the script beside it. Values are
+torchvision's draws are in tests/data/torchvision-draws.npz, which the script beside it makes. Values are
 compared by the Kolmogorov-Smirnov statistic, kinds by chi-square, both at p = 1e-4 with fixed seeds.
 """
 

@@ -1,4 +1,4 @@
-"""Each transform alone: its arguments, and its law against torchvision's, written anew as a plain loop.
+"""Each transform alone: its arguments, and its distribution against torchvision's, restated as a plain loop.
 
 torchvision's documented behaviour (transforms.v2, 0.26) is restated here one image at a time, with
 Python's own random numbers; distributions are compared by a two-sample Kolmogorov-Smirnov test.
@@ -38,7 +38,7 @@ def draw_same(transforms, height, width, n, seed=0):
     return draw(transforms, np.full(n, height), np.full(n, width), np.arange(n), seed)
 
 
-def assert_same_law(a, b):
+def assert_same_distribution(a, b):
     """Two-sample Kolmogorov-Smirnov; the bound is passed by chance once in a million."""
     a, b = np.sort(a), np.sort(b)
     points = np.concatenate((a, b))
@@ -226,12 +226,12 @@ def test_random_resized_crop_follows_torchvisions_law(height, width, scale, rati
     rng = random.Random(0)
     expected = np.array([torchvision_box(height, width, scale, ratio, rng) for _ in range(n)])
     for axis in range(4):
-        assert_same_law(crop[:, axis], expected[:, axis])
-    assert_same_law(crop[:, 2] * crop[:, 3], expected[:, 2] * expected[:, 3])
-    assert_same_law(crop[:, 3] / crop[:, 2], expected[:, 3] / expected[:, 2])
+        assert_same_distribution(crop[:, axis], expected[:, axis])
+    assert_same_distribution(crop[:, 2] * crop[:, 3], expected[:, 2] * expected[:, 3])
+    assert_same_distribution(crop[:, 3] / crop[:, 2], expected[:, 3] / expected[:, 2])
     share_top = crop[:, 0] / np.maximum(height - crop[:, 2], 1)
     expected_top = expected[:, 0] / np.maximum(height - expected[:, 2], 1)
-    assert_same_law(share_top, expected_top)
+    assert_same_distribution(share_top, expected_top)
 
 
 @pytest.mark.parametrize(("height", "width"), [(11, 1000), (1000, 11), (1, 500), (500, 1)])

@@ -1,7 +1,7 @@
-"""RandomIoUCrop, RandomZoomOut and the random resizes: their laws against torchvision's.
+"""RandomIoUCrop, RandomZoomOut and the random resizes: their distributions against torchvision's.
 
-What torchvision drew, and what it makes of boxes, is in tests/data/torchvision-detection.npz, made by the
-script beside it; the laws are written out here, too, for other arguments.
+torchvision's own draws, and the boxes that it made, are in tests/data/torchvision-detection.npz, which the
+script beside it makes; the distributions are also written out here, for other arguments.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BOXES = np.array([(20.0, 30, 60, 90), (100, 10, 150, 40)])
 N = 4000
 
 
-def assert_same_law(a, b):
+def assert_same_distribution(a, b):
     """Two-sample Kolmogorov-Smirnov; the bound is passed by chance once in a million."""
     a, b = np.sort(a), np.sort(b)
     points = np.concatenate((a, b))
@@ -65,10 +65,10 @@ def test_parts_are_distributed_as_torchvisions_own():
     decide(RandomIoUCrop(), frame)
     top, left, height, width, remaining = THEIRS["iou-crop"].T
     for ours, theirs in zip((*frame.geometry.start, *frame.size), (top, left, height, width), strict=True):
-        assert_same_law(ours, theirs)
+        assert_same_distribution(ours, theirs)
     center = BOXES.reshape(2, 2, 2).mean(axis=1)[None, :, ::-1]
     start, stop = frame.geometry.start.T[:, None], frame.geometry.stop.T[:, None]
-    assert_same_law(np.all((start < center) & (center < stop), axis=-1).sum(axis=1), remaining)
+    assert_same_distribution(np.all((start < center) & (center < stop), axis=-1).sum(axis=1), remaining)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_sizes_and_places_are_distributed_as_torchvisions_own(name, transform):
     decide(transform, frame)
     ours = np.concatenate((-frame.geometry.start, frame.size)) if name == "zoom-out" else frame.size
     for values, theirs in zip(ours, THEIRS[name].T, strict=True):
-        assert_same_law(values, theirs)
+        assert_same_distribution(values, theirs)
 
 
 @pytest.mark.parametrize(
@@ -136,14 +136,14 @@ def overlap(box, crop):
 
 
 @pytest.mark.parametrize("options", [None, (0.0,), (0.3, 0.5), (0.9, 0.1, 2)])
-def test_parts_follow_torchvisions_law(options):
+def test_parts_are_distributed_as_torchvisions_formula(options):
     frame = frame_of(N)
     decide(RandomIoUCrop(sampler_options=options), frame)
     rng = random.Random(0)
     drawn_from = options or (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
     expected = np.array([torchvision_iou_crop(rng, drawn_from) for _ in range(N)])
     for axis, values in enumerate((*frame.geometry.start, *frame.size)):
-        assert_same_law(values, expected[:, axis])
+        assert_same_distribution(values, expected[:, axis])
 
 
 def test_arguments_of_the_parts():
@@ -195,7 +195,7 @@ def area(boxes):
     return np.prod(boxes[..., 2:] - boxes[..., :2], axis=-1)
 
 
-def test_a_choice_goes_by_what_earlier_transforms_have_left():
+def test_a_choice_uses_the_boxes_that_earlier_transforms_left():
     frame = frame_of(200)
     decide(RandomZoomOut(0, (1.1, 1.3), 1), frame)
     decide(RandomVerticalFlip(), frame)
@@ -211,7 +211,7 @@ def test_a_choice_goes_by_what_earlier_transforms_have_left():
     assert overlaps.max(axis=1)[cut].min() > 0.5 - 1e-9
 
 
-def test_a_choice_is_of_the_image_as_it_is_now():
+def test_a_choice_uses_the_image_as_it_is_now():
     n = 200
     plain, changed = frame_of(n), frame_of(n, (WIDTH - BOXES[:, [2, 1, 0, 3]]) * (1, 0, 1, 0) / 4, 50, 40)
     changed.objects.given.boxes[:, 1::2] = plain.objects.given.boxes[:, 1::2] / 2
@@ -262,13 +262,13 @@ def torchvision_zoom_out(rng, low, high):
     return -top, -left, height, width
 
 
-def test_zooming_out_follows_torchvisions_law():
+def test_zooming_out_is_distributed_as_torchvisions_formula():
     frame = frame_of(N)
     decide(RandomZoomOut(7, (1.2, 3.0), p=1), frame)
     rng = random.Random(0)
     expected = np.array([torchvision_zoom_out(rng, 1.2, 3.0) for _ in range(N)])
     for axis, values in enumerate((*frame.geometry.start, *frame.size)):
-        assert_same_law(values, expected[:, axis])
+        assert_same_distribution(values, expected[:, axis])
     assert frame.fill.tolist() == [7, 7, 7]
 
 
@@ -279,13 +279,13 @@ def test_zooming_out_with_a_probability():
     assert (frame.geometry.start[:, frame.size[0] == HEIGHT] == 0).all()
 
 
-def test_scale_jitter_follows_torchvisions_law():
+def test_scale_jitter_is_distributed_as_torchvisions_formula():
     frame = frame_of(N)
     decide(ScaleJitter((300, 200), (0.5, 1.5)), frame)
     rng = random.Random(0)
     factors = [min(200 / HEIGHT, 300 / WIDTH) * rng.uniform(0.5, 1.5) for _ in range(N)]
-    assert_same_law(frame.size[0], np.array([int(HEIGHT * r) for r in factors]))
-    assert_same_law(frame.size[1], np.array([int(WIDTH * r) for r in factors]))
+    assert_same_distribution(frame.size[0], np.array([int(HEIGHT * r) for r in factors]))
+    assert_same_distribution(frame.size[1], np.array([int(WIDTH * r) for r in factors]))
     tiny = frame_of(3, height=1, width=1000)
     decide(ScaleJitter(20, (0.1, 0.1)), tiny)
     assert tiny.size.T.tolist() == [[1, 2]] * 3

@@ -1,4 +1,4 @@
-"""Warps that pick pixels: the argument, what becomes of it among other transforms, and the pixels."""
+"""Warps that pick pixels: the argument, compositions with other transforms, and the pixels."""
 
 import enum
 import json
@@ -81,7 +81,7 @@ def test_bilinear_is_the_default():
 
 
 @every_warp
-def test_engines_are_told(make):
+def test_needs_name_picking(make):
     needs = compile_image([KEEP, make("nearest")]).needs
     assert ("WeightedSum" in needs) != ("nearest" in needs)
     assert "nearest" not in compile_image([KEEP, make("bilinear")]).needs
@@ -89,7 +89,7 @@ def test_engines_are_told(make):
     assert compile_image([KEEP, rarely]).needs == needs
 
 
-def test_augmix_shifts_by_picking():
+def test_augmix_distorts_by_picking():
     def shifts(name):
         (mix,) = draw(KEEP, AugMix(interpolation=name)).steps
         return [step for chain in mix.chains for step in chain if isinstance(step, Distort)]
@@ -98,7 +98,7 @@ def test_augmix_shifts_by_picking():
     assert {step.nearest for step in shifts("bilinear")} == {False}
 
 
-def test_all_that_change_a_sample_must_say_nearest():
+def test_all_warps_that_change_a_sample_must_be_nearest():
     turn, smooth = RandomRotation((9, 9), "nearest"), RandomRotation((9, 9))
     assert picked(turn).all()
     assert picked(turn, RandomHorizontalFlip(), turn, CenterCrop(16)).all()
@@ -109,7 +109,7 @@ def test_all_that_change_a_sample_must_say_nearest():
     assert picked(Resize((30, 30)), turn).all()
 
 
-def test_what_leaves_a_sample_alone_has_no_say():
+def test_a_warp_that_leaves_a_sample_alone_does_not_matter():
     turn, perspective = RandomRotation((9, 9), "nearest"), RandomPerspective(0.5, 0.5)
     moved = (draw(KEEP, perspective).warp.matrix != np.eye(3)).any(axis=(1, 2))
     assert 5 < moved.sum() < 35

@@ -1,4 +1,4 @@
-"""Pad and RandomCrop: pixels against NumPy's padding, positions against torchvision's law."""
+"""Pad and RandomCrop: pixels against NumPy's padding, positions against torchvision's distribution."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_pad(padding, sides):
     np.testing.assert_array_equal(render(params, 0, PIXELS), expected)
 
 
-def test_the_colour_of_padding_is_that_of_all():
+def test_all_padding_has_one_colour():
     params = draw([Pad(1, fill=(1, 2, 3)), CenterCrop(40), RandomCrop(50, 5, fill=(1, 2, 3))])
     image = render(params, 0, PIXELS)
     assert image[0, 0].tolist() == [1, 2, 3]

@@ -102,7 +102,7 @@ def test_crops_and_flips_follow(mode):
 
 
 @every_mode
-def test_what_is_resized_is_continued_in_its_own_pixels(mode):
+def test_a_resized_image_is_continued_by_its_own_pixels(mode):
     resized = render(draw(Resize((20, 30), "bicubic")), 0, PIXELS)
     params = draw(Resize((20, 30), "bicubic"), Pad(6, padding_mode=mode))
     np.testing.assert_array_equal(render(params, 0, PIXELS), padded(resized, 6, 6, 6, 6, mode))
@@ -166,7 +166,7 @@ def test_some_samples_or_one_of_several(mode):
         ),
     ],
 )
-def test_what_cannot_be_composed_is_refused(transforms, message):
+def test_impossible_compositions_are_refused(transforms, message):
     with pytest.raises(ConfigError, match=message):
         compile_image([CenterCrop(20), *transforms])
 
@@ -182,7 +182,7 @@ def test_a_warp_is_of_the_padded_image(mode, interpolation):
     np.testing.assert_array_equal(render(params, 0, PIXELS), render(alone, 0, whole))
 
 
-def test_what_is_warped_behind_it_and_what_is_not():
+def test_warped_and_unwarped_samples_after_it():
     crop = RandomCrop((HEIGHT, WIDTH), padding=3, padding_mode="reflect")
     params = draw(crop, RandomHorizontalFlip(), RandomApply([RandomRotation((20, 20))]), n=40)
     plain = draw(crop, RandomHorizontalFlip(), n=40)

@@ -147,7 +147,7 @@ def test_any_convex_quadrilateral_is_seen_whole():
     assert np.abs(back[:, :2] / back[:, 2:] - [[[0, 15, 15, 0], [0, 0, 15, 15]]]).max() < 1e-6
 
 
-def test_laws():
+def test_distributions():
     n = 20_000
     u = draw([KEEP, RandomRotation(40)], n).warp.matrix
     angles = np.sort(np.degrees(np.arctan2(u[:, 1, 0], u[:, 0, 0])))
@@ -193,7 +193,7 @@ def test_half_a_pixel_of_the_border_is_half_filled():
         lambda fill: RandomPerspective(0.9, 1, fill=fill),
     ],
 )
-def test_what_comes_into_sight_has_the_fill(warp):
+def test_a_warp_fills_outside_of_the_image(warp):
     white = np.full_like(PIXELS, 255)
     plain, filled = (render(draw([KEEP, warp(fill)]), 0, white) for fill in (None, [9, 200, 30]))
     assert (plain == 0).all(axis=-1).any()
@@ -207,7 +207,7 @@ def test_all_that_is_padded_has_one_fill():
         draw([KEEP, Pad(2, fill=7), RandomRotation(5, fill=8)])
 
 
-def test_what_lies_behind_the_horizon_is_fill():
+def test_behind_the_horizon_everything_is_fill():
     matrix = np.array([[1.0, 0, 0], [0, 1, 0], [0, -0.1, 1]])
     output = resample(np.full((HEIGHT, WIDTH, 3), 200, np.uint8), matrix, (HEIGHT, WIDTH), BLACK)
     assert not output[10:].any()

@@ -112,7 +112,7 @@ def test_hue_is_that_of_hsv_at_thirds_of_a_turn(rgb, turn):
     np.testing.assert_allclose(color.hue(np.array([turn]))[0] @ rgb, expected, atol=1e-9)
 
 
-def test_hue_differs_from_hsv_by_no_more_than_is_documented():
+def test_hue_differs_from_hsv_at_most_as_documented():
     colours = np.random.default_rng(0).integers(0, 256, (500, 3))
     for turn, share in ((1 / 6, 1 / 3), (0.05, 1 / 7)):
         expected = []
@@ -190,7 +190,7 @@ def test_the_mean_is_that_of_the_output():
     np.testing.assert_allclose(execute(params, 0, PIXELS, "float32", "NHWC"), expected, rtol=1e-6)
 
 
-def test_an_image_of_which_nothing_is_left_is_coloured_like_padding():
+def test_an_empty_image_is_coloured_like_padding():
     frame = TransformState.of(np.array([6]), np.array([7]))
     frame.fill = np.array([40, 80, 120], np.uint8)
     ColorJitter(contrast=(0.5, 0.5)).params(frame, np.zeros((1, 8)))
@@ -210,7 +210,7 @@ def test_padding_counts_towards_the_mean():
     )
 
 
-def test_only_contrast_asks_for_the_mean():
+def test_only_contrast_needs_the_mean():
     assert (
         compile_image([KEEP, ColorJitter(0.4, None, 0.4, 0.1), RandomInvert(), Normalize()]).needs
         == frozenset()

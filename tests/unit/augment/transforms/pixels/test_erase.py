@@ -1,4 +1,4 @@
-"""RandomErasing: its law against torchvision's, its units, and what it overwrites."""
+"""RandomErasing: its distribution against torchvision's, its units, and the pixels it overwrites."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def torchvision_box(height, width, scale, ratio, rng):
 @pytest.mark.parametrize(
     ("scale", "ratio"), [((0.02, 0.33), (0.3, 3.3)), ((0.3, 0.9), (0.2, 1.0)), ((0.9, 1.0), (2.0, 3.0))]
 )
-def test_boxes_follow_torchvisions_law(scale, ratio):
+def test_boxes_are_distributed_as_torchvisions(scale, ratio):
     n = 20_000
     box = draw([RandomErasing(1.0, scale, ratio)], n).erase[0].box
     ours = box[box[:, 2] > 0]
@@ -114,7 +114,7 @@ def test_noise_has_the_units_of_its_place(transforms, dtype, mean, deviation):
     np.testing.assert_allclose(erase.noise.deviation, deviation, rtol=1e-6)
 
 
-def test_noise_comes_into_the_boxes_of_a_value():
+def test_noise_fills_the_boxes_of_a_value():
     params = draw([ToDtype(), RandomErasing(0.8, value="random"), Normalize(0.5, 0.1)], 200)
     (noisy,), (plain,) = params.erase, draw([ToDtype(), RandomErasing(0.8)], 200).erase
     np.testing.assert_array_equal(noisy.box, plain.box)

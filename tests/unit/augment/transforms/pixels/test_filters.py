@@ -1,4 +1,4 @@
-"""GaussianBlur and RandomAdjustSharpness: what they draw. Their pixels are in tests/unit/test_steps.py."""
+"""GaussianBlur and RandomAdjustSharpness: what they draw. Their pixels are tested in test_steps.py."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def draw(*transforms, n=1):
     return compile_image([KEEP, *transforms]).draw(np.full(n, 20), np.full(n, 20), np.arange(n), 0, 0)
 
 
-def test_blur_is_of_all_samples_with_one_sigma_for_both_axes():
+def test_blur_applies_to_all_samples_with_one_sigma_for_both_axes():
     (step,) = draw(GaussianBlur((3, 7), (0.5, 3)), n=100).steps
     assert step.where.all()
     assert step.kernel_size == (7, 3)  # torchvision's argument is width, height

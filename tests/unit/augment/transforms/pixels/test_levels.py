@@ -164,7 +164,7 @@ def test_colour_after_the_last_step_is_not_a_step():
     assert params.needs() == {"Affine", "Solarize"}
 
 
-def test_an_image_of_which_nothing_is_left_takes_the_steps_too():
+def test_steps_apply_to_an_empty_image():
     transforms = [
         CenterCrop(9),
         RandomResizedCrop(4, scale=(0.05, 0.1)),

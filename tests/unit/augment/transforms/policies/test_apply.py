@@ -1,4 +1,4 @@
-"""RandomApply and RandomChoice: samples are as if only what was drawn for them were there."""
+"""RandomApply and RandomChoice: each sample is as if only the transforms chosen for it were in the list."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_one_of_a_choice_is_applied():
     assert np.array(found).sum(axis=0).min() > 5
 
 
-def test_a_choice_of_no_weight_is_not_made():
+def test_a_transform_of_weight_0_is_not_chosen():
     transform = RandomChoice([RandomInvert(1), RandomHorizontalFlip(1), RandomVerticalFlip(1)], [0, 1, 0])
     params = draw(CenterCrop(8), transform, n=500)
     assert params.flip.tolist() == [[True, False]] * 500
@@ -93,7 +93,7 @@ def test_all_and_none():
     assert len(draw(CenterCrop(8), RandomApply([RandomRotation(9)]), n=0)) == 0
 
 
-def test_transforms_within_draw_apart_from_each_other_and_from_the_choice():
+def test_transforms_within_and_the_choice_draw_independently():
     flips = draw(CenterCrop(8), RandomApply([RandomHorizontalFlip(), RandomVerticalFlip()], 1), n=4000).flip
     shares = [(flips == pair).all(axis=1).mean() for pair in ((0, 0), (0, 1), (1, 0), (1, 1))]
     assert np.abs(np.array(shares) - 0.25).max() < 0.03
@@ -148,7 +148,7 @@ def test_colours_within_come_before_the_steps_behind(part):
 
 
 @pytest.mark.parametrize("kind", [RandomApply, RandomChoice])
-def test_objects_are_asked_for_where_one_of_several_within_uses_them(kind):
+def test_objects_are_needed_where_a_transform_within_uses_them(kind):
     within = [RandomHorizontalFlip(), RandomIoUCrop()]
     assert compile_image([kind(within), CenterCrop(9)]).uses_boxes
 

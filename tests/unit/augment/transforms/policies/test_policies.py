@@ -1,6 +1,6 @@
 """RandAugment, TrivialAugmentWide, AutoAugment and AugMix: what each operation does to the frame.
 
-How often each is drawn, and with which magnitude, is in tests/unit/test_distributions.py.
+How often each is drawn, and with which magnitude, is tested in test_distributions.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plans: what compiles, what is drawn, and how transforms compose into one resampling."""
+"""Plans: which lists compile, what they draw, and how transforms compose into one resampling."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_images_of_different_sizes_are_refused_with_the_remedy(transforms):
         ([RandomPerspective(interpolation="nearest")], {"warp", "perspective", "nearest"}),
     ],
 )
-def test_an_engine_must_know_what_warps_may_do(transforms, needs):
+def test_needs_name_what_warps_may_do(transforms, needs):
     assert compile_image([CenterCrop(20), *transforms]).needs == needs
 
 
@@ -68,7 +68,7 @@ def test_an_engine_must_know_what_warps_may_do(transforms, needs):
         ([RandomResizedCrop(8), Resize((3, 4)), Normalize()], (3, 4)),
     ],
 )
-def test_the_size_of_the_output_is_that_of_the_last_geometry(transforms, size):
+def test_the_last_geometry_decides_the_size_of_the_output(transforms, size):
     plan = compile_image(transforms)
     assert plan.size == size
     assert plan.draw(np.array([90]), np.array([80]), np.array([0]), 0, 0).size == size
@@ -79,7 +79,7 @@ def test_geometry_after_normalize_is_refused():
         compile_image([Resize(8), Normalize(), CenterCrop(8)])
 
 
-def test_what_is_no_transform_is_refused():
+def test_other_items_are_refused():
     with pytest.raises(ConfigError, match="found 'CenterCrop'"):
         compile_image(["CenterCrop"])
 
@@ -160,7 +160,7 @@ def test_normalised_pixels_do_not_fit_uint8(dtype):
 # Drawing
 
 
-def test_arrays_are_as_the_contract_says():
+def test_arrays_keep_the_contract():
     params = draw(TRAIN, [(300, 400)] * 5)
     forms = [(a.shape, a.dtype) for a in arrays(params)]
     assert forms == [
@@ -198,7 +198,7 @@ def test_seed_epoch_and_sample_each_change_the_draw():
         assert 10 < (base.flip[:, 0] != other.flip[:, 0]).sum() < 54
 
 
-def test_transforms_of_one_kind_draw_apart():
+def test_equal_transforms_draw_independently():
     params = draw([CenterCrop(4), RandomHorizontalFlip(), RandomHorizontalFlip()], [(8, 8)] * 1000)
     assert 400 < params.flip[:, 0].sum() < 600  # flipped by one of the two; never, if they drew alike
 
@@ -229,7 +229,7 @@ def test_a_crop_within_a_crop():
     assert params.region[0].tolist() == [75, 90, 125, 110]
 
 
-def test_a_crop_after_a_crop_does_not_bring_back_what_was_cut():
+def test_a_crop_after_a_crop_does_not_restore_pixels():
     params = draw([CenterCrop(10), CenterCrop(20)], [(100, 100)])
     assert params.region[0].tolist() == [45, 45, 55, 55]
     assert params.dest[0].tolist() == [5, 5, 10, 10]
