@@ -1,4 +1,4 @@
-"""Whole images as RGB pixels, of every depth that Pillow knows."""
+"""Tests of decoding to RGB, for every depth that Pillow knows."""
 
 import io
 from collections.abc import Callable
@@ -21,9 +21,9 @@ _WRITABLE = (Codec.JPEG, Codec.PNG, Codec.WEBP, Codec.BMP, Codec.GIF, Codec.TIFF
 GREYS = np.arange(0, 65536, 16, dtype=np.uint16).reshape(64, 64)
 
 
-def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:
+def encoded(image: Image.Image, form: str, **options: Any) -> bytes:
     stream = io.BytesIO()
-    image.save(stream, kind, **options)
+    image.save(stream, form, **options)
     return stream.getvalue()
 
 
@@ -31,16 +31,16 @@ def three(grey: np.ndarray) -> np.ndarray:
     return np.repeat(grey[..., np.newaxis], 3, axis=2)
 
 
-@pytest.mark.parametrize("kind", ["PNG", "TIFF", "PPM", "JPEG2000"])
-def test_of_sixteen_bits_the_higher_eight_are_taken(kind: str) -> None:
-    values = GREYS.astype(np.int32) if kind == "PPM" else GREYS  # as older Pillow writes that
-    data = encoded(Image.fromarray(values), kind)
+@pytest.mark.parametrize("form", ["PNG", "TIFF", "PPM", "JPEG2000"])
+def test_the_higher_eight_of_sixteen_bits_are_taken(form: str) -> None:
+    values = GREYS.astype(np.int32) if form == "PPM" else GREYS  # as older Pillow writes that
+    data = encoded(Image.fromarray(values), form)
     expected = three((GREYS >> 8).astype(np.uint8))
     np.testing.assert_array_equal(decode_rgb(data, Codec.OTHER, 64, 64), expected)
     np.testing.assert_array_equal(reference_decode(data), expected)
 
 
-def test_sixteen_bits_are_turned_too() -> None:
+def test_the_orientation_of_sixteen_bits_is_applied() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     data = encoded(Image.fromarray(GREYS[:, :32]), "PNG", exif=exif)
@@ -48,7 +48,7 @@ def test_sixteen_bits_are_turned_too() -> None:
     np.testing.assert_array_equal(decode_rgb(data, Codec.PNG, 64, 32), expected)
 
 
-def test_the_engines_show_sixteen_bits_alike(pack_images: Callable[..., Path]) -> None:
+def test_the_engines_decode_sixteen_bits_alike(pack_images: Callable[..., Path]) -> None:
     folder = pack_images([encoded(Image.fromarray(GREYS), "PNG")])
     expected = three((GREYS >> 8).astype(np.uint8))
     for engine in ("native", "reference"):
@@ -58,9 +58,11 @@ def test_the_engines_show_sixteen_bits_alike(pack_images: Callable[..., Path]) -
             np.testing.assert_array_equal(next(iter(loader)).image[0], expected)
 
 
-@pytest.mark.parametrize(("kind", "words"), [(np.int32, "integers of 32 bits"), (np.float32, "floats")])
-def test_pixels_without_a_white_are_refused(kind: type, words: str, pack_images: Callable[..., Path]) -> None:
-    data = encoded(Image.fromarray(np.ones((4, 5), kind)), "TIFF")
+@pytest.mark.parametrize(("dtype", "words"), [(np.int32, "integers of 32 bits"), (np.float32, "floats")])
+def test_pixels_without_a_known_white_are_refused(
+    dtype: type, words: str, pack_images: Callable[..., Path]
+) -> None:
+    data = encoded(Image.fromarray(np.ones((4, 5), dtype)), "TIFF")
     with pytest.raises(DecodeError, match=words):
         decode_rgb(data, Codec.TIFF, 4, 5)
     folder = pack_images([data])
@@ -98,7 +100,7 @@ def test_an_image_with_more_pixels_than_allowed_is_refused_by_every_decoder() ->
                 decode(payload, codec, 6, 7, 41)
 
 
-def test_a_jpeg_that_lacks_pixels_is_refused_by_the_reference_too() -> None:
+def test_the_reference_refuses_a_jpeg_that_lacks_pixels() -> None:
     photograph = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     data = encoded(Image.fromarray(photograph), "JPEG")
     cut = data[: len(data) // 2] + b"\xff\xd9"
@@ -109,7 +111,7 @@ def test_a_jpeg_that_lacks_pixels_is_refused_by_the_reference_too() -> None:
     )
 
 
-def test_who_decodes_a_codec() -> None:
+def test_which_engine_decodes_a_codec() -> None:
     codecs = np.array([Codec.RAW, Codec.JPEG, Codec.PNG, Codec.PLANES, Codec.OTHER], np.uint8)
     assert engine_decodes("native", codecs).tolist() == [True, True, False, False, False]
     assert engine_decodes("dali", codecs).tolist() == [False, True, False, False, False]

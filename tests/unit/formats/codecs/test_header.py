@@ -1,4 +1,4 @@
-"""What an encoded image says of itself."""
+"""Tests of the headers of encoded images."""
 
 import io
 import struct
@@ -56,13 +56,13 @@ def test_other_modes(mode: str) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"hello", bytes(1000), b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n"]
 )
-def test_what_is_no_image(data: bytes) -> None:
+def test_other_data_are_refused(data: bytes) -> None:
     with pytest.raises(DecodeError, match="not an image of a known format"):
         read_header(data)
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP", "BMP", "TIFF"])
-def test_every_cut_is_read_or_refused(form: str) -> None:
+def test_a_file_cut_anywhere_is_read_or_refused(form: str) -> None:
     data = encode(form)
     outcomes = set()
     for length in range(min(len(data), 400)):
@@ -74,7 +74,7 @@ def test_every_cut_is_read_or_refused(form: str) -> None:
 
 
 def png_of(width: int, height: int) -> bytes:
-    """A PNG's signature and header, which is all that is read before the limit is checked."""
+    """A PNG's signature and header; no more is read before the limit is checked."""
     chunk = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
     return (
         b"\x89PNG\r\n\x1a\n"

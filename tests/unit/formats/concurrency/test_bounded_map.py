@@ -1,4 +1,4 @@
-"""Results come in order, a bounded number of tasks ahead, and nothing is begun in vain."""
+"""Tests of ordered results with a bounded number of tasks in flight."""
 
 import threading
 import time
@@ -22,7 +22,7 @@ def later(seconds: float, value: int) -> int:
     return value
 
 
-def test_the_order_is_that_of_the_tasks(pool: ThreadPoolExecutor) -> None:
+def test_results_come_in_the_order_of_the_tasks(pool: ThreadPoolExecutor) -> None:
     tasks = ((i, partial(later, 0.001 * (i % 4), 10 * i)) for i in range(20))
     assert list(bounded_map(pool, tasks, 5)) == [(i, 10 * i) for i in range(20)]
     assert not list(bounded_map(pool, iter(()), 5))
@@ -41,7 +41,7 @@ def test_tasks_are_drawn_as_they_are_needed(pool: ThreadPoolExecutor, ahead: int
         assert len(drawn) == min(10, label + ahead + 1)
 
 
-def test_what_is_not_begun_is_cancelled(pool: ThreadPoolExecutor) -> None:
+def test_tasks_that_have_not_started_are_cancelled(pool: ThreadPoolExecutor) -> None:
     began: list[int] = []
     go = threading.Event()
 

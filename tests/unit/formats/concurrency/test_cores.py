@@ -1,4 +1,4 @@
-"""The cores that a process may use: its affinity, within the quota of its control group."""
+"""Tests of the number of cores: affinity, limited by the quota of the control group."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_cores_without_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("given", ["2", 2.0, 0, -1, 10**6, True], ids=repr)
-def test_what_is_no_number_of_threads(given: Any) -> None:
+def test_other_values_are_no_numbers_of_threads(given: Any) -> None:
     with pytest.raises(ConfigError, match="num_threads must be an integer from 1 to 4096"):
         check_threads(given)
 

@@ -1,4 +1,4 @@
-"""Tasks are waited for to the first error, and an interrupt of the waiting leaves no lock taken."""
+"""Tests of waiting for tasks: the first error ends it, and an interrupt leaves no lock taken."""
 
 import gc
 import sys
@@ -22,7 +22,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
         yield made
 
 
-def test_all_are_waited_for_and_shown(pool: ThreadPoolExecutor) -> None:
+def test_wait_ends_with_the_last_task(pool: ThreadPoolExecutor) -> None:
     done: list[int] = []
     shown: list[int] = []
     tasks = TaskGroup(pool)
@@ -53,7 +53,7 @@ def test_the_first_error_is_raised_while_others_go_on(pool: ThreadPoolExecutor) 
     go.set()
 
 
-def test_an_error_holds_nothing_of_its_task_for_long(pool: ThreadPoolExecutor) -> None:
+def test_an_error_does_not_keep_the_data_of_its_task(pool: ThreadPoolExecutor) -> None:
     class Big:
         def fail(self) -> None:
             raise OSError("full")
@@ -73,7 +73,7 @@ def test_an_error_holds_nothing_of_its_task_for_long(pool: ThreadPoolExecutor) -
         gc.enable()
 
 
-def test_an_interrupt_anywhere_in_waiting_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_anywhere_in_wait_leaves_no_thread_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TICK", 0.01)
     steps = 1
     while _interrupted_at(steps):

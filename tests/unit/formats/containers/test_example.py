@@ -1,4 +1,4 @@
-"""tf.train.Example and Datum, against bytes known from the definition of the format."""
+"""Tests of Example and Datum against bytes known from the definition of the format."""
 
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ def test_bytes_of_a_small_example() -> None:
     assert suffix == b""
 
 
-def test_features_of_every_kind_come_back() -> None:
+def test_features_of_every_type_round_trip() -> None:
     features = {"i": [0, -1, 2**63 - 1, -(2**63)], "f": [1.5, -0.25], "b": b"xyz", "none": []}
     message, _ = encode_example(features)
     parsed = parse_example(message)
@@ -27,7 +27,7 @@ def test_features_of_every_kind_come_back() -> None:
     assert parsed == {"i": features["i"], "f": features["f"], "none": []}
 
 
-def test_an_empty_list_is_a_feature_without_a_kind() -> None:
+def test_an_empty_list_is_a_feature_without_a_type() -> None:
     entry = delimited(1, b"none") + delimited(2, b"")
     assert encode_example({"none": []}) == (delimited(1, delimited(1, entry)), b"")
 
@@ -49,7 +49,7 @@ def test_the_payload_lies_between_prefix_and_suffix() -> None:
     assert "image/orientation" not in parsed
 
 
-def test_orientation_is_written_where_there_is_one() -> None:
+def test_an_orientation_other_than_1_is_written() -> None:
     prefix, suffix = encode_image_example(
         payload_bytes=0, format="JPEG", height=7, width=9, key="k", orientation=6
     )
@@ -70,17 +70,17 @@ def test_unpacked_integers_and_floats_are_read() -> None:
 
 
 def strange(*numbers: int) -> bytes:
-    """Fields of a message that are not of its kind: of these numbers with a wire type they never have."""
+    """Return fields that a message does not have: these numbers, with a wire type that it never uses."""
     return b"".join(varint(number << 3 | FIXED64) + b"\x08\x01\x08\x01\x08\x01\x08\x01" for number in numbers)
 
 
-def test_fields_of_other_numbers_and_wire_types_are_passed_over() -> None:
+def test_unknown_fields_and_wire_types_are_ignored() -> None:
     further = delimited(9, b"\x08\x01")
     lists = {b"b": (1, b"\x0a\x01x"), b"f": (2, b"\x0d\x00\x00\x80\x3f"), b"i": (3, b"\x08\x01")}
     entries = b""
-    for name, (kind, values) in lists.items():
+    for name, (field, values) in lists.items():
         feature = (
-            strange(1, 2, 3) + delimited(kind, strange(1) + values + further) + further + strange(1, 2, 3)
+            strange(1, 2, 3) + delimited(field, strange(1) + values + further) + further + strange(1, 2, 3)
         )
         entry = strange(1, 2) + delimited(1, name) + delimited(2, feature) + further + strange(1, 2)
         entries += strange(1) + delimited(1, entry) + further
@@ -94,7 +94,7 @@ def test_fields_of_other_numbers_and_wire_types_are_passed_over() -> None:
     )
 
 
-def test_the_last_of_two_features_of_one_name_counts() -> None:
+def test_the_last_of_two_features_with_one_name_counts() -> None:
     first, second = (encode_example({"a": [value]})[0] for value in (1, 2))
     assert parse_example(first + second) == {"a": [2]}
 
@@ -104,7 +104,7 @@ def test_a_name_that_is_not_utf8_is_refused() -> None:
         parse_example(delimited(1, delimited(1, delimited(1, b"\xff"))))
 
 
-def test_floats_that_are_not_whole_are_refused() -> None:
+def test_a_list_that_ends_within_a_float_is_refused() -> None:
     feature = delimited(2, delimited(1, b"abc"))
     with pytest.raises(CorruptRecordError, match="ends within a float"):
         parse_example(delimited(1, delimited(1, delimited(1, b"f") + delimited(2, feature))))
@@ -118,12 +118,12 @@ def test_a_feature_of_another_type_is_an_error() -> None:
 def test_bytes_of_a_datum() -> None:
     prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
     assert prefix + b"abc" + suffix == b"\x08\x03\x10\x07\x18\xac\x02\x22\x03abc\x28\x05\x38\x01"
-    # The first label is written, too; a mask is field 1000.
+    # Label 0 is written as well; a mask is field 1000.
     _, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=0, mask=b"m")
     assert suffix == b"\x28\x00\x38\x01\xc2\x3e\x01m"
 
 
-def test_datum_comes_back() -> None:
+def test_datum_round_trips() -> None:
     prefix, suffix = encode_datum(payload_bytes=3, height=7, width=300, label=5)
     datum = parse_datum(prefix + b"abc" + suffix)
     assert (datum.channels, datum.height, datum.width, datum.label) == (3, 7, 300, 5)
@@ -132,7 +132,7 @@ def test_datum_comes_back() -> None:
     assert datum.data == Span(len(prefix), 3)
 
 
-def test_a_datum_of_floats_says_so() -> None:
-    # Caffe's own come one by one; packed they are allowed.
+def test_a_datum_of_floats_is_recognized() -> None:
+    # Caffe writes them one by one; packed ones are allowed.
     assert parse_datum(b"\x35" + bytes(4)).floats
     assert parse_datum(delimited(6, bytes(8))).floats

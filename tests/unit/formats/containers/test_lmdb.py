@@ -1,4 +1,4 @@
-"""LMDB shards: what py-lmdb makes of ours, what the page walker makes of py-lmdb's."""
+"""Tests that py-lmdb reads Stoker's shards, and that the page walker reads those of py-lmdb."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ from stoker.formats.containers import lmdb
 from stoker.formats.containers.lmdb_pages import walk
 from stoker.formats.files.reading import file_digest, open_regular
 
-# Around the sizes where LMDB changes from leaf to overflow pages, and from one of them to two.
+# Near the sizes at which LMDB changes from leaf to overflow pages, and from one overflow page to two.
 SIZES = [0, 1, 100, 1900, 2000, 2036, 2100, 4000, 4079, 4080, 4081, 8176, 8177, 50_000]
 
 
@@ -42,7 +42,7 @@ def test_py_lmdb_reads_it(tmp_path: Path) -> None:
     assert stored == [(b"%08d_name-%d" % (i, i), b"<" + value + b">>") for i, value in enumerate(values)]
 
 
-def test_the_account_is_true(tmp_path: Path) -> None:
+def test_the_written_shard_describes_the_file(tmp_path: Path) -> None:
     values = values_of(200)
     shard = write(tmp_path / "s.lmdb", values)
     path = tmp_path / "s.lmdb" / "data.mdb"
@@ -54,7 +54,7 @@ def test_the_account_is_true(tmp_path: Path) -> None:
         assert crc == crc32c(value)
 
 
-def test_values_come_back_in_order(tmp_path: Path) -> None:
+def test_values_are_read_in_order(tmp_path: Path) -> None:
     values = values_of(2000)
     write(tmp_path / "s.lmdb", values)
     records = list(lmdb.scan(tmp_path / "s.lmdb" / "data.mdb"))
@@ -70,7 +70,7 @@ def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "a.lmdb/data.mdb").read_bytes() == (tmp_path / "b.lmdb/data.mdb").read_bytes()
 
 
-def test_nothing_but_the_data_file_is_left(tmp_path: Path) -> None:
+def test_only_the_data_file_is_left(tmp_path: Path) -> None:
     write(tmp_path / "s.lmdb", [b"abc"])
     assert [path.name for path in (tmp_path / "s.lmdb").iterdir()] == ["data.mdb"]
 
@@ -80,7 +80,7 @@ def test_the_map_grows_with_the_shard(tmp_path: Path) -> None:
         for i in range(7):
             writer.write(b"%d" % i, b"", bytes(8 << 20), b"")
         assert writer.finish().records == 7
-    # The file says how large it was: with room for what values may take beside their bytes.
+    # The file stores the size of its map, which has room for what values take beside their bytes.
     with (tmp_path / "s.lmdb" / "data.mdb").open("rb") as file:
         assert {struct.unpack_from("<Q", file.read(4096), 32)[0] for _ in range(2)} == {256 << 20}
 
@@ -118,7 +118,7 @@ def test_data_file(tmp_path: Path) -> None:
     assert lmdb.LMDB.data_file(tmp_path / "s.lmdb") == lmdb.LMDB.data_file(path) == path
 
 
-def test_the_walker_reads_what_others_wrote_and_deleted(tmp_path: Path) -> None:
+def test_the_walker_reads_databases_with_deleted_records(tmp_path: Path) -> None:
     """Random order, deletions and replacements leave free pages and half-empty ones."""
     rng = np.random.default_rng(1)
     expected: dict[bytes, bytes] = {}
@@ -142,7 +142,7 @@ def test_the_walker_reads_what_others_wrote_and_deleted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("flags", [0x02, 0x04, 0x08])  # reverse keys, sorted duplicates, integer keys
-def test_other_kinds_of_database_are_refused(tmp_path: Path, flags: int) -> None:
+def test_databases_with_flags_are_refused(tmp_path: Path, flags: int) -> None:
     write(tmp_path / "s.lmdb", [b"abc"])
     path = tmp_path / "s.lmdb" / "data.mdb"
     data = bytearray(path.read_bytes())
@@ -162,7 +162,7 @@ def test_named_databases_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 200, b"SQLite format 3\0" + bytes(9000)])
-def test_what_is_no_lmdb_file_is_refused(tmp_path: Path, data: bytes) -> None:
+def test_other_files_are_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "data.mdb"
     path.write_bytes(data)
     with pytest.raises(CorruptRecordError, match="no LMDB meta page"):
@@ -183,9 +183,7 @@ def test_a_full_disk_is_an_oserror_and_leaves_no_descriptor(
     assert open_files() == []
 
 
-def test_an_error_that_is_not_the_systems_stays_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_other_errors_of_lmdb_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object, **__: object) -> None:
         raise py_lmdb.MapFullError("mdb_put: MDB_MAP_FULL: Environment mapsize limit reached")
 
@@ -196,10 +194,10 @@ def test_an_error_that_is_not_the_systems_stays_as_it_is(
 
 
 @pytest.mark.parametrize(("free", "code"), [(4096, errno.ENOSPC), (1 << 30, errno.EIO)])
-def test_a_short_write_is_a_full_disk_where_nothing_is_free(
+def test_a_short_write_on_a_disk_without_space_is_a_full_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, code: int
 ) -> None:
-    """LMDB says EIO of both."""
+    """LMDB reports EIO for both."""
 
     def fail(*_: object, **__: object) -> None:
         raise py_lmdb.Error("mdb_txn_commit: Input/output error")

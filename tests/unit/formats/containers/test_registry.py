@@ -1,4 +1,4 @@
-"""Containers by name, and that one more container is one more row of the registry."""
+"""Tests of containers by name, and of a container that a test adds to the registry."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -66,7 +66,7 @@ def batch(folder: Path) -> list[Any]:
 
 
 @pytest.mark.usefixtures("toys")
-def test_a_container_of_ones_own_is_written_verified_loaded_and_staged(photos: Path, tmp_path: Path) -> None:
+def test_an_added_container_is_written_verified_loaded_and_staged(photos: Path, tmp_path: Path) -> None:
     for name in ("toy", "tfrecord"):
         stoker.convert(photos, tmp_path / name, format=name, shards=2)
     shards = sorted(path.name for path in (tmp_path / "toy").iterdir() if path.name.startswith("shard"))

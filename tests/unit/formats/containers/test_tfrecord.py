@@ -1,4 +1,4 @@
-"""TFRecord: framing, checksums, the writer's account of what it wrote, DALI's index."""
+"""Tests of TFRecord: framing, checksums, the description of a written shard, DALI's index."""
 
 import errno
 import resource
@@ -28,7 +28,7 @@ def test_mask_of_a_known_checksum() -> None:
     assert tfrecord.masked_crc(crc32c(b"abc")) == 0x21F1576E
 
 
-def test_values_come_back(tmp_path: Path) -> None:
+def test_values_round_trip(tmp_path: Path) -> None:
     values = [b"", b"a", bytes(100_000)]
     shard = write(tmp_path / "s.tfrecord", values)
     records = list(tfrecord.scan(tmp_path / "s.tfrecord"))
@@ -37,7 +37,7 @@ def test_values_come_back(tmp_path: Path) -> None:
     assert shard.records == 3
 
 
-def test_the_account_is_true(tmp_path: Path) -> None:
+def test_the_written_shard_describes_the_file(tmp_path: Path) -> None:
     values = [b"", b"abc", b"\xff" * 5000]
     path = tmp_path / "s.tfrecord"
     shard = write(path, values)
@@ -51,9 +51,9 @@ def test_the_account_is_true(tmp_path: Path) -> None:
         assert crc == crc32c(value)
 
 
-def test_the_text_index_gives_whole_records(tmp_path: Path) -> None:
+def test_the_dali_index_gives_whole_records(tmp_path: Path) -> None:
     write(tmp_path / "s.tfrecord", [b"abc", b"defgh"])
-    # A record is 16 bytes longer than its value, which here has three more than the payload.
+    # A record is 16 bytes longer than its value, which has three bytes more than the payload here.
     assert (tmp_path / "s.idx").read_text() == "0 22\n22 24\n"
 
 
@@ -76,7 +76,7 @@ def test_any_contiguous_buffer_is_a_payload(tmp_path: Path) -> None:
     assert bytes(next(tfrecord.scan(tmp_path / "s.tfrecord")).view[1:25]) == pixels.tobytes()
 
 
-def test_gzip_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_gzip_file_names_gzip(tmp_path: Path) -> None:
     path = tmp_path / "s.tfrecord"
     path.write_bytes(b"\x1f\x8b\x08" + bytes(50))
     with pytest.raises(CorruptRecordError, match="gzip") as caught:
@@ -84,7 +84,7 @@ def test_gzip_is_named(tmp_path: Path) -> None:
     assert "gunzip" in str(caught.value)
 
 
-def test_another_format_is_suspected(tmp_path: Path) -> None:
+def test_the_error_for_another_format_suggests_that(tmp_path: Path) -> None:
     path = tmp_path / "s.tfrecord"
     path.write_bytes(b'{"images": [], "annotations": [], "categories": []}')
     with pytest.raises(CorruptRecordError, match="no TFRecord"):

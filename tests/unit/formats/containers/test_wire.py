@@ -1,4 +1,4 @@
-"""Protocol buffers on the wire."""
+"""Tests of the wire format of protocol buffers."""
 
 import pytest
 

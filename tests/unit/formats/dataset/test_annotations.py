@@ -1,4 +1,4 @@
-"""Objects of samples, from and to columns of the index."""
+"""Tests of objects as columns of the index."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from stoker.formats.dataset.list_column import ListColumn, take_lists
 
 
 def objects(rng: np.random.Generator, m: int) -> Annotations:
-    """M objects of one sample, with everything that objects may have."""
+    """M objects of one sample, with all attributes that objects may have."""
     return Annotations(
         owner=np.zeros(m, np.int64),
         boxes=rng.random((m, 4), np.float32),
@@ -59,7 +59,7 @@ def columns(samples: list[Annotations]) -> dict[str, ListColumn]:
     return {name: ListColumn.from_arrow(array) for name, array in to_columns(samples).items()}
 
 
-def test_columns_hold_all_there_is(samples: list[Annotations]) -> None:
+def test_columns_hold_all_attributes(samples: list[Annotations]) -> None:
     made = to_columns(samples)
     assert {name: array.type for name, array in made.items()} == {
         **OBJECT_COLUMNS,
@@ -71,7 +71,7 @@ def test_columns_hold_all_there_is(samples: list[Annotations]) -> None:
         assert same(one, other)
 
 
-def test_rows_are_taken_in_any_order_and_again(samples: list[Annotations]) -> None:
+def test_rows_are_taken_in_any_order_and_repeatedly(samples: list[Annotations]) -> None:
     rows = [4, 1, 2, 2]
     taken = {name: column.take(rows) for name, column in columns(samples).items()}
     read = from_columns(taken, 4, keypoints=3)
@@ -79,7 +79,7 @@ def test_rows_are_taken_in_any_order_and_again(samples: list[Annotations]) -> No
         assert same(one, samples[row])
 
 
-def test_several_columns_are_taken_as_each_by_itself(samples: list[Annotations]) -> None:
+def test_several_columns_are_taken_as_one_by_one(samples: list[Annotations]) -> None:
     made = columns(samples)
     taken = take_lists(made, [4, 1, 2, 2])
     for name, column in taken.items():
@@ -91,7 +91,7 @@ def test_several_columns_are_taken_as_each_by_itself(samples: list[Annotations])
     assert taken["object_area"].starts is taken["object_labels"].starts
 
 
-def test_a_short_column_is_refused_also_beside_a_whole_one(
+def test_a_short_column_is_refused_beside_a_whole_one(
     samples: list[Annotations],
 ) -> None:
     made = columns(samples)
@@ -116,7 +116,7 @@ def test_which_columns_are_read(samples: list[Annotations]) -> None:
     }
 
 
-def test_no_rows_are_no_objects(samples: list[Annotations]) -> None:
+def test_no_rows_give_no_objects(samples: list[Annotations]) -> None:
     taken = {name: column.take([]) for name, column in columns(samples).items()}
     read = from_columns(taken, 0, keypoints=3)
     assert len(read) == 0

@@ -1,4 +1,4 @@
-"""Opening a dataset, reading from it, selecting and splitting."""
+"""Tests of opening a dataset, reading from it, selecting and splitting."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ Make = Callable[..., Path]
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_everything_that_was_written_is_read(
+def test_all_that_was_written_is_read(
     make_dataset: Make, make_jpeg: Callable[..., bytes], container: str
 ) -> None:
     dataset = stoker.open(make_dataset(container))
@@ -71,7 +71,7 @@ def test_fingerprints_of_selections(make_dataset: Make) -> None:
 
 
 @pytest.mark.parametrize("which", [[True], [6], [-1], [0.5], [[0, 1]]])
-def test_selections_that_cannot_be_meant(make_dataset: Make, which: list) -> None:
+def test_invalid_selections_are_refused(make_dataset: Make, which: list) -> None:
     with pytest.raises((ConfigError, IndexError)):
         stoker.open(make_dataset()).select(which)
 
@@ -92,10 +92,10 @@ def test_splits_are_stable_by_key(make_dataset: Make) -> None:
     assert len(first) + len(second) == 2000
     assert 330 < len(first) < 470  # 400, and four deviations
     assert not set(first.rows) & set(second.rows)
-    # The same where other samples are missing.
+    # The split of a sample is the same without the others.
     some = dataset.select(np.arange(0, 2000, 3))
     assert set(some.split(0.2, seed=1)[0].rows) == set(first.rows) & set(some.rows)
-    # A larger fraction takes more, and gives none back.
+    # A larger fraction has all samples of a smaller one.
     assert set(first.rows) < set(dataset.split(0.3, seed=1)[0].rows)
     assert set(dataset.split(0.2, seed=2)[0].rows) != set(first.rows)
     assert set(dataset.split(0.2, seed=-1)[0].rows) not in (set(first.rows), set(dataset.rows))
@@ -123,7 +123,7 @@ def test_a_file_is_no_dataset(tmp_path: Path) -> None:
     assert "stoker index" in str(caught.value)
 
 
-def test_a_folder_of_splits_says_what_is_in_it(make_dataset: Make) -> None:
+def test_the_error_for_a_folder_of_splits_names_them(make_dataset: Make) -> None:
     folder = make_dataset()
     with pytest.raises(DatasetError, match=f"not a dataset.*\\n.*it contains datasets:.*{folder.name}"):
         stoker.open(folder.parent)
@@ -191,7 +191,7 @@ def test_a_missing_index(make_dataset: Make) -> None:
 
 @pytest.mark.parametrize("name", [MANIFEST_NAME, INDEX_NAME, "shard-00001-of-00002.tfrecord"])
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_regular_file_does_not_block(
+def test_other_files_than_regular_ones_do_not_block(
     make_dataset: Make, name: str, make: Callable[[Path], None]
 ) -> None:
     folder = make_dataset()
@@ -227,7 +227,7 @@ def test_a_flipped_bit_names_shard_record_and_key(make_dataset: Make, container:
     assert dataset.read(5)
 
 
-def test_an_error_of_another_kind(make_dataset: Make) -> None:
+def test_an_error_of_another_type(make_dataset: Make) -> None:
     error = stoker.open(make_dataset()).error(2, "no image", DecodeError, hint="look at it")
     assert isinstance(error, DecodeError)
     assert (error.record, error.key, error.hint) == (2, "k2", "look at it")

@@ -1,4 +1,4 @@
-"""The sample index: columns that come back, parts put together, forms that are refused."""
+"""Tests of the sample index: columns, concatenation, and refused files."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ def test_names_may_be_empty(tmp_path: Path) -> None:
     assert Index.open(tmp_path / "i").keys([1, 0]) == ["", ""]
 
 
-def test_columns_come_back_with_their_types(tmp_path: Path) -> None:
+def test_columns_round_trip_with_their_types(tmp_path: Path) -> None:
     write_index(tmp_path / "i", columns(25, score=np.linspace(0, 1, 25, dtype=np.float32)))
     index = Index.open(tmp_path / "i")
     assert len(index) == 25
@@ -59,7 +59,7 @@ def test_samples_are_rows_of_the_columns(tmp_path: Path) -> None:
     assert samples.shard.dtype == np.int32
 
 
-def test_keys_on_demand(tmp_path: Path) -> None:
+def test_keys_are_read_on_demand(tmp_path: Path) -> None:
     write_index(tmp_path / "i", columns(25))
     assert Index.open(tmp_path / "i").keys([3, 0]) == ["class/ünïcode-3.jpg", "class/ünïcode-0.jpg"]
 
@@ -74,7 +74,7 @@ def test_columns_are_views_of_the_file(tmp_path: Path) -> None:
 
 
 def test_opening_reads_no_column(tmp_path: Path) -> None:
-    """Three million rows; what the process reads from the disk or the cache stays in the kilobytes."""
+    """Opening an index of three million rows reads kilobytes from the disk or the cache."""
     n = 3_000_000
     constant = pa.array(np.zeros(n, np.int32))
     some = columns(0) | dict.fromkeys(("shard", "record", "offset", "length", "crc"), constant)
@@ -98,7 +98,7 @@ def test_opening_reads_no_column(tmp_path: Path) -> None:
     assert min(counts) < 500, "a hundred megabytes are 25,000 pages"
 
 
-def test_parts_are_put_together(tmp_path: Path) -> None:
+def test_parts_are_concatenated(tmp_path: Path) -> None:
     starts, sizes = [0, 7, 7, 20], [7, 0, 13, 5]
     labels = [
         [[i % 3, 9][: i % 3] for i in range(start, start + n)] for start, n in zip(starts, sizes, strict=True)
@@ -121,7 +121,7 @@ def test_parts_are_put_together(tmp_path: Path) -> None:
     )
 
 
-def test_putting_together_takes_no_memory_by_the_row(tmp_path: Path) -> None:
+def test_concatenation_takes_no_memory_for_each_row(tmp_path: Path) -> None:
     part = tmp_path / "part"
     write_index(part, columns(20_000))
     write_index(tmp_path / "warm", columns(1))
@@ -161,7 +161,7 @@ def test_nulls_are_refused(tmp_path: Path) -> None:
 
 
 def _rewrite(path: Path, change: str) -> None:
-    """Write an index that Arrow accepts and Stoker must not."""
+    """Write an index that Arrow accepts and Stoker must refuse."""
     batch = pa.ipc.open_file(path).get_batch(0)
     if change == "version":
         batch = batch.replace_schema_metadata({"stoker.index.version": "2"})
@@ -190,7 +190,7 @@ def _rewrite(path: Path, change: str) -> None:
         ("batches", "2 record batches"),
     ],
 )
-def test_another_form_is_refused(tmp_path: Path, change: str, message: str) -> None:
+def test_another_schema_is_refused(tmp_path: Path, change: str, message: str) -> None:
     write_index(tmp_path / "i", columns(5))
     _rewrite(tmp_path / "i", change)
     with pytest.raises(StaleIndexError, match=message) as caught:
@@ -211,6 +211,6 @@ def test_a_key_out_of_bounds_is_refused(tmp_path: Path) -> None:
             index.keys([row])
 
 
-def test_a_missing_index_says_so(tmp_path: Path) -> None:
+def test_a_missing_index_is_named(tmp_path: Path) -> None:
     with pytest.raises(StaleIndexError, match="missing"):
         Index.open(tmp_path / "i")

@@ -1,4 +1,4 @@
-"""``dataset.json``: what comes back, what identifies a dataset, what is refused."""
+"""Tests of manifests: JSON, fingerprints, and refused files."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ def manifest(**changes: Any) -> Manifest:
     return Manifest(**{**values, **changes})
 
 
-def test_it_comes_back() -> None:
+def test_a_manifest_round_trips() -> None:
     assert Manifest.from_json(manifest().to_json()) == manifest()
 
 
@@ -58,7 +58,7 @@ def test_fingerprint_follows_the_samples(changes: dict[str, Any]) -> None:
     assert manifest(**changes).fingerprint != manifest().fingerprint
 
 
-def test_fingerprint_does_not_follow_the_place() -> None:
+def test_fingerprint_is_the_same_in_another_folder() -> None:
     moved = dataclasses.replace(manifest().shards[1], path="/data/b")
     assert manifest(shards=(manifest().shards[0], moved), options={}).fingerprint == manifest().fingerprint
     assert len(bytes.fromhex(manifest().fingerprint)) == 16
@@ -145,12 +145,12 @@ def test_every_key_must_be_there(key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "3", '"version"', "[" * 100_000, "{}", "NaN"])
-def test_what_is_no_manifest_is_refused(text: str) -> None:
+def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(DatasetError):
         Manifest.from_json(text)
 
 
-def test_loading_names_the_file_and_says_what_to_do(tmp_path: Path) -> None:
+def test_errors_name_the_file_and_the_next_step(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="not a dataset") as caught:
         Manifest.load(tmp_path)
     assert "stoker convert" in str(caught.value)
@@ -174,7 +174,7 @@ def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
 ANNOTATIONS = AnnotationInfo(("left", "right"), (1, 0), ((0, 1),), 255, ("sky", "sea"))
 
 
-def test_annotations_are_written_where_there_is_something_to_say() -> None:
+def test_annotations_are_written_unless_they_are_the_defaults() -> None:
     assert "annotations" not in json.loads(manifest().to_json())
     described = dataclasses.replace(manifest(), annotations=ANNOTATIONS)
     assert Manifest.from_json(described.to_json()) == described

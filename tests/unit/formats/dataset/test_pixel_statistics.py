@@ -1,4 +1,4 @@
-"""Statistics of pixels, against NumPy over all pixels at once."""
+"""Tests of pixel statistics against NumPy over all pixels at once."""
 
 import io
 from collections.abc import Callable
@@ -13,9 +13,9 @@ from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeE
 from stoker.formats.dataset.pixel_statistics import pixel_statistics, save_mean_image
 
 
-def encoded(pixels: np.ndarray, kind: str) -> bytes:
+def encoded(pixels: np.ndarray, form: str) -> bytes:
     stream = io.BytesIO()
-    Image.fromarray(pixels).save(stream, kind)
+    Image.fromarray(pixels).save(stream, form)
     return stream.getvalue()
 
 
@@ -86,7 +86,7 @@ def test_progress_counts_images(pictures, pack_images: Callable[..., Path]) -> N
     assert seen == sorted(seen)
 
 
-def test_nothing_has_no_mean(pictures, pack_images: Callable[..., Path]) -> None:
+def test_an_empty_dataset_is_refused(pictures, pack_images: Callable[..., Path]) -> None:
     dataset = stoker.open(pack_images([encoded(picture, "PNG") for picture in pictures]))
     with pytest.raises(DatasetError, match="holds no images"):
         pixel_statistics(dataset.select([]))

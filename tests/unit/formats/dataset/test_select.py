@@ -1,4 +1,4 @@
-"""Selecting by what columns hold: in words, in PyArrow's expressions, and what is refused."""
+"""Tests of conditions on columns, in words and of PyArrow."""
 
 from __future__ import annotations
 
@@ -99,9 +99,7 @@ def test_expressions_of_pyarrow(index: Index, expression: Any, expected: Any) ->
         ([None], "cannot be used"),
     ],
 )
-def test_what_does_not_fit_the_index_says_which_columns_there_are(
-    index: Index, condition: Any, message: str
-) -> None:
+def test_a_condition_that_does_not_fit_lists_the_columns(index: Index, condition: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
         matching(index, condition)
     assert "label (int64), height (int32)" in str(caught.value)
@@ -144,7 +142,7 @@ def test_what_does_not_fit_the_index_says_which_columns_there_are(
         "-" * 20_000 + "1 < 2",
     ],
 )
-def test_what_is_not_understood_is_refused(index: Index, words: str) -> None:
+def test_unknown_syntax_is_refused(index: Index, words: str) -> None:
     with pytest.raises(ConfigError, match="select: "):
         matching(index, words)
 
@@ -161,7 +159,7 @@ def test_a_damaged_column_of_texts_is_found_before_it_is_read(index: Index) -> N
     assert matching(damaged, "label < 3").sum() == (LABELS < 3).sum()
 
 
-def test_a_dataset_selects_among_what_is_selected(make_dataset: Callable[..., Path]) -> None:
+def test_a_selection_is_selected_from(make_dataset: Callable[..., Path]) -> None:
     dataset = stoker.open(make_dataset())
     chosen = dataset.select([5, 3, 3, 0]).select("label == 0")
     assert chosen.rows.tolist() == [3, 3, 0]

@@ -1,4 +1,4 @@
-"""Datasets of other people's shards. What TensorFlow writes is in tests/framework."""
+"""Tests of datasets of external shards; tests/framework has those that TensorFlow writes."""
 
 import io
 import os
@@ -93,7 +93,7 @@ def test_names_of_features_are_options(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert dataset.classes == ("0", "1", "2", "3", "4", "5", "6", "7")
 
 
-def test_shards_that_have_gone(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_shards_that_were_removed(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(0), 0)])
     external_index.index([path], tmp_path / "into")
     path.rename(tmp_path / "y")
@@ -111,7 +111,7 @@ def test_without_labels_and_keys(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert "label" not in dataset.columns
 
 
-def test_raw_pixels_of_our_own(tmp_path: Path) -> None:
+def test_raw_pixels_of_stokers_shards(tmp_path: Path) -> None:
     pixels = bytes(range(18))
     features = {"image/format": b"RAW", "image/height": [2], "image/width": [3]}
     path = write_tfrecord(tmp_path / "x", [example(pixels, 0, **features)])
@@ -134,11 +134,11 @@ def test_lmdb_of_datum(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert stoker.verify(tmp_path / "into", decode=True).ok
 
 
-def test_lmdb_of_plain_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_lmdb_of_encoded_images(tmp_path: Path, make_jpeg: Jpeg) -> None:
     stream = io.BytesIO()
     Image.new("RGB", (9, 5)).save(stream, "PNG")
     path = write_lmdb(tmp_path / "x", {b"a": make_jpeg(0), b"b": stream.getvalue()})
-    # The data file may be named as well as its folder.
+    # The path may be that of the data file or of its folder.
     external_index.index([path / "data.mdb"], tmp_path / "into")
     dataset = stoker.open(tmp_path / "into")
     assert dataset.keys([0, 1]) == ["a", "b"]
@@ -165,7 +165,7 @@ def test_shards_and_dataset_may_move_together(tmp_path: Path, make_jpeg: Jpeg) -
     assert [dataset.read(i) for i in range(2)] == [make_jpeg(0), make_jpeg(1)]
 
 
-def test_shards_of_one_name(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_shards_with_one_name(tmp_path: Path, make_jpeg: Jpeg) -> None:
     paths = []
     for i in range(2):
         (tmp_path / str(i)).mkdir()
@@ -218,7 +218,7 @@ def test_broken_images_are_skipped_and_counted(tmp_path: Path, make_jpeg: Jpeg) 
         ({"image/format": b"raw", "image/height": [9]}, "raw pixels are not 9 x 0 RGB"),
     ],
 )
-def test_records_that_cannot_be_served(
+def test_records_without_a_usable_image_or_label_are_refused(
     tmp_path: Path, make_jpeg: Jpeg, features: dict[str, Feature], message: str
 ) -> None:
     good: dict[str, Feature] = {} if "image" in features else {"image/encoded": make_jpeg(0)}
@@ -245,14 +245,14 @@ def test_labels_are_within_the_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert external_index.index([path], tmp_path / "into", classes=["a", "b", "c"]).classes == ("a", "b", "c")
 
 
-def test_names_of_classes_want_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_named_classes_need_labels(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [{"image/encoded": make_jpeg(0)}])
     with pytest.raises(SourceError, match="no label, and classes are named") as caught:
         external_index.index([path], tmp_path / "into", classes=["a", "b"])
     assert "--label" in str(caught.value)
 
 
-def test_labels_that_are_no_positions_name_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_labels_that_are_no_positions_give_no_classes(tmp_path: Path, make_jpeg: Jpeg) -> None:
     for name, labels in (("low", [-1, 1]), ("high", [0, 1_000_000]), ("both", [-1, 2**62])):
         path = write_tfrecord(tmp_path / name, [example(make_jpeg(0), label) for label in labels])
         assert external_index.index([path], tmp_path / f"into-{name}").classes == ()
@@ -260,7 +260,7 @@ def test_labels_that_are_no_positions_name_no_classes(tmp_path: Path, make_jpeg:
 
 
 def planes(pixels: NDArray[np.uint8]) -> bytes:
-    """A Datum of (channels, 4, 5) uint8 with label 7, on the wire."""
+    """The bytes of a Datum of (channels, 4, 5) uint8 with label 7."""
     length = bytes([pixels.nbytes])
     return b"\x08%c\x10\x04\x18\x05\x22%b%b\x28\x07" % (len(pixels), length, pixels.tobytes())
 
@@ -302,7 +302,7 @@ def test_damage_and_compression_are_errors(tmp_path: Path, make_jpeg: Jpeg) -> N
     assert not (tmp_path / "into").exists(), "nothing is left"
 
 
-def test_what_cannot_be_meant(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path, make_jpeg: Jpeg) -> None:
     with pytest.raises(ConfigError, match="no shards"):
         external_index.index([], tmp_path / "into")
     with pytest.raises(SourceError, match="no such shard"):
@@ -319,7 +319,7 @@ def test_what_cannot_be_meant(tmp_path: Path, make_jpeg: Jpeg) -> None:
         external_index.index([path], tmp_path / "into")
 
 
-def test_what_is_no_shard(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_other_files_are_no_shards(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     os.mkfifo(tmp_path / "fifo")
     for sources, containers in (
@@ -332,7 +332,7 @@ def test_what_is_no_shard(tmp_path: Path, make_jpeg: Jpeg) -> None:
     assert not (tmp_path / "into").exists()
 
 
-def test_what_failed_leaves_no_folder(tmp_path: Path) -> None:
+def test_a_failure_leaves_no_folder(tmp_path: Path) -> None:
     empty = write_tfrecord(tmp_path / "x", [])
     (tmp_path / "mine").mkdir()
     for into in (tmp_path / "a" / "b", tmp_path / "mine"):
@@ -348,7 +348,7 @@ def test_two_at_once_into_one_folder(tmp_path: Path, make_jpeg: Jpeg) -> None:
         external_index.index([path], tmp_path / "into")
 
 
-def test_what_a_killed_run_left_is_removed(tmp_path: Path, make_jpeg: Jpeg) -> None:
+def test_the_files_of_a_killed_run_are_removed(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "y", [example(make_jpeg(0), 0)])
     (tmp_path / "into" / ".index-killed").mkdir(parents=True)
     external_index.index([path], tmp_path / "into")

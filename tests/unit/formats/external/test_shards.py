@@ -1,4 +1,4 @@
-"""Shards of others at URLs: indexed there or here, loaded with a cache, staged."""
+"""Tests of external shards at URLs: indexed into a folder or at the URL, loaded with a cache, staged."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def shards(tmp_path: Path, memory: Any, make_jpeg: Callable[..., bytes]) -> dict[str, list[Path]]:
-    """Two shards of each container, here and at ``ROOT``."""
+    """Two shards of each container, on the disk and at ``ROOT``."""
     folder = tmp_path / "shards"
     folder.mkdir()
     made: dict[str, list[Path]] = {"tfrecord": [], "lmdb": []}
@@ -146,7 +146,7 @@ def test_a_bad_sample_is_named_by_the_url_of_its_shard(
     assert damaged.value.path == f"{ROOT}/train-1.tfrecord"
 
 
-def test_what_is_refused(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
+def test_invalid_arguments_are_refused(shards: dict[str, list[Path]], tmp_path: Path, memory: Any) -> None:
     url, here = urls(shards, "tfrecord")[0], shards["tfrecord"][1]
     for paths, into, message in (
         ([url, url], tmp_path, "named more than once"),
@@ -163,7 +163,7 @@ def test_what_is_refused(shards: dict[str, list[Path]], tmp_path: Path, memory: 
     assert caught.value.path == ROOT
 
 
-def test_shards_here_and_at_urls_are_not_one_dataset(shards: dict[str, list[Path]], tmp_path: Path) -> None:
+def test_shards_on_a_disk_and_at_urls_do_not_mix(shards: dict[str, list[Path]], tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="some shards are at URLs and some on a disk"):
         external_index.index([shards["tfrecord"][0], urls(shards, "tfrecord")[1]], tmp_path / "into")
 

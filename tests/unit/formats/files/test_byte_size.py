@@ -1,4 +1,4 @@
-"""Numbers of bytes as users write them."""
+"""Tests of numbers of bytes as users write them."""
 
 import pytest
 
@@ -23,6 +23,6 @@ def test_numbers_with_units(text: str | int, expected: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "MB", "-1MB", "0", "1PB", "1e9", "256 M B"])
-def test_what_is_no_number_of_bytes(text: str) -> None:
+def test_other_texts_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="shard_size"):
         parse_byte_size("shard_size", text)

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all; one writer a folder."""
+"""Tests that files appear whole or not at all, and that a folder has one writer."""
 
 import errno
 import fcntl
@@ -26,12 +26,12 @@ from stoker.formats.files.publishing import (
 
 
 class TestLock:
-    def test_it_leaves_nothing(self, tmp_path: Path) -> None:
+    def test_the_lock_file_is_removed(self, tmp_path: Path) -> None:
         with folder_lock(tmp_path):
             assert (tmp_path / LOCK_NAME).exists()
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_second_one_is_refused_also_within_the_process(self, tmp_path: Path) -> None:
+    def test_a_second_lock_is_refused_within_a_process(self, tmp_path: Path) -> None:
         with (
             folder_lock(tmp_path),
             pytest.raises(LockedError, match="another process") as caught,
@@ -42,7 +42,7 @@ class TestLock:
         with folder_lock(tmp_path):
             pass
 
-    def test_a_file_that_a_killed_process_left_locks_nobody_out(self, tmp_path: Path) -> None:
+    def test_the_lock_file_of_a_killed_process_does_not_lock(self, tmp_path: Path) -> None:
         program = (
             "import os, pathlib, signal, sys\n"
             "from stoker.formats.files.publishing import folder_lock\n"
@@ -55,7 +55,7 @@ class TestLock:
             pass
         assert list(tmp_path.iterdir()) == []
 
-    def test_never_two_at_once(self, tmp_path: Path) -> None:
+    def test_two_processes_never_hold_the_lock_at_once(self, tmp_path: Path) -> None:
         inside: list[int] = []
         most: list[int] = []
 
@@ -74,7 +74,7 @@ class TestLock:
         assert max(most) == 1
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_lock_on_a_file_that_was_removed_meanwhile_is_none(
+    def test_a_lock_on_a_removed_file_does_not_count(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         flock, before = fcntl.flock, [tmp_path / LOCK_NAME]
@@ -88,7 +88,7 @@ class TestLock:
         with folder_lock(tmp_path):
             assert (tmp_path / LOCK_NAME).exists()
 
-    def test_an_interrupt_while_it_is_taken_gives_it_up(
+    def test_an_interrupt_while_the_lock_is_taken_releases_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch:
@@ -99,7 +99,7 @@ class TestLock:
             pass
         assert list(tmp_path.iterdir()) == []
 
-    def test_an_interrupt_while_it_is_given_up_does_so(
+    def test_an_interrupt_while_the_lock_is_released_releases_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch:
@@ -110,7 +110,7 @@ class TestLock:
             pass
         assert list(tmp_path.iterdir()) == []
 
-    def test_its_file_is_removed_while_it_is_held(
+    def test_the_lock_file_is_removed_while_the_lock_is_held(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         unlink = Path.unlink
@@ -125,7 +125,7 @@ class TestLock:
             pass
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_link_in_the_place_of_the_lock_is_not_followed(self, tmp_path: Path) -> None:
+    def test_a_link_with_the_name_of_the_lock_file_is_not_followed(self, tmp_path: Path) -> None:
         (tmp_path / LOCK_NAME).symlink_to(tmp_path / "elsewhere")
         with pytest.raises(OSError, match="symbolic links"), folder_lock(tmp_path):
             pass
@@ -222,7 +222,7 @@ def test_removing_does_not_follow_links(tmp_path: Path) -> None:
     ("code", "says"),
     [(errno.ENOSPC, "disk is full"), (errno.EDQUOT, "disk is full"), (errno.EIO, "Input/output")],
 )
-def test_errors_of_the_disk_say_how_to_go_on(tmp_path: Path, code: int, says: str) -> None:
+def test_errors_of_the_disk_name_the_next_step(tmp_path: Path, code: int, says: str) -> None:
     with pytest.raises(WriteError, match=says) as caught, os_errors(tmp_path):
         raise OSError(code, os.strerror(code), str(tmp_path / "file"))
     assert "same command again" in str(caught.value)

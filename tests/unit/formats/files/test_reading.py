@@ -1,4 +1,4 @@
-"""Reading files that nobody vouches for."""
+"""Tests of guarded reading."""
 
 import os
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
-def test_what_is_no_regular_file_is_refused_without_blocking(tmp_path: Path, make) -> None:
+def test_other_files_than_regular_ones_are_refused_without_blocking(tmp_path: Path, make) -> None:
     path = tmp_path / "f"
     make(path)
     with pytest.raises(OSError, match=r"not a regular file|Is a directory"), open_regular(path):

@@ -1,4 +1,4 @@
-"""What :func:`stoker.verify` finds, and what it says."""
+"""Tests of :func:`stoker.verify`: the problems that it finds, and its report."""
 
 import errno
 import json
@@ -25,7 +25,7 @@ Make = Callable[..., Path]
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize("num_threads", [1, 4])
-def test_nothing_is_wrong(make_dataset: Make, container: str, num_threads: int) -> None:
+def test_a_sound_dataset_has_no_problems(make_dataset: Make, container: str, num_threads: int) -> None:
     seen: list[tuple[int, int]] = []
     folder = make_dataset(container)
     report = stoker.verify(folder, decode=True, num_threads=num_threads, progress=lambda *at: seen.append(at))
@@ -86,14 +86,14 @@ def test_a_missing_and_a_cut_shard(make_dataset: Make) -> None:
     messages = [str(problem) for problem in stoker.verify(folder).problems]
     assert "cannot be read" in messages[0]
     assert "the file has 10 bytes where the manifest says" in messages[1]
-    # The samples of the missing shard are reported once, those of the cut one each.
+    # The missing shard is one problem; each sample of the cut shard is one.
     assert messages[2:] == [
         f"shard shard-00002-of-00003.tfrecord, record {i}, key k{i + 4}: the index points outside the shard"
         for i in range(2)
     ]
 
 
-def test_payloads_that_are_no_images_are_found_by_decoding(
+def test_decoding_finds_payloads_that_are_no_images(
     make_dataset: Make, make_jpeg: Callable[..., bytes]
 ) -> None:
     payloads = [make_jpeg(0), b"no image", make_jpeg(1)[:-200], make_jpeg(2, height=99)]
@@ -130,7 +130,7 @@ def test_records_are_counted(make_dataset: Make) -> None:
         ("orientation", 3, "the image is 16 x 12, not as the index says"),
     ],
 )
-def test_an_index_that_lies(
+def test_a_wrong_value_in_the_index(
     make_dataset: Make, republish: Callable[..., None], name: str, value: int, message: str
 ) -> None:
     folder = make_dataset()
@@ -139,7 +139,7 @@ def test_an_index_that_lies(
     columns = {column: index.arrow(column).to_pylist() for column in index.types}
     columns[name][3] = value
     columns = {c: v if c == "key" else np.array(v, np.int64) for c, v in columns.items()}
-    # The old file is mapped still, and would change under the map.
+    # The old file is still mapped, and would change under the map.
     (folder / INDEX_NAME).unlink()
     write_index(folder / INDEX_NAME, columns)
     republish(folder, "tfrecord", dataset.manifest.shards)
@@ -183,7 +183,7 @@ def test_a_problem_of_a_sample_whose_name_is_damaged(make_dataset: Make) -> None
 
 
 def test_the_digest_of_a_large_index(make_dataset: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opening does not look at it, for it takes long; verifying does."""
+    """Opening does not compute it, because that takes long; verification does."""
     folder = make_dataset()
     monkeypatch.setattr("stoker.formats.dataset.consistency._SMALL_INDEX", 0)
     document = json.loads((folder / MANIFEST_NAME).read_text())
@@ -233,7 +233,7 @@ def test_a_shard_that_is_a_fifo_does_not_block(make_dataset: Make) -> None:
 
 
 def test_decoding_finds_what_a_loader_refuses(pack_images: Make, make_jpeg: Callable[..., bytes]) -> None:
-    """A JPEG whose data end early shows grey in Pillow, where its end marker is in place."""
+    """Pillow decodes a JPEG whose data end early as grey if its end marker is in place."""
     whole = make_jpeg(0, height=64, width=64)
     folder = pack_images([whole, whole[: len(whole) // 2] + b"\xff\xd9"])
     report = stoker.verify(folder, decode=True)
@@ -264,6 +264,6 @@ def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., byte
         assert stoker.verify(tmp_path / folder).ok, "without DALI's reader nobody misses it"
 
 
-def test_threads_that_cannot_be_meant(make_dataset: Make) -> None:
+def test_invalid_numbers_of_threads_are_refused(make_dataset: Make) -> None:
     with pytest.raises(ConfigError, match="num_threads"):
         stoker.verify(make_dataset("tfrecord"), num_threads=-1)
