@@ -70,6 +70,14 @@ def photos(tmp_path: Path) -> Path:
     return root
 
 
+@pytest.fixture(scope="module", params=["native", "dali"])
+def engine(request: pytest.FixtureRequest) -> str:
+    """Each engine that executes images, DALI's where it is installed."""
+    if request.param == "dali":
+        pytest.importorskip("nvidia.dali")
+    return str(request.param)
+
+
 @pytest.fixture
 def open_files(tmp_path: Path) -> Callable[[], list[Path]]:
     """``open_files()``: what this process has open in the folder of the test, not elsewhere."""

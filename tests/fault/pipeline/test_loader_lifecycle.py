@@ -3,76 +3,16 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
+from loader_processes import LIMIT, run, run_until_signal, start
 
 from stoker import ImageLoader
 from stoker.augment import Resize
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-LIMIT = 200
-"""Seconds after which a child has hung, on any machine; children that only wait sleep longer."""
-
-PROLOGUE = """
-import gc, os, signal, sys, threading, time
-# Otherwise Arrow starts further threads at moments of its own.
-os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
-import pyarrow
-pyarrow.set_cpu_count(1)
-pyarrow.set_io_thread_count(1)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
-from stoker import ImageLoader
-from stoker.augment import Resize
-from stoker.errors import LoaderClosedError
-
-def make(**options):
-    given = {"batch_size": 5, "transforms": [Resize((16, 16))], "engine": ENGINE, "num_threads": 2, **options}
-    return ImageLoader(FOLDER, **given)
-
-def tasks():
-    return len(os.listdir("/proc/self/task"))
-
-def settled(count, expected):
-    end = time.monotonic() + 60
-    while count() > expected and time.monotonic() < end:
-        time.sleep(0.01)
-    return count()
-"""
-
-
-@pytest.fixture(params=["native", "dali"])
-def engine(request: pytest.FixtureRequest) -> str:
-    if request.param == "dali":
-        pytest.importorskip("nvidia.dali")
-    return request.param
-
-
-def start(engine: str, folder: Path, code: str) -> subprocess.Popen[str]:
-    prologue = f"ENGINE, FOLDER = {engine!r}, {str(folder)!r}\n{PROLOGUE}"
-    return subprocess.Popen(
-        [sys.executable, "-c", prologue + code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def run(engine: str, folder: Path, code: str) -> str:
-    """Run a child to its end, which must come and be a success; return what it printed."""
-    child = start(engine, folder, code)
-    try:
-        out, err = child.communicate(timeout=LIMIT)
-    finally:
-        child.kill()
-    assert child.returncode == 0, err
-    assert "Traceback" not in err
-    return out
 
 
 def test_the_interpreter_ends_while_a_pass_runs(engine: str, thumbnails: Path) -> None:
@@ -167,76 +107,35 @@ print(os.waitstatus_to_exitcode(status), sum(len(batch[1]) for batch in running)
     assert run(engine, thumbnails, code) == "7 56\n"
 
 
-@pytest.mark.parametrize("where", ["waiting", "in the step", "between passes"])
-def test_ctrl_c_ends_a_training_loop(engine: str, thumbnails: Path, where: str) -> None:
-    code = {
-        # A loop that asks for a batch that is not ready.
-        "waiting": """
-from stoker.pipeline.images.producer import ImageBatchProducer
-finish = ImageBatchProducer.finish
-def slow(self):
-    if slow.calls == 3:
-        print("ready", flush=True)
-        slow.event.wait(0.7)
-    slow.calls += 1
-    return finish(self)
-slow.calls, slow.event = 0, threading.Event()
-ImageBatchProducer.finish = slow
-for batch in make(): pass
-time.sleep(600)
-""",
-        "in the step": "for batch in make(): print('ready', flush=True); time.sleep(600)",
-        "between passes": """
-loader = make()
-for epoch in range(10**9):
-    for batch in loader: pass
-    if epoch == 3: print("ready", flush=True)
-""",
-    }[where]
-    child = start(engine, thumbnails, code)
-    try:
-        assert child.stdout.readline() == "ready\n"
-        child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=LIMIT)
-    finally:
-        child.kill()
-    assert child.returncode == -signal.SIGINT
-    assert "KeyboardInterrupt" in err
+IN_THE_STEP = "for batch in make(): print('ready', flush=True); time.sleep(600)"
 
 
-def test_sigterm_ends_a_training_loop(engine: str, thumbnails: Path) -> None:
-    child = start(engine, thumbnails, "for batch in make(): print('ready', flush=True); time.sleep(600)")
-    assert child.stdout.readline() == "ready\n"
-    child.terminate()
-    child.communicate(timeout=LIMIT)
-    assert child.returncode == -signal.SIGTERM
+def test_ctrl_c_in_a_step_ends_the_process(engine: str, thumbnails: Path) -> None:
+    assert "KeyboardInterrupt" in run_until_signal(engine, thumbnails, IN_THE_STEP, signal.SIGINT)
 
 
-def test_nothing_grows_over_200_epochs(engine: str, thumbnails: Path) -> None:
+def test_sigterm_in_a_step_ends_the_process(engine: str, thumbnails: Path) -> None:
+    run_until_signal(engine, thumbnails, IN_THE_STEP, signal.SIGTERM)
+
+
+def test_epochs_leave_no_threads_and_no_descriptors(engine: str, thumbnails: Path) -> None:
     code = """
-def resident():
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1])
+loader = make(prefetch=2, batch_size=16)
+def epochs(numbers):
+    for epoch in numbers:
+        for number, batch in enumerate(loader):
+            if epoch % 3 == 0 and number == 1:
+                break
+    gc.collect()
 def descriptors():
     return len(os.listdir("/proc/self/fd"))
-loader = make(prefetch=2, batch_size=16)
-figures = []
-for epoch in range(1, 201):
-    for number, batch in enumerate(loader):
-        if epoch % 3 == 0 and number == 1:
-            break
-    del batch
-    if epoch in (50, 200):
-        gc.collect()
-        if figures:
-            settled(tasks, figures[1])
-        figures += [threading.active_count(), tasks(), descriptors(), resident()]
-print(*figures)
+epochs(range(1, 6))
+before = threading.active_count(), tasks(), descriptors()
+epochs(range(6, 21))
+after = threading.active_count(), settled(tasks, before[1]), descriptors()
+print(*(now <= then for now, then in zip(after, before)))
 """
-    figures = [int(figure) for figure in run(engine, thumbnails, code).split()]
-    (threads, tasks, descriptors, resident), later = figures[:4], figures[4:]
-    assert all(now <= before for now, before in zip(later, (threads, tasks, descriptors), strict=False))
-    assert later[3] <= 1.05 * resident
+    assert run(engine, thumbnails, code) == "True True True\n"
 
 
 def test_many_loaders_in_one_process(

@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture(params=["native", "dali"])
-def engine(request: pytest.FixtureRequest) -> str:
-    if request.param == "dali":
-        pytest.importorskip("nvidia.dali")
-    return request.param
-
-
 def load(folder: Path, engine: str = "native", **options: Any) -> ImageLoader:
     given = {"batch_size": 16, "output": "jax", "num_threads": 2, "transforms": [Resize((16, 16))], **options}
     return ImageLoader(folder, engine=engine, **given)

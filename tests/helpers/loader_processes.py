@@ -1,0 +1,76 @@
+"""Python processes that use loaders: their common start, their good end, and their end by a signal."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import signal
+    from pathlib import Path
+
+LIMIT = 200
+"""Seconds after which a child has hung, on any machine; children that only wait sleep longer."""
+
+PROLOGUE = """
+import gc, os, signal, sys, threading, time
+# Otherwise Arrow starts further threads at moments of its own.
+os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
+import pyarrow
+pyarrow.set_cpu_count(1)
+pyarrow.set_io_thread_count(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell makes background processes ignore it
+from stoker import ImageLoader
+from stoker.augment import Resize
+from stoker.errors import LoaderClosedError
+
+def make(**options):
+    given = {"batch_size": 5, "transforms": [Resize((16, 16))], "engine": ENGINE, "num_threads": 2, **options}
+    return ImageLoader(FOLDER, **given)
+
+def tasks():
+    return len(os.listdir("/proc/self/task"))
+
+def settled(count, expected):
+    end = time.monotonic() + 60
+    while count() > expected and time.monotonic() < end:
+        time.sleep(0.01)
+    return count()
+"""
+
+
+def start(engine: str, folder: Path, code: str) -> subprocess.Popen[str]:
+    prologue = f"ENGINE, FOLDER = {engine!r}, {str(folder)!r}\n{PROLOGUE}"
+    return subprocess.Popen(
+        [sys.executable, "-c", prologue + code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run(engine: str, folder: Path, code: str) -> str:
+    """Run a child to its end, which must come and be a success; return what it printed."""
+    child = start(engine, folder, code)
+    try:
+        out, err = child.communicate(timeout=LIMIT)
+    finally:
+        child.kill()
+    assert child.returncode == 0, err
+    assert "Traceback" not in err
+    return out
+
+
+def run_until_signal(engine: str, folder: Path, code: str, number: signal.Signals) -> str:
+    """Send a signal to a child once it prints "ready"; it must end by that signal. Return its errors."""
+    child = start(engine, folder, code)
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        child.send_signal(number)
+        _, err = child.communicate(timeout=LIMIT)
+    finally:
+        child.kill()
+    assert child.returncode == -number, err
+    return err
