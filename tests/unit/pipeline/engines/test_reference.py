@@ -1,4 +1,4 @@
-"""The reference engine: the slow truth behind the contract of all engines."""
+"""The reference engine: the reference of all transforms behind the contract of engines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Solid(Step):
-    """A step of one's own, which no other engine knows."""
+    """A step that no other engine knows."""
 
     def apply(self, i: int, pixels: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
         return np.full_like(pixels, i)
@@ -50,7 +50,7 @@ def first(dataset: Path, **arguments: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32"])
-def test_a_batch_is_the_reference_sample_by_sample(thumbnails: Path, dtype: Any) -> None:
+def test_a_batch_equals_the_reference_for_each_sample(thumbnails: Path, dtype: Any) -> None:
     opened = stoker.open(thumbnails)
     images = first(thumbnails, transforms=ROTATED, dtype=dtype, engine="reference").image
     samples = opened.samples(np.arange(8))
@@ -60,7 +60,7 @@ def test_a_batch_is_the_reference_sample_by_sample(thumbnails: Path, dtype: Any)
         assert np.array_equal(images[i].view(expected.dtype), expected)
 
 
-def test_auto_falls_back_to_it_for_what_the_native_engine_does_not_execute(thumbnails: Path) -> None:
+def test_auto_takes_it_for_transforms_that_no_other_engine_executes(thumbnails: Path) -> None:
     own = [RandomResizedCrop(24), MakeSolid()]
     with stoker.ImageLoader(thumbnails, batch_size=8, transforms=own) as loader:
         assert loader.engine == "reference"
@@ -73,7 +73,7 @@ def test_auto_falls_back_to_it_for_what_the_native_engine_does_not_execute(thumb
 
 
 @pytest.mark.parametrize("engine", ["native", "dali"])
-def test_another_engine_says_what_it_does_not_execute(thumbnails: Path, engine: str) -> None:
+def test_another_engine_names_what_it_does_not_execute(thumbnails: Path, engine: str) -> None:
     if engine == "dali":
         pytest.importorskip("nvidia.dali")
     transforms = [RandomResizedCrop(24), MakeSolid()]
@@ -81,7 +81,9 @@ def test_another_engine_says_what_it_does_not_execute(thumbnails: Path, engine: 
         stoker.ImageLoader(thumbnails, batch_size=8, transforms=transforms, engine=engine)
 
 
-def test_a_wrong_checksum_is_named(pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> None:
+def test_a_sample_with_a_wrong_checksum_is_named(
+    pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
+) -> None:
     dataset = pack_images([make_jpeg(i) for i in range(3)], crc=np.zeros(3, np.uint32))
     with pytest.raises(CorruptRecordError, match="k0"):
         first(dataset, transforms=[RandomResizedCrop(8)], engine="reference")
@@ -100,7 +102,7 @@ def test_a_cut_image_is_named_and_can_be_skipped(
     assert first(dataset, on_error="skip", columns=("key", "image"), **arguments).key == ["k0", "k2"]
 
 
-def test_raw_pixels(pack_images: Callable[..., Path]) -> None:
+def test_raw_pixels_are_executed(pack_images: Callable[..., Path]) -> None:
     pixels = np.random.default_rng(0).integers(0, 256, (2, 8, 8, 3), np.uint8)
     size = {"height": np.full(2, 8), "width": np.full(2, 8), "codec": np.zeros(2), "orientation": np.ones(2)}
     dataset = pack_images([image.tobytes() for image in pixels], **size)

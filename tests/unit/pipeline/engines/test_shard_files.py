@@ -1,4 +1,4 @@
-"""Data files that are not as the dataset says: whoever opens them hears it in the same words."""
+"""Data files that differ from the dataset's manifest: loaders and engines raise the same errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("mapped", [True, False])
-def test_payloads_come_from_files_as_they_were_written(tmp_path: Path, mapped: bool) -> None:
+def test_payloads_are_read_as_they_were_written(tmp_path: Path, mapped: bool) -> None:
     path = tmp_path / "shard"
     path.write_bytes(b"0123")
     shards = open_shards([str(path)], [4], mapped=mapped)
@@ -43,7 +43,7 @@ def load_images(engine: str) -> Callable[[Dataset], object]:
 
 
 @pytest.mark.parametrize("engine", ["native", "reference", None])
-def test_a_file_that_changes_after_its_dataset_was_opened(
+def test_a_file_that_changed_after_its_dataset_was_opened_is_refused(
     engine: str | None, tmp_path: Path, make_dataset: Callable[..., Path]
 ) -> None:
     dataset = stoker.open(make_dataset() if engine else write_shards(tmp_path))

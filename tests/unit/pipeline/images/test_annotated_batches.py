@@ -1,4 +1,4 @@
-"""Annotations in batches: what is drawn in an image is found where the annotations say it is."""
+"""Columns of annotations: what is drawn into an image lies where the annotations of the batch say."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CHAINS = {
 
 
 @pytest.mark.parametrize("chain", CHAINS)
-def test_everything_follows_its_image(annotated: Path, chain: str) -> None:
+def test_annotations_follow_the_transforms_of_their_image(annotated: Path, chain: str) -> None:
     batch = first(annotated, transforms=CHAINS[chain], engine="auto")
     checked = 0
     for i in range(N):
@@ -72,7 +72,7 @@ def test_everything_follows_its_image(annotated: Path, chain: str) -> None:
     assert checked >= 4
 
 
-def test_boxes_decide_where_images_are_cut(annotated: Path) -> None:
+def test_random_iou_crop_cuts_by_boxes(annotated: Path) -> None:
     columns = ("boxes", "object_id")
     whole = first(annotated, columns=columns)
     cut = first(
@@ -84,14 +84,14 @@ def test_boxes_decide_where_images_are_cut(annotated: Path) -> None:
     assert not any(np.array_equal(*boxes) for boxes in zip(cut.boxes, whole.boxes, strict=True))
 
 
-def test_what_is_refused_once_boxes_have_cut_it_is_named(annotated: Path) -> None:
+def test_an_image_that_is_too_small_after_a_cut_by_boxes_is_named(annotated: Path) -> None:
     chain = [RandomIoUCrop(sampler_options=(0.0,), max_scale=0.8), RandomCrop(60)]
     with pytest.raises(ConfigError, match="larger than an image") as caught:
         first(annotated, columns=("image",), transforms=chain)
     assert caught.value.key == "k0"
 
 
-def test_objects_that_are_dropped_are_in_no_column(annotated: Path) -> None:
+def test_dropped_objects_are_in_no_column(annotated: Path) -> None:
     everything = first(annotated)
     assert [len(boxes) for boxes in everything.boxes] == [1, 2, 3, 1, 2, 3, 1]
     names = ("boxes", "box_labels", "object_id", "crowd", "area", "keypoints", "masks", "object_difficult")
@@ -105,7 +105,7 @@ def test_objects_that_are_dropped_are_in_no_column(annotated: Path) -> None:
             assert (batch.crowd[i] == (batch.object_id[i] % 100 == 1)).all()
 
 
-def test_objects_too_small_or_too_little_seen_are_dropped(annotated: Path) -> None:
+def test_objects_below_min_size_or_min_visible_are_dropped(annotated: Path) -> None:
     names = ("boxes", "object_id")
     plain = first(annotated, columns=names, transforms=[Resize((60, 80))])
     areas = dict(zip(np.concatenate(plain.object_id), box_areas(np.concatenate(plain.boxes)), strict=True))
@@ -124,7 +124,7 @@ def test_objects_too_small_or_too_little_seen_are_dropped(annotated: Path) -> No
 
 
 @pytest.mark.parametrize("warp", [[], [RandomRotation((0, 0))]])
-def test_flipped_keypoints_change_places(annotated: Path, warp: list[Any]) -> None:
+def test_left_and_right_keypoints_are_exchanged_in_a_mirrored_image(annotated: Path, warp: list[Any]) -> None:
     plain = first(annotated)
     flipped = first(annotated, transforms=[Resize((30, 40)), RandomHorizontalFlip(1.0), *warp])
     for before, after in zip(plain.keypoints, flipped.keypoints, strict=True):
@@ -133,14 +133,14 @@ def test_flipped_keypoints_change_places(annotated: Path, warp: list[Any]) -> No
 
 
 @pytest.mark.parametrize("form", ["XYWH", "CXCYWH"])
-def test_formats_of_boxes(annotated: Path, form: str) -> None:
+def test_boxes_have_the_format_that_was_asked_for(annotated: Path, form: str) -> None:
     for xyxy, other in zip(first(annotated).boxes, first(annotated, box_format=form).boxes, strict=True):
         extent = xyxy[:, 2:] - xyxy[:, :2]
         assert np.allclose(other[:, 2:], extent)
         assert np.allclose(other[:, :2], xyxy[:, :2] + (extent / 2 if form == "CXCYWH" else 0))
 
 
-def test_padded_to_the_most(annotated: Path) -> None:
+def test_padded_columns_have_room_for_the_largest_number_of_objects(annotated: Path) -> None:
     ragged, padded = first(annotated), first(annotated, objects="padded")
     assert padded.count.tolist() == [1, 2, 3, 1, 2, 3, 1]
     assert padded.boxes.shape == (N, 3, 4)
@@ -153,7 +153,7 @@ def test_padded_to_the_most(annotated: Path) -> None:
             assert not whole[i, count:].any()
 
 
-def test_the_spec_says_what_comes(annotated: Path) -> None:
+def test_element_spec_describes_the_columns_of_objects(annotated: Path) -> None:
     for form in ("ragged", "padded"):
         with load(
             annotated, objects=form, columns=(*COLUMNS, "object_difficult", "label", "count")
@@ -169,19 +169,19 @@ def test_the_spec_says_what_comes(annotated: Path) -> None:
     assert ColumnSpec("boxes", "float32", (None, 4)) in spec
 
 
-def test_several_labels_are_multi_hot(annotated: Path) -> None:
+def test_samples_with_several_labels_have_multi_hot_labels(annotated: Path) -> None:
     labels = first(annotated, columns=("label",)).label
     assert labels.dtype == np.float32
     assert labels.tolist()[:3] == [[0, 0, 0], [0, 1, 1], [1, 0, 1]]
 
 
 @pytest.mark.parametrize("label", [-1, 3])
-def test_one_of_several_labels_that_is_no_class_is_refused(label: int) -> None:
+def test_a_label_that_is_not_a_class_is_refused(label: int) -> None:
     with pytest.raises(DatasetError, match=f"label {label} in a dataset of 3 classes"):
         multi_hot(np.array([0, label]), np.array([2]), 3)
 
 
-def test_order_and_ranks_carry_annotations_along(annotated: Path) -> None:
+def test_shuffled_samples_on_several_ranks_keep_their_annotations(annotated: Path) -> None:
     wanted = first(annotated)
     with load(
         annotated, shuffle=True, batch_size=3, columns=("row", "object_id"), last_batch="pad"
@@ -205,7 +205,7 @@ def test_order_and_ranks_carry_annotations_along(annotated: Path) -> None:
         ({"columns": ("object_boxes",)}, "there is no 'object_boxes'"),
     ],
 )
-def test_refusals(annotated: Path, options: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(annotated: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(annotated, **options)
 
@@ -217,7 +217,7 @@ def test_a_dataset_without_objects_has_no_such_columns(thumbnails: Path) -> None
         load(thumbnails, columns=("image",), transforms=[RandomIoUCrop(), Resize((8, 8))])
 
 
-def test_threads_end_with_the_loader(annotated: Path) -> None:
+def test_annotation_threads_end_with_the_loader(annotated: Path) -> None:
     others = threading.enumerate()  # of other tests' loaders, which may still be ending
     loader = load(annotated)
     next(iter(loader))
@@ -237,9 +237,9 @@ def annotating(besides: list[threading.Thread]) -> list[threading.Thread]:
     return [thread for thread in threads if thread.name.startswith("stoker-annotations")]
 
 
-def test_only_what_the_columns_need_is_read(pack_images: Callable[..., Path]) -> None:
-    nobody = [[9] * len(scene.boxes) for scene in scenes()]
-    folder = write_annotated(pack_images, object_polygon_owner=nobody)
+def test_masks_are_read_only_if_a_column_needs_them(pack_images: Callable[..., Path]) -> None:
+    without_owner = [[9] * len(scene.boxes) for scene in scenes()]
+    folder = write_annotated(pack_images, object_polygon_owner=without_owner)
     with ImageLoader(
         folder, batch_size=N, transforms=SMALL, columns=("image", "boxes", "keypoints")
     ) as loader:
@@ -260,7 +260,9 @@ def test_only_what_the_columns_need_is_read(pack_images: Callable[..., Path]) ->
         ({"box_format": "XYXY"}, "box_format was 'XYWH' and is 'XYXY'"),
     ],
 )
-def test_a_state_is_of_the_objects_that_leave(annotated: Path, change: dict[str, Any], message: str) -> None:
+def test_a_state_is_refused_if_other_objects_are_handed_out(
+    annotated: Path, change: dict[str, Any], message: str
+) -> None:
     given = {"min_visible": np.float32(0.25), "min_size": 2, "box_format": "XYWH"}
     with load(annotated, columns=("image", "boxes"), **given) as saved:
         state = saved.state_dict()
@@ -273,6 +275,6 @@ def test_a_state_is_of_the_objects_that_leave(annotated: Path, change: dict[str,
     assert caught.value.message == f"the state belongs to another loader: {message}"
 
 
-def test_a_state_without_objects_does_not_speak_of_them(annotated: Path) -> None:
+def test_a_state_without_columns_of_objects_does_not_record_their_form(annotated: Path) -> None:
     with load(annotated, columns=("image",)) as saved, load(annotated, columns=("row",), min_size=9) as other:
         other.load_state_dict(saved.state_dict())

@@ -21,7 +21,7 @@ def annotated(pack_images: Callable[..., Path]) -> Path:
     return write_annotated(pack_images)
 
 
-def test_mosaic_carries_all_along(annotated: Path) -> None:
+def test_mosaic_mixes_all_columns_of_annotations(annotated: Path) -> None:
     batch = first(annotated, transforms=[Resize((60, 80)), Mosaic()], columns=(*COLUMNS, "label"))
     assert batch.label.sum(axis=1).max() > 0
     checked = 0
@@ -39,7 +39,7 @@ def test_mosaic_carries_all_along(annotated: Path) -> None:
     assert checked > N
 
 
-def test_objects_that_a_mosaic_makes_too_small_or_cuts_off_are_dropped(annotated: Path) -> None:
+def test_objects_that_a_mosaic_cuts_off_or_makes_too_small_are_dropped(annotated: Path) -> None:
     mosaic = {"transforms": [Resize((60, 80)), Mosaic()], "columns": ("boxes", "object_id")}
     plain = first(annotated, **mosaic)
     boxes, ids = np.concatenate(plain.boxes), np.concatenate(plain.object_id)
@@ -50,7 +50,7 @@ def test_objects_that_a_mosaic_makes_too_small_or_cuts_off_are_dropped(annotated
     assert 0 < len(seen) < len(ids)
 
 
-def test_the_labels_of_several_are_mixed(annotated: Path) -> None:
+def test_multi_hot_labels_are_mixed(annotated: Path) -> None:
     options = {"columns": ("image", "label")}
     plain = first(annotated, **options).label
     mixed = first(annotated, **options, transforms=[Resize((30, 40)), MixUp()]).label
@@ -62,6 +62,8 @@ def test_the_labels_of_several_are_mixed(annotated: Path) -> None:
     ("transform", "column"),
     [(MixUp(), "boxes"), (CutMix(), "masks"), (MixUp(), "segmentation"), (CutMix(), "keypoints")],
 )
-def test_what_cannot_be_mixed_is_refused(annotated: Path, transform: Any, column: str) -> None:
+def test_a_column_that_a_transform_cannot_mix_is_refused(
+    annotated: Path, transform: Any, column: str
+) -> None:
     with pytest.raises(ConfigError, match=f"cannot mix the column '{column}'"):
         load(annotated, columns=("image", column), transforms=[Resize((30, 40)), transform])

@@ -1,4 +1,4 @@
-"""Annotations that are damaged: an error of their sample, which is raised, skipped or replaced."""
+"""Damaged annotations: an error of their sample, which is raised, or the sample is skipped or replaced."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def damaged(make: Callable[..., Path], number: int, mask: bytes) -> Path:
     ],
     ids=["no image", "truncated", "another size", "colours", "16 bits"],
 )
-def test_a_bad_mask_is_one_of_its_sample(make: Callable[..., Path], mask: bytes, words: str) -> None:
+def test_a_damaged_mask_is_an_error_of_its_sample(make: Callable[..., Path], mask: bytes, words: str) -> None:
     folder = damaged(make, 3, mask)
     with load(folder) as loader, pytest.raises(DecodeError, match=words) as caught:
         next(iter(loader))
@@ -60,18 +60,18 @@ def test_a_bad_mask_is_one_of_its_sample(make: Callable[..., Path], mask: bytes,
     assert [boxes.tolist() for boxes in batch.boxes] == [good.boxes[i].tolist() for i in kept]
 
 
-def test_sixteen_bits_hold_eight(make: Callable[..., Path]) -> None:
+def test_a_mask_of_16_bits_with_small_values_is_read(make: Callable[..., Path]) -> None:
     masks = [encode(scene.mask().astype(np.uint16)) for scene in scenes()]
     assert np.array_equal(first(make(masks)).segmentation, first(make()).segmentation)
 
 
-def test_a_wrong_checksum(make: Callable[..., Path]) -> None:
+def test_a_mask_with_a_wrong_checksum_is_named(make: Callable[..., Path]) -> None:
     crc = np.zeros(N, np.uint32)
     with load(make(mask_crc=crc)) as loader, pytest.raises(CorruptRecordError, match="mask's checksum"):
         next(iter(loader))
 
 
-def test_run_lengths_of_another_size(make: Callable[..., Path]) -> None:
+def test_run_lengths_of_another_image_size_are_named(make: Callable[..., Path]) -> None:
     parts = []
     for i, scene in enumerate(scenes()):
         m = len(scene.boxes)
@@ -87,7 +87,7 @@ def test_run_lengths_of_another_size(make: Callable[..., Path]) -> None:
     assert all((masks == 1).all() for masks in batch.masks)
 
 
-def test_a_polygon_without_a_place(make: Callable[..., Path]) -> None:
+def test_a_polygon_with_a_vertex_that_is_not_finite_is_named(make: Callable[..., Path]) -> None:
     parts = [annotations(i, scene) for i, scene in enumerate(scenes())]
     polygons = parts[2].polygons
     assert polygons is not None
@@ -104,7 +104,7 @@ def test_a_polygon_without_a_place(make: Callable[..., Path]) -> None:
 
 
 @pytest.mark.parametrize("options", [{"compress_level": 0}, {"optimize": True}])
-def test_other_masks_go_to_pillow(make: Callable[..., Path], options: dict[str, Any]) -> None:
+def test_masks_that_only_pillow_decodes_are_read(make: Callable[..., Path], options: dict[str, Any]) -> None:
     """A palette, and one bit a pixel, beside a mask that is decoded in C++."""
     masks = [Image.fromarray(scene.mask()) for scene in scenes()]
     masks[1] = Image.fromarray(scenes()[1].mask() > 0)

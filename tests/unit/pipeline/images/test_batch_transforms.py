@@ -1,4 +1,4 @@
-"""Transforms of batches and functions behind the engine: MixUp, CutMix, and what users write."""
+"""Transforms of batches and functions of the user, which follow the engine."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ def halve(images: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_the_form_of_what_functions_make(labelled: Path, dtype: Any) -> None:
+def test_element_spec_describes_the_images_that_functions_return(labelled: Path, dtype: Any) -> None:
     with load(labelled, Normalize(), MixUp(), halve, dtype=dtype) as loader:
         spec, batch = loader.element_spec(), next(iter(loader))
         assert spec == loader.element_spec()
@@ -234,7 +234,7 @@ def test_the_form_of_what_functions_make(labelled: Path, dtype: Any) -> None:
         assert loader.columns == tuple(column.name for column in spec)
 
 
-def test_names_of_functions() -> None:
+def test_functions_are_named() -> None:
     assert function_name(double) == "double"
     assert function_name(functools.partial(double, 3), module=True) == f"{__name__}.double"
     assert function_name(np.negative) == "negative"
@@ -246,13 +246,13 @@ def test_names_of_functions() -> None:
     assert function_name(Adds()).endswith("Adds")
 
 
-def test_a_choice_of_batch_transforms_is_a_recipe(tmp_path: Path) -> None:
+def test_a_recipe_may_hold_a_choice_of_batch_transforms(tmp_path: Path) -> None:
     transforms = [Resize((8, 8)), RandomChoice([MixUp(0.1), CutMix()], p=[1, 3])]
     save_recipe(transforms, tmp_path / "recipe.json")
     assert load_recipe(tmp_path / "recipe.json") == transforms
 
 
-def test_the_order_of_kinds() -> None:
+def test_transforms_in_a_wrong_order_are_refused() -> None:
     flip = RandomChoice([RandomHorizontalFlip(), Resize(9)])
     images, plan = split_transforms([Resize(8), flip, MixUp(), CutMix(), double])
     assert images == (Resize(8), flip)
@@ -276,7 +276,7 @@ def test_the_order_of_kinds() -> None:
 
 
 def of_torchvision(name: str) -> Any:
-    """What stands for a transform of torchvision where that is not installed."""
+    """A stand-in for a transform of torchvision, which need not be installed."""
     return type(name, (), {"__module__": "torchvision.transforms.v2._x", "__call__": lambda *_: None})()
 
 
@@ -289,7 +289,7 @@ def of_torchvision(name: str) -> Any:
     ],
 )
 @pytest.mark.parametrize("place", [0, 1])
-def test_transforms_of_torchvision_are_not_called_with_batches(name: str, hint: str, place: int) -> None:
+def test_transforms_of_torchvision_are_refused_with_a_hint(name: str, hint: str, place: int) -> None:
     transforms = [Resize((8, 8)), Normalize()]
     transforms.insert(2 * place, of_torchvision(name))
     with pytest.raises(ConfigError, match=f"torchvision's {name}") as error:
@@ -297,6 +297,6 @@ def test_transforms_of_torchvision_are_not_called_with_batches(name: str, hint: 
     assert hint in str(error.value)
 
 
-def test_a_composition_of_torchvision_is_no_list() -> None:
+def test_a_compose_of_torchvision_is_refused() -> None:
     with pytest.raises(ConfigError, match="torchvision's Compose\nGive a list"):
         split_transforms(of_torchvision("Compose"))

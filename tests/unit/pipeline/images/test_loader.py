@@ -1,4 +1,4 @@
-"""ImageLoader: what a batch holds, and what is refused."""
+"""ImageLoader: the columns of its batches, its epochs, and the arguments that it refuses."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_an_epoch_holds_every_sample_once_and_the_next_one_follows(
     assert loader.stats().seconds > 0
 
 
-def test_a_rank_for_which_no_samples_are_left_at_the_end_goes_on_with_the_next_epoch(
+def test_a_rank_without_samples_in_the_last_batch_continues_with_the_next_epoch(
     load: Callable[..., ImageLoader],
 ) -> None:
     columns = ("image", "row")
@@ -80,7 +80,7 @@ def test_a_rank_for_which_no_samples_are_left_at_the_end_goes_on_with_the_next_e
 
 
 @pytest.mark.parametrize("bad", [0, 10])
-def test_padding_stays_padding_where_a_good_sample_replaces_it(
+def test_the_mask_keeps_padding_that_a_good_sample_replaces(
     load: Callable[..., ImageLoader],
     pack_images: Callable[..., Path],
     make_jpeg: Callable[..., bytes],
@@ -99,7 +99,7 @@ def test_padding_stays_padding_where_a_good_sample_replaces_it(
     assert skipped.mask.tolist() == [True, True, bad == 0]
 
 
-def test_samples_change_with_the_epoch_and_not_with_their_batch(load: Callable[..., ImageLoader]) -> None:
+def test_pixels_depend_on_the_epoch_and_not_on_the_batch_size(load: Callable[..., ImageLoader]) -> None:
     def images(batch_size: int, epoch: int) -> Any:
         loader = load(columns=("image", "row"), batch_size=batch_size)
         loader.set_epoch(epoch)
@@ -112,7 +112,9 @@ def test_samples_change_with_the_epoch_and_not_with_their_batch(load: Callable[.
 @pytest.mark.parametrize(
     ("last_batch", "sizes"), [("partial", [16, 16, 16, 13]), ("drop", [16] * 3), ("pad", [16] * 4)]
 )
-def test_last_batch(load: Callable[..., ImageLoader], last_batch: str, sizes: list[int]) -> None:
+def test_last_batch_decides_the_sizes_of_batches(
+    load: Callable[..., ImageLoader], last_batch: str, sizes: list[int]
+) -> None:
     loader = load(last_batch=last_batch, columns=("image", "row"))
     batches = list(loader)
     assert [len(batch.row) for batch in batches] == sizes
@@ -151,7 +153,7 @@ def test_a_selection_keeps_its_rows(load: Callable[..., ImageLoader], thumbnails
 
 @pytest.mark.parametrize("kind", ["tfrecord", "lmdb"])
 @pytest.mark.parametrize("engine", ["native", "dali"])
-def test_several_shards_of_every_container(
+def test_every_container_is_loaded_from_several_shards(
     load: Callable[..., ImageLoader], make_dataset: Callable[..., Path], kind: str, engine: str
 ) -> None:
     if engine == "dali":
@@ -195,13 +197,15 @@ def test_several_shards_of_every_container(
         ({"dtype": "uint8", "transforms": [CenterCrop(8), Normalize()]}, "uint8 output"),
     ],
 )
-def test_refusals(load: Callable[..., ImageLoader], options: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(
+    load: Callable[..., ImageLoader], options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         load(**options)
 
 
 @pytest.mark.parametrize("dataset", [["shards/a", "shards/b"], None, range(10)])
-def test_what_is_no_dataset_of_ours(dataset: Any) -> None:
+def test_an_object_that_is_no_dataset_is_refused(dataset: Any) -> None:
     with pytest.raises(ConfigError, match=r"dataset must be a path.*\n.*stoker\.mix; "):
         ImageLoader(dataset, batch_size=4)
 
@@ -211,17 +215,17 @@ def test_epochs_count_from_zero(load: Callable[..., ImageLoader]) -> None:
         load().set_epoch(-1)
 
 
-def test_a_folder_that_is_no_dataset(load: Callable[..., ImageLoader], tmp_path: Path) -> None:
+def test_a_folder_without_a_dataset_is_refused(load: Callable[..., ImageLoader], tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"dataset\.json"):
         load(dataset=tmp_path)
 
 
-def test_a_dataset_of_nothing(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
+def test_an_empty_dataset_is_refused(load: Callable[..., ImageLoader], thumbnails: Path) -> None:
     with pytest.raises(ConfigError, match="no samples"):
         load(dataset=open_dataset(thumbnails).select([]))
 
 
-def test_columns_of_strings_are_refused_at_once(
+def test_columns_of_strings_are_refused_when_the_loader_is_made(
     load: Callable[..., ImageLoader], pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]
 ) -> None:
     folder = pack_images([make_jpeg(0)], note=["a"], tags=[[1, 2]], weight=np.ones(1, np.float32))
@@ -233,7 +237,7 @@ def test_columns_of_strings_are_refused_at_once(
     assert loader.element_spec() == (ColumnSpec("weight", "float32", ()),)
 
 
-def test_repr_says_what_it_is(load: Callable[..., ImageLoader]) -> None:
+def test_repr_names_dataset_batches_engine_and_rank(load: Callable[..., ImageLoader]) -> None:
     loader = load()
     assert "4 batches of 16" in repr(loader)
     assert loader.engine in repr(loader)

@@ -1,4 +1,4 @@
-"""Objects of a batch: which images have them, how they leave, and what becomes of their areas."""
+"""Objects of a batch: their images, their padded form, and their areas."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TestOfSamples:
 
 
 @pytest.mark.parametrize("counts", [[2, 0, 3], [0, 0], []])
-def test_padding(counts: list[int]) -> None:
+def test_pad_fills_rows_with_zeros(counts: list[int]) -> None:
     values = np.arange(1, 2 * sum(counts) + 1, dtype=np.float32).reshape(-1, 2)
     padded = pad(values, np.array(counts, np.int64))
     assert padded.shape == (len(counts), max(counts, default=0), 2)
@@ -67,13 +67,15 @@ def moved(transforms: list[Any], box: list[float], area: float) -> BatchObjects:
         ([Resize((50, 50)), RandomRotation((45, 45))], 75.0),
     ],
 )
-def test_areas_scale_with_the_image_and_the_share_seen(transforms: list[Any], expected: float) -> None:
+def test_areas_scale_with_the_image_and_with_the_visible_share(
+    transforms: list[Any], expected: float
+) -> None:
     """An object that covers three quarters of its box, 20 x 20."""
     seen = moved(transforms, [10, 40, 30, 60], 300.0)
     assert seen.columns["area"] == pytest.approx([expected], rel=1e-6)
 
 
-def test_areas_in_perspective_are_those_at_the_centre() -> None:
+def test_areas_in_perspective_scale_as_at_the_centre_of_the_box() -> None:
     size = np.array([100])
     params = compile_image([Resize((100, 100)), RandomPerspective(0.5, p=1)]).draw(
         size, size, np.zeros(1, np.int64), 0, 0

@@ -1,4 +1,4 @@
-"""Images that are smaller than a crop: refused when the loader is made where that is known, and named."""
+"""Images smaller than a crop: refused when the loader is made if it can be known, and named."""
 
 from __future__ import annotations
 
@@ -50,20 +50,20 @@ def test_a_crop_larger_than_an_image_is_refused_when_the_loader_is_made(
     "transforms",
     [[RandomCrop(32, pad_if_needed=True)], [Resize(32), RandomCrop(32)], [RandomCrop(30)]],
 )
-def test_what_fits_all_images_is_not(
+def test_a_crop_that_fits_all_images_is_accepted(
     shards: Path, load: Callable[..., ImageLoader], transforms: list[Any]
 ) -> None:
     assert sum(len(batch.row) for batch in load(dataset=shards, transforms=transforms)) == len(SIZES)
 
 
-def test_a_selection_counts_as_it_is(shards: Path, load: Callable[..., ImageLoader]) -> None:
+def test_images_outside_of_a_selection_do_not_count(shards: Path, load: Callable[..., ImageLoader]) -> None:
     dataset = open_dataset(shards)
     large = dataset.select((dataset.column("height") >= 32) & (dataset.column("width") >= 32))
     loader = load(dataset=large, transforms=[RandomCrop(32)])
     assert sum(len(batch.row) for batch in loader) == len(SIZES) - 2
 
 
-def test_a_sampler_may_leave_small_images_out(shards: Path, load: Callable[..., ImageLoader]) -> None:
+def test_a_sampler_may_leave_out_small_images(shards: Path, load: Callable[..., ImageLoader]) -> None:
     dataset = open_dataset(shards)
     large = (dataset.column("height") >= 32) & (dataset.column("width") >= 32)
     sampler = Weighted(large.astype(float))
@@ -71,7 +71,7 @@ def test_a_sampler_may_leave_small_images_out(shards: Path, load: Callable[..., 
     assert sum(len(batch.row) for batch in loader) == len(SIZES)
 
 
-def test_one_met_in_an_epoch_is_named(shards: Path, load: Callable[..., ImageLoader]) -> None:
+def test_a_small_image_in_an_epoch_is_named(shards: Path, load: Callable[..., ImageLoader]) -> None:
     loader = load(dataset=shards, transforms=[RandomApply([RandomCrop(32)], p=1.0), Resize((8, 8))])
     with pytest.raises(ConfigError, match="larger than an image of 40 x 31") as caught:
         list(loader)

@@ -1,4 +1,4 @@
-"""What is asked of a text loader: what is too long, and what cannot be meant."""
+"""Arguments of a text loader: sequences that are too long, and wrong arguments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_what_is_too_long_is_refused_truncated_or_split(
+def test_long_sequences_are_refused_truncated_or_split(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
 ) -> None:
     for options in ({"pack": 10}, {"max_length": 10}, {"buckets": [4, 10]}):
@@ -74,12 +74,12 @@ def test_what_is_too_long_is_refused_truncated_or_split(
         ({"seed": -1}, "seed"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(shards: Path, options: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(shards: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         make(shards, **options)
 
 
-def test_a_column_that_is_not_there_is_told_with_those_that_are(shards: Path) -> None:
+def test_the_error_for_an_unknown_column_lists_the_known_ones(shards: Path) -> None:
     with pytest.raises(ConfigError, match="there is no 'input_ids' of the fields q, a") as caught:
         make(shards, fields=None, columns=("input_ids",))
     names = str(caught.value).partition("There are ")[2].partition(";")[0].split(", ")

@@ -1,4 +1,4 @@
-"""What a text loader draws from: samplers, mixtures, streams, selections; ranks with equal work."""
+"""Draws of a text loader: samplers, mixtures, streams, selections, and balanced ranks."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_batches_of_a_sampler_are_drawn_anew_without_shuffle(folder: Path) -> No
     assert widths != sorted(widths), "not one bucket after the other"
 
 
-def test_a_sampler_of_ones_own_is_asked_for_every_sample_once_or_not(folder: Path) -> None:
+def test_a_sampler_of_the_user_decides_the_draws(folder: Path) -> None:
     class Own:
         def __init__(self, n: int) -> None:
             self.n = n
@@ -108,7 +108,7 @@ def test_a_sampler_of_ones_own_is_asked_for_every_sample_once_or_not(folder: Pat
     assert same(list(load(folder / "a", shuffle=True)), list(load(folder / "a", sampler=Own(60))))
 
 
-def test_a_mixture_has_exact_shares_and_says_where_samples_are_from(folder: Path, mixture: Mixture) -> None:
+def test_a_mixture_has_exact_shares_and_a_column_dataset(folder: Path, mixture: Mixture) -> None:
     texts = {}
     for number, name in enumerate("ab"):
         for batch in load(folder / name, columns=("input_ids", "attention_mask", "row", "key")):
@@ -130,14 +130,14 @@ def test_a_mixture_has_exact_shares_and_says_where_samples_are_from(folder: Path
 
 
 @pytest.mark.parametrize("options", [{"max_tokens": 90}, {"pack": 31}, {"pack": 31, "max_tokens": 100}])
-def test_a_mixture_in_other_batches(mixture: Mixture, options: dict[str, Any]) -> None:
+def test_a_mixture_is_drawn_with_every_kind_of_batch(mixture: Mixture, options: dict[str, Any]) -> None:
     expected = int(mixture.column("tokens_length")[:60].sum())
     loader = load(mixture, shuffle=True, columns=("input_ids", "attention_mask"), **options)
     shorter = sum(int(batch.attention_mask.sum()) for batch in loader) - expected
     assert 20 <= shorter <= 20 * 30, "20 samples of the second one"
 
 
-def test_datasets_that_do_not_go_together_are_refused(folder: Path, tmp_path: Path) -> None:
+def test_datasets_with_different_fields_or_tokens_are_not_mixed(folder: Path, tmp_path: Path) -> None:
     words = write(tmp_path, "words", 9, tokenizer="whitespace")
     with pytest.raises(ConfigError, match="another tokenizer") as caught:
         mix([(folder / "a", 1), (words, 1)])
@@ -150,29 +150,27 @@ def test_datasets_that_do_not_go_together_are_refused(folder: Path, tmp_path: Pa
     assert len(mix([(words, 1), (again, 1)])) == 18
 
 
-def test_the_longest_sample_has_a_bucket_also_where_the_first_epoch_draws_none(folder: Path) -> None:
+def test_the_longest_sample_has_a_bucket_even_if_the_first_epoch_does_not_draw_it(folder: Path) -> None:
     dataset = stoker.open(folder / "a")
     lengths = dataset.column("tokens_length")
     boundaries = load(dataset, sampler=Weighted(lengths < 5)).boundaries
     assert boundaries[-1].tolist() == [lengths.max()]
 
 
-def test_draws_are_the_same_in_whatever_chunks_they_are_worked_out(
-    mixture: Mixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_draws_do_not_depend_on_the_size_of_chunks(mixture: Mixture, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = rows(load(mixture))
     monkeypatch.setattr("stoker.pipeline.text.planner._CHUNK", 7)
     assert rows(load(mixture)) == whole
 
 
-def test_a_mixture_in_order_is_mixed_all_the_same(mixture: Mixture) -> None:
+def test_a_mixture_without_shuffle_is_mixed(mixture: Mixture) -> None:
     batches = load(mixture, shuffle=False, buckets=1, columns=("dataset",))
     drawn = np.concatenate([batch.dataset for batch in batches])
     assert [4 < part.sum() < 16 for part in np.split(drawn, 2)] == [True, True]
 
 
 @pytest.mark.parametrize("last_batch", ["drop", "pad"])
-def test_shapes_are_those_of_all_epochs(folder: Path, last_batch: str) -> None:
+def test_shapes_lists_the_shapes_of_all_epochs(folder: Path, last_batch: str) -> None:
     loader = load(
         folder / "a",
         sampler=Weighted(np.ones(60), samples=4),
@@ -188,7 +186,7 @@ def test_shapes_are_those_of_all_epochs(folder: Path, last_batch: str) -> None:
         assert everything <= set(loader.shapes())
 
 
-def test_a_stream_goes_on_from_pass_to_pass(folder: Path) -> None:
+def test_a_stream_continues_from_epoch_to_epoch(folder: Path) -> None:
     part = stoker.open(folder / "a").select(np.arange(10, 40))
     loader = load(part, shuffle=True, samples_per_epoch=20)
     passes = [rows(loader) for _ in range(3)]
@@ -199,7 +197,7 @@ def test_a_stream_goes_on_from_pass_to_pass(folder: Path) -> None:
     assert sorted(Counter(rows(longer)).values()) == [2] * 15 + [3] * 15
 
 
-def test_a_stream_has_as_many_steps_each_pass_as_its_samples_fill(mixture: Mixture) -> None:
+def test_the_length_of_a_stream_is_that_of_its_samples(mixture: Mixture) -> None:
     loader = load(mixture, samples_per_epoch=4 * 9, last_batch="drop", shuffle=True)
     assert loader.has_equal_epochs
     assert [len(list(loader)) for _ in range(5)] == [9] * 5 == [len(loader)] * 5
@@ -233,7 +231,7 @@ def source(folder: Path, mixture: Mixture) -> Callable[[str], Any]:
 
 
 @pytest.mark.parametrize("name", SAMPLED)
-def test_it_goes_on_after_any_batch(name: str, source: Callable[[str], Any]) -> None:
+def test_every_order_resumes_after_any_batch(name: str, source: Callable[[str], Any]) -> None:
     options = {"columns": None, **SAMPLED[name]}
     loader = load(source(name), **options)
     whole = [list(loader) for _ in range(2)]
@@ -248,7 +246,7 @@ def test_it_goes_on_after_any_batch(name: str, source: Callable[[str], Any]) -> 
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 4])
-def test_it_goes_on_with_another_number_of_ranks(world_size: int, mixture: Mixture) -> None:
+def test_a_mixture_resumes_on_another_number_of_ranks(world_size: int, mixture: Mixture) -> None:
     options: dict[str, Any] = {"shuffle": True, "samples_per_epoch": 70, "columns": ("row", "mask")}
     whole = Counter(rows(load(mixture, **options)))
     first = load(mixture, **options)
@@ -282,7 +280,7 @@ def test_a_state_of_other_draws_is_refused(folder: Path, mixture: Mixture) -> No
 
 
 @pytest.mark.parametrize(("balance", "pack"), [("tokens", None), ("attention", None), ("attention", 60)])
-def test_ranks_have_equal_work(folder: Path, balance: Any, pack: int | None) -> None:
+def test_balance_gives_ranks_about_equal_work(folder: Path, balance: Any, pack: int | None) -> None:
     def uneven(**options: Any) -> float:
         """How much more the rank with most has than the mean, over all full steps."""
         columns = ("cu_seqlens", "segment_ids") if pack else ("lengths",)
@@ -322,7 +320,7 @@ def test_ranks_have_equal_work(folder: Path, balance: Any, pack: int | None) -> 
         ({"pack": 40, "columns": ("dataset",)}, "no 'dataset'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(folder: Path, options: dict[str, Any], message: str) -> None:
+def test_wrong_arguments_are_refused(folder: Path, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load(folder / "a", **options)
 

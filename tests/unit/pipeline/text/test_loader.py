@@ -1,4 +1,4 @@
-"""The text loader: every sample once, one shape on all ranks, the same batches again."""
+"""TextLoader: its columns, shapes and epochs, and the errors that name a sample."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_every_sample_comes_once_with_its_own_tokens(
     assert loader.pad_id == 256, "of bytes, as the dataset says"
 
 
-def test_shapes_are_listed_beforehand_and_few(shards: Path) -> None:
+def test_shapes_lists_few_shapes_before_the_first_batch(shards: Path) -> None:
     for options in (
         {},
         {"max_tokens": 200},
@@ -57,7 +57,7 @@ def test_padded_lengths_are_the_boundaries(shards: Path) -> None:
     assert all(batch[0].shape[1] % 8 == 0 for batch in loader)
 
 
-def test_without_buckets_a_batch_is_padded_to_its_longest(shards: Path) -> None:
+def test_without_buckets_a_batch_is_padded_to_its_longest_sample(shards: Path) -> None:
     loader = make(shards, buckets=None, columns=("input_ids", "lengths"))
     for ids, lengths in loader:
         assert ids.shape[1] == lengths.max()
@@ -66,24 +66,26 @@ def test_without_buckets_a_batch_is_padded_to_its_longest(shards: Path) -> None:
     assert all(ids.shape[1] == -(-lengths.max() // 8) * 8 for ids, lengths in multiples)
 
 
-def test_a_token_budget_is_kept_and_used(shards: Path) -> None:
+def test_batches_fill_max_tokens_and_do_not_exceed_it(shards: Path) -> None:
     sizes = [batch[0].size for batch in make(shards, max_tokens=120, last_batch="drop")]
     assert max(sizes) <= 120
     assert np.mean(sizes) > 90
 
 
-def test_batches_that_nothing_fills_are_refused(shards: Path) -> None:
+def test_an_epoch_without_batches_is_refused(shards: Path) -> None:
     with pytest.raises(ConfigError, match="an epoch has no batch"):
         make(shards, batch_size=1000, last_batch="drop")
 
 
 @pytest.mark.parametrize("options", [{}, {"pack": 40}, {"max_tokens": 150}, {"buckets": None}])
-def test_epochs_differ_and_come_again(shards: Path, options: dict[str, Any]) -> None:
+def test_epochs_differ_from_each_other_and_are_repeatable(shards: Path, options: dict[str, Any]) -> None:
     loader = make(shards, **options)
     epochs = [list(loader) for _ in range(3)]
     assert not same(epochs[0], epochs[1])
     together = [{tuple(sorted(map(bytes, batch[0]))) for batch in epoch} for epoch in epochs[:2]]
-    assert len(together[0] & together[1]) < len(together[0]) / 2, "who shares a batch changes"
+    assert len(together[0] & together[1]) < len(together[0]) / 2, (
+        "batches hold other samples in the next epoch"
+    )
     loader.set_epoch(1)
     assert same(list(loader), epochs[1])
     assert same(list(make(shards, prefetch=1, **options)), epochs[0])
@@ -125,7 +127,7 @@ def test_ranks_see_one_shape_at_each_step_and_every_sample_once(
     assert len(rows) == N if last_batch != "drop" else N - 15 <= len(rows) <= N
 
 
-def test_a_batch_sampler_of_the_users_choice(shards: Path) -> None:
+def test_a_batch_sampler_makes_the_batches(shards: Path) -> None:
     def windows(window: int) -> Callable[..., Any]:
         return partial(SortedBucketSampler, batch_size=8, window=window)
 
@@ -149,7 +151,9 @@ def test_a_batch_sampler_of_the_users_choice(shards: Path) -> None:
         load(lambda lengths, **shared: 3)
 
 
-def test_two_fields_have_two_lengths(shards: Path, sequences: dict[int, tuple[list[int], list[int]]]) -> None:
+def test_each_field_has_its_own_padded_length(
+    shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
+) -> None:
     loader = make(
         shards, fields=None, columns=("q_input_ids", "q_lengths", "a_input_ids", "a_lengths", "row")
     )
@@ -161,7 +165,7 @@ def test_two_fields_have_two_lengths(shards: Path, sequences: dict[int, tuple[li
 
 
 @pytest.mark.parametrize("fields", [("a", "q"), ("q",), ("a",)])
-def test_fields_are_those_that_were_asked_for_in_their_order(
+def test_fields_are_read_in_the_order_that_was_asked_for(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]], fields: tuple[str, ...]
 ) -> None:
     prefixes = [f"{field}_" if len(fields) > 1 else "" for field in fields]
@@ -172,7 +176,7 @@ def test_fields_are_those_that_were_asked_for_in_their_order(
             assert found == [sequences[row]["qa".index(field)] for row in rows]
 
 
-def test_batchify_of_the_users_own(shards: Path) -> None:
+def test_batchify_makes_the_arrays(shards: Path) -> None:
     flat = make(shards, batchify=Flatten(outputs=("input_ids", "cu_seqlens"), max_sequences=8))
     assert next(iter(flat)).cu_seqlens.shape == (10,)
     pair = make(shards, fields=None, batchify=Dict({"q": Pad(side="left"), "a": Pad(prefix="target_")}))
@@ -186,7 +190,7 @@ def test_batchify_of_the_users_own(shards: Path) -> None:
         make(shards, batchify=List())
 
 
-def test_the_spec_says_what_batches_look_like(shards: Path) -> None:
+def test_element_spec_describes_the_columns(shards: Path) -> None:
     columns = ("input_ids", "attention_mask", "lengths", "row", "key", "q_length")
     loader = make(shards, columns=columns, output="numpy", dtype="int64")
     batch = next(iter(loader))
@@ -199,7 +203,7 @@ def test_the_spec_says_what_batches_look_like(shards: Path) -> None:
     assert make(shards, pack=40).element_spec()[0].shape == (40,)
 
 
-def test_a_selection_is_loaded_by_its_own_positions(shards: Path) -> None:
+def test_a_selection_is_loaded(shards: Path) -> None:
     dataset = stoker.open(shards)
     chosen = np.flatnonzero(dataset.column("q_length") > 20)
     loader = make(shards)
@@ -261,7 +265,9 @@ def copy(tmp_path: Path) -> Callable[[Path], Path]:
     return make_copy
 
 
-def test_a_closed_loader_says_so_and_figures_count(shards: Path, copy: Callable[[Path], Path]) -> None:
+def test_a_closed_loader_is_refused_and_stats_count_batches(
+    shards: Path, copy: Callable[[Path], Path]
+) -> None:
     folder, maps = copy(shards), Path("/proc/self/maps")
     with make(folder) as loader:
         list(loader)

@@ -1,4 +1,4 @@
-"""Packed rows as a text loader makes them."""
+"""Packed rows of a text loader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import stoker
 
 
-def test_packed_rows_hold_whole_sequences_apart_from_each_other(
+def test_packed_rows_hold_whole_sequences_with_their_own_ids(
     shards: Path, sequences: dict[int, tuple[list[int], list[int]]]
 ) -> None:
     loader = make(
@@ -32,7 +32,7 @@ def test_packed_rows_hold_whole_sequences_apart_from_each_other(
     assert len(shapes) == len(loader.shapes())
 
 
-def test_packed_rows_hold_as_many_sequences_as_they_may(shards: Path) -> None:
+def test_packed_rows_hold_at_most_max_sequences(shards: Path) -> None:
     loader = make(shards, pack=40, max_sequences=3, columns=("segment_ids", "cu_seqlens"))
     shapes = {batch.cu_seqlens.shape for batch in loader}
     assert max(batch.segment_ids.max() for batch in loader) == 3
@@ -41,7 +41,7 @@ def test_packed_rows_hold_as_many_sequences_as_they_may(shards: Path) -> None:
     assert {batch.cu_seqlens.shape for batch in roomy} <= {(n * (45 + 1) + 1,) for n, _ in roomy.shapes()}
 
 
-def test_who_shares_a_packed_row_changes_from_epoch_to_epoch(shards: Path) -> None:
+def test_rows_are_packed_anew_in_each_epoch(shards: Path) -> None:
     def rows(loader: stoker.TextLoader) -> set[bytes]:
         return {row.tobytes() for batch in loader for row in batch.input_ids}
 

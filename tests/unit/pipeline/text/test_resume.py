@@ -1,4 +1,4 @@
-"""Text loaders that are resumed: after any batch, on another number of ranks, from states of others."""
+"""Text loaders that resume: after any batch, and on another number of ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "options", [{}, {"pack": 40}, {"max_tokens": 150}, {"buckets": None}, {"last_batch": "pad"}]
 )
-def test_it_goes_on_after_any_batch(shards: Path, options: dict[str, Any]) -> None:
+def test_an_epoch_resumes_after_any_batch(shards: Path, options: dict[str, Any]) -> None:
     whole = list(itertools.chain(*[list(epoch) for epoch in _passes(make(shards, **options), 2)]))
     steps = len(make(shards, **options))
     for stop in range(steps + 1):
@@ -31,7 +31,7 @@ def test_it_goes_on_after_any_batch(shards: Path, options: dict[str, Any]) -> No
         assert same(rest[: len(whole) - stop], whole[stop:])
 
 
-def test_it_goes_on_again_and_again(shards: Path) -> None:
+def test_an_epoch_resumes_several_times(shards: Path) -> None:
     whole = list(make(shards))
     state, found = make(shards).state_dict(), []
     for _ in range(len(whole)):
@@ -53,7 +53,7 @@ def _take(loader: stoker.TextLoader, number: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(("steps", "epoch"), [(0, 0), (1, 0), (3, 0), (3, 2)])
-def test_an_epoch_goes_on_with_another_number_of_ranks(shards: Path, steps: int, epoch: int) -> None:
+def test_an_epoch_resumes_on_another_number_of_ranks(shards: Path, steps: int, epoch: int) -> None:
     columns = ("row", "mask")
     loaders = [make(shards, rank=r, world_size=2, columns=columns, batch_size=4) for r in range(2)]
     for loader in loaders:
@@ -76,7 +76,7 @@ def test_an_epoch_goes_on_with_another_number_of_ranks(shards: Path, steps: int,
     assert state["history"] == []
 
 
-def test_it_goes_on_where_steps_are_more_than_samples(shards: Path) -> None:
+def test_an_epoch_with_more_steps_than_samples_resumes(shards: Path) -> None:
     options: dict[str, Any] = {"pack": 2, "too_long": "split", "batch_size": 1}
     loader, resumed = make(shards, **options), make(shards, **options)
     _take(loader, N + 50)
@@ -84,7 +84,7 @@ def test_it_goes_on_where_steps_are_more_than_samples(shards: Path) -> None:
     assert len(list(resumed)) == len(loader) - N - 50
 
 
-def test_an_epoch_that_is_set_begins_anew_also_after_one_of_other_ranks(shards: Path) -> None:
+def test_set_epoch_begins_a_whole_epoch_after_a_resume_on_other_ranks(shards: Path) -> None:
     loaders = [make(shards, rank=rank, world_size=2) for rank in range(2)]
     for loader in loaders:
         _take(loader, 3)
@@ -96,7 +96,7 @@ def test_an_epoch_that_is_set_begins_anew_also_after_one_of_other_ranks(shards: 
     assert same(list(loader), list(make(shards)))
 
 
-def test_states_of_others_are_refused(shards: Path) -> None:
+def test_states_of_other_loaders_are_refused(shards: Path) -> None:
     loader = make(shards)
     good = loader.state_dict()
     with pytest.raises(CheckpointError, match="batch_size was 8 and is 9"):

@@ -133,10 +133,10 @@ def test_every_operator_of_a_pipeline_exists_on_a_gpu(
 
 @pytest.mark.parametrize("folder", ["thumbnails", "squares"])
 @pytest.mark.parametrize("transforms", [PADDED, [Resize((8, 8)), augment.RandomRotation(9), SHORT_MIX]])
-def test_a_batch_may_be_black_throughout(
+def test_a_batch_of_black_pixels_alone_is_executed(
     folder: str, transforms: list[Any], request: pytest.FixtureRequest, make: Callable[..., DaliEngine]
 ) -> None:
-    """With as many samples as a GPU's pipeline begins with."""
+    """A pipeline on a GPU begins with a whole batch of them."""
     dataset = open_dataset(request.getfixturevalue(folder))
     one = work(dataset, 0, transforms)
     reader = PayloadReader(
@@ -163,7 +163,7 @@ def test_images_outlive_the_engine(opened: Dataset, make: Callable[..., DaliEngi
 class TestABatchThatFailsAsAWhole:
     @pytest.fixture(params=["thumbnails", "squares"])
     def opened(self, request: pytest.FixtureRequest) -> Dataset:
-        """JPEGs, and what reaches DALI as pixels."""
+        """A dataset of JPEGs, and one of PNGs, which DALI gets as pixels."""
         return open_dataset(request.getfixturevalue(request.param))
 
     @pytest.fixture
@@ -225,10 +225,10 @@ def test_a_batch_that_could_not_start_is_not_in_flight(
     assert np.array_equal(images(engine, work(opened, 4, PLAIN)), expected)
 
 
-def test_what_is_fed_of_a_batch_that_could_not_start_is_not_of_the_next(
+def test_inputs_of_a_batch_that_could_not_start_are_not_those_of_the_next(
     squares: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Payloads without parameters would be taken for those of the next; here they have all one size."""
+    """DALI would take payloads that were handed over alone for those of the next batch."""
     opened = open_dataset(squares)
     engine = DaliEngine(
         [str(file) for file in opened.data_files],
@@ -255,7 +255,7 @@ def test_what_is_fed_of_a_batch_that_could_not_start_is_not_of_the_next(
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:x"])
-def test_a_device_that_is_none(opened: Dataset, make: Callable[..., DaliEngine], device: str) -> None:
+def test_a_wrong_device_is_refused(opened: Dataset, make: Callable[..., DaliEngine], device: str) -> None:
     with pytest.raises(ConfigError, match=f"found '{device}'"):
         make(device=device).submit(work(opened, 0, PLAIN))
 

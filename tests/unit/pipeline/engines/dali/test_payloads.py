@@ -1,4 +1,4 @@
-"""Payloads are checked before a decoder sees them."""
+"""Payloads for DALI: damaged ones are found before its decoder sees them."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def check(payload: Found, status: Status, words: str) -> None:
     assert np.array_equal(payload.data, BLACK_PIXEL)
 
 
-def test_a_jpeg_goes_as_it_is(read: Callable[..., Found]) -> None:
+def test_a_jpeg_is_handed_over_as_it_is(read: Callable[..., Found]) -> None:
     data = encoded()
     assert read(data).status == Status.OK
     assert read(data).data.tobytes() == read(data).encoded.tobytes() == data
 
 
 @pytest.mark.parametrize("kind", ["PNG", "BMP"])
-def test_other_codecs_go_as_pixels(read: Callable[..., Found], kind: str) -> None:
+def test_other_codecs_are_decoded_to_pixels(read: Callable[..., Found], kind: str) -> None:
     data = encoded(2, 3, kind)
     pixels = np.asarray(Image.open(io.BytesIO(data)))
     found = read(data)
@@ -80,7 +80,7 @@ def test_other_codecs_go_as_pixels(read: Callable[..., Found], kind: str) -> Non
     assert found.encoded.tobytes() == b"P6\n3 2\n255\n" + pixels.tobytes()
 
 
-def test_raw_pixels_go_as_they_are_or_with_a_header(read: Callable[..., Found]) -> None:
+def test_raw_pixels_are_handed_over_as_pixels_or_ppm(read: Callable[..., Found]) -> None:
     raw = bytes(range(18))
     found = read(raw, codec=np.uint8(Codec.RAW), height=2, width=3)
     assert found.data.shape == (2, 3, 3)
@@ -88,29 +88,31 @@ def test_raw_pixels_go_as_they_are_or_with_a_header(read: Callable[..., Found]) 
     assert found.encoded.tobytes() == b"P6\n3 2\n255\n" + raw
 
 
-def test_raw_pixels_of_another_size(read: Callable[..., Found]) -> None:
+def test_raw_pixels_of_another_size_are_bad(read: Callable[..., Found]) -> None:
     found = read(bytes(17), codec=np.uint8(Codec.RAW), height=2, width=3)
     check(found, Status.SIZE_MISMATCH, "17 bytes for 2x3")
 
 
-def test_a_checksum_that_does_not_match(read: Callable[..., Found]) -> None:
+def test_a_wrong_checksum_is_found_only_with_verify(read: Callable[..., Found]) -> None:
     data = encoded()
     check(read(data, crc=np.uint32(1)), Status.CHECKSUM_MISMATCH, "CRC32C")
     assert read(data, crc=np.uint32(1), verify=False).status == Status.OK
 
 
 @pytest.mark.parametrize("place", [{"offset": 10**9}, {"length": 10**9}, {"offset": -1}, {"shard": 7}])
-def test_a_place_that_does_not_exist(read: Callable[..., Found], place: dict[str, int]) -> None:
+def test_a_payload_outside_of_its_file_is_a_read_error(
+    read: Callable[..., Found], place: dict[str, int]
+) -> None:
     check(read(encoded(), **place), Status.READ_ERROR, "")
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_the_size_in_the_index_is_not_that_of_the_image(read: Callable[..., Found], kind: str) -> None:
+def test_an_image_of_another_size_than_in_the_index_is_bad(read: Callable[..., Found], kind: str) -> None:
     check(read(encoded(kind=kind), height=30, width=20), Status.SIZE_MISMATCH, "20x30 pixels")
 
 
 @pytest.mark.parametrize("orientation", [1, 3, 5, 6, 8])
-def test_sizes_are_those_after_orientation(read: Callable[..., Found], orientation: int) -> None:
+def test_sizes_are_compared_after_the_exif_orientation(read: Callable[..., Found], orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     data = encoded(exif=exif)
@@ -120,7 +122,7 @@ def test_sizes_are_those_after_orientation(read: Callable[..., Found], orientati
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP"])
-def test_more_pixels_than_allowed(read: Callable[..., Found], kind: str) -> None:
+def test_an_image_above_max_pixels_is_too_large(read: Callable[..., Found], kind: str) -> None:
     data = encoded(101, 100, kind)
     check(read(data), Status.TOO_LARGE, "101x100")
     # An index that lies does not help.
@@ -129,7 +131,9 @@ def test_more_pixels_than_allowed(read: Callable[..., Found], kind: str) -> None
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 @pytest.mark.parametrize("left", [0.2, 0.6, 0.9])
-def test_cut_off(read: Callable[..., Found], kind: str, left: float) -> None:
+def test_a_cut_off_image_is_truncated_or_not_decodable(
+    read: Callable[..., Found], kind: str, left: float
+) -> None:
     data = encoded(kind=kind)
     cut = data[: int(len(data) * left)]
     found = read(cut, codec=np.uint8(Codec[kind]), height=20, width=30, orientation=1)
@@ -137,14 +141,14 @@ def test_cut_off(read: Callable[..., Found], kind: str, left: float) -> None:
     assert np.array_equal(found.data, BLACK_PIXEL)
 
 
-def test_the_end_of_a_thumbnail_is_not_that_of_the_image(read: Callable[..., Found]) -> None:
+def test_the_end_of_an_embedded_thumbnail_does_not_end_the_image(read: Callable[..., Found]) -> None:
     data = with_thumbnail(encoded(), encoded(8, 8))
     assert read(data).status == Status.OK
     cut = data[: len(data) - 200]
     check(read(cut), Status.TRUNCATED, "no end")
 
 
-def test_bytes_after_the_end_do_no_harm(read: Callable[..., Found]) -> None:
+def test_bytes_after_the_end_of_an_image_are_ignored(read: Callable[..., Found]) -> None:
     assert read(encoded() + b"\0" * 500).status == Status.OK
     assert read(encoded(progressive=True) + b"appended video").status == Status.OK
 
@@ -153,13 +157,13 @@ def test_bytes_after_the_end_do_no_harm(read: Callable[..., Found]) -> None:
     "data", [b"", b"\xff", b"\xff\xd8", b"\xff\xd8\xff\xd9", b"GIF89a" + bytes(20), bytes(64)]
 )
 @pytest.mark.parametrize("codec", [Codec.JPEG, Codec.PNG, Codec.OTHER])
-def test_what_is_no_image(read: Callable[..., Found], data: bytes, codec: Codec) -> None:
+def test_bytes_that_are_no_image_are_bad(read: Callable[..., Found], data: bytes, codec: Codec) -> None:
     found = read(data, codec=np.uint8(codec), height=8, width=8)
     assert found.status not in (Status.OK, Status.READ_ERROR)
     assert np.array_equal(found.data, BLACK_PIXEL)
 
 
-def test_planes_become_pixels(read: Callable[..., Found]) -> None:
+def test_planes_are_decoded_to_pixels(read: Callable[..., Found]) -> None:
     planes = np.random.default_rng(0).integers(0, 256, (3, 4, 5), np.uint8)
     found = read(planes.tobytes(), codec=Codec.PLANES, height=4, width=5)
     np.testing.assert_array_equal(found.data, planes[::-1].transpose(1, 2, 0))
@@ -167,7 +171,7 @@ def test_planes_become_pixels(read: Callable[..., Found]) -> None:
     assert read(planes.tobytes(), codec=Codec.PLANES, height=200, width=200).status == Status.TOO_LARGE
 
 
-def test_a_file_of_another_size(tmp_path: Path) -> None:
+def test_a_file_of_another_size_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "shard"
     file.write_bytes(b"12345")
     with pytest.raises(StaleIndexError, match="5 bytes and should have 4"):
