@@ -59,7 +59,7 @@ def render(comparison: Comparison, width: int = _WIDE) -> Group:
         if peer.missing
     ]
     legend = (
-        f"times: how many times as fast {TITLES[comparison.peers[0].name]} is; "
+        f"times: rate of {TITLES[comparison.peers[0].name]} over that of the loader; "
         "CPU s: CPU seconds per 1,000 images"
     )
     return Group(table, Text(legend, "dim"), Text(machine_line(comparison), "dim"), *footnotes, *absent)

@@ -57,7 +57,7 @@ def test_a_narrow_terminal_gets_fewer_columns_and_all_rows():
 def test_notes_versions_and_reasons_are_below():
     printed = text(FOUND)
     assert "nvidia-dali 2: a shuffle buffer" in printed
-    assert "times: how many times as fast Stoker, C++ engine is" in printed
+    assert "times: rate of Stoker, C++ engine over that of the loader" in printed
     assert "FFCV: not measured, No module named 'ffcv'" in printed
 
 
