@@ -1,4 +1,4 @@
-"""Opening a dataset, which ``stoker.open`` does: in a folder, or at a URL with a cache."""
+"""``stoker.open``: opening a dataset in a folder, or at a URL with a local cache."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
 
+from .caching.cached_dataset import open_cached
 from .dataset.consistency import check_data_files, local_folder, open_index
 from .dataset.dataset import Dataset
 from .dataset.manifest import Manifest
@@ -24,19 +25,19 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
 ) -> Dataset:
     """Open the dataset in a folder, or at a URL.
 
-    Reads the manifest and the index's header (all of an index of up to 64 MiB, for its digest), and
-    asks the size of every data file: a dataset of a hundred million samples opens at once. Checksums
+    The call reads the manifest and the header of the index (the whole index up to 64 MiB, for its digest),
+    and looks up the size of every data file; a dataset of a hundred million samples opens at once. Checksums
     are verified when samples are read, and all of them by :func:`stoker.verify`.
 
-    With ``cache`` the index is brought here whole, and of the shards what is read. A loader of the dataset,
-    of a selection from it, or of a mixture with it, fetches ahead what it will read next.
+    With ``cache``, the whole index is fetched, and those parts of the shards that are read. A loader of the
+    dataset, of a selection from it, or of a mixture with it, fetches the next parts ahead.
 
     Args:
-        path: The dataset's folder; with ``cache`` the URL of one (s3, gs, http, ... as fsspec knows them),
-            or a path on a network file system.
-        cache: Folder on a local disk for what is fetched; processes of one machine share it.
-        cache_size: Bytes that the shards may have there about, such as ``"200GB"``; what lies behind is
-            evicted. None for any number.
+        path: The dataset's folder. With ``cache``, it may be at a URL (s3, gs, http, ... as fsspec knows
+            them) or on a network file system.
+        cache: Folder on a local disk for the parts that are fetched; processes of one machine share it.
+        cache_size: Approximate bytes of shards in the cache, such as ``"200GB"``; parts that were read
+            longest ago are evicted. None for any number.
 
     Raises:
         ConfigError: ``cache_size`` without ``cache``, or the cache's file system cannot free parts of a file.
@@ -45,8 +46,6 @@ def open(  # noqa: A001 - stoker.open, as gzip.open
         StorageError: The URL cannot be read, or its index arrives damaged.
     """
     if cache is not None:
-        from .caching.cached_dataset import open_cached
-
         return open_cached(path, cache, cache_size)
     if cache_size is not None:
         raise ConfigError("cache_size needs cache, the folder whose size it limits")
