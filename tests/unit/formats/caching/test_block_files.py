@@ -1,4 +1,4 @@
-"""Files that are here in part: blocks, pins, eviction."""
+"""Files that are cached in part: blocks, pins, eviction."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def array(*values: int) -> np.ndarray:
 
 
 class Reader:
-    """Reads from ``contents`` and notes what was asked for."""
+    """Reads from ``contents`` and records the requests."""
 
     def __init__(self, contents: list[bytes]) -> None:
         self.contents = contents
@@ -53,7 +53,7 @@ class Reader:
         return self.contents[file][start:stop]
 
 
-def test_a_block_that_cannot_be_written_is_not_here(
+def test_a_block_that_cannot_be_written_is_not_present(
     tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> int:
@@ -65,18 +65,18 @@ def test_a_block_that_cannot_be_written_is_not_here(
         with pytest.raises(OSError, match="No space"):
             files.fill(0, 3, Reader(contents))
     assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
-    pwrite = os.pwrite  # which may write less than it was given
+    pwrite = os.pwrite  # a system call may write less than it was given
     monkeypatch.setattr(os, "pwrite", lambda file, data, offset: pwrite(file, data[:1000], offset))
     assert files.fill(0, 3, Reader(contents)) == SIZES[0]
     assert files.paths[0].read_bytes() == contents[0]
 
 
-def test_a_file_of_another_size_has_nothing_of_it(tmp_path: Path) -> None:
+def test_a_file_of_another_size_has_no_blocks(tmp_path: Path) -> None:
     (tmp_path / "f0").write_bytes(b"other" * 100)
     assert make(tmp_path).paths[0].read_bytes() == bytes(SIZES[0])
 
 
-def test_blocks_are_counted_through(tmp_path: Path) -> None:
+def test_blocks_are_numbered_through_all_files(tmp_path: Path) -> None:
     files = make(tmp_path / "cache")
     assert files.first.tolist() == [0, 3, 3, 4, 6]
     assert [path.stat().st_size for path in files.paths] == SIZES
@@ -110,14 +110,14 @@ def test_filling_fetches_what_is_missing(tmp_path: Path, contents: list[bytes]) 
     assert files.missing(files.of_file(0)).tolist() == [0, 1, 2]
 
 
-def test_what_is_here_is_known_to_the_next_process(tmp_path: Path, contents: list[bytes]) -> None:
+def test_another_process_sees_the_blocks(tmp_path: Path, contents: list[bytes]) -> None:
     first = make(tmp_path)
     first.fill(4, 6, Reader(contents))
     first.close()
     assert make(tmp_path).missing(np.arange(6)).tolist() == [0, 1, 2, 3]
 
 
-def test_evicting_takes_what_was_used_longest_ago(tmp_path: Path, contents: list[bytes]) -> None:
+def test_the_least_recently_used_block_is_evicted(tmp_path: Path, contents: list[bytes]) -> None:
     files, reader = make(tmp_path), Reader(contents)
     for low, high in files.runs(np.arange(6), 1 << 20):
         files.fill(low, high, reader)
@@ -134,7 +134,7 @@ def test_evicting_takes_what_was_used_longest_ago(tmp_path: Path, contents: list
     assert files.evict(1, last_use) == BLOCK
 
 
-def test_an_interrupt_while_a_block_is_evicted_locks_nobody_out(
+def test_an_interrupt_while_a_block_is_evicted_leaves_no_lock(
     tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, others = make(tmp_path), make(tmp_path)
@@ -147,7 +147,7 @@ def test_an_interrupt_while_a_block_is_evicted_locks_nobody_out(
     assert others.evict(BLOCK, np.zeros(6, np.int64)) == BLOCK
 
 
-def test_pins_of_another_process_hold(tmp_path: Path, contents: list[bytes]) -> None:
+def test_pins_of_another_process_are_respected(tmp_path: Path, contents: list[bytes]) -> None:
     files = make(tmp_path)
     files.fill(0, 3, Reader(contents))
     code = f"""
@@ -171,7 +171,7 @@ sys.stdin.read()
     assert files.evict(100 * BLOCK, np.zeros(6, np.int64)) == 2 * BLOCK
 
 
-def test_what_another_reader_fetches_is_not_fetched_again(
+def test_blocks_of_another_reader_are_not_fetched_again(
     tmp_path: Path, contents: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other, reader = make(tmp_path), make(tmp_path), Reader(contents)
@@ -193,7 +193,7 @@ def test_what_another_reader_fetches_is_not_fetched_again(
     assert reader.asked == []
 
 
-def test_what_another_reader_needs_no_more_is_evicted(tmp_path: Path, contents: list[bytes]) -> None:
+def test_blocks_that_another_reader_has_unpinned_are_evicted(tmp_path: Path, contents: list[bytes]) -> None:
     one, other = make(tmp_path), make(tmp_path)
     one.fill(0, 3, Reader(contents))
     one.pin(array(0, 1))
@@ -254,7 +254,7 @@ def test_a_request_that_failed_is_made_again(tmp_path: Path, contents: list[byte
 
 def test_a_thread_without_work_holds_no_error(tmp_path: Path, contents: list[bytes]) -> None:
     class HeldError(StorageError):
-        """Can be referred to weakly."""
+        """An object that weak references can refer to."""
 
     def fail(file: int, start: int, stop: int) -> bytes:
         raise HeldError("gone")

@@ -1,4 +1,4 @@
-"""Converting: what arrives in the dataset. What is skipped and what is refused is beside this file."""
+"""Converting: the contents of the dataset. Other files here test skipped and refused sources."""
 
 import io
 import json
@@ -90,7 +90,7 @@ def test_the_same_command_gives_the_same_bytes(photos: Path, tmp_path: Path, con
     assert read_files(tmp_path / "one") == read_files(tmp_path / "two")
 
 
-def test_nothing_but_the_dataset_is_left(photos: Path, tmp_path: Path) -> None:
+def test_no_temporary_files_are_left(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out", shards=1)
     assert sorted(read_files(tmp_path / "out")) == [
         "dataset.json",
@@ -101,7 +101,7 @@ def test_nothing_but_the_dataset_is_left(photos: Path, tmp_path: Path) -> None:
     ]
 
 
-def test_examples_say_what_the_index_says(photos: Path, tmp_path: Path, encode_picture: Encode) -> None:
+def test_examples_agree_with_the_index(photos: Path, tmp_path: Path, encode_picture: Encode) -> None:
     (photos / "eel/0.jpg").write_bytes(encode_picture(3, orientation=6))
     stoker.convert(photos, tmp_path / "out", shards=1)
     dataset = stoker.open(tmp_path / "out")
@@ -138,7 +138,7 @@ class TestTouchingPixels:
         ],
     )
     @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP"])
-    def test_every_mode_gives_its_size(
+    def test_every_resize_mode_gives_its_size(
         self,
         photos: Path,
         tmp_path: Path,
@@ -194,7 +194,7 @@ class TestTouchingPixels:
         assert dataset.read(1).startswith(b"\xff\xd8\xff")
 
     @pytest.mark.parametrize("given", [{"quality": 50}, {"subsampling": "444"}], ids=str)
-    def test_a_quality_that_was_asked_for_holds_for_jpegs_too(
+    def test_a_given_quality_encodes_jpegs_anew(
         self, photos: Path, tmp_path: Path, given: dict[str, Any]
     ) -> None:
         stoker.convert(photos, tmp_path / "out", encoding="jpeg", **given)
@@ -224,7 +224,7 @@ def test_each_split_is_a_dataset(photos: Path, tmp_path: Path) -> None:
 
 
 class TestLists:
-    def test_labels_and_columns_arrive(self, photos: Path, tmp_path: Path) -> None:
+    def test_labels_and_columns_are_in_the_dataset(self, photos: Path, tmp_path: Path) -> None:
         lines = [f"photos/cat/{i}.jpg,{'ab'[i % 2]},{i * 1.5},note {i}" for i in range(10)]
         (tmp_path / "list.csv").write_text("path,label,score,note\n" + "\n".join(lines))
         stoker.convert(tmp_path / "list.csv", tmp_path / "out", seed=3)
@@ -235,7 +235,7 @@ class TestLists:
             assert dataset.column("score")[position] == i * 1.5
             assert dataset.index.arrow("note")[position].as_py() == f"note {i}"
 
-    def test_several_labels_arrive(self, photos: Path, tmp_path: Path) -> None:
+    def test_several_labels_are_in_the_dataset(self, photos: Path, tmp_path: Path) -> None:
         entries = [{"path": f"photos/cat/{i}.jpg", "label": list(range(i))} for i in range(4)]
         (tmp_path / "list.json").write_text(json.dumps(entries))
         stoker.convert(tmp_path / "list.json", tmp_path / "out")
@@ -244,7 +244,7 @@ class TestLists:
         assert stoker.verify(tmp_path / "out").ok
 
 
-def test_a_shard_alone_can_be_made_anywhere_and_again(photos: Path, tmp_path: Path) -> None:
+def test_one_shard_can_be_made_alone_and_again(photos: Path, tmp_path: Path) -> None:
     plan = plan_conversion(list_folder(photos), ConvertOptions(shards=4, seed=1))
     stoker.convert(photos, tmp_path / "out", shards=4, seed=1)
     for attempt in ("a", "b"):

@@ -1,4 +1,4 @@
-"""Converting: which sources, targets and options are refused, and what ``strict`` stops at."""
+"""Converting: sources, targets and options that are refused, and the files at which ``strict`` stops."""
 
 import os
 from pathlib import Path
@@ -14,7 +14,7 @@ from stoker.formats.external import external_index
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
-def test_a_dataset_is_not_replaced_unasked(photos: Path, tmp_path: Path) -> None:
+def test_a_dataset_is_not_replaced_without_overwrite(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out", shards=3)
     before = read_files(tmp_path / "out")
     with pytest.raises(DatasetError, match="overwrite"):
@@ -23,7 +23,7 @@ def test_a_dataset_is_not_replaced_unasked(photos: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("name", ["shard-00000-of-00007.tfrecord", "index.arrow", "skipped.jsonl"])
-def test_a_file_of_others_is_not_replaced_unasked(photos: Path, tmp_path: Path, name: str) -> None:
+def test_a_foreign_file_is_not_replaced_without_overwrite(photos: Path, tmp_path: Path, name: str) -> None:
     file = tmp_path / "out" / "train" / name
     file.parent.mkdir(parents=True)
     file.write_text("theirs")
@@ -55,13 +55,13 @@ def test_overwrite_leaves_shards_that_were_only_indexed(photos: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", [None, "coco", "voc", "yolo", "list", "folder"])
-def test_a_source_that_is_not_there(tmp_path: Path, kind: Any) -> None:
+def test_a_missing_source(tmp_path: Path, kind: Any) -> None:
     with pytest.raises(SourceError, match="cannot be read: No such file") as caught:
         stoker.convert(tmp_path / "nowhere", tmp_path / "out", source_format=kind)
     assert caught.value.path == str(tmp_path / "nowhere")
 
 
-def test_a_source_that_may_not_be_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> bool:
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -85,7 +85,7 @@ def test_the_target_may_not_lie_in_the_source(photos: Path, tmp_path: Path, targ
         stoker.convert(photos, tmp_path / target)
 
 
-def test_nor_may_a_split(photos: Path, tmp_path: Path) -> None:
+def test_no_split_may_lie_in_the_source(photos: Path, tmp_path: Path) -> None:
     photos.rename(tmp_path / "train")
     with pytest.raises(ConfigError, match="lies in the source"):
         stoker.convert(tmp_path / "train", tmp_path, val="10%")
@@ -102,7 +102,7 @@ def test_nor_may_a_split(photos: Path, tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_options_that_cannot_be_meant(photos: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(photos: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         stoker.convert(photos, tmp_path / "out", **options)
     assert not (tmp_path / "out").exists()
@@ -141,7 +141,7 @@ class TestStrict:
         assert caught.value.key == name
 
     @pytest.mark.parametrize("name", [".DS_Store", "._0.jpg", ".git/x.jpg", "Thumbs.db", "notes.txt"])
-    def test_strict_goes_on_without_what_is_no_image(self, photos: Path, tmp_path: Path, name: str) -> None:
+    def test_strict_skips_files_that_are_no_images(self, photos: Path, tmp_path: Path, name: str) -> None:
         for path in (photos / name, photos / "dog" / name):
             path.parent.mkdir(exist_ok=True)
             path.write_text("x")
@@ -149,7 +149,7 @@ class TestStrict:
         reason = "hidden" if name.startswith(".") else "not an image"
         assert (summary.written, summary.skipped) == (30, {reason: 2})
 
-    def test_strict_names_the_file_where_the_list_says_it_is(self, photos: Path, tmp_path: Path) -> None:
+    def test_strict_names_the_file_by_its_path_in_the_list(self, photos: Path, tmp_path: Path) -> None:
         broken = photos / "cat" / "1.jpg"
         broken.write_bytes(broken.read_bytes()[:100])
         for path in (broken, broken.relative_to(tmp_path)):
@@ -159,7 +159,7 @@ class TestStrict:
             assert caught.value.path == str(broken)
 
 
-def test_nothing_left_is_an_error(photos: Path, tmp_path: Path) -> None:
+def test_a_conversion_without_samples_is_an_error(photos: Path, tmp_path: Path) -> None:
     for file in photos.glob("*/*.jpg"):
         file.write_bytes(file.read_bytes()[:-2])
     with pytest.raises(SourceError, match="broken image"):

@@ -1,4 +1,4 @@
-"""Converting: what is skipped, with which reason, and where that is told."""
+"""Converting: the files that are skipped, their reasons, and where a dataset records them."""
 
 import io
 import json
@@ -43,7 +43,7 @@ BROKEN: dict[str, tuple[Callable[[bytes, Encode], bytes], str]] = {
 
 @pytest.mark.parametrize("what", BROKEN)
 @pytest.mark.parametrize("name", ["0.jpg", "5.jpg", "9.jpg"])
-def test_what_is_broken_is_skipped_and_counted(
+def test_broken_images_are_skipped_and_counted(
     photos: Path, tmp_path: Path, what: str, name: str, encode_picture: Encode
 ) -> None:
     spoil, reason = BROKEN[what]
@@ -73,7 +73,7 @@ def test_an_image_that_is_cut_off_is_skipped_where_bytes_are_kept(
 
 
 def test_a_png_with_a_damaged_chunk_is_skipped(tmp_path: Path, encode_picture: Encode) -> None:
-    """Pillow refuses such a chunk of any kind, also of those that say nothing of the pixels."""
+    """Pillow refuses any damaged chunk, even one without pixels."""
     (tmp_path / "photos" / "a").mkdir(parents=True)
     whole = encode_picture(1, "PNG")
     damaged = bytearray(whole)
@@ -98,7 +98,7 @@ def test_broken_pixels_are_found_where_they_are_decoded(
     assert stoker.convert(photos, tmp_path / "out", resize="shorter=8").skipped == {"broken image": 1}
 
 
-def test_what_a_camera_appends_does_not_matter(photos: Path, tmp_path: Path) -> None:
+def test_bytes_after_the_end_of_a_jpeg_do_not_matter(photos: Path, tmp_path: Path) -> None:
     path = photos / "dog/3.jpg"
     path.write_bytes(path.read_bytes() + b"appended" * 9000)
     assert stoker.convert(photos, tmp_path / "out").written == 30
@@ -129,7 +129,7 @@ def test_skips_are_sorted_and_the_bytes_repeat(photos: Path, tmp_path: Path, enc
     assert len(keys) == 20
 
 
-def test_a_shard_that_loses_all_samples_is_left_out(photos: Path, tmp_path: Path) -> None:
+def test_a_shard_without_samples_is_left_out(photos: Path, tmp_path: Path) -> None:
     for i in range(10):
         (photos / f"cat/{i}.jpg").write_bytes((photos / f"cat/{i}.jpg").read_bytes()[:-2])
     summary = stoker.convert(photos, tmp_path / "out", shards=3)
@@ -151,7 +151,7 @@ def test_skips_are_counted_once(photos: Path, tmp_path: Path) -> None:
     assert skipped == {"train": {"not an image": 1}, "val": {}}
 
 
-def test_a_split_that_loses_all_samples_is_an_empty_dataset(photos: Path, tmp_path: Path) -> None:
+def test_a_split_without_samples_is_an_empty_dataset(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "first", val="10%")
     for key in stoker.open(tmp_path / "first/val").keys(range(3)):
         (photos / key).write_bytes((photos / key).read_bytes()[:-2])

@@ -1,4 +1,4 @@
-"""Running a plan: what the end of a shard, an error or an interrupt does to the others."""
+"""Executing a plan: the effects of a finished shard, an error or an interrupt on the other shards."""
 
 import sys
 import threading
@@ -34,7 +34,7 @@ def plan(photos: Path) -> ConversionPlan:
 
 
 class Endless:
-    """Makes shards that are ready when they are stopped."""
+    """A shard maker whose shards end only when they are stopped."""
 
     def __init__(self) -> None:
         self.started = threading.Semaphore(0)
@@ -47,7 +47,7 @@ class Endless:
         raise Cancelled
 
 
-def test_an_interrupt_stops_what_runs_and_starts_no_more(plan: ConversionPlan) -> None:
+def test_an_interrupt_stops_running_shards_and_starts_no_more(plan: ConversionPlan) -> None:
     maker = Endless()
 
     def interrupt(*_: object) -> None:
@@ -82,7 +82,7 @@ def test_a_shard_that_is_stopped_leaves_nothing(plan: ConversionPlan, tmp_path: 
     assert list((tmp_path / "state").iterdir()) == []
 
 
-def test_a_shard_that_was_made_is_found(
+def test_a_finished_shard_is_found(
     plan: ConversionPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = write_shard(plan, 0, tmp_path)
@@ -90,7 +90,7 @@ def test_a_shard_that_was_made_is_found(
     assert write_shard(plan, 0, tmp_path) == made
 
 
-def test_the_error_counts_and_not_what_it_cancelled(plan: ConversionPlan) -> None:
+def test_the_first_error_is_raised_not_the_cancellation(plan: ConversionPlan) -> None:
     class Maker:
         def make(self, plan: ConversionPlan, number: int, context: ShardContext | None = None) -> ShardResult:
             assert context is not None
@@ -104,7 +104,7 @@ def test_the_error_counts_and_not_what_it_cancelled(plan: ConversionPlan) -> Non
         run.make(Maker(), range(10))
 
 
-def test_an_interrupt_while_shards_are_handed_out_stops_those_that_run(
+def test_an_interrupt_while_shards_are_submitted_stops_running_ones(
     plan: ConversionPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit = ThreadPoolExecutor.submit
@@ -122,13 +122,13 @@ def test_an_interrupt_while_shards_are_handed_out_stops_those_that_run(
     assert maker.stopped == [True]
 
 
-def test_what_was_made_before_counts_as_done(
+def test_progress_counts_shards_of_an_earlier_run(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(plan: ConversionPlan, number: int, state: Path, context: ShardContext) -> ShardResult:
         if number == 8:
             raise OSError("full")
-        if number == 9:  # may begin before that is noticed
+        if number == 9:  # it may begin before the error is noticed
             context.stop.wait(60)
             raise Cancelled
         return write_shard(plan, number, state, context)

@@ -16,7 +16,7 @@ from stoker.formats.conversion.plan import plan_conversion, shard_rows, shuffled
 from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.sources.listing import ListedFiles, ListedObjects, Listing, Skip
 
-# Seen with NumPy 2; an array that was made with it stays as it is only if this does.
+# Made with NumPy 2. Conversions stay the same only if this order does.
 GOLDEN = [0, 2, 11, 9, 1, 8, 5, 4, 3, 10, 6, 7]
 
 GOLDEN_VAL = {"c0/0003.jpg", "c5/0002.jpg", "c8/0000.jpg", "c9/0003.jpg"}
@@ -50,18 +50,18 @@ class TestSplits:
             assert sizes["test"] in (test if isinstance(test, tuple) else (test,))
         assert [len(found[split]) for split in ("train", "val", "test")] == [144, 17, 9]
 
-    def test_classes_smaller_than_the_share_take_turns(self) -> None:
+    def test_classes_smaller_than_the_share_are_apportioned(self) -> None:
         listing = make_listing({f"c{i:03d}": 4 for i in range(100)})
         found = split_keys(listing, val=Fraction(1, 10))
         assert len(found["val"]) == 40
         assert len({key.split("/")[0] for key in found["val"]}) == 40
 
-    def test_a_class_of_one_stays_in_train(self) -> None:
+    def test_a_class_with_one_sample_stays_in_train(self) -> None:
         found = split_keys(make_listing({"a": 1, "b": 19}), val=Fraction(9, 10))
         assert any(key.startswith("a/") for key in found["train"])
 
     @pytest.mark.parametrize("size", range(3, 8))
-    def test_every_class_has_something_to_train_on(self, size: int) -> None:
+    def test_every_class_has_a_training_sample(self, size: int) -> None:
         listing = make_listing({f"c{i}": size for i in range(9)})
         found = split_keys(listing, val=Fraction(9, 20), test=Fraction(9, 20))
         assert len({key.split("/")[0] for key in found["train"]}) == 9
@@ -74,7 +74,7 @@ class TestSplits:
         listing = make_listing({"a": 60, "b": 40})
         assert split_keys(listing, val=Fraction(1, 5), seed=1) == split_keys(listing, val=Fraction(1, 5))
 
-    def test_one_file_more_moves_few(self) -> None:
+    def test_another_file_moves_few_samples(self) -> None:
         before = split_keys(make_listing({"a": 200, "b": 300}), val=Fraction(1, 10), test=Fraction(1, 10))
         after = split_keys(make_listing({"a": 203, "b": 300}), val=Fraction(1, 10), test=Fraction(1, 10))
         moved = sum(len(before[split] - after[split]) for split in before)
@@ -98,13 +98,13 @@ class TestSplits:
         found = split_keys(listing, val=Fraction(1, 5))
         assert sorted(key[0] for key in found["val"]) == ["a", "a", "b", "b"]
 
-    def test_several_labels_count_by_their_first(self) -> None:
+    def test_the_first_of_several_labels_is_the_stratum(self) -> None:
         named = make_listing({"a": 10, "b": 10})
         labels = pa.array([[0, 1]] * 10 + [[1]] * 10, pa.large_list(pa.int64()))
         listing = Listing(named.root, named.keys, named.sizes, named.modified, labels, named.classes)
         assert sorted(key[0] for key in split_keys(listing, val=Fraction(1, 5))["val"]) == [*"aabb"]
 
-    def test_those_without_a_label_are_divided_among_themselves(self) -> None:
+    def test_samples_without_a_label_are_a_stratum(self) -> None:
         named = make_listing({"a": 100, "b": 200})
         labels = pa.array([[0]] * 100 + [[]] * 200, pa.large_list(pa.int64()))
         for classes in (named.classes, (*named.classes, "c"), ()):
@@ -128,11 +128,11 @@ class TestOrder:
 
 
 class TestShards:
-    def test_by_records(self) -> None:
+    def test_shards_by_records(self) -> None:
         parts = shard_rows(np.full(10, 5), ConvertOptions(shard_records=4))
         assert parts == [slice(0, 4), slice(4, 8), slice(8, 10)]
 
-    def test_by_number(self) -> None:
+    def test_shards_by_number(self) -> None:
         assert [s.stop - s.start for s in shard_rows(np.full(10, 5), ConvertOptions(shards=4))] == [
             2,
             3,
@@ -143,24 +143,24 @@ class TestShards:
     def test_never_more_shards_than_samples(self) -> None:
         assert len(shard_rows(np.full(3, 5), ConvertOptions(shards=100))) == 3
 
-    def test_by_size_they_are_about_equal(self) -> None:
+    def test_shards_by_size_are_about_equal(self) -> None:
         sizes = np.full(1000, 1000)
         parts = shard_rows(sizes, ConvertOptions(shard_bytes=300_000))
         assert [s.stop - s.start for s in parts] == [250] * 4
 
-    def test_a_sample_larger_than_a_shard_has_one_for_itself_or_few_neighbours(self) -> None:
+    def test_a_sample_larger_than_a_shard(self) -> None:
         parts = shard_rows(np.array([10, 10, 5000, 10, 10]), ConvertOptions(shard_bytes=100))
         assert all(part.stop > part.start for part in parts)
         assert parts[0].start == 0
         assert parts[-1].stop == 5
 
-    def test_masks_are_in_the_shards_too(self) -> None:
+    def test_sizes_of_shards_include_masks(self) -> None:
         listing = make_listing({"a": 10})
         masks = ListedFiles(listing.root, listing.keys, np.full(10, 9_000, np.int64), listing.modified)
         for some, number in ((listing, 1), (dataclasses.replace(listing, masks=masks), 7)):
             assert len(plan_conversion(some, ConvertOptions(shard_bytes=15_000)).shards) == number
 
-    def test_raw_pixels_of_one_size_are_known_exactly(self) -> None:
+    def test_sizes_of_raw_pixels_are_exact(self) -> None:
         options = ConvertOptions(shard_bytes=100, encoding="raw", mode="fill", height=10, width=20)
         payload = options.record_bytes(np.array([1, 10**9])) - options.record_bytes(np.array([0, 0]))
         assert payload.tolist() == [0, 0]
@@ -194,7 +194,7 @@ class TestFingerprint:
             found.add(plan_conversion(make_listing({"a": 5}), ConvertOptions(shards=1)).fingerprint)
         assert len(found) == 2
 
-    def test_it_covers_all_that_is_known_of_the_source(self) -> None:
+    def test_it_covers_the_whole_listing(self) -> None:
         base = make_listing({"a": 5})
         masks = ListedFiles(base.root, base.keys, base.sizes, base.modified)
         boxes = {"object_boxes": pa.array([[0.0]] * 5)}
@@ -236,7 +236,7 @@ class TestFingerprint:
         found = [listing.fingerprint() for listing in listings]
         assert len(set(found)) == len(found)
 
-    def test_the_same_plan_has_the_same_one(self) -> None:
+    def test_equal_plans_have_equal_fingerprints(self) -> None:
         first, second = (
             plan_conversion(make_listing({"a": 5}), ConvertOptions(shards=1, seed=3)) for _ in range(2)
         )
@@ -320,12 +320,12 @@ def test_bad_resizes(text: Any) -> None:
     ],
     ids=str,
 )
-def test_options_that_cannot_be_meant(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ConfigError):
         ConvertOptions(**options)
 
 
-def test_integers_of_numpy_are_those_of_python() -> None:
+def test_numpy_integers_become_python_integers() -> None:
     numbers = {"seed": 3, "shards": 2, "quality": 80, "class_depth": 1, "max_pixels": 1000}
     options = ConvertOptions(**{name: np.int64(value) for name, value in numbers.items()})
     assert options == ConvertOptions(**numbers)

@@ -1,4 +1,4 @@
-"""How long a storage in trouble is asked again; no test waits."""
+"""Retries of calls to a storage. No test waits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stoker.formats.remote.store import Store
 
 
 class Waits(threading.Event):
-    """Pauses, noted instead of waited for."""
+    """An event that records the pauses instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Waits(threading.Event):
 
 
 class StatusError(Exception):
-    """As aiohttp says what a server has answered."""
+    """An error like those of aiohttp for the answer of a server."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"status {status}")
@@ -61,7 +61,7 @@ def refused() -> OSError:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_server_in_trouble_is_asked_for_about_a_minute(
+def test_a_failing_server_is_retried_for_about_a_minute(
     store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     fail(monkeypatch, memory, StatusError(status), 100)
@@ -73,7 +73,7 @@ def test_a_server_in_trouble_is_asked_for_about_a_minute(
     assert all(0.05 * 2**i <= seconds < 0.15 * 2**i for i, seconds in enumerate(waits.seconds))
 
 
-def test_one_that_comes_back_in_time_is_read(
+def test_a_server_that_recovers_is_read(
     store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fail(monkeypatch, memory, StatusError(503), 9)
@@ -81,7 +81,7 @@ def test_one_that_comes_back_in_time_is_read(
     assert len(waits.seconds) == 9
 
 
-def test_one_that_refuses_is_given_longer_if_it_was_there(
+def test_a_server_that_has_answered_is_retried_longer(
     store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
@@ -98,7 +98,7 @@ def test_one_that_refuses_is_given_longer_if_it_was_there(
 
 
 @pytest.mark.parametrize("error", [StatusError(403), PermissionError("not yours")])
-def test_what_does_not_pass_is_told_at_once(
+def test_permanent_errors_are_raised_at_once(
     store: Store, waits: Waits, memory: Any, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     fail(monkeypatch, memory, error, 100)

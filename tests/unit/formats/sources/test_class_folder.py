@@ -1,4 +1,4 @@
-"""Listing an image folder: classes, what is skipped and why."""
+"""Listing a folder of classes: the classes, and the files that are skipped with their reasons."""
 
 import os
 import socket
@@ -63,7 +63,7 @@ def test_sizes_and_times_are_those_of_the_files(tree: Callable[..., Path]) -> No
     assert listing.modified.tolist() == [s.st_mtime_ns for s in stats]
 
 
-def test_what_is_no_image_is_known_by_its_content(tree: Callable[..., Path]) -> None:
+def test_content_decides_what_is_an_image(tree: Callable[..., Path]) -> None:
     root = tree("a/1.jpg", "a/no-suffix", "a/photo.txt")
     (root / "a/notes.txt").write_text("cats")
     (root / "a/annotation.xml").write_text("<cat/>")
@@ -87,18 +87,18 @@ def test_a_folder_without_images_is_no_class(tree: Callable[..., Path]) -> None:
     assert reasons(listing) == {"docs/empty.jpg": "not an image", "docs/fake.png": "not an image"}
 
 
-def test_images_outside_of_class_folders_have_no_class(tree: Callable[..., Path]) -> None:
+def test_images_outside_of_class_folders_are_skipped(tree: Callable[..., Path]) -> None:
     listing = list_folder(tree("a/1.jpg", "stray.jpg"))
     assert reasons(listing) == {"stray.jpg": "not in a class folder"}
 
 
-def test_hidden_files_and_folders_are_left_out(tree: Callable[..., Path]) -> None:
+def test_hidden_files_and_folders_are_skipped(tree: Callable[..., Path]) -> None:
     listing = list_folder(tree("a/1.jpg", "a/.2.jpg", ".git/objects/3.jpg"))
     assert reasons(listing) == {"a/.2.jpg": "hidden", ".git": "hidden"}
 
 
 @pytest.mark.parametrize("kind", ["missing", "file", "empty", "text only"])
-def test_a_source_without_images_says_what_is_expected(tmp_path: Path, kind: str) -> None:
+def test_the_error_for_a_source_without_images(tmp_path: Path, kind: str) -> None:
     root = tmp_path / "source"
     if kind == "file":
         root.write_text("x")
@@ -111,7 +111,7 @@ def test_a_source_without_images_says_what_is_expected(tmp_path: Path, kind: str
 
 
 class TestHostileTrees:
-    """The walk never leaves the root, never blocks, never loops, and says what it left out."""
+    """The walk never leaves the root, never blocks, never loops, and reports the files that it skips."""
 
     def check(self, root: Path, expected: dict[str, str], kept: set[str] | None = None) -> None:
         listing = list_folder(root)
@@ -183,7 +183,7 @@ class TestHostileTrees:
         self.check(root, {"a/2.jpg": "link that leaves the source"})
 
     def test_socket(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(root / "a")  # a socket's path has at most 107 bytes
+        monkeypatch.chdir(root / "a")  # the path of a socket has at most 107 bytes
         with socket.socket(socket.AF_UNIX) as server:
             server.bind("2.jpg")
             self.check(root, {"a/2.jpg": "not a regular file"})

@@ -24,7 +24,7 @@ def named(dataset: Path) -> dict[str, str]:
     }
 
 
-def test_a_class_that_validation_lacks_moves_no_label(photos: Path, tmp_path: Path) -> None:
+def test_a_missing_class_does_not_change_labels(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "train")
     shutil.rmtree(photos / "cat")
     classes = stoker.open(tmp_path / "train").classes
@@ -35,13 +35,13 @@ def test_a_class_that_validation_lacks_moves_no_label(photos: Path, tmp_path: Pa
     assert all(key.startswith(f"{name}/") for key, name in named(tmp_path / "val").items())
 
 
-def test_any_order(photos: Path, tmp_path: Path) -> None:
+def test_classes_in_any_order(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out", classes=["eel", "fox", "cat", "dog"], val="20%")
     assert all(key.startswith(f"{name}/") for key, name in named(tmp_path / "out/val").items())
     assert set(named(tmp_path / "out/train").values()) == {"cat", "dog", "eel"}
 
 
-def test_a_class_that_is_not_among_them(photos: Path, tmp_path: Path) -> None:
+def test_a_class_that_is_not_listed_is_refused(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="not among the 2 given: dog") as caught:
         stoker.convert(photos, tmp_path / "out", classes=["cat", "eel"])
     assert caught.value.path == str(photos)
@@ -63,7 +63,7 @@ def test_labels_that_are_numbers_get_names(photos: Path, tmp_path: Path) -> None
         stoker.convert(photos / "list.csv", tmp_path / "few", classes=["off"])
 
 
-def test_objects(tmp_path: Path, encode_picture: Callable[..., bytes]) -> None:
+def test_labels_of_objects_are_numbered_too(tmp_path: Path, encode_picture: Callable[..., bytes]) -> None:
     (tmp_path / "0.jpg").write_bytes(encode_picture(0))
     boxes = [{"id": n, "image_id": 0, "category_id": n, "bbox": [n, 0, 9, 9], "area": 81} for n in (7, 9)]
     categories = [{"id": 7, "name": "cup"}, {"id": 8, "name": "fork"}, {"id": 9, "name": "bowl"}]
@@ -77,13 +77,13 @@ def test_objects(tmp_path: Path, encode_picture: Callable[..., bytes]) -> None:
         stoker.convert(tmp_path / "coco.json", tmp_path / "few", classes=["fork", "cup"])
 
 
-def test_masks_are_numbers_already(photos: Path, tmp_path: Path) -> None:
+def test_classes_do_not_number_masks(photos: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this source has none"):
         stoker.convert(photos, tmp_path / "out", masks=photos, classes=["cat"])
 
 
 @pytest.mark.parametrize("classes", ["cat,dog", [], ["cat", ""], ["cat", 3], ["cat", "cat"]], ids=str)
-def test_what_cannot_be_meant(photos: Path, tmp_path: Path, classes: Any) -> None:
+def test_invalid_options_are_refused(photos: Path, tmp_path: Path, classes: Any) -> None:
     with pytest.raises(ConfigError, match="classes"):
         stoker.convert(photos, tmp_path / "out", classes=classes)
 
@@ -93,20 +93,20 @@ def test_names_with_commas_between() -> None:
 
 
 @pytest.mark.parametrize("text", ["cat\nwild dog, tame\n", "\ufeffcat\r\n  wild dog, tame"])
-def test_a_name_a_line(tmp_path: Path, text: str) -> None:
+def test_names_in_lines_of_a_file(tmp_path: Path, text: str) -> None:
     file = tmp_path / "a,b"
     file.write_text(text, encoding="utf-8")
     assert parse_class_names(str(file)) == ("cat", "wild dog, tame")
 
 
 @pytest.mark.parametrize(("text", "label"), [("", 0), ("cat\n\ndog\n", 1)])
-def test_every_label_has_a_name(tmp_path: Path, text: str, label: int) -> None:
+def test_empty_names_are_refused(tmp_path: Path, text: str, label: int) -> None:
     (tmp_path / "names").write_text(text)
     with pytest.raises(ConfigError, match=f"label {label} has an empty name"):
         parse_class_names(str(tmp_path / "names"))
 
 
-def test_what_is_neither(tmp_path: Path) -> None:
+def test_arguments_that_are_no_names(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="nowhere"):
         parse_class_names(str(tmp_path / "nowhere.txt"))
     (tmp_path / "binary").write_bytes(b"\xff")
@@ -114,7 +114,7 @@ def test_what_is_neither(tmp_path: Path) -> None:
         parse_class_names(str(tmp_path / "binary"))
 
 
-def test_those_of_a_dataset(photos: Path, tmp_path: Path, without_waiting_for_the_disk: None) -> None:
+def test_names_of_a_dataset(photos: Path, tmp_path: Path, without_waiting_for_the_disk: None) -> None:
     stoker.convert(photos, tmp_path / "shards")
     assert parse_class_names(str(tmp_path / "shards")) == ("cat", "dog", "eel")
     with pytest.raises(DatasetError, match="not a dataset"):

@@ -1,4 +1,4 @@
-"""Files of a source as columns: their order, and what they take of memory."""
+"""Files of a source as columns: their order and their memory."""
 
 import os
 import tracemalloc
@@ -44,9 +44,9 @@ def test_some_of_the_files() -> None:
 def test_memory_of_a_plan_is_a_few_times_that_of_the_names(
     tmp_path: Path, make_jpeg: Callable[..., bytes]
 ) -> None:
-    """138 bytes a file, of which 31 are its name; lists of Python's objects took 305."""
+    """A file takes 138 bytes, with 31 of its name; lists of Python objects would take 305."""
     image = make_jpeg(0)
-    _peak(tmp_path / "first", 100, image)  # so that what is imported is not counted
+    _peak(tmp_path / "first", 100, image)  # so that imports are not counted
     few, many = (_peak(tmp_path / str(number), number, image) for number in (2_000, 10_000))
     assert (many - few) / 8_000 < 220
 

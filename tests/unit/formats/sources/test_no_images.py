@@ -1,4 +1,4 @@
-"""What is said of a source in which no image is left."""
+"""The error for a source that has no image left."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from stoker.formats.sources.class_folder import list_folder
 from stoker.formats.sources.lists.file_list import list_file
 
 
-def test_classes_that_are_links(photos: Path, tmp_path: Path) -> None:
+def test_links_to_class_folders(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "links").mkdir()
     for name in ("cat", "dog"):
         (tmp_path / "links" / name).symlink_to(photos / name)
@@ -21,7 +21,7 @@ def test_classes_that_are_links(photos: Path, tmp_path: Path) -> None:
     assert "absolute paths" in str(caught.value.hint)
 
 
-def test_images_that_are_links(photos: Path, tmp_path: Path) -> None:
+def test_links_to_images_out_of_the_source(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "links" / "cat").mkdir(parents=True)
     for file in (photos / "cat").iterdir():
         (tmp_path / "links" / "cat" / file.name).symlink_to(file)
@@ -37,7 +37,7 @@ def test_images_without_a_class(photos: Path) -> None:
     assert "one folder for each class" in str(caught.value.hint)
 
 
-def test_nothing_at_all(tmp_path: Path) -> None:
+def test_an_empty_folder(tmp_path: Path) -> None:
     with pytest.raises(SourceError) as caught:
         list_folder(tmp_path)
     assert caught.value.message == "the folder holds no image in a class folder"
@@ -60,7 +60,7 @@ def test_a_list_of_urls_on_a_disk(tmp_path: Path) -> None:
     assert "convert its URL" in str(caught.value.hint)
 
 
-def test_a_dataset_is_no_source(make_dataset: Callable[..., Path]) -> None:
+def test_a_dataset_as_a_source(make_dataset: Callable[..., Path]) -> None:
     with pytest.raises(SourceError, match="no image in a class folder") as caught:
         list_folder(make_dataset())
     assert "a dataset already" in str(caught.value.hint)

@@ -1,4 +1,4 @@
-"""Reading files of a source that change, or are not what they were, between listing and reading."""
+"""Reading files of a source that change between listing and reading."""
 
 import os
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def test_short_reads_are_continued(root: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("difference", [-1, 1])
-def test_another_size_than_was_listed(root: Path, difference: int) -> None:
+def test_a_changed_size_is_noticed(root: Path, difference: int) -> None:
     size = (root / "a.jpg").stat().st_size + difference
     assert refusal(root, "a.jpg", size) == "changed since it was listed"
 
@@ -66,13 +66,11 @@ def test_a_link_within_the_source_is_followed(root: Path) -> None:
     assert read_source_file(str(root), "b.jpg", len(data)) == data
 
 
-def test_a_file_that_is_gone(root: Path) -> None:
+def test_a_removed_file(root: Path) -> None:
     assert refusal(root, "gone.jpg", 10) == "unreadable"
 
 
-def test_of_a_huge_file_that_is_no_image_only_the_start_is_read(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_huge_file_only_the_start_is_read(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for size in (1 << 30, 1 << 40):
         with (root / "huge.jpg").open("wb") as file:
             file.truncate(size)  # sparse: it takes no room

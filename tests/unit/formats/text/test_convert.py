@@ -1,4 +1,4 @@
-"""Text into shards: what is written, and the same bytes for the same command."""
+"""Converting text: the contents of the dataset, and equal bytes for equal commands."""
 
 import gzip
 import hashlib
@@ -37,7 +37,7 @@ def ids_of(folder: Path) -> dict[str, list[int]]:
     return {key: np.frombuffer(dataset.read(row), dtype).tolist() for row, key in enumerate(keys)}
 
 
-def test_an_interrupt_while_words_are_counted_waits_for_few(
+def test_an_interrupt_while_words_are_counted_waits_for_few_tasks(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[int] = []
@@ -113,7 +113,7 @@ def test_a_large_vocabulary_takes_wider_ids(tmp_path: Path) -> None:
     assert max(max(ids) for ids in ids_of(tmp_path / "d").values()) == 70_003
 
 
-def test_a_tokenizers_file_travels_with_the_dataset(tmp_path: Path, source: Path) -> None:
+def test_the_dataset_holds_the_tokenizers_file(tmp_path: Path, source: Path) -> None:
     stoker.convert_text(source, tmp_path / "words", overwrite=True)
     (tmp_path / "my.json").write_bytes((tmp_path / "words" / "tokenizer.json").read_bytes())
     stoker.convert_text(source, tmp_path / "d", tokenizer=tmp_path / "my.json")
@@ -144,7 +144,7 @@ def test_progress_ends_with_all_samples(tmp_path: Path, source: Path) -> None:
     assert seen[-1] == (50, 50, "publishing")
 
 
-def test_what_cannot_be_meant_is_refused(tmp_path: Path, source: Path) -> None:
+def test_invalid_options_are_refused(tmp_path: Path, source: Path) -> None:
     for options, message in [
         ({"tokenizer": "wordpiece"}, "whitespace, bytes, or a tokenizers JSON"),
         ({"format": "zip"}, "format"),
@@ -165,14 +165,14 @@ def test_a_json_file_is_no_list_of_lines(tmp_path: Path) -> None:
     assert ".jsonl" in str(caught.value)
 
 
-def test_nothing_but_bad_lines_is_no_dataset(tmp_path: Path) -> None:
+def test_a_file_of_bad_lines_alone_is_refused(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_text("\n \n")
     with pytest.raises(SourceError, match="no text could be converted"):
         stoker.convert_text(source, tmp_path / "d")
 
 
-def test_a_dataset_is_replaced_only_when_asked(tmp_path: Path, source: Path) -> None:
+def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path) -> None:
     stoker.convert_text(source, tmp_path / "d", shards=4)
     with pytest.raises(DatasetError, match="already"):
         stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")

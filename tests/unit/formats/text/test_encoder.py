@@ -1,4 +1,4 @@
-"""Token ids on the wire, against the slow encoder and the parser of formats.example."""
+"""Encoded token ids, compared with the slow encoder and the parser of tf.train.Example."""
 
 import numpy as np
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Text sources: lines, JSON Lines, parallel files, compressed or not, and what is wrong with some."""
+"""Text sources: lines, JSON Lines and parallel files, compressed or not, intact or broken."""
 
 import errno
 import gzip
@@ -30,7 +30,7 @@ def all_texts(paths: list[Path], fields: tuple[str, ...] | None = None) -> list[
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_lines_are_found_whatever_their_ends(tmp_path: Path, name: str, end: bytes) -> None:
+def test_lines_with_any_line_breaks_are_found(tmp_path: Path, name: str, end: bytes) -> None:
     path = write(tmp_path / name, b"\xef\xbb\xbfone\r\ntwo words\n\nlast" + end)
     assert all_texts([path]) == [("one",), ("two words",), ("",), ("last",)]
 
@@ -72,7 +72,7 @@ def test_fields_of_json_lines(tmp_path: Path) -> None:
     assert found[1].key == "a.jsonl:2"
 
 
-def test_a_misspelt_field_is_said_at_once_with_those_there_are(tmp_path: Path) -> None:
+def test_a_misspelt_field_is_an_error_that_lists_the_fields(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", b'{"question": "x", "number": 1}\n')
     with (
         pytest.raises(SourceError, match=r"no field 'text'[\s\S]*question"),
@@ -97,14 +97,14 @@ def test_parallel_files_of_different_length_are_refused(tmp_path: Path) -> None:
         pass
 
 
-def test_what_is_not_utf8_is_left_out(tmp_path: Path) -> None:
+def test_lines_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
     found = all_texts([write(tmp_path / "a.txt", b"good\nb\xffd\n")])
     assert found[0] == ("good",)
     assert isinstance(found[1], Skip)
     assert (found[1].key, found[1].reason) == ("a.txt:2", "not UTF-8")
 
 
-def test_a_line_that_is_too_long_is_left_out_and_never_read(
+def test_a_line_that_is_too_long_is_skipped_and_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(text_source, "_LONGEST", 8)
@@ -125,7 +125,7 @@ def test_a_line_that_is_too_long_is_left_out_and_never_read(
         (["a.jsonl", "b.jsonl"], None, "parallel files hold lines"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
+def test_invalid_options_are_refused(
     tmp_path: Path, names: list[str], fields: tuple[str, ...] | None, message: str
 ) -> None:
     paths = [write(tmp_path / name, b'{"text": "x"}\n') for name in names]
@@ -149,7 +149,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         assert error.value.path == str(tmp_path / name)
 
 
-def test_no_room_to_unpack_is_no_fault_of_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_while_unpacking_is_an_os_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -161,7 +161,7 @@ def test_no_room_to_unpack_is_no_fault_of_the_source(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(("content", "time"), [(b"one\ntwo\nthree\n", 7), (b"one\nten\n", 8)])
-def test_a_file_that_changes_meanwhile_is_noticed(tmp_path: Path, content: bytes, time: int) -> None:
+def test_a_file_that_changes_is_noticed(tmp_path: Path, content: bytes, time: int) -> None:
     path = write(tmp_path / "a.txt", b"one\ntwo\n")
     os.utime(path, ns=(7, 7))
     with open_text([path], None, tmp_path) as listing:

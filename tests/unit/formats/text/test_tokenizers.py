@@ -1,4 +1,4 @@
-"""Tokenizers against Python's own split, UTF-8, and the package tokenizers."""
+"""Tokenizers, compared with Python's split, UTF-8, and the package tokenizers."""
 
 from collections import Counter
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_the_vocabulary_is_frequent_first_then_by_code_point() -> None:
     assert tokenizer.vocab["[PAD]"] == tokenizer.pad_id == SPECIAL_TOKENS.index("[PAD]")
 
 
-def test_a_word_that_was_not_counted_is_unknown() -> None:
+def test_an_unknown_word_is_unk() -> None:
     ids, _ = Whitespace(("known",)).encode(["known new"])
     assert ids.tolist() == [4, 0]
 

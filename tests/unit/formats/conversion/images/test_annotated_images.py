@@ -1,4 +1,4 @@
-"""Annotations and the rest of a dataset: orientation, sources found by looking, verification, words."""
+"""Annotations in whole conversions: orientation, detected formats, verification, the command line."""
 
 import errno
 import io
@@ -33,7 +33,7 @@ H, W = 30, 40
 def mark(
     path: Path, box: tuple[int, int, int, int], orientation: int, size: tuple[int, int] = (H, W)
 ) -> None:
-    """Write an image that shows a white box where, once its orientation is applied, ``box`` says."""
+    """Write an image with a white box, at ``box`` once its orientation is applied."""
     pixels = np.zeros((*size, 3), np.uint8)
     left, top, right, bottom = box
     pixels[top:bottom, left:right] = 255
@@ -63,9 +63,7 @@ def coco(folder: Path, box: tuple[int, int, int, int], declared: tuple[int, int]
 
 @pytest.mark.parametrize("orientation", [1, 3, 6, 8])
 @pytest.mark.parametrize("resize", [None, "shorter=60", "squash=30x40", "shorter=15", "crop=20x20"])
-def test_boxes_are_those_of_the_picture_as_it_is_shown(
-    tmp_path: Path, orientation: int, resize: str | None
-) -> None:
+def test_boxes_are_those_of_the_oriented_image(tmp_path: Path, orientation: int, resize: str | None) -> None:
     box = (18, 8, 30, 20)
     mark(tmp_path / "a.jpg", box, orientation)
     stoker.convert(coco(tmp_path, box, (H, W)), tmp_path / "out", resize=resize, encoding="png")
@@ -78,15 +76,13 @@ def test_boxes_are_those_of_the_picture_as_it_is_shown(
 
 
 @pytest.mark.parametrize("declared", [(W, H), (H + 1, W)])
-def test_a_picture_that_was_annotated_at_another_size_is_left_out(
-    tmp_path: Path, declared: tuple[int, int]
-) -> None:
+def test_an_image_annotated_at_another_size_is_skipped(tmp_path: Path, declared: tuple[int, int]) -> None:
     mark(tmp_path / "a.jpg", (1, 2, 9, 9), 6)
     with pytest.raises(SourceError, match="image of another size than its annotations say"):
         stoker.convert(coco(tmp_path, (1, 2, 9, 9), declared), tmp_path / "out")
 
 
-def test_a_source_is_found_by_looking(tmp_path: Path) -> None:
+def test_formats_are_detected(tmp_path: Path) -> None:
     for path in ("voc/Annotations/1.xml", "yolo/labels/a/1.txt", "yolo/images/a/1.jpg", "plain/cat/1.jpg"):
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text("")
@@ -148,7 +144,7 @@ def dataset(tmp_path: Path) -> stoker.Dataset:
         ("object_run_counts", [0, 2], "contradict each other"),
     ],
 )
-def test_an_index_that_lies_about_objects_is_found(
+def test_verification_finds_a_false_index_of_objects(
     dataset: stoker.Dataset, name: str, values: list[Any], message: str | None
 ) -> None:
     folder, index = dataset.path, dataset.index
@@ -173,7 +169,7 @@ def test_an_index_that_lies_about_objects_is_found(
     assert len(Index.open(path)) == 1
 
 
-def test_a_dataset_in_words(dataset: stoker.Dataset) -> None:
+def test_info_describes_annotations(dataset: stoker.Dataset) -> None:
     said = dict(facts(dataset))
     assert said["tasks"] == "boxes, instances"
     assert said["objects"] == "2, 1 of them crowds"
@@ -187,7 +183,7 @@ def test_a_dataset_in_words(dataset: stoker.Dataset) -> None:
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_a_conversion_that_was_stopped_ends_the_same(
+def test_an_interrupted_conversion_resumes_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, container: Any
 ) -> None:
     (tmp_path / "masks").mkdir()
@@ -212,7 +208,7 @@ def test_a_conversion_that_was_stopped_ends_the_same(
 
     def full(*arguments: Any) -> bytes:
         calls.append(arguments)
-        if len(calls) == 4:  # one shard's masks are encoded: it needs this thread no more
+        if len(calls) == 4:  # the masks of one shard are encoded, so it needs this thread no longer
             until = time.monotonic() + 60
             while not list(stopped.rglob("0000?.json")) and time.monotonic() < until:
                 time.sleep(0.001)

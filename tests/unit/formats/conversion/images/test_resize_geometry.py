@@ -1,4 +1,4 @@
-"""Objects and masks follow the pixels of a resized image: what marks them is found where they say."""
+"""Objects and masks of a resized image follow its pixels."""
 
 import io
 from fractions import Fraction
@@ -65,9 +65,7 @@ def resized(pixels: np.ndarray[Any, Any], mode: Any, height: int, width: int) ->
 
 @pytest.mark.parametrize(("mode", "height", "width"), MODES)
 @pytest.mark.parametrize("size", SIZES)
-def test_the_mark_is_where_the_annotation_says(
-    size: tuple[int, int], mode: Any, height: int, width: int
-) -> None:
+def test_annotations_follow_the_pixels(size: tuple[int, int], mode: Any, height: int, width: int) -> None:
     h, w = size
     left, top, right, bottom = w // 2 - 20, h // 2 - 15, w // 2 + 10, h // 2 + 21
     pixels = np.zeros((h, w, 3), np.uint8)
@@ -105,9 +103,7 @@ def test_the_mark_is_where_the_annotation_says(
 
 @pytest.mark.parametrize(("mode", "height", "width"), MODES)
 @pytest.mark.parametrize("size", SIZES)
-def test_a_mask_has_nothing_but_its_own_values(
-    size: tuple[int, int], mode: Any, height: int, width: int
-) -> None:
+def test_a_resized_mask_has_no_new_values(size: tuple[int, int], mode: Any, height: int, width: int) -> None:
     mask = np.random.default_rng(0).choice(np.array([3, 7, 200], np.uint8), size)
     geometry = resize_geometry(mode, height, width, size)
     out = resize_mask(mask, geometry, 255)
@@ -136,7 +132,7 @@ SIDE = st.integers(1, 90)
 @given(st.sampled_from(["shorter", "longer", "squash", "crop", "fill"]), SIDE, SIDE, SIDE, SIDE)
 @example("crop", 20, 90, 5, 10)  # where sides of half a pixel are rounded
 @example("fill", 30, 80, 21, 20)
-def test_sizes_are_those_of_the_pixels(mode: Any, h: int, w: int, height: int, width: int) -> None:
+def test_the_geometry_has_the_size_of_the_pixels(mode: Any, h: int, w: int, height: int, width: int) -> None:
     if mode in ("shorter", "longer"):
         width = height
     pixels = np.zeros((h, w, 3), np.uint8)
@@ -148,7 +144,7 @@ def test_sizes_are_those_of_the_pixels(mode: Any, h: int, w: int, height: int, w
     assert 0 <= top <= top + inner_height <= out.shape[0]
     assert 0 <= left <= left + inner_width <= out.shape[1]
     assert resize_mask(np.zeros((h, w), np.uint8), geometry, 1).shape == out.shape[:2]
-    # A slope stays the slope that it was, and says where each pixel comes from.
+    # The values of a ramp show which pixel of the source each comes from.
     inner = out[top : top + inner_height, left : left + inner_width]
     for axis, number, size, values in (
         (1, inner_width, w, inner[..., 0]),
@@ -161,7 +157,7 @@ def test_sizes_are_those_of_the_pixels(mode: Any, h: int, w: int, height: int, w
         np.testing.assert_allclose(values.compress(whole, axis), expected.compress(whole, axis), atol=1.5)
 
 
-def test_objects_outside_the_crop_are_dropped_and_told() -> None:
+def test_objects_outside_the_crop_are_skipped() -> None:
     geometry = resize_geometry("crop", 50, 50, (50, 150))
     assert geometry.region == (0, 50, 50, 100)
     before = objects([[0, 0, 40, 40], [30, 10, 70, 20], [60, 10, 70, 20]])
@@ -184,7 +180,7 @@ def test_run_lengths_beside_polygons() -> None:
     assert [mask_of_runs(some, 40, 60).sum() if len(some) else 0 for some in after.runs] == [0, 100]
 
 
-def test_what_is_not_resized_is_not_touched() -> None:
+def test_objects_of_unresized_images_do_not_change() -> None:
     before = objects([[1, 2, 3, 4]])
     for mode in ("none", "shorter"):
         geometry = resize_geometry(mode, 90, 90, (20, 30))  # type: ignore[arg-type]  # both are modes

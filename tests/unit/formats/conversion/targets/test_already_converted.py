@@ -1,4 +1,4 @@
-"""The same conversion once more, after it has ended."""
+"""A second call of a conversion that has ended."""
 
 import io
 import os
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_nothing_is_left_to_do(photos: Path, tmp_path: Path, container: Any) -> None:
+def test_the_same_call_does_nothing(photos: Path, tmp_path: Path, container: Any) -> None:
     (photos / "cat" / "notes.txt").write_text("no image")
     (photos / "dog" / "0.jpg").write_bytes(b"\xff\xd8\xff")
     options = {"format": container, "val": "20%", "seed": 3, "shards": 2}
@@ -92,7 +92,7 @@ def spoil_what_was_skipped(photos: Path, out: Path) -> None:
         spoil_what_was_skipped,
     ],
 )
-def test_what_is_no_longer_the_same_is_refused(
+def test_a_changed_source_or_dataset_is_refused(
     photos: Path, tmp_path: Path, change: Callable[[Path, Path], None]
 ) -> None:
     stoker.convert(photos, tmp_path / "out")
@@ -119,7 +119,7 @@ def test_labels_and_columns_of_a_list(photos: Path, tmp_path: Path) -> None:
         assert stoker.convert(file, tmp_path / "out").already
 
 
-def test_other_names_of_the_same_labels(photos: Path, tmp_path: Path) -> None:
+def test_other_names_of_labels_are_refused(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("path,label\nphotos/cat/0.jpg,0\n")
     stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"])
     assert stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["cat"]).already
@@ -127,7 +127,7 @@ def test_other_names_of_the_same_labels(photos: Path, tmp_path: Path) -> None:
         stoker.convert(tmp_path / "list.csv", tmp_path / "out", classes=["tom"])
 
 
-def test_what_was_interrupted_at_its_very_end_is_tidied_up(
+def test_an_interrupt_at_the_very_end_leaves_no_state(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(folder: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_was_interrupted_at_its_very_end_is_tidied_up(
 
 
 def test_masks_and_objects(photos: Path, tmp_path: Path) -> None:
-    """A mask that has changed is noticed; what is known of objects cannot be compared."""
+    """A changed mask is noticed; objects cannot be compared."""
     masks, labels = tmp_path / "masks", tmp_path / "yolo" / "labels"
     for folder in (masks, labels):
         folder.mkdir(parents=True)
@@ -165,6 +165,6 @@ def test_masks_and_objects(photos: Path, tmp_path: Path) -> None:
         stoker.convert(tmp_path / "yolo", tmp_path / "b")
 
 
-def test_overwrite_asks_for_work(photos: Path, tmp_path: Path) -> None:
+def test_overwrite_converts_again(photos: Path, tmp_path: Path) -> None:
     stoker.convert(photos, tmp_path / "out")
     assert not stoker.convert(photos, tmp_path / "out", overwrite=True).already

@@ -50,7 +50,7 @@ def stored(memory: Any, root: str) -> dict[str, bytes]:
         {"shards": None, "shard_records": 1},  # of which the one of the broken image is none
     ],
 )
-def test_a_target_url_gets_the_bytes_of_a_folder(
+def test_a_target_url_has_the_bytes_of_a_folder(
     photos: Path, tmp_path: Path, memory: Any, options: dict[str, Any]
 ) -> None:
     options = {"shards": 3, **options}
@@ -61,7 +61,7 @@ def test_a_target_url_gets_the_bytes_of_a_folder(
     assert all(str(url).startswith("memory://bucket/out") for url in there.datasets.values())
 
 
-def test_a_target_on_a_mounted_disk_gets_its_folders(photos: Path, tmp_path: Path) -> None:
+def test_a_target_on_a_mounted_disk_is_made(photos: Path, tmp_path: Path) -> None:
     here = stoker.convert(photos, tmp_path / "out", shards=3, val="25%")
     stoker.convert(photos, f"file://{tmp_path}/there/out", shards=3, val="25%")
     assert read_files(tmp_path / "there" / "out") == read_files(tmp_path / "out")
@@ -82,7 +82,7 @@ def test_a_source_url_gives_the_records_of_a_folder(photos: Path, tmp_path: Path
 def test_an_upload_that_fails_is_resumed(
     photos: Path, tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch, fails_at: int
 ) -> None:
-    """The n-th write and every one after it fail; then the storage works again."""
+    """All writes from the n-th on fail; then the storage works again."""
     stoker.convert(photos, tmp_path / "out", shards=4, num_threads=1)
     calls = 0
 
@@ -108,13 +108,13 @@ def test_an_upload_that_fails_is_resumed(
             assert not memory.exists("/bucket/out/dataset.json")
     if not memory.exists("/bucket/out/dataset.json"):
         result = "/bucket/out/.stoker-convert/00000.json"
-        if memory.exists(result):  # as a storage leaves it that shows what has come so far
+        if memory.exists(result):  # as some storages show a file before it is whole
             memory.pipe_file(result, memory.cat_file(result)[:9])
         stoker.convert(photos, "memory://bucket/out", shards=4, num_threads=1)
     assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
 
 
-def test_a_dataset_that_is_being_replaced_is_none(
+def test_a_dataset_that_is_being_replaced_has_no_manifest(
     photos: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object, **__: object) -> None:
@@ -128,7 +128,7 @@ def test_a_dataset_that_is_being_replaced_is_none(
     assert not memory.exists("/bucket/out/dataset.json")
 
 
-def test_what_is_there_is_not_replaced_unasked(photos: Path, memory: Any) -> None:
+def test_a_dataset_at_a_url_is_not_replaced_without_overwrite(photos: Path, memory: Any) -> None:
     stoker.convert(photos, "memory://bucket/out", shards=3)
     with pytest.raises(DatasetError, match="there is a dataset already") as caught:
         stoker.convert(photos, "memory://bucket/out", shards=2)
@@ -138,13 +138,13 @@ def test_what_is_there_is_not_replaced_unasked(photos: Path, memory: Any) -> Non
     assert names == {"shard-00000-of-00002.tfrecord", "shard-00001-of-00002.tfrecord"}
 
 
-def test_another_conversion_that_is_unfinished_is_refused(photos: Path, memory: Any) -> None:
+def test_another_unfinished_conversion_is_refused(photos: Path, memory: Any) -> None:
     memory.pipe("/bucket/out/.stoker-convert/plan.json", json.dumps({"fingerprint": "other"}).encode())
     with pytest.raises(DatasetError, match="unfinished conversion"):
         stoker.convert(photos, "memory://bucket/out", shards=3)
 
 
-def test_a_source_without_images_says_so(memory: Any) -> None:
+def test_a_source_url_without_images_is_refused(memory: Any) -> None:
     memory.pipe("/bucket/photos/readme.txt", b"nothing")
     with pytest.raises(SourceError, match="no image in a class folder") as caught:
         stoker.convert("memory://bucket/photos", "memory://bucket/out")
@@ -152,7 +152,7 @@ def test_a_source_without_images_says_so(memory: Any) -> None:
 
 
 def listed(photos: Path, kind: str) -> tuple[str, bytes]:
-    """Name and content of a list of the photos, of which one is missing, one named twice, one elsewhere."""
+    """Name and content of a list of the photos: one is missing, one is named twice, one lies elsewhere."""
     keys = sorted(str(path.relative_to(photos)) for path in photos.rglob("*.jpg"))
     entries = [{"path": key, "label": Path(key).parent.name, "number": i} for i, key in enumerate(keys)]
     extra = [{"path": key, "label": "class-0", "number": 9} for key in ("gone.jpg", keys[0], "../x.jpg")]
@@ -173,7 +173,7 @@ def listed(photos: Path, kind: str) -> tuple[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "coco"])
-def test_a_list_at_a_url_gives_the_records_of_one_that_is_here(
+def test_a_list_at_a_url_gives_the_records_of_a_local_list(
     photos: Path, tmp_path: Path, memory: Any, kind: str
 ) -> None:
     name, text = listed(photos, kind)
@@ -188,7 +188,7 @@ def test_a_list_at_a_url_gives_the_records_of_one_that_is_here(
     assert found.tasks == expected.tasks
 
 
-def test_a_coco_json_here_names_images_at_a_url(photos: Path, tmp_path: Path, memory: Any) -> None:
+def test_a_local_coco_json_of_images_at_a_url(photos: Path, tmp_path: Path, memory: Any) -> None:
     name, text = listed(photos, "coco")
     (tmp_path / name).write_bytes(text)
     memory.put(str(photos), "/bucket/photos", recursive=True)
@@ -197,7 +197,7 @@ def test_a_coco_json_here_names_images_at_a_url(photos: Path, tmp_path: Path, me
     assert len(stoker.open(tmp_path / "out")) == 24
 
 
-def test_a_list_may_have_whole_urls(photos: Path, tmp_path: Path, memory: Any) -> None:
+def test_a_list_of_full_urls(photos: Path, tmp_path: Path, memory: Any) -> None:
     memory.put(str(photos), "/bucket/photos", recursive=True)
     root = "memory://bucket/photos"
     lines = [f"{root}/class-0/0.jpg,1", "class-0/3.jpg,1", f"{root}-too/class-0/0.jpg,1", "/class-0/6.jpg,1"]
@@ -229,7 +229,7 @@ def test_text_from_and_to_urls(tmp_path: Path, memory: Any, compressed: bool) ->
     assert missing.value.path == "memory://bucket/none.txt"
 
 
-def test_a_list_that_is_none_is_named(memory: Any, tmp_path: Path) -> None:
+def test_the_error_of_a_broken_list_names_its_url(memory: Any, tmp_path: Path) -> None:
     memory.pipe("/bucket/list.csv", b"file,class\na.jpg,1\n")
     with pytest.raises(SourceError, match="the header has no path: it has file, class") as caught:
         stoker.convert("memory://bucket/list.csv", tmp_path / "out")
@@ -248,7 +248,7 @@ def test_strict_names_the_file_and_leaves_nothing(photos: Path, memory: Any) -> 
     assert not memory.find("/bucket/out")
 
 
-def test_a_file_too_large_for_a_record_is_not_even_asked_for(memory: Any) -> None:
+def test_a_file_too_large_for_a_record_is_not_fetched(memory: Any) -> None:
     with pytest.raises(SkippedError, match="larger than 2 GiB"):
         read_source_file("memory://bucket/photos", "cat/not-there.jpg", 1 << 31)
 
@@ -290,7 +290,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         Store("s3://bucket")
 
 
-def test_what_a_url_is() -> None:
+def test_urls_are_recognised() -> None:
     assert is_url("s3://bucket/x")
     assert is_url("file:///x")
     assert not is_url("/x/y")

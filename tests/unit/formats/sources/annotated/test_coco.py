@@ -119,21 +119,21 @@ def test_positions_of_a_selection_in_any_order(folder: Path) -> None:
     assert found.id.tolist() == [21, 7, 20, 21, 7]
 
 
-def test_what_keypoints_mean_is_in_the_manifest(folder: Path) -> None:
+def test_the_manifest_names_keypoints(folder: Path) -> None:
     info = convert(folder, document()).manifest.annotations
     assert info.keypoints == tuple(NAMES)
     assert info.swap == (0, 2, 1)
     assert info.skeleton == ((0, 1), (0, 2))
 
 
-def test_swaps_follow_from_names() -> None:
+def test_swaps_come_from_names() -> None:
     assert swap_of(("left_hip", "right_hip", "head", "left_ear")) == (1, 0, 2, 3)
     assert swap_of(("eye left", "eye right")) == (1, 0)
     assert swap_of(("a", "b")) == (0, 1)
 
 
 @pytest.mark.parametrize("skeleton", [[[0, 1]], [[1, 4]], [[1]], [1], [["a", "b"]]])
-def test_a_skeleton_that_joins_nothing_is_refused(folder: Path, skeleton: Any) -> None:
+def test_a_broken_skeleton_is_refused(folder: Path, skeleton: Any) -> None:
     content = document()
     content["categories"] = [{"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": skeleton}]
     with pytest.raises(SourceError, match="the skeleton of category 3 is wrong"):
@@ -156,7 +156,7 @@ def test_ids_may_be_text(folder: Path) -> None:
         convert(folder, content, "other")
 
 
-def test_the_order_of_members_is_all_the_same(folder: Path) -> None:
+def test_members_may_come_in_any_order(folder: Path) -> None:
     content = document()
     turned = dict(reversed(content.items()))
     one, other = convert(folder, content), convert(folder, turned, "other")
@@ -194,7 +194,7 @@ BROKEN: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("change", "key", "reason"), BROKEN)
-def test_a_broken_annotation_is_left_out_and_told(
+def test_a_broken_annotation_is_skipped_with_a_reason(
     folder: Path, change: dict[str, Any], key: str, reason: str
 ) -> None:
     content = document()
@@ -206,7 +206,7 @@ def test_a_broken_annotation_is_left_out_and_told(
     assert [skip[0] for skip in told] == [key]
     assert "annotation 500 of instances.json" in told[0][2]
     assert dataset.manifest.skipped == {told[0][1]: 1}
-    # A part that is broken leaves the rest of its object.
+    # If one part of an object is broken, the rest is kept.
     whole = not reason.startswith(("polygon", "keypoints"))
     assert len(dataset.annotations(range(4))) == 5 - whole
     with pytest.raises((SourceError, DecodeError), match=reason) as caught:
@@ -215,13 +215,13 @@ def test_a_broken_annotation_is_left_out_and_told(
     assert not (folder / "strict" / "dataset.json").exists()
 
 
-def test_boxes_are_cut_off_at_the_edges(folder: Path) -> None:
+def test_boxes_are_clipped_at_the_edges(folder: Path) -> None:
     content = document()
     content["annotations"][1]["bbox"] = [-2, 1.5, 50, 4]
     assert convert(folder, content).annotations([0]).boxes.tolist() == [[0, 1.5, 30, 5.5]]
 
 
-def test_run_lengths_fill_their_image_even_if_nobody_says_its_size(folder: Path) -> None:
+def test_run_lengths_must_fill_an_image_of_unknown_size(folder: Path) -> None:
     content = document()
     for image in content["images"]:
         del image["height"], image["width"]
@@ -231,7 +231,7 @@ def test_run_lengths_fill_their_image_even_if_nobody_says_its_size(folder: Path)
     assert dataset.manifest.skipped == {"run lengths of another size than the image": 1}
 
 
-def test_a_crowd_and_an_area_that_are_written_oddly(folder: Path) -> None:
+def test_unusual_spellings_of_crowd_and_area(folder: Path) -> None:
     content = document()
     one = content["annotations"][1]
     for number, odd in enumerate([{"iscrowd": "0"}, {"iscrowd": "1"}, {"iscrowd": None}, {"area": -5}]):
@@ -252,7 +252,7 @@ def test_polygons_belong_to_their_object(folder: Path) -> None:
     assert [[int(part[0, 0]) for part in some] for some in polygons] == [[1, 3], [], [5]]
 
 
-def test_images_that_are_not_as_they_should_be(folder: Path) -> None:
+def test_broken_and_missing_images_are_skipped(folder: Path) -> None:
     content = document()
     content["images"] += [
         {"id": 11, "file_name": "gone.png"},
@@ -284,7 +284,7 @@ def test_images_that_are_not_as_they_should_be(folder: Path) -> None:
         ('{"images": [{"id": 5, "file_name": "a.png"}], "categories": [{"name": "x"}]}', "no id"),
     ],
 )
-def test_files_that_cannot_be_used(folder: Path, content: str, says: str) -> None:
+def test_files_that_are_no_coco_are_refused(folder: Path, content: str, says: str) -> None:
     (folder / "x.json").write_text(content)
     with pytest.raises(SourceError, match=says):
         stoker.convert(folder / "x.json", folder / "out", images=folder / "images")
@@ -331,14 +331,14 @@ def test_the_same_command_gives_the_same_bytes_and_splits(folder: Path) -> None:
     assert sorted([*train.annotations(range(2)).id, *val.annotations(range(2)).id]) == [7, 20, 21, 99]
 
 
-def test_a_changed_annotation_is_another_conversion(folder: Path) -> None:
+def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
     before = list_coco(write(folder, document()), folder / "images").fingerprint()
     content = document()
     content["annotations"][0]["bbox"][0] += 0.25
     assert list_coco(write(folder, content), folder / "images").fingerprint() != before
 
 
-def test_a_shard_whose_images_are_all_broken(folder: Path) -> None:
+def test_a_shard_of_broken_images_alone(folder: Path) -> None:
     (folder / "images" / "a.png").write_bytes((folder / "images" / "a.png").read_bytes()[:40])
     dataset = convert(folder, document(), shard_records=1)
     assert dataset.keys(range(3)) == ["b.png", "empty.png", "tiny.png"]

@@ -37,7 +37,7 @@ def png(image: Image.Image, **options: Any) -> bytes:
 
 
 def tiff(value: int) -> bytes:
-    """A mask of 32 bits, of which 16 can be stored."""
+    """A mask of 32 bits, whose values fit into 16."""
     stream = io.BytesIO()
     Image.fromarray(np.full((H, W), value, np.int32)).save(stream, "TIFF")
     return stream.getvalue()
@@ -57,7 +57,7 @@ def pixels(data: bytes) -> np.ndarray[Any, Any]:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """ADE20K's form: images and masks of the same names, in folders of the same names."""
+    """Images and masks as in ADE20K: with the same names, in folders of the same names."""
     for kind in ("images/a", "images/b", "masks/a", "masks/b"):
         (tmp_path / kind).mkdir(parents=True)
     for i in range(4):
@@ -72,7 +72,7 @@ def convert(root: Path, name: str = "out", **options: Any) -> stoker.Dataset:
     return stoker.open(root / name)
 
 
-def test_progress_counts_the_masks_bytes_too_also_of_what_was_there_already(
+def test_progress_counts_bytes_of_masks_and_of_finished_shards(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = sum(file.stat().st_size for kind in ("images", "masks") for file in root.glob(f"{kind}/*/*"))
@@ -119,7 +119,7 @@ def test_a_flipped_bit_in_a_mask_is_found(root: Path, container: Any) -> None:
     )
 
 
-def test_resized_masks_have_ignored_borders(root: Path) -> None:
+def test_padding_of_resized_masks_has_the_ignored_value(root: Path) -> None:
     dataset = convert(root, resize="fill=48x48", ignore_index=200)
     mask = pixels(dataset.mask(0))
     assert mask.shape == (48, 48)
@@ -132,7 +132,7 @@ def test_resized_masks_have_ignored_borders(root: Path) -> None:
     assert stoker.verify(dataset.path, decode=True).ok
 
 
-def test_cityscapes(tmp_path: Path) -> None:
+def test_the_names_of_cityscapes(tmp_path: Path) -> None:
     for kind in ("leftImg8bit/train/ulm", "gtFine/train/ulm"):
         (tmp_path / kind).mkdir(parents=True)
     for i in range(2):
@@ -147,13 +147,13 @@ def test_cityscapes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(pixels(dataset.mask(1)), values(2))
 
 
-def test_folders_need_not_be_nested_alike(root: Path) -> None:
+def test_folders_may_be_nested_differently(root: Path) -> None:
     for path in list((root / "masks").rglob("*.png")):
         path.rename(root / "masks" / path.name)
     assert len(convert(root)) == 4
 
 
-def test_a_name_that_is_there_twice_says_nothing(root: Path) -> None:
+def test_a_name_that_occurs_twice_matches_no_mask(root: Path) -> None:
     (root / "images" / "a" / "0.jpg").rename(root / "images" / "0.jpg")
     (root / "masks" / "b" / "0.png").write_bytes((root / "masks" / "a" / "0.png").read_bytes())
     dataset = convert(root)
@@ -161,7 +161,7 @@ def test_a_name_that_is_there_twice_says_nothing(root: Path) -> None:
     assert "0.jpg" not in dataset.keys(range(3))
 
 
-def test_an_intact_mask_may_yet_be_none() -> None:
+def test_intact_files_that_are_no_masks_are_skipped() -> None:
     good = png(Image.fromarray(values()))
     assert mask_problem(good, (H, W)) is None
     assert "is 36 x 24 where the image is 36 x 25" in str(mask_problem(good, (H + 1, W)))
@@ -182,7 +182,7 @@ def test_an_intact_mask_may_yet_be_none() -> None:
         (None, "image without a mask"),
     ],
 )
-def test_an_image_whose_mask_is_no_good_is_left_out(root: Path, content: bytes | None, reason: str) -> None:
+def test_an_image_with_a_broken_mask_is_skipped(root: Path, content: bytes | None, reason: str) -> None:
     path = root / "masks" / "a" / "2.png"
     path.unlink()
     if content is not None:
@@ -205,14 +205,14 @@ def test_objects_stay_with_their_images(root: Path) -> None:
     assert [int(Path(key).stem) for key in keys] == dataset.annotations(range(3)).labels.tolist() == [2, 1, 3]
 
 
-def test_padding_of_more_bits_than_the_classes() -> None:
+def test_an_ignored_value_of_16_bits_beside_classes_of_8() -> None:
     data = encode_mask(
         png(Image.fromarray(values())), (H, W), resize_geometry("fill", H, 2 * W, (H, W)), 300, 10**6
     )
     assert {300} < set(np.unique(pixels(data)).tolist()) <= {300, *range(256)}
 
 
-def test_values_are_kept_however_they_are_written() -> None:
+def test_values_do_not_depend_on_the_format_of_the_file() -> None:
     whole = resize_geometry("none", 0, 0, (H, W))
     for bits in (1, 2, 4, 8):
         classes = values(most=(1 << bits) - 1)
@@ -245,7 +245,7 @@ def grey_png(classes: np.ndarray[Any, Any], bits: int) -> bytes:
 
 
 @pytest.mark.parametrize("bits", [2, 4])
-def test_grey_of_few_bits_is_not_spread(bits: int) -> None:
+def test_grey_of_few_bits_is_not_scaled(bits: int) -> None:
     classes = values(most=(1 << bits) - 1)
     data = encode_mask(grey_png(classes, bits), (H, W), resize_geometry("none", 0, 0, (H, W)), 255, 10**6)
     np.testing.assert_array_equal(pixels(data), classes)
@@ -272,7 +272,7 @@ def test_masks_beside_labels(root: Path) -> None:
     assert len(train) + len(val) == 3
 
 
-def test_another_mask_is_another_conversion(root: Path) -> None:
+def test_a_changed_mask_changes_the_fingerprint(root: Path) -> None:
     def fingerprint(**options: Any) -> str:
         given = {"masks": root / "masks", **options}
         source = Source(root / "images", **given)
@@ -292,7 +292,7 @@ def test_another_mask_is_another_conversion(root: Path) -> None:
     assert len({before, renamed, touched, fingerprint()}) == 4
 
 
-def test_shards_are_cut_where_images_and_masks_have_the_bytes(root: Path) -> None:
+def test_shard_sizes_count_images_and_masks(root: Path) -> None:
     source = Source(root / "images", masks=root / "masks")
     listing = list_source(source, find_format(source))
     assert listing.masks is not None
@@ -302,7 +302,7 @@ def test_shards_are_cut_where_images_and_masks_have_the_bytes(root: Path) -> Non
     assert len(convert(root, shard_size=size).manifest.shards) == 2
 
 
-def test_what_cannot_be_meant(root: Path) -> None:
+def test_invalid_options_are_refused(root: Path) -> None:
     with pytest.raises(ConfigError, match="ignore_index"):
         convert(root, ignore_index=-1)
     with pytest.raises(ConfigError, match="need the folder of the masks"):
@@ -319,7 +319,7 @@ def test_what_cannot_be_meant(root: Path) -> None:
         stoker.open(root / "plain").mask(0)
 
 
-def test_two_masks_of_an_image(root: Path) -> None:
+def test_two_masks_of_an_image_are_refused(root: Path) -> None:
     extra = root / "masks" / "a" / "other.tif"
     extra.write_bytes(tiff(1))
     kept = root / "masks" / "a" / "other.png"

@@ -107,7 +107,7 @@ def test_a_list_of_images_is_a_source(root: Path, tmp_path: Path, name: str, num
         (annotation("1.jpg", width=41), "JPEGImages/1.jpg", "image of another size"),
     ],
 )
-def test_what_is_broken_is_left_out_and_told(
+def test_broken_annotations_are_skipped_with_reasons(
     root: Path, tmp_path: Path, text: str, key: str, reason: str
 ) -> None:
     write(root, "1", text)
@@ -115,7 +115,7 @@ def test_what_is_broken_is_left_out_and_told(
     lines = (dataset.path / "skipped.jsonl").read_text().splitlines()
     told = {skip["key"]: skip["reason"] for skip in map(json.loads, lines)}
     assert told.pop(key).startswith(reason)
-    # An image whose annotation is broken has none.
+    # An image with a broken annotation counts as one without.
     assert set(told.values()) <= {"image without an annotation"}
     assert len(dataset.annotations(range(len(dataset)))) == 2
     with pytest.raises(ValueError, match=r".") as caught:
@@ -123,7 +123,7 @@ def test_what_is_broken_is_left_out_and_told(
     assert "strict" in str(caught.value)
 
 
-def test_a_list_names_nothing_outside(root: Path) -> None:
+def test_a_list_cannot_name_files_outside(root: Path) -> None:
     (root.parent / "1.xml").write_text(annotation("1.jpg"))
     file = root / "ImageSets" / "Main" / "train.txt"
     file.write_text("0\n../../1\n")
@@ -133,12 +133,12 @@ def test_a_list_names_nothing_outside(root: Path) -> None:
     assert "leaves the source" in listing.skipped[0].detail
 
 
-def test_a_size_of_0_says_nothing(root: Path, tmp_path: Path) -> None:
+def test_a_size_of_0_is_no_size(root: Path, tmp_path: Path) -> None:
     write(root, "1", annotation("1.jpg", width=0, height=0))
     assert len(convert(root, tmp_path / "out")) == 3
 
 
-def test_an_image_without_an_annotation_is_told(root: Path) -> None:
+def test_an_image_without_an_annotation_is_skipped(root: Path) -> None:
     (root / "Annotations" / "2.xml").unlink()
     (root / "JPEGImages" / "1.jpg").unlink()
     listing = list_voc(Source(root))

@@ -61,7 +61,7 @@ def test_a_folder_of_images_is_a_split(root: Path, tmp_path: Path) -> None:
     assert dataset.classes == ("person", "traffic light")
 
 
-def test_the_same_after_squashing(root: Path, tmp_path: Path) -> None:
+def test_boxes_are_squashed_with_the_image(root: Path, tmp_path: Path) -> None:
     dataset = convert(root, tmp_path / "out", resize="squash=20x20")
     np.testing.assert_allclose(dataset.annotations([0]).boxes[0], [7.5, 5, 12.5, 15], atol=1e-5)
 
@@ -84,7 +84,7 @@ def test_the_same_after_squashing(root: Path, tmp_path: Path) -> None:
         ("0 40 20 10 10", "object outside its image"),
     ],
 )
-def test_a_broken_line_is_left_out_and_told(root: Path, tmp_path: Path, line: str, reason: str) -> None:
+def test_a_broken_line_is_skipped_with_a_reason(root: Path, tmp_path: Path, line: str, reason: str) -> None:
     (root / "labels" / "train" / "b.txt").write_text(f"1 0.5 0.5 0.5 0.5\n{line}\n")
     dataset = convert(root, tmp_path / "out")
     assert len(dataset.annotations([1])) == 1
@@ -93,7 +93,7 @@ def test_a_broken_line_is_left_out_and_told(root: Path, tmp_path: Path, line: st
     assert "line 2 of train/b.txt" in skip["detail"] or "object 1 of its labels" in skip["detail"]
 
 
-def test_a_class_without_a_name_has_a_number_that_can_be_meant(root: Path) -> None:
+def test_a_class_number_without_names_has_a_limit(root: Path) -> None:
     (root / "data.yaml").unlink()
     (root / "labels" / "train" / "b.txt").write_text("2147483647 0.5 0.5 0.5 0.5\n")
     listing = list_yolo(Source(root))
@@ -101,7 +101,7 @@ def test_a_class_without_a_name_has_a_number_that_can_be_meant(root: Path) -> No
     assert len(listing.classes) < 3
 
 
-def test_keypoints_that_no_image_has(root: Path) -> None:
+def test_keypoints_out_of_range(root: Path) -> None:
     (root / "data.yaml").write_text("kpt_shape: [2, 2]\nnames: [person]\n")
     (root / "labels" / "train" / "a.txt").write_text("0 0.5 0.5 0.5 0.5 1e300 0.5 0 0\n")
     assert list_yolo(Source(root)).skipped[0][:2] == (
@@ -185,13 +185,13 @@ def test_names_of_classes_in_yaml(tmp_path: Path, text: str, names: tuple[str, .
         "kpt_shape: [2, 3]\nflip_idx: [0, 0]",
     ],
 )
-def test_yaml_that_cannot_be_understood(tmp_path: Path, text: str) -> None:
+def test_yaml_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "data.yaml").write_text(text)
     with pytest.raises(SourceError, match="cannot be understood"):
         read_names([open_folder(tmp_path)])
 
 
-def test_names_of_classes_in_text_or_nowhere(root: Path) -> None:
+def test_names_of_classes_in_a_text_file_or_none(root: Path) -> None:
     (root / "data.yaml").unlink()
     assert list_yolo(Source(root)).classes == ("0", "1")
     (root / "labels" / "classes.txt").write_text("x\ny\n")

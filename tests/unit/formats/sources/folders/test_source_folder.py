@@ -1,4 +1,4 @@
-"""Sources with annotations at URLs: the records of the same ones on a disk."""
+"""Annotated sources at URLs, which give the records of the same sources on a disk."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(retry, "_FIRST_PAUSE", 0.0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(tmp_path)))
     server.daemon_threads = True
-    server.socket.listen(128)  # of more than 5 that come together, others wait for seconds
+    server.socket.listen(128)  # with 5, further simultaneous connections wait for seconds
     threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
@@ -50,7 +50,7 @@ def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 @pytest.fixture
 def sources(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
-    """A folder with a source of each form, in each of which something is missing or broken."""
+    """A folder with a source of each format; each source has missing and broken files."""
     root = tmp_path / "sources"
     texts = {
         "voc/ImageSets/Main/train.txt": "a\nc\nnowhere\n",
@@ -84,7 +84,7 @@ def sources(tmp_path: Path, make_jpeg: Callable[..., bytes]) -> Path:
 
 @pytest.fixture
 def places(sources: Path, memory: Any, web: str) -> dict[str, str]:
-    """URL of the folder of sources by the kind of storage."""
+    """URL of the folder of sources, by storage."""
     memory.put(str(sources), "/bucket/sources", recursive=True)
     return {"memory": "memory://bucket/sources", "web": f"{web}/sources"}
 
@@ -101,7 +101,7 @@ FORMS = {
 
 @pytest.mark.parametrize("storage", ["memory", "web"])
 @pytest.mark.parametrize("name", FORMS)
-def test_the_records_are_those_of_a_disk(
+def test_urls_give_the_records_of_a_disk(
     sources: Path, places: dict[str, str], tmp_path: Path, name: str, storage: str
 ) -> None:
     form, masks = FORMS[name]
@@ -124,14 +124,14 @@ def test_the_records_are_those_of_a_disk(
     assert stoker.verify(there.path).ok
 
 
-def test_masks_here_of_images_there(sources: Path, places: dict[str, str], tmp_path: Path) -> None:
+def test_local_masks_of_remote_images(sources: Path, places: dict[str, str], tmp_path: Path) -> None:
     images = f"{places['memory']}/pairs/images"
     stoker.convert(images, tmp_path / "out", masks=sources / "pairs" / "masks")
     dataset = stoker.open(tmp_path / "out")
     assert (len(dataset), dataset.manifest.annotations.mask_classes) == (2, ("sky", "sea"))
 
 
-def test_annotations_that_cannot_be_fetched_are_not_taken_for_missing(
+def test_annotations_that_cannot_be_fetched_are_not_missing(
     places: dict[str, str], tmp_path: Path, memory: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original = type(memory).cat_file
@@ -148,7 +148,7 @@ def test_annotations_that_cannot_be_fetched_are_not_taken_for_missing(
 
 
 @pytest.mark.parametrize("kind", ["voc", "yolo", "pairs"])
-def test_what_is_not_there(places: dict[str, str], tmp_path: Path, kind: Any) -> None:
+def test_missing_folders_and_files(places: dict[str, str], tmp_path: Path, kind: Any) -> None:
     masks = {"masks": tmp_path} if kind == "pairs" else {}
     for root in places.values():
         with pytest.raises((SourceError, StorageError)) as caught:
@@ -156,7 +156,7 @@ def test_what_is_not_there(places: dict[str, str], tmp_path: Path, kind: Any) ->
         assert str(caught.value.path).startswith(f"{root}/nowhere")
 
 
-def test_an_interrupt_while_a_server_is_asked_asks_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_ends_the_requests_to_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     submit, shutdown = ThreadPoolExecutor.submit, ThreadPoolExecutor.shutdown
     asked: list[str] = []
     told: list[Any] = []
@@ -183,7 +183,7 @@ def test_an_interrupt_while_a_server_is_asked_asks_no_more(monkeypatch: pytest.M
     assert len(asked) <= 32, "those that were being asked for"
 
 
-def test_a_web_server_is_not_left(tmp_path: Path, web: str) -> None:
+def test_links_out_of_a_folder_are_ignored(tmp_path: Path, web: str) -> None:
     """Pages link to the folder above, to other orders of their lines, and elsewhere."""
     (tmp_path / "above.jpg").write_bytes(b"")
     folder = tmp_path / "a" / "b"
@@ -210,7 +210,7 @@ def test_a_web_server_is_not_left(tmp_path: Path, web: str) -> None:
         Store(f"{web}/nowhere").files()
 
 
-def test_pages_without_end() -> None:
+def test_endless_nesting_is_refused() -> None:
     asked = []
 
     def links(page: str) -> list[str]:
@@ -233,11 +233,11 @@ def test_pages_without_end() -> None:
         ("s3://images/train", None),
     ],
 )
-def test_split_at_folder_a_folder(path: str, parts: tuple[str, str] | None) -> None:
+def test_split_at_folder(path: str, parts: tuple[str, str] | None) -> None:
     assert split_at_folder(path, "images") == parts
 
 
-def test_the_folder_above() -> None:
+def test_parent() -> None:
     assert open_folder("memory://bucket/a/b").parent.root == "memory://bucket/a"
     assert open_folder("memory://bucket").parent.root == "memory://bucket"
     assert open_folder("/a/b").parent.root == "/a"

@@ -41,7 +41,7 @@ def test_csv_with_numbers_keeps_them(folder: Path) -> None:
     assert listing.labels.to_pylist() == [-3, 7]
 
 
-def test_names_that_only_python_takes_for_numbers(folder: Path) -> None:
+def test_names_that_only_python_reads_as_numbers(folder: Path) -> None:
     listing = listed(folder, "path,label\nimages/0.jpg,1_0\nimages/1.jpg,1_1\n")
     assert listing.classes == ("1_0", "1_1")
 
@@ -51,7 +51,7 @@ def test_csv_of_a_spreadsheet(folder: Path) -> None:
     assert listing.classes == ('a, "b"',)
 
 
-def test_only_line_feeds_end_a_line(folder: Path) -> None:
+def test_only_line_feeds_end_a_json_line(folder: Path) -> None:
     text = "path,label,note\nimages/1.jpg,a\u2028b,x\x0cy\n"
     assert listed(folder, text).classes == ("a\u2028b",)
     lines = json.dumps({"path": "images/1.jpg", "label": "a\u2028b"}, ensure_ascii=False)
@@ -70,7 +70,7 @@ def test_further_columns(folder: Path) -> None:
     }
 
 
-def test_json_and_json_lines_say_the_same(folder: Path) -> None:
+def test_json_and_json_lines_give_the_same_listing(folder: Path) -> None:
     entries = [{"path": f"images/{i}.jpg", "label": "ab"[i % 2], "score": i / 2} for i in range(3)]
     as_json = listed(folder, json.dumps(entries), ".json")
     as_lines = listed(folder, "".join(json.dumps(entry) + "\n" for entry in entries), ".jsonl")
@@ -122,7 +122,7 @@ def test_an_absolute_path_is_taken_as_it_is(folder: Path) -> None:
     assert listing.keys.to_pylist() == [f"{folder}/images/0.jpg"]
 
 
-def test_what_cannot_be_read_is_skipped(folder: Path) -> None:
+def test_unreadable_files_are_skipped(folder: Path) -> None:
     os.mkfifo(folder / "images/fifo.jpg")
     text = "path,label\nimages/0.jpg,a\nimages/gone.jpg,a\nimages,a\nimages/fifo.jpg,a\nimages//0.jpg,b\n"
     listing = listed(folder, text)
@@ -176,7 +176,7 @@ def test_a_bad_list_is_refused_with_the_reason(folder: Path, suffix: str, text: 
     assert str(caught.value).count("expected is CSV") == 1
 
 
-def test_numbers_written_in_two_ways_are_two_names(folder: Path) -> None:
+def test_two_spellings_of_a_number_are_two_names(folder: Path) -> None:
     listing = listed(folder, "path,label\nimages/0.jpg,007\nimages/1.jpg,7\n")
     assert (listing.labels.to_pylist(), listing.classes) == ([0, 1], ("007", "7"))
     listing = listed(folder, "path,label\nimages/0.jpg, 7\nimages/1.jpg,-3\n")

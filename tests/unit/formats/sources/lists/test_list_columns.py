@@ -1,4 +1,4 @@
-"""Columns of a list: which kind each is, and what they take of memory."""
+"""Columns of a list: their types, and their memory."""
 
 import json
 import math
@@ -36,14 +36,14 @@ def gathered(entries: list[dict[str, Any]], *, cells: bool) -> ListColumns:
     ],
     ids=str,
 )
-def test_the_kind_of_a_column(cells: bool, values: list[Any], kind: str, expected: list[Any]) -> None:
+def test_the_type_of_a_column(cells: bool, values: list[Any], kind: str, expected: list[Any]) -> None:
     entries = [{"path": "p", "label": "a", "x": value} for value in values]
     column = gathered(entries, cells=cells).others(np.array([2, 0, 1]))["x"]
     assert str(column.type) == kind
     assert column.to_pylist() == [expected[2], expected[0], expected[1]]
 
 
-def test_a_column_that_some_entries_lack() -> None:
+def test_a_column_with_missing_values() -> None:
     given = [{}, {"x": 5}, {}, {"x": 7, "y": "z"}]
     columns = gathered([{"path": "p", "label": 1, **more} for more in given], cells=False)
     others = columns.others(np.arange(4))
@@ -52,7 +52,7 @@ def test_a_column_that_some_entries_lack() -> None:
     assert others["y"].to_pylist() == ["", "", "", "z"]
 
 
-def test_kinds_follow_from_all_entries_and_classes_from_those_that_are_taken() -> None:
+def test_types_depend_on_all_entries_and_classes_on_the_taken_ones() -> None:
     labels: list[Any] = ["b", ["c", "a"], "d"]
     columns = gathered([{"path": "p", "label": label} for label in labels], cells=False)
     found, classes = columns.labels(np.array([2, 0]))
