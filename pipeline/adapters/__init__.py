@@ -53,7 +53,7 @@ class Framework:
 
     Attributes:
         name: Value of the loaders' argument ``output``, and the module in this folder.
-        package: What pip installs; empty where it has the same name.
+        package: Package that pip installs; empty if it has the same name.
         ids_dtype: Dtype of token ids by default.
         pins_memory: Whether the adapter can make batches in page-locked memory, and copy from there to a GPU.
         borrows: Whether it computes with the arrays of another framework.
@@ -117,23 +117,23 @@ class Adapter(Protocol):
         """A batch of images, without a copy where the framework allows it.
 
         Args:
-            array: (N, ...) of NumPy, or on a GPU where the engine runs there; it speaks DLPack. A GPU engine
-                writes to its memory again once the array is dropped, so it is copied there.
+            array: (N, ...), of NumPy, or on the GPU of the engine; it speaks DLPack. An engine on a GPU
+                writes to its memory again once the array is dropped, so the adapter copies it.
             dtype: "uint8", "float16", "bfloat16" or "float32". NumPy's arrays hold bfloat16 as uint16 bits,
                 and a GPU engine leaves it as float32.
         """
 
     def column(self, values: npt.NDArray[Any] | list[str]) -> Any:
-        """A column of numbers, (N, ...), of the same dtype; strings stay a list where it has no such type."""
+        """A column of numbers, (N, ...), of the same dtype; strings stay a list if the framework has none."""
 
     def ragged(self, values: npt.NDArray[Any], counts: npt.NDArray[np.int64]) -> Any:
         """N arrays: the next ``counts[i]`` rows of ``values``, (M, ...), for each sample i."""
 
     def take(self, images: Any, index: npt.NDArray[np.int64]) -> Any:
-        """The images at ``index``, (K,), as a new array; ``images`` is one that :meth:`images` made."""
+        """The images at ``index``, (K,), as a new array; ``images`` is an array that :meth:`images` made."""
 
     def mix(self, params: BatchParams, images: Any, layout: Layout) -> Any:
-        """The images after a transform of batches; ``images`` is one that :meth:`images` made on a GPU."""
+        """The images after a transform of batches; ``images`` is an array of :meth:`images` on a GPU."""
 
 
 def framework_of(output: str) -> Framework:

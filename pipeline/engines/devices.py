@@ -82,7 +82,7 @@ def has_dali() -> bool:
 
 
 def device_name(device: Any) -> str | None:
-    """Name of a device, of which PyTorch's and JAX's devices make text; "cpu:0" is "cpu", None stays None."""
+    """Name of a device: a text, or a device of PyTorch or JAX. "cpu:0" becomes "cpu", and None stays None."""
     name = None if device is None else str(device)
     return "cpu" if name == "cpu:0" else name
 
@@ -111,7 +111,7 @@ def place_batches(
 ) -> BatchPlacement:
     """Decide where a loader hands out its batches.
 
-    Batches that are made on the CPU and wanted on a GPU go through page-locked memory where the framework can
+    Batches that are made on the CPU and wanted on a GPU go through page-locked memory if the framework can
     copy from it in the background, whatever ``pin_memory`` says.
 
     Args:

@@ -1,1 +1,1 @@
-"""Batches of images: decided, executed by an engine, with the annotations that follow them."""
+"""Batches of images and their annotations: :class:`stoker.ImageLoader` and its parts."""

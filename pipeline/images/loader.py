@@ -9,10 +9,10 @@ from stoker.formats.codecs.header import MAX_PIXELS
 
 from .. import adapters
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
-from ..engines.base import EngineSettings
+from ..engines.base import Engine, EngineSettings
 from ..engines.devices import device_name, this_machine
 from ..engines.registry import make_engine
-from ..engines.selection import plan_execution
+from ..engines.selection import ExecutionPlan, plan_execution
 from ..execution.arguments import optional_number, whole_number
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
@@ -204,26 +204,10 @@ class ImageLoader(Loader):
             prefetch=self._prefetch,
         )
 
-        opened = self._config.dataset
-        self._cache_prefetcher = make_cache_prefetcher(opened)
+        self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
         self._adapter = adapters.load(framework, plan.placement)
-        self._engine = make_engine(
-            plan.engine,
-            EngineSettings(
-                [str(path) for path in opened.data_files],
-                opened.data_sizes,
-                self._config.image_format,
-                device=plan.engine_device,
-                num_threads=plan.num_threads,
-                depth=plan.depth,
-                batch_size=batch_size,
-                max_pixels=max_pixels,
-                verify=verify,
-                mapped=mapped,
-                allocate=self._adapter.allocate,
-            ),
-        )
-        self._annotations = self._config.annotations.processor(opened, plan.num_threads)
+        self._engine = self._make_engine(plan, max_pixels=max_pixels, verify=verify, mapped=mapped)
+        self._annotations = self._config.annotations.processor(self._config.dataset, plan.num_threads)
 
     def __repr__(self) -> str:
         return (
@@ -289,6 +273,22 @@ class ImageLoader(Loader):
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
         super().load_state_dict(convert_stream_state(self._samples, state))
+
+    def _make_engine(self, plan: ExecutionPlan, *, max_pixels: int, verify: bool, mapped: bool) -> Engine:
+        settings = EngineSettings(
+            [str(path) for path in self._config.dataset.data_files],
+            self._config.dataset.data_sizes,
+            self._config.image_format,
+            device=plan.engine_device,
+            num_threads=plan.num_threads,
+            depth=plan.depth,
+            batch_size=self._batch_size,
+            max_pixels=max_pixels,
+            verify=verify,
+            mapped=mapped,
+            allocate=self._adapter.allocate,
+        )
+        return make_engine(plan.engine, settings)
 
     def _schedule(self, epoch: int, start: int) -> Schedule:
         ranks = self._ranks

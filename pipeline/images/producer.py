@@ -127,7 +127,7 @@ class ImageBatchProducer:
         annotated: Callable[[], BatchAnnotations] = BatchAnnotations
         if processor:
             annotated = processor.start(planned.positions, samples, params, annotations)
-        # Last: after an error the engine must not hold a batch that nobody collects.
+        # Last, as an error before would leave a batch in the engine that is never collected.
         if len(planned):
             self._engine.submit(Work(samples, params))
         return annotated

@@ -1,1 +1,1 @@
-"""Batches of text: decided from lengths, read, padded or packed."""
+"""Batches of text, padded or packed: :class:`stoker.TextLoader` and its parts."""
