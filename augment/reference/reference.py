@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import Image
 
 from ..geometry.interpolation import Interpolation
 from ..resample import pick, resample
@@ -19,20 +18,7 @@ if TYPE_CHECKING:
 
     from ..params.image_params import ImageParams
 
-__all__ = ["convert", "decode", "execute", "render"]
-
-
-def decode(data: bytes) -> npt.NDArray[np.uint8]:
-    """Decode an image of any codec that Pillow knows: (H, W, 3) uint8 RGB, EXIF orientation applied.
-
-    Of 16-bit grey the higher 8 bits are taken; Pillow's own conversion would make nearly all of it white.
-    Raises Pillow's errors (OSError, ValueError, SyntaxError) for bytes that are no image or are cut off.
-    """
-    with Image.open(io.BytesIO(data)) as image:
-        turned = ImageOps.exif_transpose(image)
-        if turned.mode.startswith("I"):
-            turned = Image.fromarray((np.asarray(turned).astype(np.uint16) >> 8).astype(np.uint8))
-        return np.array(turned.convert("RGB"))
+__all__ = ["convert", "execute", "render"]
 
 
 def execute(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
+from pillow_decoding import decode_with_pillow
 
 from stoker import augment
 from stoker.augment import compile_image
@@ -119,7 +120,7 @@ def images(dataset: Dataset, transforms: Sequence[Transform], engine: str, seed:
     samples = dataset.samples(np.arange(len(dataset)))
     params = compile_image(transforms).draw(samples.height, samples.width, samples.row, seed, 0)
     if engine == "truth":
-        pixels = [reference.decode(dataset.read(i)) for i in range(len(dataset))]
+        pixels = [decode_with_pillow(dataset.read(i)) for i in range(len(dataset))]
         return (
             np.stack([reference.execute(params, i, p, "uint8", "NHWC") for i, p in enumerate(pixels)]) * 1.0
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from pillow_decoding import decode_with_pillow
 
 from stoker.augment import (
     CenterCrop,
@@ -69,7 +70,7 @@ def both(
     result = engine.collect()
     engine.close()
     assert (result.status == Status.OK).all()
-    pixels = [reference.decode(dataset.read(i)) for i in range(N)]
+    pixels = [decode_with_pillow(dataset.read(i)) for i in range(N)]
     true = [reference.execute(params, i, p, output.dtype, output.layout) for i, p in enumerate(pixels)]
     return np.asarray(result.images).astype(np.float64), np.stack(true).astype(np.float64)
 

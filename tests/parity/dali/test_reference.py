@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from PIL import Image
+from pillow_decoding import decode_with_pillow
 
 from stoker.augment import (
     CenterCrop,
@@ -69,7 +70,7 @@ def execute(
 
 
 def truth(dataset: Dataset, params: ImageParams, output: ImageFormat) -> np.ndarray[Any, Any]:
-    pixels = [reference.decode(dataset.read(i)) for i in range(len(params))]
+    pixels = [decode_with_pillow(dataset.read(i)) for i in range(len(params))]
     images = [reference.execute(params, i, p, output.dtype, output.layout) for i, p in enumerate(pixels)]
     return np.stack(images)
 
@@ -257,7 +258,7 @@ def test_raw_pixels_beside_jpeg_and_png(
     output = ImageFormat("uint8", "NHWC")
     params, result = execute(dataset, CROP, output)
     assert (result.status == Status.OK).all(), result.reason
-    decoded = [pixels[0], *(reference.decode(payload) for payload in payloads[1:])]
+    decoded = [pixels[0], *(decode_with_pillow(payload) for payload in payloads[1:])]
     expected = np.stack([reference.execute(params, i, p, "uint8", "NHWC") for i, p in enumerate(decoded)])
     assert_close(result.images, expected, params)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -19,7 +17,7 @@ from stoker.augment import (
     ToDtype,
     compile_image,
 )
-from stoker.augment.reference.reference import convert, decode, execute, render
+from stoker.augment.reference.reference import convert, execute, render
 
 
 def noise(height, width):
@@ -160,40 +158,3 @@ def test_bfloat16_is_rounded_to_nearest_even():
     values = np.concatenate((values, ties, [0.0, -0.0, np.inf]))
     expected = torch.from_numpy(values.astype(np.float32)).bfloat16().view(torch.int16).numpy()
     np.testing.assert_array_equal(convert(values, "bfloat16"), expected.view(np.uint16))
-
-
-def encoded(image, form, **options):
-    buffer = io.BytesIO()
-    image.save(buffer, form, **options)
-    return buffer.getvalue()
-
-
-@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA", "1"])
-def test_decode_returns_rgb_for_every_mode(mode):
-    image = pillow(noise(5, 7)).convert(mode)
-    np.testing.assert_array_equal(decode(encoded(image, "PNG")), np.array(image.convert("RGB")))
-
-
-@pytest.mark.parametrize(
-    ("orientation", "turn"),
-    [
-        (1, lambda a: a),
-        (2, lambda a: a[:, ::-1]),
-        (3, lambda a: a[::-1, ::-1]),
-        (4, lambda a: a[::-1]),
-        (5, lambda a: a.transpose(1, 0, 2)),
-        (6, lambda a: a.transpose(1, 0, 2)[:, ::-1]),
-        (7, lambda a: a.transpose(1, 0, 2)[::-1, ::-1]),
-        (8, lambda a: a.transpose(1, 0, 2)[::-1]),
-    ],
-)
-def test_decode_applies_the_exif_orientation(orientation, turn):
-    exif = Image.Exif()
-    exif[0x0112] = orientation
-    pixels = noise(5, 7)
-    np.testing.assert_array_equal(decode(encoded(pillow(pixels), "PNG", exif=exif)), turn(pixels))
-
-
-def test_decode_of_other_bytes():
-    with pytest.raises(OSError, match="cannot identify"):
-        decode(b"no image")

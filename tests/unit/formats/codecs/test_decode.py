@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from pillow_decoding import decode_with_pillow
 
 import stoker
 from stoker.augment import CenterCrop
-from stoker.augment.reference.reference import decode as reference_decode
 from stoker.errors import DecodeError, ImageTooLargeError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.codecs.decode import decode_for_reference, decode_rgb, engine_decodes
@@ -37,7 +37,7 @@ def test_the_higher_eight_of_sixteen_bits_are_taken(form: str) -> None:
     data = encoded(Image.fromarray(values), form)
     expected = three((GREYS >> 8).astype(np.uint8))
     np.testing.assert_array_equal(decode_rgb(data, Codec.OTHER, 64, 64), expected)
-    np.testing.assert_array_equal(reference_decode(data), expected)
+    np.testing.assert_array_equal(decode_with_pillow(data), expected)
 
 
 def test_the_orientation_of_sixteen_bits_is_applied() -> None:
@@ -83,6 +83,41 @@ def test_each_codec_has_its_decoder() -> None:
     np.testing.assert_array_equal(
         decode_rgb(jpeg, Codec.JPEG, 6, 7), np.asarray(Image.open(io.BytesIO(jpeg)))
     )
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "RGB", "RGBA", "1"])
+def test_every_mode_becomes_rgb(mode: str) -> None:
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)).convert(mode)
+    found = decode_rgb(encoded(image, "PNG"), Codec.PNG, 5, 7)
+    np.testing.assert_array_equal(found, np.array(image.convert("RGB")))
+
+
+@pytest.mark.parametrize("codec", [Codec.PNG, Codec.JPEG])
+@pytest.mark.parametrize(
+    ("orientation", "turn"),
+    [
+        (1, lambda a: a),
+        (2, lambda a: a[:, ::-1]),
+        (3, lambda a: a[::-1, ::-1]),
+        (4, lambda a: a[::-1]),
+        (5, lambda a: a.transpose(1, 0, 2)),
+        (6, lambda a: a.transpose(1, 0, 2)[:, ::-1]),
+        (7, lambda a: a.transpose(1, 0, 2)[::-1, ::-1]),
+        (8, lambda a: a.transpose(1, 0, 2)[::-1]),
+    ],
+)
+def test_the_exif_orientation_is_applied(codec: Codec, orientation: int, turn: Callable[..., Any]) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (16, 24, 3), np.uint8))
+    expected = turn(decode_with_pillow(encoded(image, codec.name)))
+    found = decode_rgb(encoded(image, codec.name, exif=exif), codec, *expected.shape[:2])
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_data_that_are_no_image() -> None:
+    with pytest.raises(OSError, match="cannot identify"):
+        decode_rgb(b"no image", Codec.PNG, 5, 7)
 
 
 def test_every_codec_has_a_row() -> None:
