@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.benchmarks.comparison.runner import Plan, compare
+from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import available_cores
 from stoker.benchmarks.report.results import Comparison, write_json
 from stoker.errors import ConfigError
@@ -63,9 +63,9 @@ def run_bench(
         raise ConfigError("the folder of the JSON file does not exist", path=Path(json_out).parent)
     cores = available_cores()
     threads = len(cores) if num_threads is None else num_threads
-    plan = Plan(
+    plan = ComparisonPlan(
         peers=(*own, *(name for name in against if name not in own)),
-        settings=Settings(batch_size, size, threads, seed),
+        settings=PeerSettings(batch_size, size, threads, seed),
         cores=tuple(cores[:threads]),
         rounds=rounds,
         min_seconds=min_seconds,

@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
 
-    from stoker.benchmarks.peers.base import Settings, Source
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
-__all__ = ["Plan", "compare"]
+__all__ = ["ComparisonPlan", "compare"]
 
 _STDERR_BYTES = 2000
 """Bytes at the end of a peer's standard error that may hold the reason why it ended."""
 
 
 @dataclass(frozen=True)
-class Plan:
+class ComparisonPlan:
     """The plan of a comparison.
 
     Attributes:
@@ -43,7 +43,7 @@ class Plan:
     """
 
     peers: tuple[str, ...]
-    settings: Settings
+    settings: PeerSettings
     cores: tuple[int, ...]
     rounds: int = 5
     min_seconds: float = 2.0
@@ -166,7 +166,7 @@ class PeerProcess:
 class _Running:
     """The process of a peer, and its results so far."""
 
-    def __init__(self, name: str, plan: Plan) -> None:
+    def __init__(self, name: str, plan: ComparisonPlan) -> None:
         self.process = PeerProcess(name, plan.cores, plan.settings.num_threads)
         self.missing = ""
         self._facts: dict[str, Any] = {}
@@ -174,14 +174,14 @@ class _Running:
         self._cpu: list[float] = []
         self._peak_rss = 0
 
-    def start(self, source: Source, plan: Plan) -> None:
+    def start(self, source: PeerSource, plan: ComparisonPlan) -> None:
         """Let the peer import its library, prepare and warm up."""
         self._facts.update(self.process.ask("import"))
         prepared = self.process.ask("prepare", source=source.to_json(), settings=asdict(plan.settings))
         self._facts["notes"] = tuple(prepared["notes"])
         self._facts["first_batch_seconds"] = self.process.ask("warm_up")["first_batch_seconds"]
 
-    def turn(self, plan: Plan) -> None:
+    def turn(self, plan: ComparisonPlan) -> None:
         """Run one timed turn."""
         answer = self.process.ask("turn", min_seconds=plan.min_seconds)
         self._rates.append(answer["images"] / answer["seconds"])
@@ -212,7 +212,9 @@ class _Running:
         )
 
 
-def compare(source: Source, plan: Plan, report: Callable[[str], None] = lambda _: None) -> Comparison:
+def compare(
+    source: PeerSource, plan: ComparisonPlan, report: Callable[[str], None] = lambda _: None
+) -> Comparison:
     """Run a comparison and return its results.
 
     First every loader is imported, prepared and warmed up by one untimed epoch. Then every loader has one

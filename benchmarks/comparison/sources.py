@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 import stoker
-from stoker.benchmarks.peers.base import Source
+from stoker.benchmarks.peers.base import PeerSource
 from stoker.errors import ConfigError
 from stoker.formats.codecs.codec import Codec
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["open_source"]
 
 
-def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> Source:
+def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> PeerSource:
     """Return the description of a dataset for the peers.
 
     Args:
@@ -54,7 +54,7 @@ def open_source(dataset_path: str | os.PathLike[str], scratch: Path) -> Source:
         width=samples.width,
     )
     folder = dataset.path.resolve()
-    return Source(
+    return PeerSource(
         dataset=folder,
         container=dataset.manifest.container,
         shards=tuple(folder / (shard.path or shard.name) for shard in dataset.manifest.shards),

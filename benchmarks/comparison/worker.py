@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from stoker.benchmarks.comparison.usage import usage_of_tree
 from stoker.benchmarks.peers import load_peer
-from stoker.benchmarks.peers.base import Settings, Source, Unsupported
+from stoker.benchmarks.peers.base import PeerSettings, PeerSource, Unsupported
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,13 +34,13 @@ __all__ = ["main"]
 _PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-class Worker:
+class PeerWorker:
     """Answers the commands of the runner for one peer."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._peer: Peer | None = None
-        self._settings = Settings()
+        self._settings = PeerSettings()
 
     def answer(self, command: dict[str, Any]) -> dict[str, Any]:
         """Run one command and return the answer; ``do_NAME`` is the method of the command NAME."""
@@ -57,8 +57,8 @@ class Worker:
 
     def do_prepare(self, source: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
         """Make the loader."""
-        self._settings = Settings(**settings)
-        return {"notes": self._required().prepare(Source.from_json(source), self._settings)}
+        self._settings = PeerSettings(**settings)
+        return {"notes": self._required().prepare(PeerSource.from_json(source), self._settings)}
 
     def do_warm_up(self) -> dict[str, Any]:
         """Run the first epoch of a new loader."""
@@ -134,7 +134,7 @@ def main() -> None:
     os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
-    worker = Worker(name)
+    worker = PeerWorker(name)
     for line in sys.stdin:
         try:
             reply = worker.answer(json.loads(line))

@@ -42,7 +42,7 @@ _CONVERSION_COPIES = 2048
 _PARTS = (*(workload.name for workload in WORKLOADS), "batches", "threads", "cold", "overlap", "conversion")
 
 
-class Run:
+class ImageBenchmark:
     """Runs parts of the comparison and keeps their results."""
 
     def __init__(self, given: argparse.Namespace, console: Console) -> None:
@@ -193,7 +193,7 @@ def main() -> None:
     parts = given.only.split(",")
     if unknown := [name for name in parts if name not in _PARTS]:
         parser.error(f"no part named {', '.join(unknown)}; there are {', '.join(_PARTS)}")
-    run = Run(given, Console())
+    run = ImageBenchmark(given, Console())
     try:
         for name in parts:
             run.part(name)

@@ -16,13 +16,13 @@ import stoker
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import available_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from stoker.benchmarks.peers.base import Source
+    from stoker.benchmarks.peers.base import PeerSource
 
 __all__ = ["PEERS", "evict", "measure"]
 
@@ -72,11 +72,11 @@ def measure(
     return {name: found[name] for name in peers}
 
 
-def _first_epoch(name: str, source: Source, threads: int, files: Sequence[Path]) -> float:
+def _first_epoch(name: str, source: PeerSource, threads: int, files: Sequence[Path]) -> float:
     """Return images/s of the first epoch of a new loader, after ``files`` are dropped from the cache."""
     with PeerProcess(name, available_cores()[:threads], threads) as process:
         process.ask("import")
-        process.ask("prepare", source=source.to_json(), settings=asdict(Settings(num_threads=threads)))
+        process.ask("prepare", source=source.to_json(), settings=asdict(PeerSettings(num_threads=threads)))
         evict(files)
         answer = process.ask("warm_up")
         return float(answer["images"] / answer["seconds"])

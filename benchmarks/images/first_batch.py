@@ -16,7 +16,7 @@ from pathlib import Path
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.runner import PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import available_cores
 
 __all__ = ["measure"]
@@ -27,7 +27,7 @@ def measure(
 ) -> tuple[list[float], list[float]]:
     """Return the seconds of the first batch and of a later batch in each process."""
     cores = available_cores()
-    settings = Settings(batch_size=batch_size, num_threads=len(cores))
+    settings = PeerSettings(batch_size=batch_size, num_threads=len(cores))
     first, later = [], []
     with tempfile.TemporaryDirectory() as scratch:
         source = open_source(dataset, Path(scratch))

@@ -51,7 +51,7 @@ class Encoded:
 
 
 @dataclass(frozen=True)
-class Run:
+class TimedPass:
     """One timed pass over the images."""
 
     seconds: float
@@ -85,7 +85,7 @@ WORKLOADS: dict[str, Callable[[bytes], Encoded]] = {
 }
 
 
-class Workload:
+class PreparedBatches:
     """A shard in the page cache, and batches with their drawn parameters."""
 
     def __init__(self, images: Sequence[Encoded], least: int, folder: Path) -> None:
@@ -113,7 +113,7 @@ class Workload:
             self.batches.append((samples, pack(_native.PARAMETER_COLUMNS, params)))
         self.images = len(order)
 
-    def run(self, pool: _native.Pool, arena: _native.Arena, *, decode_only: bool) -> Run:
+    def run(self, pool: _native.Pool, arena: _native.Arena, *, decode_only: bool) -> TimedPass:
         """Run one pass over all batches, with three in flight."""
         began, cpu_began = time.perf_counter(), time.process_time()
         in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
@@ -123,7 +123,7 @@ class Workload:
                 _finish(in_flight)
         while in_flight:
             _finish(in_flight)
-        return Run(time.perf_counter() - began, time.process_time() - cpu_began)
+        return TimedPass(time.perf_counter() - began, time.process_time() - cpu_began)
 
     def _submit(
         self,
@@ -154,21 +154,21 @@ def _finish(in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]]) -> None
         raise ValueError(f"image {i} of a batch: {job.reason(i)}")
 
 
-def measure(workload: Workload, threads: Sequence[int], rounds: int) -> dict[str, Any]:
+def measure(batches: PreparedBatches, threads: Sequence[int], rounds: int) -> dict[str, Any]:
     """Return the figures of interleaved passes; the first round warms up and does not count.
 
     For raw pixels, decoding alone is reading and comparing the checksum.
     """
     kinds = [(count, decode_only) for count in threads for decode_only in (True, False)]
-    runs: dict[tuple[int, bool], list[Run]] = {kind: [] for kind in kinds}
+    runs: dict[tuple[int, bool], list[TimedPass]] = {kind: [] for kind in kinds}
     pools = {count: _native.Pool(count) for count in threads}
     arena = _native.Arena(_IN_FLIGHT + 1)
     for _ in range(rounds + 1):
         for count, decode_only in kinds:
-            runs[count, decode_only].append(workload.run(pools[count], arena, decode_only=decode_only))
+            runs[count, decode_only].append(batches.run(pools[count], arena, decode_only=decode_only))
     timed = {kind: values[1:] for kind, values in runs.items()}
     result: dict[str, Any] = {
-        f"{count} threads": _summary(timed[count, True], timed[count, False], workload.images)
+        f"{count} threads": _summary(timed[count, True], timed[count, False], batches.images)
         for count in threads
     }
     if len(threads) > 1:
@@ -178,7 +178,7 @@ def measure(workload: Workload, threads: Sequence[int], rounds: int) -> dict[str
     return result
 
 
-def _summary(decode: Sequence[Run], whole: Sequence[Run], images: int) -> dict[str, float]:
+def _summary(decode: Sequence[TimedPass], whole: Sequence[TimedPass], images: int) -> dict[str, float]:
     return {
         "decode_images_per_second": _median(images / run.seconds for run in decode),
         "images_per_second": _median(images / run.seconds for run in whole),
@@ -209,11 +209,11 @@ def main() -> None:
     for name in arguments.workloads:
         images = [WORKLOADS[name](file.read_bytes()) for file in files]
         with tempfile.TemporaryDirectory() as folder:
-            workload = Workload(images, arguments.images, Path(folder))
+            batches = PreparedBatches(images, arguments.images, Path(folder))
             result[name] = {
                 "images": len(images),
                 "mean_bytes": round(statistics.mean(len(image.payload) for image in images)),
-                **measure(workload, arguments.threads, arguments.rounds),
+                **measure(batches, arguments.threads, arguments.rounds),
             }
     print(json.dumps(result, indent=2))
 

@@ -6,9 +6,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stoker.benchmarks.comparison.runner import Plan, compare
+from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.peers.base import PeerSettings
 from stoker.benchmarks.report.machine import available_cores
 
 if TYPE_CHECKING:
@@ -30,22 +30,22 @@ def sweep_batches(
 ) -> dict[int, Rates]:
     """Return rates by batch size."""
     threads = num_threads or len(available_cores())
-    settings = {size: Settings(batch_size=size, num_threads=threads) for size in BATCH_SIZES}
+    settings = {size: PeerSettings(batch_size=size, num_threads=threads) for size in BATCH_SIZES}
     return {size: _rates(dataset, _BATCH_PEERS, given, rounds, report) for size, given in settings.items()}
 
 
 def sweep_threads(dataset: Path, rounds: int, report: Callable[[str], None]) -> dict[int, Rates]:
     """Return rates by number of threads, all on the cores that this process may use."""
-    settings = {threads: Settings(num_threads=threads) for threads in THREADS}
+    settings = {threads: PeerSettings(num_threads=threads) for threads in THREADS}
     return {
         threads: _rates(dataset, _THREAD_PEERS, given, rounds, report) for threads, given in settings.items()
     }
 
 
 def _rates(
-    dataset: Path, peers: tuple[str, ...], settings: Settings, rounds: int, report: Callable[[str], None]
+    dataset: Path, peers: tuple[str, ...], settings: PeerSettings, rounds: int, report: Callable[[str], None]
 ) -> Rates:
-    plan = Plan(peers, settings, tuple(available_cores()), rounds)
+    plan = ComparisonPlan(peers, settings, tuple(available_cores()), rounds)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         found = compare(open_source(dataset, Path(scratch)), plan, report)
     return {name: found.rate_of(name) for name in peers}

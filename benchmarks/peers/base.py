@@ -23,10 +23,10 @@ __all__ = [
     "RATIO",
     "SCALE",
     "STD",
-    "Payloads",
     "Peer",
-    "Settings",
-    "Source",
+    "PeerPayloads",
+    "PeerSettings",
+    "PeerSource",
     "Unsupported",
 ]
 
@@ -48,7 +48,7 @@ class Unsupported(Exception):  # noqa: N818 - no error: the table shows the reas
 
 
 @dataclass(frozen=True)
-class Settings:
+class PeerSettings:
     """The work, the same for every peer: random resized crop, flip, normalise, float32, NCHW.
 
     Attributes:
@@ -70,14 +70,14 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Source:
+class PeerSource:
     """The samples, in the forms that peers read.
 
     Attributes:
         dataset: Folder of the Stoker dataset.
         container: Container of the dataset, such as ``tfrecord``.
         shards: Shards of the dataset, in order.
-        table: ``.npz`` file with a row for each sample, see :class:`Payloads`.
+        table: ``.npz`` file with a row for each sample, see :class:`PeerPayloads`.
         records: Number of samples.
         raw: Whether payloads are raw pixels, not encoded images.
         scratch: Folder for files that a peer writes, such as the file of FFCV.
@@ -104,7 +104,7 @@ class Source:
         }
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Source:
+    def from_json(cls, value: Mapping[str, Any]) -> PeerSource:
         """Return the source that :meth:`to_json` described."""
         return cls(
             dataset=Path(value["dataset"]),
@@ -117,13 +117,13 @@ class Source:
         )
 
 
-class Payloads:
+class PeerPayloads:
     """Payloads by index, for peers that cannot read the shards themselves.
 
     Each sample takes one ``pread`` of an open file, which is at least as fast as opening a file.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: PeerSource) -> None:
         with np.load(source.table) as table:
             self._shard, self._offset, self._length = table["shard"], table["offset"], table["length"]
             self.label: npt.NDArray[np.int64] = table["label"]
@@ -165,7 +165,7 @@ class Peer(Protocol):
     more are untimed, so that every timed batch is made within the time.
     """
 
-    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Write the files of the peer, make the loader, and return how its work differs from that of others.
 
         Raises:

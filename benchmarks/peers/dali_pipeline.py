@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.benchmarks.peers.base import Settings, Source
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["DaliJitter", "DaliPipeline", "DaliRandAugment"]
 
@@ -36,7 +36,7 @@ class DaliPipeline:
     colors = staticmethod(_unchanged)
     """Returns the images with operators between the resize and the normalisation."""
 
-    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Build the pipeline, which starts to work at the first batch."""
         if source.container == "tfrecord" and not all(
             path.with_suffix(".idx").exists() for path in source.shards
@@ -64,7 +64,7 @@ class DaliPipeline:
 
 
 @pipeline_def(enable_conditionals=True)  # which auto_aug needs
-def _define(source: Source, size: int, colors: Callable[[Any], Any]) -> Any:
+def _define(source: PeerSource, size: int, colors: Callable[[Any], Any]) -> Any:
     if source.container == "tfrecord":
         records = _records(source)
         encoded, labels = records["image/encoded"], records["image/class/label"]
@@ -98,7 +98,7 @@ def _define(source: Source, size: int, colors: Callable[[Any], Any]) -> Any:
     return normalised, labels
 
 
-def _records(source: Source) -> Any:
+def _records(source: PeerSource) -> Any:
     return fn.readers.tfrecord(
         path=[str(path) for path in source.shards],
         index_path=[str(path.with_suffix(".idx")) for path in source.shards],

@@ -15,7 +15,7 @@ from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTo
 from ffcv.writer import DatasetWriter
 from PIL import Image
 
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.benchmarks.peers.base import Settings, Source
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["FFCV"]
 
@@ -49,11 +49,11 @@ class StoredImageField(RGBImageField):
         storage[:] = np.frombuffer(image, np.uint8)
 
 
-class Samples:
+class FFCVSamples:
     """Samples by index, which the writer of FFCV reads."""
 
-    def __init__(self, source: Source) -> None:
-        self._payloads = Payloads(source)
+    def __init__(self, source: PeerSource) -> None:
+        self._payloads = PeerPayloads(source)
         self._read = self._payloads.pixels if source.raw else self._payloads.read
 
     def __len__(self) -> int:
@@ -69,13 +69,13 @@ class FFCV:
     packages: tuple[str, ...] = ("ffcv", "numba", "torch")
     lead = _BATCHES_AHEAD + 1
 
-    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Write the .beton file and make the loader, which compiles at the first batch."""
         path = source.scratch / "photographs.beton"
         if not path.exists():
             fields = {"image": StoredImageField(write_mode="raw"), "label": IntField()}
             writer = DatasetWriter(str(path), fields, num_workers=settings.num_threads)
-            writer.from_indexed_dataset(Samples(source))
+            writer.from_indexed_dataset(FFCVSamples(source))
         self._batches = source.records // settings.batch_size
         self._endless = _endless(_loader(path, source, settings))
         decoding = () if source.raw else ("decodes whole images, with libjpeg's fast, less exact DCT",)
@@ -91,9 +91,9 @@ class FFCV:
             yield images.contiguous().numpy()
 
 
-def _loader(path: Path, source: Source, settings: Settings) -> Any:
+def _loader(path: Path, source: PeerSource, settings: PeerSettings) -> Any:
     size = (settings.size, settings.size)
-    batch_bytes = 3 * settings.batch_size * Payloads(source).most_pixels
+    batch_bytes = 3 * settings.batch_size * PeerPayloads(source).most_pixels
     images = [
         RandomResizedCropRGBImageDecoder(size, scale=SCALE, ratio=RATIO),
         RandomHorizontalFlip(),

@@ -9,7 +9,7 @@ import numpy as np
 import spdl.io
 from spdl.pipeline import PipelineBuilder
 
-from stoker.benchmarks.peers.base import Payloads, Unsupported
+from stoker.benchmarks.peers.base import PeerPayloads, Unsupported
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.benchmarks.peers.base import Settings, Source
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["SPDL"]
 
@@ -30,11 +30,11 @@ class SPDL:
     packages: tuple[str, ...] = ("spdl", "spdl-io")
     lead = 0
 
-    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """List the samples; each epoch builds a pipeline."""
         if source.raw:
             raise Unsupported("raw pixels are not among the formats that SPDL reads")
-        self._payloads = Payloads(source)
+        self._payloads = PeerPayloads(source)
         self._settings = settings
         self._rng = random.Random(settings.seed)  # noqa: S311 - crops, not secrets
         return ("decodes whole images with FFmpeg", "resizes by swscale's bilinear filter")

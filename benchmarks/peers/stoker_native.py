@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment import Transform
-    from stoker.benchmarks.peers.base import Settings, Source
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["StokerJitter", "StokerNative", "StokerRandAugment", "StokerWithoutReadAhead"]
 
@@ -33,7 +33,7 @@ class StokerNative:
     colors: ClassVar[Sequence[Transform]] = ()
     """Transforms between the flip and the normalisation."""
 
-    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Open the dataset and start the engine."""
         self._loader = stoker.ImageLoader(
             source.dataset,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.benchmarks.peers.base import Settings, Source
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["TFData", "TFDataPlain"]
 
@@ -35,7 +35,7 @@ class TFData:
     lead = 0
     antialias = True
 
-    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Build the dataset."""
         tf.config.threading.set_inter_op_parallelism_threads(settings.num_threads)
         tf.config.threading.set_intra_op_parallelism_threads(1)  # a sample is the unit of parallelism
@@ -61,7 +61,7 @@ class TFData:
         for images, _ in self._dataset:
             yield images.numpy()
 
-    def _records(self, source: Source, settings: Settings) -> Any:
+    def _records(self, source: PeerSource, settings: PeerSettings) -> Any:
         paths = [str(path) for path in source.shards]
         records = tf.data.TFRecordDataset(paths, num_parallel_reads=min(len(paths), settings.num_threads))
         return records.shuffle(_SHUFFLE_BUFFER, seed=settings.seed).map(_parse)

@@ -19,7 +19,7 @@ try:
 except ImportError:
     torchvision = None
 
-from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, Payloads
+from stoker.benchmarks.peers.base import JITTER, MEAN, RAND_AUGMENT, RATIO, SCALE, STD, PeerPayloads
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from stoker.benchmarks.peers.base import Settings, Source
+    from stoker.benchmarks.peers.base import PeerSettings, PeerSource
 
 __all__ = ["TorchJitter", "TorchLoader", "TorchRandAugment"]
 
@@ -37,10 +37,12 @@ _PREFETCH_LARGE = 2
 _LARGE_BATCH = 256
 
 
-class Samples(Dataset[tuple[torch.Tensor, int]]):
+class TorchSamples(Dataset[tuple[torch.Tensor, int]]):
     """Samples by index, which a worker reads and transforms."""
 
-    def __init__(self, payloads: Payloads, transform: Callable[[Payloads, int], torch.Tensor]) -> None:
+    def __init__(
+        self, payloads: PeerPayloads, transform: Callable[[PeerPayloads, int], torch.Tensor]
+    ) -> None:
         self._payloads = payloads
         self._transform = transform
 
@@ -68,7 +70,7 @@ class WithTorchvision:
             ]
         )
 
-    def __call__(self, payloads: Payloads, index: int) -> torch.Tensor:
+    def __call__(self, payloads: PeerPayloads, index: int) -> torch.Tensor:
         if self._raw:
             pixels = torch.from_numpy(payloads.pixels(index)).permute(2, 0, 1)
         else:
@@ -86,7 +88,7 @@ class WithPillow:
         self._raw = raw
         self._rng: random.Random | None = None
 
-    def __call__(self, payloads: Payloads, index: int) -> torch.Tensor:
+    def __call__(self, payloads: PeerPayloads, index: int) -> torch.Tensor:
         from PIL import Image
 
         if self._rng is None:  # the first sample of this worker, which has its own seed from torch
@@ -113,9 +115,9 @@ class TorchLoader:
         """Return the transforms of torchvision between the flip and the normalisation."""
         return ()
 
-    def prepare(self, source: Source, settings: Settings) -> tuple[str, ...]:
+    def prepare(self, source: PeerSource, settings: PeerSettings) -> tuple[str, ...]:
         """Make the loader; the workers start with the first epoch."""
-        transform: Callable[[Payloads, int], torch.Tensor]
+        transform: Callable[[PeerPayloads, int], torch.Tensor]
         colors = self.colors()
         if torchvision is None:
             notes: tuple[str, ...] = ("torchvision is not installed: Pillow decodes and resizes",)
@@ -125,7 +127,7 @@ class TorchLoader:
             transform = WithTorchvision(settings.size, source.raw, colors)
         torch.manual_seed(settings.seed)
         self._loader: DataLoader[Any] = DataLoader(
-            Samples(Payloads(source), transform),
+            TorchSamples(PeerPayloads(source), transform),
             batch_size=settings.batch_size,
             shuffle=True,
             drop_last=True,

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = ["Comparison", "PeerResult", "Summary", "write_json"]
+__all__ = ["Comparison", "PeerResult", "Spread", "write_json"]
 
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Summary:
+class Spread:
     """Median and range of measurements, in their unit."""
 
     median: float
@@ -25,7 +25,7 @@ class Summary:
     high: float
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Summary:
+    def of(cls, values: Sequence[float]) -> Spread:
         """Return median, minimum and maximum of at least one value."""
         return cls(statistics.median(values), min(values), max(values))
 
@@ -57,14 +57,14 @@ class PeerResult:
     missing: str = ""
 
     @property
-    def rate(self) -> Summary:
+    def rate(self) -> Spread:
         """Images per second over the turns."""
-        return Summary.of(self.images_per_second)
+        return Spread.of(self.images_per_second)
 
     @property
-    def cpu(self) -> Summary:
+    def cpu(self) -> Spread:
         """CPU seconds per 1,000 images over the turns."""
-        return Summary.of(self.cpu_seconds_per_1000)
+        return Spread.of(self.cpu_seconds_per_1000)
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Comparison:
     Attributes:
         workload: Title of the samples.
         machine: Result of ``machine.describe``.
-        settings: ``peers.base.Settings`` as a mapping.
+        settings: ``peers.base.PeerSettings`` as a mapping.
         records: Number of samples in the source.
         rounds: Number of timed turns of each loader.
         peers: A result for each loader, in the order of the request.

@@ -31,7 +31,7 @@ from stoker.pipeline.text.bucket_comparison import text_lengths
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Run", "agreement", "main"]
+__all__ = ["TrainingRun", "agreement", "main"]
 
 TEXT = Path(stoker.__file__).parents[2] / "examples" / "text" / "gsm8k-1000.jsonl.gz"
 WAYS = ("random", "buckets", "packed")
@@ -74,7 +74,7 @@ def loaders(dataset: Path, way: str, **options: Any) -> stoker.TextLoader:
     )
 
 
-class Run:
+class TrainingRun:
     """The training of one way of batching, an epoch at a time so that the ways can take turns.
 
     Args:
@@ -218,7 +218,7 @@ def compare(shards: Path, *, epochs: int, seed: int) -> dict[str, Any]:
     """Train all ways and return all figures."""
     longest = max(int(text_lengths(stoker.open(shards / split)).max()) for split in ("train", "val"))
     pack = -(-max(longest, 512) // 64) * 64
-    started = {way: Run(shards / "train", way, pack=pack, seed=seed) for way in WAYS}
+    started = {way: TrainingRun(shards / "train", way, pack=pack, seed=seed) for way in WAYS}
     for _ in range(epochs):
         for run in started.values():
             run.train()

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from stoker.benchmarks.peers.base import Source
+    from stoker.benchmarks.peers.base import PeerSource
 
     Batches = Iterator[tuple[torch.Tensor, torch.Tensor]]
 
@@ -27,7 +27,7 @@ __all__ = ["LOADERS", "SIZE"]
 SIZE = 224
 
 
-def dali_by_hand(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
+def dali_by_hand(source: PeerSource, batch_size: int, device: torch.device, threads: int) -> Batches:
     """Yield batches of DALI, with its reader of TFRecord and its decoder on the GPU."""
     from nvidia.dali import pipeline_def
 
@@ -48,7 +48,7 @@ def dali_by_hand(source: Source, batch_size: int, device: torch.device, threads:
         yield images.to(torch.bfloat16), labels.flatten().to(device)
 
 
-def _define_graph(source: Source, on_gpu: bool) -> Any:
+def _define_graph(source: PeerSource, on_gpu: bool) -> Any:
     """Return the nodes of the images, float32 NHWC, and of the labels."""
     from nvidia.dali import fn, types
     from nvidia.dali import tfrecord as tfrec
@@ -81,14 +81,14 @@ def _define_graph(source: Source, on_gpu: bool) -> Any:
     return images, records["image/class/label"]
 
 
-def torchvision_workers(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
+def torchvision_workers(source: PeerSource, batch_size: int, device: torch.device, threads: int) -> Batches:
     """Yield batches of a DataLoader with worker processes, copied from page-locked memory."""
     from torch.utils.data import DataLoader
 
-    from stoker.benchmarks.peers.torch_loader import Samples, WithTorchvision
+    from stoker.benchmarks.peers.torch_loader import TorchSamples, WithTorchvision
 
     loader = DataLoader(
-        Samples(Payloads(source), WithTorchvision(SIZE, source.raw, ())),
+        TorchSamples(PeerPayloads(source), WithTorchvision(SIZE, source.raw, ())),
         batch_size=batch_size,
         shuffle=True,
         drop_last=True,
@@ -102,12 +102,12 @@ def torchvision_workers(source: Source, batch_size: int, device: torch.device, t
             yield on_device.permute(0, 2, 3, 1), labels.to(device, non_blocking=True)
 
 
-def torchvision_decoder(source: Source, batch_size: int, device: torch.device, threads: int) -> Batches:
+def torchvision_decoder(source: PeerSource, batch_size: int, device: torch.device, threads: int) -> Batches:
     """Yield batches of torchvision's JPEG decoder for CUDA and its transforms, on one thread."""
     from torchvision.io import ImageReadMode, decode_jpeg
     from torchvision.transforms import v2
 
-    payloads = Payloads(source)
+    payloads = PeerPayloads(source)
     crop = v2.RandomResizedCrop(SIZE, scale=SCALE, ratio=RATIO, antialias=True)
     finish = v2.Compose([v2.ToDtype(torch.bfloat16, scale=True), v2.Normalize(MEAN, STD)])
     flip = v2.RandomHorizontalFlip()
@@ -122,7 +122,7 @@ def torchvision_decoder(source: Source, batch_size: int, device: torch.device, t
             yield images.permute(0, 2, 3, 1), torch.from_numpy(np.asarray(payloads.label[chosen])).to(device)
 
 
-LOADERS: dict[str, Callable[[Source, int, torch.device, int], Batches]] = {
+LOADERS: dict[str, Callable[[PeerSource, int, torch.device, int], Batches]] = {
     "DALI by hand": dali_by_hand,
     "torchvision, workers": torchvision_workers,
     "torchvision, CUDA decoder": torchvision_decoder,

@@ -11,9 +11,9 @@ import pytest
 
 import stoker
 from stoker.benchmarks.comparison.bench import run_bench
-from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess, Plan
+from stoker.benchmarks.comparison.runner import ComparisonPlan, PeerGone, PeerProcess
 from stoker.benchmarks.comparison.usage import usage_of_tree
-from stoker.benchmarks.peers.base import Settings
+from stoker.benchmarks.peers.base import PeerSettings
 from stoker.errors import ConfigError
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "examples" / "photos" / "val"
@@ -79,7 +79,7 @@ def test_a_batch_that_the_dataset_does_not_fill(dataset):
 )
 def test_a_plan_checks_itself(change, message):
     with pytest.raises(ConfigError, match=message):
-        Plan(**{"peers": ("stoker",), "settings": Settings(), "cores": (0,), **change})
+        ComparisonPlan(**{"peers": ("stoker",), "settings": PeerSettings(), "cores": (0,), **change})
 
 
 def test_a_failure_of_a_peer_is_its_reason_and_the_process_continues():

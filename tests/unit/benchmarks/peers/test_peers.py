@@ -7,7 +7,7 @@ import pytest
 import stoker
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers import load_peer
-from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, Payloads, Settings, Source
+from stoker.benchmarks.peers.base import MEAN, RATIO, SCALE, STD, PeerPayloads, PeerSettings, PeerSource
 from stoker.benchmarks.peers.pixels import normalised, random_resized_crop
 from stoker.errors import ConfigError
 
@@ -52,18 +52,18 @@ def test_an_unknown_peer():
 @pytest.mark.parametrize("name", ["batch_size", "size", "num_threads"])
 def test_settings_are_at_least_one(name):
     with pytest.raises(ConfigError, match=name):
-        Settings(**{name: 0})
+        PeerSettings(**{name: 0})
 
 
 def test_a_source_crosses_the_pipe():
-    source = Source(Path("a"), "lmdb", (Path("b"), Path("c")), Path("t.npz"), 3, True, Path("s"))
-    assert Source.from_json(source.to_json()) == source
+    source = PeerSource(Path("a"), "lmdb", (Path("b"), Path("c")), Path("t.npz"), 3, True, Path("s"))
+    assert PeerSource.from_json(source.to_json()) == source
 
 
 def test_payloads_are_the_bytes_of_the_dataset(make_dataset, tmp_path):
     dataset = stoker.open(make_dataset())
     source = open_source(dataset.path, tmp_path)
-    payloads = Payloads(source)
+    payloads = PeerPayloads(source)
     assert source.records == len(payloads) == len(dataset)
     assert not source.raw
     assert [payloads.read(i) for i in range(len(payloads))] == [dataset.read(i) for i in range(len(dataset))]

@@ -1,6 +1,6 @@
 import json
 
-from stoker.benchmarks.report.results import Comparison, PeerResult, Summary, write_json
+from stoker.benchmarks.report.results import Comparison, PeerResult, Spread, write_json
 
 MACHINE = {"cpu": "a processor", "cores": 2, "kernel": "Linux 6"}
 SETTINGS = {"batch_size": 64, "size": 224, "num_threads": 2, "seed": 0}
@@ -15,8 +15,8 @@ def comparison(*peers):
 
 
 def test_summary_is_median_and_extremes():
-    assert Summary.of([3.0, 1.0, 2.0]) == Summary(median=2.0, low=1.0, high=3.0)
-    assert Summary.of([4.0, 1.0]).median == 2.5
+    assert Spread.of([3.0, 1.0, 2.0]) == Spread(median=2.0, low=1.0, high=3.0)
+    assert Spread.of([4.0, 1.0]).median == 2.5
 
 
 def test_a_missing_loader_has_no_rate():
