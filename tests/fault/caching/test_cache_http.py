@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from waiting import wait_until
 
 import stoker
 from stoker.augment import CenterCrop, Resize
@@ -204,13 +205,6 @@ def test_ending_does_not_wait_for_a_silent_server(
     server.held.set()
     (state,) = tmp_path.glob("*/.blocks")
     wait_until(lambda: state.resolve() not in {path.resolve() for path in Path("/proc/self/fd").iterdir()})
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert condition()
 
 
 def _threads(name: str) -> list[threading.Thread]:

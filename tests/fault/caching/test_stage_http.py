@@ -7,13 +7,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from file_trees import read_files
+from waiting import wait_until
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
@@ -107,13 +107,6 @@ def test_a_server_that_dies_and_comes_back(
     assert summary.fetched < summary.bytes
 
 
-def _until(condition: Callable[[], bool]) -> None:
-    limit = time.monotonic() + 60
-    while not condition() and time.monotonic() < limit:
-        time.sleep(0.005)
-    assert condition()
-
-
 def test_a_kill_in_the_middle_is_resumed(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     server = serve(source)
     server.concerns = lambda name, number: name == "shard-00004-of-00005.tfrecord"
@@ -122,7 +115,7 @@ def test_a_kill_in_the_middle_is_resumed(source: Path, tmp_path: Path, serve: Ca
     state = tmp_path / "here" / ".stoker-stage" / ".blocks"
     child = subprocess.Popen([sys.executable, "-c", code, server.url, tmp_path / "here"])
     # Blocks are as large as usual there: a whole file is one.
-    _until(lambda: state.exists() and any(state.read_bytes()))
+    wait_until(lambda: state.exists() and any(state.read_bytes()))
     os.kill(child.pid, signal.SIGKILL)
     assert child.wait() == -signal.SIGKILL
     server.held.set()
@@ -242,7 +235,7 @@ def test_two_at_once(source: Path, tmp_path: Path, serve: Callable[[Path], Any])
     server.held.clear()
     first = threading.Thread(target=lambda: stage(server.url, tmp_path / "here"))
     first.start()
-    _until((tmp_path / "here" / ".stoker-stage" / ".blocks").exists)
+    wait_until((tmp_path / "here" / ".stoker-stage" / ".blocks").exists)
     with pytest.raises(LockedError):
         stage(server.url, tmp_path / "here")
     server.held.set()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import threading
-import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from waiting import wait_until
 
 from stoker import ImageLoader
 from stoker.augment import Resize
@@ -42,10 +42,7 @@ def no_producer_stays() -> Iterator[None]:
     gc.collect()
     yield
     gc.collect()
-    end = time.monotonic() + 60
-    while producers() and time.monotonic() < end:
-        time.sleep(0.001)
-    assert not producers()
+    wait_until(lambda: not producers())
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gc
 import json
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from waiting import wait_until
 
 from stoker import ImageLoader
 from stoker.augment import ImagePlan, RandomGrayscale, RandomResizedCrop
@@ -26,13 +26,6 @@ CROP = [RandomResizedCrop(8)]
 
 def rows(batches: Any) -> list[int]:
     return [int(row) for batch in batches for row in batch.row]
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.001)
-    assert condition()
 
 
 def prefetching(besides: list[threading.Thread]) -> list[threading.Thread]:

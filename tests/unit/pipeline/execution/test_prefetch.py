@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import wait_until
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import prefetch
@@ -59,13 +60,6 @@ def started(producers: Iterable[Any], depth: int, totals: StatsTotals) -> Prefet
 
 def threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "stoker-prefetch"]
-
-
-def wait_until(condition: object, seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.001)
-    assert condition()
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from annotated_scenes import COLUMNS, N, first, found, load, scenes, write_annotated
+from waiting import wait_until
 
 from stoker import ImageLoader
 from stoker.augment import (
@@ -226,10 +226,7 @@ def test_annotation_threads_end_with_the_loader(annotated: Path) -> None:
     gc.collect()
     with load(annotated) as loader:
         next(iter(loader))
-    end = time.monotonic() + 60
-    while annotating(others) and time.monotonic() < end:
-        time.sleep(0.001)
-    assert not annotating(others)
+    wait_until(lambda: not annotating(others))
 
 
 def annotating(besides: list[threading.Thread]) -> list[threading.Thread]:

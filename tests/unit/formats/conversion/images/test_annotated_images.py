@@ -3,15 +3,16 @@
 import errno
 import io
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from file_trees import read_files
 from PIL import Image
 from typer.testing import CliRunner
+from waiting import wait_until
 
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError
@@ -199,8 +200,7 @@ def test_an_interrupted_conversion_resumes_to_the_same_bytes(
     def convert(name: str) -> dict[str, bytes]:
         options: dict[str, Any] = {"format": container, "shard_records": 2, "num_threads": 1, "seed": 1}
         stoker.convert(tmp_path / "x.json", tmp_path / name, masks=tmp_path / "masks", **options)
-        files = (tmp_path / name).rglob("*")
-        return {str(p.relative_to(tmp_path / name)): p.read_bytes() for p in files if p.is_file()}
+        return read_files(tmp_path / name)
 
     whole = convert("whole")
     stopped = tmp_path / "stopped"
@@ -209,9 +209,7 @@ def test_an_interrupted_conversion_resumes_to_the_same_bytes(
     def full(*arguments: Any) -> bytes:
         calls.append(arguments)
         if len(calls) == 4:  # the masks of one shard are encoded, so it needs this thread no longer
-            until = time.monotonic() + 60
-            while not list(stopped.rglob("0000?.json")) and time.monotonic() < until:
-                time.sleep(0.001)
+            wait_until(lambda: list(stopped.rglob("0000?.json")))
             raise OSError(errno.ENOSPC, "no space left")
         return encode_mask(*arguments)
 
