@@ -43,4 +43,7 @@ class Source:
 
     def open(self, path: str | os.PathLike[str]) -> SourceFolder:
         """The folder at a path or URL, which need not exist; always the same one."""
-        return self._folders.setdefault(os.fspath(path), open_folder(path))
+        key = os.fspath(path)
+        if key not in self._folders:
+            self._folders[key] = open_folder(path)
+        return self._folders[key]

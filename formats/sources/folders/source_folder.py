@@ -173,8 +173,10 @@ class _StoredFolder(SourceFolder):
         self.root = store.url
 
     def child(self, name: str) -> SourceFolder:
-        # Always the same one, whose files are then listed once.
-        return self._children.setdefault(name, _StoredFolder(self._store.child(name)))
+        # The same folder each time, so that its files are listed once.
+        if name not in self._children:
+            self._children[name] = _StoredFolder(self._store.child(name))
+        return self._children[name]
 
     @property
     def parent(self) -> SourceFolder:

@@ -124,6 +124,22 @@ def test_urls_give_the_records_of_a_disk(
     assert stoker.verify(there.path).ok
 
 
+@pytest.mark.parametrize("name", ["voc", "yolo", "yolo/images/train"])
+def test_detecting_and_listing_a_source_list_each_folder_once(
+    places: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    original, listed = Store.files, []
+
+    def files(self: Store, names: Any = None) -> Any:
+        listed.append((self.url, names is None))
+        return original(self, names)
+
+    monkeypatch.setattr(Store, "files", files)
+    stoker.convert(f"{places['memory']}/{name}", tmp_path / "out")
+    assert listed
+    assert len(set(listed)) == len(listed)
+
+
 def test_local_masks_of_remote_images(sources: Path, places: dict[str, str], tmp_path: Path) -> None:
     images = f"{places['memory']}/pairs/images"
     stoker.convert(images, tmp_path / "out", masks=sources / "pairs" / "masks")
