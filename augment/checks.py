@@ -30,14 +30,17 @@ def placed(transform: object, before: Sequence[Transform]) -> Transform:
     """Return ``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
     if isinstance(transform, type):
         name = transform.__name__
-        raise ConfigError(f"transforms has the class {name}", hint=f"Give one of it, {name}(...).")
+        raise ConfigError(f"transforms has the class {name}", hint=f"Give an instance, {name}(...).")
     if not isinstance(transform, Transform):
         raise ConfigError(
             f"transforms must be transforms of stoker.augment; found {transform!r}",
             hint="Transforms of torchvision have counterparts of the same name there.",
         )
     if isinstance(transform, RandomChoice) and transform.on_batches:
-        raise ConfigError("a RandomChoice of transforms of batches is applied by a loader, behind all others")
+        raise ConfigError(
+            "transforms has a RandomChoice of transforms of batches, which only a loader applies",
+            hint="Give it to a loader, after the transforms of images.",
+        )
     _check_class(transform)
     if before and before[-1].late and not transform.late:
         name = type(transform).__name__
@@ -51,7 +54,7 @@ def _check_class(transform: Transform) -> None:
     hidden = vars(transform).keys() - {field.name for field in fields(transform)} - vars(Transform).keys()
     if hidden and "__dataclass_params__" not in vars(kind):
         raise ConfigError(
-            f"{kind.__name__} is no dataclass, so that checkpoints and recipes do not know its {min(hidden)}",
+            f"{kind.__name__} is not a dataclass, so checkpoints and recipes cannot hold its {min(hidden)}",
             hint=f"Put @dataclass(frozen=True) above class {kind.__name__}, and make its arguments fields.",
         )
     if kind.params is Transform.params and not isinstance(transform, OutputTransform):
@@ -68,12 +71,12 @@ def fixed_size(size: Size | None) -> Size:
     """Return ``size``; ConfigError where images differ in size where they must not, or are too large."""
     if size is None:
         raise ConfigError(
-            "the transforms leave images of different sizes, which cannot form a batch or be warped",
+            "the transforms leave images of different sizes, which cannot be warped or form a batch",
             hint="Add CenterCrop(size), or Resize((height, width)), or RandomResizedCrop(size).",
         )
     if max(size) > _LARGEST_SIDE:
         raise ConfigError(
-            f"images of {size[0]} x {size[1]} pixels (height x width): a side has {_LARGEST_SIDE} at most",
+            f"images have {size[0]} x {size[1]} pixels (height x width); a side has {_LARGEST_SIDE} at most",
             hint="Choose a smaller size.",
         )
     return size

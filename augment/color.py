@@ -1,6 +1,6 @@
 """Colour operations as linear maps of RGB.
 
-Each function takes what was drawn for N samples, (N,) arrays, and returns (N, 3, 3) float64 matrices
+Each function takes the draws of N samples, (N,) arrays, and returns (N, 3, 3) float64 matrices
 that act on RGB columns; brightness and saturation take any shape in place of (N,). Grey is torchvision's:
 0.2989 R + 0.587 G + 0.114 B (ITU-R BT.601, rounded).
 """

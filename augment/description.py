@@ -86,8 +86,8 @@ def _plain(value: Any) -> Any:
         return [_plain(item) for item in value]
     if not (value is None or isinstance(value, (str, bool, int, float))):
         raise ConfigError(
-            f"an argument of a transform must be what JSON can hold, found {type(value).__name__}",
-            hint="Checkpoints and recipes hold it: take numbers, texts or tuples of them.",
+            f"arguments of transforms must be values that JSON can hold; found {type(value).__name__}",
+            hint="Use numbers, texts or tuples of them: checkpoints and recipes hold them.",
         )
     return value
 

@@ -58,7 +58,7 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
         path = _READY / f"{name_or_path}.json"
     elif not path.is_file():
         raise ConfigError(
-            f"no recipe {str(name_or_path)!r}, neither a file nor a name",
+            f"there is no recipe {str(name_or_path)!r}, neither a file nor a name",
             hint=_suggest(str(name_or_path), recipe_names()),
         )
     try:
@@ -67,7 +67,7 @@ def load_recipe(name_or_path: str | Path) -> list[AnyTransform]:
     except ConfigError as error:
         raise ConfigError(error.message, path=path, hint=error.hint) from None
     except RecursionError as error:
-        raise ConfigError("nested too deeply for a recipe", path=path) from error
+        raise ConfigError("transforms are nested too deeply for a recipe", path=path) from error
     except ValueError as error:
         raise ConfigError(f"not JSON: {error}", path=path) from error
 
@@ -80,7 +80,7 @@ def save_recipe(transforms: Sequence[Description], path: str | Path) -> None:
     """
     for transform in transforms:
         if not isinstance(transform, Description):
-            raise ConfigError(f"a recipe holds transforms, found {transform!r}")
+            raise ConfigError(f"a recipe holds transforms; found {transform!r}")
     recipe = {"version": VERSION, "transforms": [transform.to_dict() for transform in transforms]}
     Path(path).write_text(json.dumps(recipe, indent=2) + "\n", "utf-8")
 
@@ -94,7 +94,7 @@ def register(transform: type[_T]) -> type[_T]:
     name = transform.__name__
     if not (issubclass(transform, Transform) and "__dataclass_params__" in vars(transform)):
         raise ConfigError(
-            f"{name} is no transform that a recipe can hold",
+            f"a recipe cannot hold {name}",
             hint="Derive it from stoker.augment.Transform and put @dataclass(frozen=True) below @register.",
         )
     known = _classes().get(name)
@@ -103,7 +103,7 @@ def register(transform: type[_T]) -> type[_T]:
         transform.__module__,
         transform.__qualname__,
     ):
-        raise ConfigError(f"a transform named {name} is known already", hint="Choose another name.")
+        raise ConfigError(f"there is already a transform named {name}", hint="Choose another name.")
     _REGISTERED[name] = transform
     return transform
 

@@ -25,11 +25,10 @@ class ImageParams:
     """How N images become N arrays of one size.
 
     For each sample, in this order: ``crop`` is cut out of the oriented source; ``region`` of the
-    source is resampled (Pillow's antialiased bilinear filter, if ``interpolation`` names no other) onto
-    the rectangle ``dest`` of the output, reading no pixel outside ``crop`` and rounding to uint8; what lies
-    outside ``dest`` is ``fill``; the output is mirrored as ``flip`` says; then each pixel becomes
-    ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255. Where there is a ``warp``, it says how the
-    source is resampled instead.
+    source is resampled (by Pillow's antialiased bilinear filter, unless ``interpolation`` names another) onto
+    the rectangle ``dest`` of the output, reading no pixel outside ``crop`` and rounding to uint8; the rest of
+    the output is ``fill``; the output is mirrored by ``flip``; then each pixel becomes
+    ``color[:, :3] @ rgb + color[:, 3]`` with rgb in 0..255. A ``warp`` defines another resampling.
 
     A field whose default is None asks for more than that, where it is set. An engine must refuse parameters
     that set a field which it does not execute: see :meth:`needs`.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ColorMap"]
 
 _UNCHANGED = np.eye(3, 7)
-"""The map of colours that leaves them as they are."""
+"""The map that changes no colour."""
 
 
 @dataclass(kw_only=True)
@@ -32,7 +32,7 @@ class ColorMap:
         matrix: (N, 3, 7) float64, affine map of RGB in 0..255: three columns for the pixel, one constant,
             three for the mean RGB of the image.
         uses_mean: Whether ``matrix`` may add the mean RGB, also if it does for no sample of this batch.
-        changed: Whether ``matrix`` may be other than the identity, also if it is for no sample of this batch.
+        changed: Whether ``matrix`` may differ from the identity, also if it does for no sample of this batch.
         steps: What happens to pixels before ``matrix``.
     """
 
@@ -51,7 +51,7 @@ class ColorMap:
         return ColorMap(matrix=self.matrix[rows], uses_mean=self.uses_mean, changed=self.changed)
 
     def put(self, rows: Rows, taken: ColorMap) -> None:
-        """Give the samples at ``rows`` what :meth:`take` gave, with the steps that it has got since."""
+        """Give the samples at ``rows`` the colours ``taken``, and append the steps of ``taken``."""
         self.matrix[rows] = taken.matrix
         self.uses_mean |= taken.uses_mean
         self.changed |= taken.changed
@@ -65,9 +65,9 @@ class ColorMap:
     def linear(self, matrix: Float, grey_share: Float | None = None) -> None:
         """Apply a linear map of RGB, (3, 3) or (N, 3, 3), after the colours before it.
 
-        With ``grey_share``, (N,), that share of the image's mean grey at this point is added. The mean of
-        an affine map of pixels is that map of their mean, so nothing need be measured but the mean RGB of
-        the image before all colour.
+        With ``grey_share``, (N,), that share of the image's mean grey at this point is added. An affine map
+        of pixels maps their mean in the same way, so an engine need only measure the mean RGB of the image
+        before all colour.
         """
         mean_grey = None if grey_share is None else GREY @ self.matrix
         self.matrix = matrix @ self.matrix
@@ -86,8 +86,8 @@ class ColorMap:
     def add_steps(self, *steps: Step) -> None:
         """Append steps, at most one of which is applied to a sample.
 
-        They find the colours that the transforms before them have made: the samples that a step is applied
-        to are rounded here, the others go on as a map.
+        Steps act on the colours that the transforms before them have made: the map of the samples that a
+        step is applied to is rounded here, the map of the others goes on.
         """
         for step in steps:
             step.check(len(self.matrix))
@@ -105,9 +105,9 @@ class ColorMap:
         return color, mean_matrix if self.uses_mean else None
 
     def blank(self, where: npt.NDArray[np.bool_], fill: npt.NDArray[np.uint8]) -> None:
-        """Let the maps of the images ``where``, (N,) bool, is true forget the pixels, which all are ``fill``.
+        """Give the images ``where``, (N,) bool, is true the colour that they have if all pixels are ``fill``.
 
-        An engine needs no notion of an empty image then: whatever it resamples has no effect.
+        Their maps no longer depend on pixels, so that an engine need not treat empty images specially.
         """
         for i in np.flatnonzero(where).tolist():
             pixels = fill[None, None]

@@ -38,7 +38,7 @@ class GeometryState:
         content_stop: (2, N) float64, bottom right corner.
         limit_start: (2, N) float64, integers: the part of the source that resampling may read.
         limit_stop: (2, N) float64, integers.
-        flip: (2, N) bool, mirrored vertically, horizontally, after all the rest.
+        flip: (2, N) bool, whether the image is mirrored vertically and horizontally, after all the rest.
         interpolation: (N,) uint8, :class:`Interpolation` of the last resize; None where all are bilinear.
     """
 
@@ -89,7 +89,7 @@ class GeometryState:
     def resize(self, size: Int, interpolation: Interpolation) -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
-        The interpolation of the last resize is that of all: there is but one resampling.
+        The interpolation of the last resize counts, for there is only one resampling.
         """
         if interpolation != Interpolation.BILINEAR or self.interpolation is not None:
             self.interpolation = np.full_like(self.interpolations(), interpolation)
@@ -108,7 +108,7 @@ class GeometryState:
         return self.interpolation
 
     def dest(self, canvas: Int) -> tuple[Int, Int]:
-        """Where the content comes to lie before mirroring: corners, (2, N) int64 each.
+        """Corners of the content in the image before mirroring, (2, N) int64 each.
 
         ``canvas``, (2, N), is the size of the image that this geometry fills.
         """
@@ -120,8 +120,8 @@ class GeometryState:
     def reach(self, dest_size: Int) -> tuple[Float, Float]:
         """The pixels of the source that resampling reads: corners, integers.
 
-        The filter reaches as many pixels, or output pixels where those are larger, to both sides as
-        its ``SUPPORT`` says.
+        The filter reaches ``SUPPORT`` pixels to both sides, of the source or of the output, whichever are
+        larger.
         """
         support = np.maximum((self.content_stop - self.content_start) / dest_size, 1.0)
         support *= SUPPORT[self.interpolations()]

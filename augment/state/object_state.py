@@ -58,9 +58,9 @@ class ObjectState:
         put_arrays(self, rows, taken)
 
     def seen(self, geometry: GeometryState) -> tuple[Float, Int]:
-        """What is seen of the boxes, (M, 4) XYXY in the images as they are now, and their owners, ascending.
+        """Visible parts of the boxes, (M, 4) XYXY in the images as they are now, and their owners, ascending.
 
-        Boxes of which nothing is seen, and objects that do not remain, are left out.
+        Boxes that are not visible, and objects that do not remain, are left out.
         """
         if self.given is None:
             return np.zeros((0, 4)), np.zeros(0, np.int64)

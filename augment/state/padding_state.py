@@ -27,12 +27,12 @@ MODES = ("edge", "reflect", "symmetric")
 
 @dataclass(kw_only=True)
 class PaddingState:
-    """What lies around N images that were padded other than by a colour.
+    """Padding around N images that continues them.
 
     Attributes:
         mode: How they are continued, one of ``MODES``.
         size: (2, N) int64, height and width of the padded images, pixels.
-        tile: (2, N) int64, size of what is continued: the image before it was padded.
+        tile: (2, N) int64, size of the image before it was padded, which is the tile that is continued.
         origin: (2, N) int64, the row and column of the tile, or outside of it, with which the image begins.
     """
 
@@ -53,14 +53,17 @@ class PaddingState:
     def put(self, rows: Rows, taken: PaddingState) -> None:
         """Give the samples at ``rows`` the padding ``taken``; ConfigError for another mode."""
         if taken.mode != self.mode:
-            raise ConfigError(f"padding_mode={taken.mode!r} and {self.mode!r}", hint="Use one padding_mode.")
+            raise ConfigError(
+                f"transforms have padding_mode={taken.mode!r} and {self.mode!r}",
+                hint="Use one padding_mode in a list of transforms.",
+            )
         put_arrays(self, rows, taken)
 
     def refuse(self, what: str) -> None:
         """Raise ConfigError: ``what`` cannot follow this padding."""
         raise ConfigError(
-            f"{what} stands after padding_mode={self.mode!r}; crops, flips, warps and colours may",
-            hint="Move it before the padding.",
+            f"{what} stands after padding_mode={self.mode!r}",
+            hint="Move it before the padding; crops, flips, warps and colours may follow.",
         )
 
     def crop(self, origin: Int, size: Int) -> None:
@@ -76,7 +79,7 @@ class PaddingState:
         self.origin[axis] = np.where(where, end, self.origin[axis])
 
     def border(self, size: Size) -> tuple[Border, Int, Int]:
-        """What images of ``size`` show, and the part of the tile that they do: origin and size, (2, N)."""
+        """Border of images of ``size``, and the part of the tile that they show: origin and size, (2, N)."""
         places = [
             continued(origin[:, None] + np.arange(n), extent[:, None], self.mode)
             for origin, extent, n in zip(self.origin, self.tile, size, strict=True)
@@ -89,7 +92,7 @@ class PaddingState:
 
 
 def continued(places: Int, extent: Int, mode: str) -> Int:
-    """Which of ``extent`` rows or columns each place shows, as NumPy's ``pad`` has these modes.
+    """Which of ``extent`` rows or columns each place shows, by the modes of NumPy's ``pad``.
 
     "edge" repeats the last one. The others turn around there, and at the other end, repeatedly where the
     border is wide: "reflect" shows the last one once, "symmetric" twice.

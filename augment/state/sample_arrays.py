@@ -1,4 +1,4 @@
-"""Arrays of a state whose last axis is that of the samples: how some samples are taken out and put back."""
+"""Taking samples out of a state, and putting them back, for arrays whose last axis is that of the samples."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """State of a batch between two transforms, without pixels.
 
 Geometry is kept as rectangles of the source, so that any sequence of crops, resizes and flips ends in one
-resampling; colour is kept as one affine map where it can be. A crop, resize or flip acts on the last of three
-stages that there is: geometry along the axes, then padding that continues the image, then warps.
+resampling; colour is kept as one affine map where it can be. Geometry has three stages: rectangles along the
+axes, then padding that continues the image, then warps. A crop, resize or flip acts on the last stage so far.
 
 Arrays over axes have shape (2, N): the vertical axis first, then the horizontal one.
 """
@@ -136,7 +136,9 @@ class TransformState:
         fill = np.full(3, color, np.uint8)
         if self.fill_chosen and np.any(fill != self.fill):
             found, before = tuple(fill.tolist()), tuple(self.fill.tolist())
-            raise ConfigError(f"fill {found} after a fill {before}", hint="Use one fill.")
+            raise ConfigError(
+                f"fill {found} after a fill {before}", hint="Use one fill in a list of transforms."
+            )
         self.fill, self.fill_chosen = fill, True
 
     def crop(self, origin: Int, size: Int) -> None:
@@ -148,7 +150,7 @@ class TransformState:
         """Add rows and columns before and after, (2, N) or (2, 1), that continue the image."""
         self._check_settled()
         if self.warp is not None:
-            raise ConfigError("an image is padded after a warp", hint="Pad before it.")
+            raise ConfigError("an image is padded after a warp", hint="Move the padding before the warp.")
         if self.padding is not None:
             self.padding.refuse("another such padding")
         self.padding = PaddingState.of(mode, self.geometry.size, before, after)
@@ -156,9 +158,9 @@ class TransformState:
     def resize(self, size: Int, interpolation: str | Enum = "bilinear") -> None:
         """Resample to ``size`` pixels, (2, N) or (2, 1), reading nothing that was cut away before.
 
-        The interpolation of the last resize is that of all: there is but one resampling. What is warped is
-        resampled as :class:`stoker.augment.params.optional_params.Warp` says; behind a warp all but
-        "nearest" is bilinear.
+        The interpolation of the last resize counts, for there is only one resampling. Warped images are
+        resampled as :class:`stoker.augment.params.optional_params.Warp` says; after a warp all interpolations
+        but "nearest" are bilinear.
         """
         self._check_settled()
         if self.padding is not None and self.warp is None:

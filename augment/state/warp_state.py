@@ -92,7 +92,7 @@ class WarpState:
     def crop(self, origin: Int, size: Int) -> None:
         """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); ConfigError outside of the image."""
         if np.any(origin < 0) or np.any(origin + size > self.size):
-            raise ConfigError("a crop pads after a warp", hint="Pad before it.")
+            raise ConfigError("a crop pads after a warp", hint="Move the padding before the warp.")
         self._compose(_affine(1, 1, origin[1], origin[0]))
         self.size = np.broadcast_to(size, self.size.shape)
 

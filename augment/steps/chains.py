@@ -24,12 +24,12 @@ __all__ = ["Distort", "WeightedSum", "step_names"]
 class Distort(Step):
     """A projective resampling to the same size, within the chains of :class:`WeightedSum`.
 
-    It is that of :class:`stoker.augment.params.optional_params.Warp` with the image as it is as the source,
-    or the canvas.
+    :class:`stoker.augment.params.optional_params.Warp` defines it, where the image is the source or, with
+    ``nearest``, the canvas.
 
     Attributes:
         matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the image.
-        fill: RGB of what lies outside the image, uint8.
+        fill: RGB outside of the image, uint8.
         nearest: Whether pixels are picked, not interpolated.
     """
 
@@ -51,7 +51,7 @@ class WeightedSum(Step):
 
     Attributes:
         weights: (N, chains + 1) float32, of the image and then of each chain.
-        chains: Steps of each, done one after the other.
+        chains: Steps of each chain, in order.
     """
 
     operation: ClassVar[str] = "weighted_sum"

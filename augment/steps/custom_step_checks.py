@@ -19,7 +19,7 @@ def check_array(step: object, name: str, dtype: type[np.generic], shape: tuple[i
     value = getattr(step, name)
     if not _is_array(value, dtype, shape):
         raise ConfigError(
-            f"{type(step).__name__}: {name} must be {shape} {np.dtype(dtype).name}, one row a sample; "
+            f"{type(step).__name__}: {name} must be {shape} {np.dtype(dtype).name}, one row for each sample; "
             f"found {_form(value)}"
         )
 
@@ -29,7 +29,7 @@ def check_pixels(step: object, found: Any, pixels: npt.NDArray[np.uint8]) -> npt
     if _is_array(found, np.uint8, pixels.shape):
         return found
     raise ConfigError(
-        f"{type(step).__name__}: apply must return {pixels.shape} uint8 as it got; found {_form(found)}",
+        f"{type(step).__name__}: apply must return {pixels.shape} uint8, as it gets; found {_form(found)}",
         hint="Let apply clip to 0..255, end with .astype(numpy.uint8), and return the array.",
     )
 

@@ -41,7 +41,7 @@ class _Nested(Transform):
         good = isinstance(value, Sequence) and all(isinstance(part, Transform) for part in value)
         good = good and len(value) > 0 and not any(part.late for part in value)
         good = good or self.on_batches
-        self.check("transforms", good, "a list of stoker.augment's, no RandomErasing, Normalize or ToDtype")
+        self.check("transforms", good, "a list of transforms without RandomErasing, Normalize and ToDtype")
         self.set("transforms", tuple(value))
         parts = () if self.on_batches else self.transforms
         self.set("draws", 1 + sum(part.draws for part in parts))  # its own, then those of the parts

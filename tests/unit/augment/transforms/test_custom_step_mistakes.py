@@ -124,7 +124,7 @@ class Returning(Transform):
 def test_a_step_that_returns_another_form(make, found):
     params = draw(CenterCrop(20), Returning(make), n=1)
     with pytest.raises(
-        ConfigError, match=rf"^Returns: apply must return \(20, 20, 3\) uint8 as it got; found {found}"
+        ConfigError, match=rf"^Returns: apply must return \(20, 20, 3\) uint8, as it gets; found {found}"
     ):
         execute(params, 0, np.zeros((24, 30, 3), np.uint8))
 
@@ -154,7 +154,7 @@ class Nothing(Transform):
     [
         (
             Undeclared(3),
-            r"(?s)^Undeclared is no dataclass, .* its strength.*@dataclass\(frozen=True\) above class",
+            r"(?s)^Undeclared is not a dataclass, .* its strength.*@dataclass\(frozen=True\) above class",
         ),
         (
             Decides(),

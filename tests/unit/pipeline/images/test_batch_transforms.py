@@ -263,7 +263,7 @@ def test_transforms_in_a_wrong_order_are_refused() -> None:
     for wrong in ([MixUp(), Resize(8)], [double, Resize(8)], [double, MixUp()]):
         with pytest.raises(ConfigError, match="stands after"):
             split_transforms(wrong)
-    with pytest.raises(ConfigError, match="applied by a loader"):
+    with pytest.raises(ConfigError, match="only a loader applies"):
         compile_image([Resize((8, 8)), RandomChoice([MixUp()])])
     with pytest.raises(ConfigError, match="transforms must be"):
         RandomChoice([MixUp(), Resize(8)])

@@ -187,7 +187,7 @@ def test_every_container_is_loaded_from_several_shards(
         ({"dtype": "float64"}, "dtype"),
         ({"columns": "image"}, "columns must be a list of names, found 'image'"),
         ({"transforms": CenterCrop(8)}, "transforms must be a list, found CenterCrop"),
-        ({"transforms": [CenterCrop]}, r"the class CenterCrop\nGive one of it, CenterCrop\(\.\.\.\)"),
+        ({"transforms": [CenterCrop]}, r"the class CenterCrop\nGive an instance, CenterCrop\(\.\.\.\)"),
         ({"transforms": []}, "different sizes"),
         ({"transforms": [Resize(8)]}, "different sizes"),
         ({"batch_size": 62, "last_batch": "drop"}, "an epoch has no batch"),

@@ -285,7 +285,7 @@ def test_images_of_different_sizes_cannot_be_warped():
 
 
 def test_padding_after_a_warp_is_refused_when_compiling():
-    with pytest.raises(ConfigError, match="pads after a warp\nPad before it"):
+    with pytest.raises(ConfigError, match="pads after a warp\nMove the padding before"):
         compile_image([CenterCrop(8), TURN, CenterCrop(9)])
 
 
