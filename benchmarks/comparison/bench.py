@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import PeerSettings
-from stoker.benchmarks.report.machine import available_cores
+from stoker.benchmarks.report.machine import allowed_cores
 from stoker.benchmarks.report.results import Comparison, write_json
 from stoker.errors import ConfigError
 
@@ -61,7 +61,7 @@ def run_bench(
     """
     if json_out is not None and not Path(json_out).parent.is_dir():
         raise ConfigError("the folder of the JSON file does not exist", path=Path(json_out).parent)
-    cores = available_cores()
+    cores = allowed_cores()
     threads = len(cores) if num_threads is None else num_threads
     plan = ComparisonPlan(
         peers=(*own, *(name for name in against if name not in own)),

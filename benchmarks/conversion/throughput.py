@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import stoker
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in, replicate
-from stoker.benchmarks.report.machine import available_cores
+from stoker.benchmarks.report.machine import allowed_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ def measure(source: Path, copies: int, rounds: int = 5, num_threads: int | None 
         rounds: Number of turns of each way, after an untimed one.
         num_threads: Number of threads or processes; by default one for each core that this process may use.
     """
-    workers = num_threads or len(available_cores())
+    workers = num_threads or len(allowed_cores())
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         files, target = Path(scratch) / "files", Path(scratch) / "target"
         replicate(source, files, copies)

@@ -24,7 +24,7 @@ from stoker.benchmarks.conversion import throughput
 from stoker.benchmarks.images import cold, first_batch, overlap
 from stoker.benchmarks.images.sweep import BATCH_SIZES, THREADS, sweep_batches, sweep_threads
 from stoker.benchmarks.report.goals import Goal, show_goals
-from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.report.plot import plot
 from stoker.benchmarks.report.results import to_json
 from stoker.benchmarks.report.table import show
@@ -161,7 +161,7 @@ class ImageBenchmark:
         show_goals(self.goals, self._console)
         if self._given.json:
             document = {
-                "machine": describe(available_cores()),
+                "machine": describe(allowed_cores()),
                 "comparisons": [to_json(comparison) for comparison in self.comparisons],
                 "goals": [{**asdict(goal), "met": goal.met} for goal in self.goals],
                 **self.others,

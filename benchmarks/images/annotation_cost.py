@@ -28,7 +28,7 @@ from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in, replicate
 from stoker.benchmarks.report.goals import Goal, show_goals
-from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ def main() -> None:
     show_goals([Goal("boxes: share of the rate of images alone", _AIM, share)], console)
     if given.json:
         figures = {name: asdict(one) for name, one in found.items()}
-        machine = describe(available_cores())
+        machine = describe(allowed_cores())
         given.json.write_text(json.dumps({"machine": machine, "loads": figures}, indent=2) + "\n")
 
 

@@ -17,7 +17,7 @@ from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.runner import PeerGone, PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import PeerSettings
-from stoker.benchmarks.report.machine import available_cores
+from stoker.benchmarks.report.machine import allowed_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ def measure(
 
     A peer that cannot be measured has "missing" with the reason.
     """
-    threads = num_threads or len(available_cores())
+    threads = num_threads or len(allowed_cores())
     files = stoker.open(dataset).data_files
     found: dict[str, dict[str, float | str]] = {}
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
@@ -74,7 +74,7 @@ def measure(
 
 def _first_epoch(name: str, source: PeerSource, threads: int, files: Sequence[Path]) -> float:
     """Return images/s of the first epoch of a new loader, after ``files`` are dropped from the cache."""
-    with PeerProcess(name, available_cores()[:threads], threads) as process:
+    with PeerProcess(name, allowed_cores()[:threads], threads) as process:
         process.ask("import")
         process.ask("prepare", source=source.to_json(), settings=asdict(PeerSettings(num_threads=threads)))
         evict(files)

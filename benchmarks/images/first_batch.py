@@ -17,7 +17,7 @@ from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.runner import PeerProcess
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import PeerSettings
-from stoker.benchmarks.report.machine import available_cores
+from stoker.benchmarks.report.machine import allowed_cores
 
 __all__ = ["measure"]
 
@@ -26,7 +26,7 @@ def measure(
     dataset: Path, processes: int = 15, batch_size: int = 64, peer: str = "stoker"
 ) -> tuple[list[float], list[float]]:
     """Return the seconds of the first batch and of a later batch in each process."""
-    cores = available_cores()
+    cores = allowed_cores()
     settings = PeerSettings(batch_size=batch_size, num_threads=len(cores))
     first, later = [], []
     with tempfile.TemporaryDirectory() as scratch:

@@ -24,7 +24,7 @@ import numpy as np
 from stoker import _native
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
 from stoker.pipeline.engines.packing import pack
 
@@ -205,7 +205,7 @@ def main() -> None:
     arguments = parser.parse_args()
     photos: Path = arguments.photos
     files = sorted(photos.rglob("*.jpg")) if photos.is_dir() else [photos]
-    result: dict[str, Any] = {"machine": describe(available_cores()), "cpu_level": _native.cpu_level()}
+    result: dict[str, Any] = {"machine": describe(allowed_cores()), "cpu_level": _native.cpu_level()}
     for name in arguments.workloads:
         images = [WORKLOADS[name](file.read_bytes()) for file in files]
         with tempfile.TemporaryDirectory() as folder:

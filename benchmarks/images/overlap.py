@@ -16,7 +16,7 @@ from pathlib import Path
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.report.machine import available_cores
+from stoker.benchmarks.report.machine import allowed_cores
 
 __all__ = ["MOST", "Overlap", "measure"]
 
@@ -57,7 +57,7 @@ def measure(dataset: Path, rounds: int = 5, batch_size: int = 64, num_threads: i
         shuffle=True,
         last_batch="drop",
         engine="native",
-        num_threads=num_threads or len(available_cores()),
+        num_threads=num_threads or len(allowed_cores()),
     ) as loader:
         _epoch(loader, 0.0)
         loading, stepping, both, waited = [], [], [], []

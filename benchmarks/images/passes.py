@@ -17,7 +17,7 @@ import numpy as np
 import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.report.machine import available_cores
+from stoker.benchmarks.report.machine import allowed_cores
 
 __all__ = ["measure"]
 
@@ -34,7 +34,7 @@ def measure(
         transforms=[RandomResizedCrop(size), RandomHorizontalFlip(), Normalize()],
         shuffle=True,
         engine="native",
-        num_threads=len(available_cores()),
+        num_threads=len(allowed_cores()),
     ) as loader:
         for _ in range(rounds):
             for way, measured in rates.items():

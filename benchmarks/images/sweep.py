@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stoker.benchmarks.comparison.runner import ComparisonPlan, compare
 from stoker.benchmarks.comparison.sources import open_source
 from stoker.benchmarks.peers.base import PeerSettings
-from stoker.benchmarks.report.machine import available_cores
+from stoker.benchmarks.report.machine import allowed_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ def sweep_batches(
     dataset: Path, rounds: int, num_threads: int | None, report: Callable[[str], None]
 ) -> dict[int, Rates]:
     """Return rates by batch size."""
-    threads = num_threads or len(available_cores())
+    threads = num_threads or len(allowed_cores())
     settings = {size: PeerSettings(batch_size=size, num_threads=threads) for size in BATCH_SIZES}
     return {size: _rates(dataset, _BATCH_PEERS, given, rounds, report) for size, given in settings.items()}
 
@@ -45,7 +45,7 @@ def sweep_threads(dataset: Path, rounds: int, report: Callable[[str], None]) -> 
 def _rates(
     dataset: Path, peers: tuple[str, ...], settings: PeerSettings, rounds: int, report: Callable[[str], None]
 ) -> Rates:
-    plan = ComparisonPlan(peers, settings, tuple(available_cores()), rounds)
+    plan = ComparisonPlan(peers, settings, tuple(allowed_cores()), rounds)
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         found = compare(open_source(dataset, Path(scratch)), plan, report)
     return {name: found.rate_of(name) for name in peers}

@@ -10,12 +10,12 @@ from typing import Any
 
 import stoker
 
-__all__ = ["available_cores", "describe"]
+__all__ = ["allowed_cores", "describe"]
 
 _PACKAGES = ("numpy", "pillow")
 
 
-def available_cores() -> list[int]:
+def allowed_cores() -> list[int]:
     """Return the numbers of the cores that this process may run on, ascending."""
     return sorted(os.sched_getaffinity(0))
 

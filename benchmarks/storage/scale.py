@@ -27,7 +27,7 @@ import stoker
 from stoker.augment import RandomResizedCrop, compile_image
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.images.cold import evict
-from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.storage.model import Data, Storage, measure, simulate
 from stoker.benchmarks.storage.synthetic import make_dataset
 from stoker.benchmarks.storage.tables import print_order, print_reading, print_rows, print_staging
@@ -238,7 +238,7 @@ def main() -> None:
     if given.child:
         print(json.dumps(_child(given.child)))
         return
-    found: dict[str, Any] = {"machine": describe(available_cores()), "order": measure_order()}
+    found: dict[str, Any] = {"machine": describe(allowed_cores()), "order": measure_order()}
     print_order(found["order"], BILLION, RANKS)
     with tempfile.TemporaryDirectory(prefix="stoker-scale-") as scratch:
         sizes = [

@@ -24,7 +24,7 @@ from torch import nn
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.text.transformer import Transformer
 from stoker.pipeline.text.bucket_comparison import text_lengths
 
@@ -227,7 +227,7 @@ def compare(shards: Path, *, epochs: int, seed: int) -> dict[str, Any]:
     for way in WAYS:
         _print_way(way, runs[way], agreements[way])
     return {
-        "machine": describe(available_cores()),
+        "machine": describe(allowed_cores()),
         "torch": torch.__version__,
         "pack": pack,
         "epochs": epochs,

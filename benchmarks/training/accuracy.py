@@ -21,7 +21,7 @@ from torch import nn
 import stoker
 from stoker.augment import CenterCrop, Normalize, RandomHorizontalFlip, RandomResizedCrop, Resize
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -163,7 +163,7 @@ def main() -> None:
         spread = statistics.stdev(values) if len(values) > 1 else float(np.nan)
         print(f"{name:18} mean {statistics.mean(values):.3f}  standard deviation {spread:.3f}")
     if options.json:
-        made = {"machine": describe(available_cores()), "epochs": options.epochs, "accuracy": results}
+        made = {"machine": describe(allowed_cores()), "epochs": options.epochs, "accuracy": results}
         options.json.write_text(json.dumps(made, indent=1) + "\n")
 
 

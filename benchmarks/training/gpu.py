@@ -22,7 +22,7 @@ import stoker
 from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.sources import open_source
-from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.benchmarks.training.gpu_loaders import LOADERS, SIZE
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class _Rates:
         print(f"{name:36} {rate if isinstance(rate, str) else f'{rate:10,.0f} images/s'}", flush=True)
         if self._path:
             gpu = torch.cuda.get_device_name()
-            machine = {**describe(available_cores()), "gpu": gpu}
+            machine = {**describe(allowed_cores()), "gpu": gpu}
             result = {"machine": machine, "images_per_second": self._found}
             self._path.write_text(json.dumps(result, indent=1) + "\n")
 
@@ -134,7 +134,7 @@ def _measure_others(rates: _Rates, options: argparse.Namespace, step: Callable[[
     with tempfile.TemporaryDirectory(prefix="stoker-bench-") as scratch:
         source = open_source(options.dataset, Path(scratch))
         for name, batches in LOADERS.items():
-            fed = batches(source, options.batch_size, torch.device("cuda:0"), len(available_cores()))
+            fed = batches(source, options.batch_size, torch.device("cuda:0"), len(allowed_cores()))
             rates.measure(f"{name}, alone", partial(_rate, _nothing, fed, options.batches))
             rates.measure(f"{name}, and step", partial(_rate, step, fed, options.batches))
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from stoker.benchmarks.report.machine import available_cores, describe
+from stoker.benchmarks.report.machine import allowed_cores, describe
 
 _HERE = Path(__file__).resolve().parent
 _TAIL = 4000  # characters of what a failure said
@@ -113,7 +113,7 @@ def main() -> None:
         # A process that came to no test did not start: the first one has that to answer for.
         results |= found or {left[0]: {"outcome": "crashed", "seconds": 0.0, "said": "before the test"}}
         left = [test for test in left if test not in results]
-        document = {"machine": describe(available_cores()), "tests": results, "left": left}
+        document = {"machine": describe(allowed_cores()), "tests": results, "left": left}
         options.json.write_text(json.dumps(document, indent=1) + "\n")
     outcomes = [result["outcome"] for result in results.values()]
     print(", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in dict.fromkeys(outcomes)))

@@ -1,4 +1,4 @@
-"""Arguments that are NumPy's integers mean what Python's do, in states too, which are JSON."""
+"""Tests that integers of NumPy mean the same as those of Python, also in states, which are JSON."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def of_numpy(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The same options, every integer of them NumPy's."""
+    """Return the same options with integers of NumPy."""
     return {name: np.int64(value) if type(value) is int else value for name, value in options.items()}
 
 
 def check_states(make: Callable[..., Any], options: Mapping[str, Any], **more: Any) -> None:
-    """A loader's states with either kind of integers are the same JSON."""
+    """Check that the states of a loader are the same JSON with both types of integers."""
     states = []
     for given in (options, of_numpy(options)):
         with make(**given, **more) as loader:
@@ -123,12 +123,12 @@ def test_states_of_streams() -> None:
 
 
 @pytest.mark.parametrize("name", ["batch_size", "max_length", "pad_multiple", "seed", "prefetch"])
-def test_what_is_no_integer_is_named(text: Path, name: str) -> None:
+def test_an_error_names_the_option_that_is_no_integer(text: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be an integer, found 2.5"):
         stoker.TextLoader(text, **{"batch_size": 2, name: 2.5})
 
 
 @pytest.mark.parametrize("name", ["batch_size", "seed", "prefetch", "read_ahead", "max_pixels"])
-def test_what_cannot_be_left_out_is_named(thumbnails: Path, name: str) -> None:
+def test_an_error_names_the_option_that_is_none(thumbnails: Path, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name} must be an integer, found None"):
         stoker.ImageLoader(thumbnails, **{"batch_size": 2, "transforms": [CenterCrop(8)], name: None})
