@@ -64,11 +64,11 @@ class KerasLoader(Loader, DataAdapter):  # type: ignore[misc]  # keras is option
 
     @property
     def has_partial_batch(self) -> None:
-        """Not told."""
+        """None: batches may differ in size."""
 
     @property
     def partial_batch_size(self) -> None:
-        """Not told."""
+        """None: batches may differ in size."""
 
     @cached_property
     def _peek_state(self) -> PeekState:

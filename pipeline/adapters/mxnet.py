@@ -24,8 +24,8 @@ class Adapter:
     copy_stream = allocate = None
 
     def __init__(self, device: str | None) -> None:
-        kind, _, number = (device or "cpu").partition(":")
-        self._context = mxnet.cpu() if kind == "cpu" else mxnet.gpu(int(number or 0))
+        device_type, _, number = (device or "cpu").partition(":")
+        self._context = mxnet.cpu() if device_type == "cpu" else mxnet.gpu(int(number or 0))
 
     def images(self, array: Any, dtype: str) -> Any:
         """An NDArray over the same memory on the CPU; a copy of an array that DALI made on a GPU.

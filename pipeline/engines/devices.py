@@ -95,10 +95,10 @@ def numbered_device(device: str | None, machine: Machine, local_rank: int) -> st
     Raises:
         ConfigError: The name is none of a device, or the machine has no such GPU.
     """
-    kind, _, number = (device or "").partition(":")
-    if kind not in ("", "cpu", "cuda") or (number and not number.isdigit()):
+    device_type, _, number = (device or "").partition(":")
+    if device_type not in ("", "cpu", "cuda") or (number and not number.isdigit()):
         raise ConfigError(f"device must be 'cpu', 'cuda' or 'cuda:N', found {device!r}")
-    if kind == "cuda" and machine.gpus <= int(number or 0):
+    if device_type == "cuda" and machine.gpus <= int(number or 0):
         raise ConfigError(
             f"device {device!r} was asked for and {machine.gpus} GPUs are visible",
             hint="Name one of them, or leave device out.",

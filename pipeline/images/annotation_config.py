@@ -78,8 +78,8 @@ def task_columns(dataset: SampleSource) -> tuple[str, ...]:
         names += _BOX_COLUMNS
         names += [
             name
-            for name, kind in dataset.types.items()
-            if name.startswith(EXTRA) and is_object_column(name, kind) and name not in OBJECT_COLUMNS
+            for name, arrow_type in dataset.types.items()
+            if name.startswith(EXTRA) and is_object_column(name, arrow_type) and name not in OBJECT_COLUMNS
         ]
         names += ["keypoints"] if "keypoints" in dataset.tasks else []
         names += ["masks"] if "instances" in dataset.tasks else []
@@ -143,7 +143,7 @@ def _check_mixing(columns: frozenset[str], batch_transform_plan: BatchTransformP
             )
 
 
-def _extra_dtype(kind: str) -> str:
+def _extra_dtype(arrow_type: str) -> str:
     """NumPy's name of the numbers in an Arrow list, whose type is written ``large_list<item: int64>``."""
-    inner = kind.partition("<")[2].rstrip(">").rpartition(" ")[2]
+    inner = arrow_type.partition("<")[2].rstrip(">").rpartition(" ")[2]
     return {"float": "float32", "double": "float64", "halffloat": "float16"}.get(inner, inner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from stoker.augment.batch.base import BatchParams
+
     from ..adapters import Adapter
     from ..execution.stats import StatsTotals
     from .annotation_processor import BatchAnnotations
@@ -32,6 +35,33 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
 
 __all__ = ["BatchAssembler", "function_output_spec", "multi_hot"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Contents:
+    """The images of a batch, and what transforms of batches mix with them; None if no column needs it.
+
+    Attributes:
+        images: (N, ...) of NumPy, or on a GPU of the framework.
+        labels: (N,) int64, or (N, classes) float32.
+        objects: Objects of all images.
+        masks: (N, H, W), class masks.
+    """
+
+    images: Any
+    labels: Array | None
+    objects: BatchObjects | None
+    masks: Array | None
+
+    def mixed(self, params: BatchParams, mix: Callable[..., Any], config: ImageLoaderConfig) -> _Contents:
+        """The contents after a transform of batches; ``mix`` applies its parameters to images."""
+        labels, objects, masks = self.labels, self.objects, self.masks
+        return _Contents(
+            mix(params, self.images, config.image_format.layout),
+            None if labels is None else params.labels(labels, config.dataset.num_classes),
+            None if objects is None else objects.mixed(params, config.annotations.objects),
+            None if masks is None else params.segmentation(masks),
+        )
 
 
 class BatchAssembler:
@@ -63,32 +93,21 @@ class BatchAssembler:
         """
         began, before = perf_counter(), sum(self._totals.on_batches.values())
         chosen = np.arange(len(planned)) if kept is None else kept
-        labels = self._labels(planned, chosen)
         objects, masks = annotated.objects, annotated.masks
         if kept is not None:
             objects = None if objects is None else objects.of_samples(kept, len(planned))
             masks = None if masks is None else masks[kept]
-        images, on_gpu = self._kept_images(images, kept), not isinstance(images, np.ndarray)
-        batch = self._config.batch_transform_plan
-        for number in range(len(batch.transforms) if len(chosen) else 0):
-            name, params = batch.draw(
-                number, planned.draw_keys[chosen], self._config.plan.size, self._config.seed, self._epoch
-            )
-            with self._timed(name):
-                layout = self._config.image_format.layout
-                mixed = self._adapter.mix if on_gpu else mix_in_place
-                images = mixed(params, images, layout)
-                if labels is not None:
-                    labels = params.labels(labels, self._config.dataset.num_classes)
-                if objects is not None:
-                    objects = objects.mixed(params, self._config.annotations.objects)
-                if masks is not None:
-                    masks = params.segmentation(masks)
+        on_gpu = not isinstance(images, np.ndarray)
+        contents = _Contents(self._kept_images(images, kept), self._labels(planned, chosen), objects, masks)
+        if len(chosen):
+            mix = self._adapter.mix if on_gpu else mix_in_place
+            contents = self._transform(contents, planned.draw_keys[chosen], mix)
+        images = contents.images
         if not on_gpu:
             images = self._adapter.images(images, self._config.image_format.dtype)
-        columns = {"image": self._run_functions(images, len(chosen)), "label": labels, "segmentation": masks}
+        images = self._run_functions(images, len(chosen))
         values = [
-            columns["image"] if name == "image" else self._column(name, columns, objects, planned, chosen)
+            images if name == "image" else self._column(name, contents, planned, chosen)
             for name in self._config.columns
         ]
         elsewhere = sum(self._totals.on_batches.values()) - before
@@ -101,6 +120,17 @@ class BatchAssembler:
             return images if kept is None else images[kept]
         images = self._adapter.images(images, self._config.image_format.dtype)
         return images if kept is None else self._adapter.take(images, kept)
+
+    def _transform(self, contents: _Contents, draw_keys: Int64, mix: Callable[..., Any]) -> _Contents:
+        """The contents after all transforms of batches; ``mix`` applies parameters to images."""
+        config = self._config
+        for number in range(len(config.batch_transform_plan.transforms)):
+            name, params = config.batch_transform_plan.draw(
+                number, draw_keys, config.plan.size, config.seed, self._epoch
+            )
+            with self._timed(name):
+                contents = contents.mixed(params, mix, config)
+        return contents
 
     def _run_functions(self, images: Any, n: int) -> Any:
         for function in self._config.batch_transform_plan.functions:
@@ -132,14 +162,14 @@ class BatchAssembler:
     def _column(
         self,
         name: str,
-        columns: dict[str, Array | None],
-        objects: BatchObjects | None,
+        contents: _Contents,
         planned: PlannedBatch,
         chosen: Int64,
     ) -> Any:
-        given = columns.get(name)
-        if given is not None:
-            return self._adapter.column(given)
+        objects = contents.objects
+        mixed = {"label": contents.labels, "segmentation": contents.masks}.get(name)
+        if mixed is not None:
+            return self._adapter.column(mixed)
         if objects is not None and (name == "count" or name in self._config.annotations.objects.columns):
             return self._object_column(name, objects, len(chosen))
         if name == "key":

@@ -117,7 +117,7 @@ def _marks(sheet: Sheet, picture: Picture, large: tuple[int, int], density: floa
     return f'<div class="marks"><img alt="" src="{_inline(drawn, "PNG")}">{"".join(names)}</div>'
 
 
-def _inline(image: Image.Image, kind: str) -> str:
+def _inline(image: Image.Image, codec: str) -> str:
     stream = BytesIO()
-    image.save(stream, kind, quality=88, optimize=True)
-    return f"data:image/{kind.lower()};base64,{b64encode(stream.getvalue()).decode()}"
+    image.save(stream, codec, quality=88, optimize=True)
+    return f"data:image/{codec.lower()};base64,{b64encode(stream.getvalue()).decode()}"

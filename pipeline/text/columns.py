@@ -131,7 +131,11 @@ def column_names(
         names = (*names, "mask")
     known = {*made, "mask"}
     if batching.pack is None:
-        known |= {"row", "key", *(name for name, kind in dataset.types.items() if kind in NUMBERS)}
+        known |= {
+            "row",
+            "key",
+            *(name for name, arrow_type in dataset.types.items() if arrow_type in NUMBERS),
+        }
     for name in names:
         if name not in known:
             outputs = {prefix + output for prefix in _prefixes(fields) for output in _OUTPUTS}

@@ -168,8 +168,8 @@ class _Settings:
     def device_id(self) -> int | None:
         if self.device == "cpu":
             return None
-        kind, _, number = self.device.partition(":")
-        if kind != "cuda" or not (number or "0").isdigit():
+        device_type, _, number = self.device.partition(":")
+        if device_type != "cuda" or not (number or "0").isdigit():
             raise ConfigError(f"device must be 'cpu' or 'cuda:N', found {self.device!r}")
         return int(number or 0)
 
