@@ -1,13 +1,11 @@
-"""Others read objects and masks from our records: TensorFlow all of them, DALI what LMDB has.
-
-Each check runs its framework in a process of its own, as in the tests of plain records.
-"""
+"""Others read objects and masks from our records: TensorFlow all of them, DALI what LMDB has."""
 
 import importlib.util
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,44 +52,36 @@ def run(code: str, *arguments: object) -> list[Any]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-READ = """
-import json, sys
-import tensorflow as tf
-
-objects = "image/object/"
-spec = {
-    "image/encoded": tf.io.FixedLenFeature([], tf.string),
-    "image/height": tf.io.FixedLenFeature([], tf.int64),
-    "image/segmentation/class/encoded": tf.io.FixedLenFeature([], tf.string),
-    "image/segmentation/class/format": tf.io.FixedLenFeature([], tf.string),
-    **{objects + "bbox/" + side: tf.io.VarLenFeature(tf.float32) for side in "xmin ymin xmax ymax".split()},
-    objects + "class/label": tf.io.VarLenFeature(tf.int64),
-    objects + "class/text": tf.io.VarLenFeature(tf.string),
-    objects + "is_crowd": tf.io.VarLenFeature(tf.int64),
-    objects + "area": tf.io.VarLenFeature(tf.float32),
-    objects + "keypoint/x": tf.io.VarLenFeature(tf.float32),
-    objects + "keypoint/y": tf.io.VarLenFeature(tf.float32),
-    objects + "keypoint/visibility": tf.io.VarLenFeature(tf.int64),
-    objects + "keypoint/text": tf.io.VarLenFeature(tf.string),
-    objects + "keypoint/num": tf.io.VarLenFeature(tf.int64),
-}
-for record in tf.data.TFRecordDataset(sys.argv[1:]):
-    # As the object detection API's decoder does: a batch of one, then sparse to dense.
-    parsed = tf.io.parse_example(record[None], spec)
-    row = {}
-    for name, value in parsed.items():
-        values = value.values if isinstance(value, tf.SparseTensor) else value
-        row[name] = [v.hex() if isinstance(v, bytes) else v for v in values.numpy().tolist()]
-    mask = tf.io.decode_png(parsed["image/segmentation/class/encoded"][0])
-    print(json.dumps({**row, "mask": [mask.shape.as_list(), int(tf.reduce_max(mask))]}))
-"""
+def features(tf: Any) -> dict[str, Any]:
+    """Returns the features of a record that tests read, as TensorFlow describes them."""
+    kinds = {
+        tf.int64: ["class/label", "is_crowd", "keypoint/visibility", "keypoint/num"],
+        tf.float32: ["bbox/xmin", "bbox/ymin", "bbox/xmax", "bbox/ymax", "area", "keypoint/x", "keypoint/y"],
+        tf.string: ["class/text", "keypoint/text"],
+    }
+    images = ("image/encoded", "image/segmentation/class/encoded", "image/segmentation/class/format")
+    single = {name: tf.io.FixedLenFeature([], tf.string) for name in images}
+    lists = {f"image/object/{name}": tf.io.VarLenFeature(kind) for kind in kinds for name in kinds[kind]}
+    return {**single, "image/height": tf.io.FixedLenFeature([], tf.int64), **lists}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is None, reason="TensorFlow is not installed")
+def read_with_tensorflow(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """Returns the features and the mask of each record."""
+    tf = pytest.importorskip("tensorflow")
+    rows = []
+    for record in tf.data.TFRecordDataset([str(file) for file in files]):
+        # As the object detection API's decoder does: a batch of one, then sparse to dense.
+        parsed = tf.io.parse_example(record[None], features(tf))
+        dense = {name: getattr(value, "values", value) for name, value in parsed.items()}
+        row = {name: value.numpy().tolist() for name, value in dense.items()}
+        rows.append({**row, "mask": tf.io.decode_png(row["image/segmentation/class/encoded"][0]).numpy()})
+    return rows
+
+
 def test_tensorflow_reads_objects_and_masks(source: Path, tmp_path: Path) -> None:
     stoker.convert(source / "x.json", tmp_path / "out", masks=source / "masks")
     dataset = stoker.open(tmp_path / "out")
-    rows = run(READ, *dataset.data_files)
+    rows = read_with_tensorflow(dataset.data_files)
     assert len(rows) == 3
     for i, (row, (height, width)) in enumerate(zip(rows, SIZES, strict=True)):
         found = dataset.annotations([i])
@@ -100,7 +90,7 @@ def test_tensorflow_reads_objects_and_masks(source: Path, tmp_path: Path) -> Non
         boxes = np.array(sides).T.reshape(-1, 4) * (width, height, width, height)
         np.testing.assert_allclose(boxes, found.boxes, rtol=1e-6)
         assert of_objects["class/label"] == (found.labels + 1).tolist()
-        texts = [bytes.fromhex(text).decode() for text in of_objects["class/text"]]
+        texts = [text.decode() for text in of_objects["class/text"]]
         assert texts == [dataset.classes[label] for label in found.labels]
         assert of_objects["is_crowd"] == found.crowd.astype(int).tolist()
         np.testing.assert_allclose(of_objects["area"], found.area)
@@ -109,12 +99,11 @@ def test_tensorflow_reads_objects_and_masks(source: Path, tmp_path: Path) -> Non
         keypoints = np.array(points).T.reshape(-1, 2, 3) * (width, height, 1)
         np.testing.assert_allclose(keypoints, found.keypoints, rtol=1e-6)
         assert of_objects["keypoint/num"] == [2] * len(found)
-        assert [bytes.fromhex(t).decode() for t in of_objects["keypoint/text"]] == ["nose", "tail"] * len(
-            found
-        )
-        assert bytes.fromhex(row["image/segmentation/class/encoded"][0]) == dataset.mask(i)
-        assert bytes.fromhex(row["image/segmentation/class/format"][0]) == b"png"
-        assert row["mask"] == [[height, width, 1], 7 * i]
+        assert of_objects["keypoint/text"] == [b"nose", b"tail"] * len(found)
+        assert row["image/segmentation/class/encoded"] == [dataset.mask(i)]
+        assert row["image/segmentation/class/format"] == [b"png"]
+        assert row["mask"].shape == (height, width, 1)
+        assert row["mask"].max() == 7 * i
 
 
 CAFFE = """
