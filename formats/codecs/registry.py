@@ -60,6 +60,7 @@ class ImageCodec:
         written_as: What the native module writes when this codec is the target: a JPEG, or raw pixels for
             ``compress``. None for codecs that are only read.
         compress: Encodes raw pixels, called with bytes, height and width; None where they stay raw.
+        bytes_per_pixel: Average of photographs in codecs that are written, to plan the sizes of shards.
     """
 
     decode: Decode
@@ -75,6 +76,7 @@ class ImageCodec:
     photographic: bool = False
     written_as: Literal["jpeg", "raw"] | None = None
     compress: Callable[[bytes, int, int], bytes] | None = None
+    bytes_per_pixel: float = 0.0
 
 
 def open_image(data: Any) -> Image.Image:
@@ -148,7 +150,6 @@ def _png_grey_bits(data: bytes) -> int:
 
 
 CODECS: dict[Codec, ImageCodec] = {
-    Codec.RAW: ImageCodec(decode=_decode_raw, channels=(3,), written_as="raw"),
     Codec.JPEG: ImageCodec(
         decode=_decode_jpeg,
         reference_decode=_decode_jpeg_for_reference,
@@ -160,6 +161,7 @@ CODECS: dict[Codec, ImageCodec] = {
         changes_values=True,
         photographic=True,
         written_as="jpeg",
+        bytes_per_pixel=0.3,
     ),
     Codec.PNG: ImageCodec(
         decode=_decode_with_pillow,
@@ -170,6 +172,7 @@ CODECS: dict[Codec, ImageCodec] = {
         grey_bits=_png_grey_bits,
         written_as="raw",
         compress=_compress_png,
+        bytes_per_pixel=1.2,
     ),
     Codec.WEBP: ImageCodec(
         decode=_decode_with_pillow,
@@ -194,6 +197,7 @@ CODECS: dict[Codec, ImageCodec] = {
         suffixes=(".tif", ".tiff"),
         signature=rb"II\*\0|MM\0\*",
     ),
+    Codec.RAW: ImageCodec(decode=_decode_raw, channels=(3,), written_as="raw", bytes_per_pixel=3.0),
     Codec.PLANES: ImageCodec(decode=_decode_planes, channels=(1, 3)),
     # PPM, JPEG 2000 as a file or a codestream, and AVIF.
     Codec.OTHER: ImageCodec(

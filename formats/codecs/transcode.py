@@ -9,7 +9,13 @@ from stoker import _native
 from .codec import Codec
 from .registry import CODECS
 
-__all__ = ["TranscodeRules", "target_codec", "transcode"]
+__all__ = ["BYTES_PER_PIXEL", "TranscodeRules", "target_codec", "transcode"]
+
+_WRITTEN = {codec.name.lower(): row for codec, row in CODECS.items() if row.written_as}
+BYTES_PER_PIXEL = {"keep": _WRITTEN["jpeg"].bytes_per_pixel} | {
+    name: row.bytes_per_pixel for name, row in _WRITTEN.items()
+}
+"""Values of the option ``encoding``, with the average bytes of a pixel of photographs."""
 
 
 class TranscodeRules(NamedTuple):

@@ -18,7 +18,7 @@ from ..sources.detect import find_format, list_source
 from ..sources.folders.local_images import may_be_image
 from ..sources.source import Source
 from .execution import Engine, Summary, check_num_threads, execute
-from .options import ConvertOptions, Encoding, parse_resize, parse_share, shard_bytes
+from .options import ConvertOptions, parse_resize, parse_share, shard_bytes
 from .plan import plan_conversion
 from .renamed_option import renamed_option
 from .run import Progress, no_progress
@@ -41,7 +41,7 @@ def convert(
     format: str = DEFAULT_CONTAINER,  # noqa: A002 - the user's word for it
     seed: int | None = None,
     resize: str | None = None,
-    encoding: Encoding = "keep",
+    encoding: str = "keep",
     quality: int | None = None,
     subsampling: str | None = None,
     shard_size: str | int | None = None,

@@ -6,13 +6,14 @@ import re
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from operator import index
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, cast, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, SupportsIndex, cast
 
 import numpy as np
 
 from stoker.errors import ConfigError
 
 from ..codecs.header import MAX_PIXELS
+from ..codecs.transcode import BYTES_PER_PIXEL
 from ..containers.registry import DEFAULT_CONTAINER, find_writer
 from ..files.byte_size import parse_byte_size
 
@@ -25,7 +26,6 @@ __all__ = [
     "QUALITY",
     "SUBSAMPLING",
     "ConvertOptions",
-    "Encoding",
     "ResizeMode",
     "ShardOptions",
     "parse_resize",
@@ -33,7 +33,6 @@ __all__ = [
     "shard_bytes",
 ]
 
-Encoding = Literal["keep", "jpeg", "png", "raw"]
 ResizeMode = Literal["none", "shorter", "longer", "squash", "crop", "fill"]
 
 QUALITY = 90
@@ -42,9 +41,7 @@ SUBSAMPLING = "420"
 _SUBSAMPLINGS = ("444", "422", "420")
 _LONGEST_SIDE = 65_500  # of a JPEG, in libjpeg
 _RECORD_OVERHEAD = 300  # approximate bytes beside the payload: framing, the names of the features, the key
-# Averages of photographs: bytes of a pixel, JPEG where the encoding is kept; and longer side by shorter side.
-_BYTES_A_PIXEL = {"keep": 0.3, "jpeg": 0.3, "png": 1.2, "raw": 3.0}
-_ASPECT = 4 / 3
+_ASPECT = 4 / 3  # average of photographs: longer side by shorter side
 
 
 @dataclass(frozen=True)
@@ -130,7 +127,7 @@ class ConvertOptions(ShardOptions):
     mode: ResizeMode = "none"
     height: int = 0
     width: int = 0
-    encoding: Encoding = "keep"
+    encoding: str = "keep"
     quality: int | None = None
     subsampling: str | None = None
     class_depth: int | None = None
@@ -139,7 +136,7 @@ class ConvertOptions(ShardOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _one_of("encoding", self.encoding, get_args(Encoding))
+        _one_of("encoding", self.encoding, tuple(BYTES_PER_PIXEL))
         if self.subsampling is not None:
             _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
         if self.quality is not None:
@@ -167,11 +164,11 @@ class ConvertOptions(ShardOptions):
         photographs, because planning opens no file.
         """
         if not self.keeps_bytes:
-            pixels = sizes / _BYTES_A_PIXEL["keep"]
+            pixels = sizes / BYTES_PER_PIXEL["keep"]
             if self.mode != "none":
                 pixels = np.full(len(sizes), float(self.height * self.width))
                 pixels *= {"shorter": _ASPECT, "longer": 1 / _ASPECT}.get(self.mode, 1)
-            sizes = (pixels * _BYTES_A_PIXEL[self.encoding]).astype(np.int64)
+            sizes = (pixels * BYTES_PER_PIXEL[self.encoding]).astype(np.int64)
         return super().record_bytes(sizes)
 
 
