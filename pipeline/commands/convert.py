@@ -9,7 +9,6 @@ from typing import Annotated, Any, get_args
 import typer
 
 from stoker.formats.containers.registry import DEFAULT_CONTAINER
-from stoker.formats.remote.store import is_url
 from stoker.formats.sources.format_names import SourceFormatName
 
 from .shared.console import out, print_summary
@@ -47,7 +46,11 @@ def convert(
         int | None, typer.Option(help="Seed of a shuffle; without it, the samples are sorted.")
     ] = None,
     resize: Annotated[
-        str | None, typer.Option(help="shorter=N, longer=N, squash=HxW, crop=HxW or fill=HxW, in pixels.")
+        str | None,
+        typer.Option(
+            help="Reduce a side to N pixels (shorter=N, longer=N), or make all images HxW: scale each side "
+            "(squash=HxW), crop the centre (crop=HxW) or pad with black (fill=HxW)."
+        ),
     ] = None,
     encoding: Annotated[
         str, typer.Option(help="How images are stored: keep, jpeg, png or raw (RGB bytes).")
@@ -159,6 +162,7 @@ def convert(
 def _warn_of_splits(dataset: Path | str) -> None:
     """Print a warning where folders of splits, such as train and val, have become classes."""
     from stoker.formats.dataset.manifest import Manifest
+    from stoker.formats.remote.store import is_url
 
     if is_url(dataset):
         return

@@ -31,7 +31,7 @@ def convert_text(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Text files with one sample a line, or a .jsonl file; also .gz and URLs. Several files are "
+            help="Text files with a sample on each line, or a .jsonl file; also .gz and URLs. Several files are "
             "parallel: their first lines are the first sample, and so on."
         ),
     ],
