@@ -229,10 +229,10 @@ class BlockFiles:
                 if self._descriptor >= 0:
                     self._lock(fcntl.F_UNLCK, _FETCHING + low, _FETCHING + high)
 
-    def _lock(self, kind: int, low: int, high: int, *, wait: bool = False) -> bool:
+    def _lock(self, lock_type: int, low: int, high: int, *, wait: bool = False) -> bool:
         if self._descriptor < 0:
             raise StoppedError
-        request = _FLOCK.pack(kind, os.SEEK_SET, low, high - low, 0)
+        request = _FLOCK.pack(lock_type, os.SEEK_SET, low, high - low, 0)
         try:
             fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLKW if wait else fcntl.F_OFD_SETLK, request)
         except OSError as error:

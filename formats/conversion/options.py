@@ -46,7 +46,7 @@ _ASPECT = 4 / 3  # average of photographs: longer side by shorter side
 
 @dataclass(frozen=True)
 class ShardOptions:
-    """How samples of any kind are divided among splits and shards.
+    """How samples, of images or of text, are divided among splits and shards.
 
     Attributes:
         container: Name of the container of the shards, such as tfrecord.

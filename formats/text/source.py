@@ -153,10 +153,10 @@ def _is_json_lines(paths: Sequence[Path]) -> bool:
                 path=path,
                 hint="write JSON Lines, one object in each line, and name the file .jsonl",
             )
-    kinds = {_bare(path).suffix.lower() in _JSON_LINES for path in paths}
-    if len(paths) > 1 and True in kinds:
+    are_json_lines = {_bare(path).suffix.lower() in _JSON_LINES for path in paths}
+    if len(paths) > 1 and True in are_json_lines:
         raise ConfigError("parallel files hold lines of text; JSON Lines are one file with all fields")
-    return True in kinds
+    return True in are_json_lines
 
 
 def _bare(path: Path) -> Path:

@@ -168,8 +168,8 @@ class ImageEncoder:
             table = np.array([one.mask for one in details], np.int64).reshape(-1, 3)
             table[:, 0] += ends
             columns |= {
-                name: pa.array(values).cast(kind)
-                for (name, kind), values in zip(MASK_COLUMNS.items(), table.T, strict=True)
+                name: pa.array(values).cast(arrow_type)
+                for (name, arrow_type), values in zip(MASK_COLUMNS.items(), table.T, strict=True)
             }
         return columns
 

@@ -139,8 +139,8 @@ class ObjectTable:
             of_objects = ListColumn.of_counts(_view(self.run_counts), _view(self.run_values)).take(order)
             made["object_runs"] = of_objects.grouped(counts)
             made["object_run_counts"] = ListColumn.of_counts(counts, of_objects.counts)
-        kinds = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in made}
-        return {name: made[name].to_arrow().cast(kind) for name, kind in sorted(kinds.items())}
+        types = {name: OBJECT_COLUMNS.get(name, pa.large_list(pa.uint8())) for name in made}
+        return {name: made[name].to_arrow().cast(arrow_type) for name, arrow_type in sorted(types.items())}
 
     def _fixed_width(
         self, values: array[float], width: int, order: npt.NDArray[np.int64], counts: npt.NDArray[np.int64]

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["fail", "has_cells", "has_list_suffix", "read_entries"]
 
 _RESERVED = {*REQUIRED_COLUMNS, *IMAGE_COLUMNS, *OBJECT_COLUMNS, *MASK_COLUMNS, "label", "row", "image"}
-_SUFFIXES = (".csv", ".json", ".jsonl")
 _LARGEST = 1 << 63
 _MOST_SHOWN = 200  # characters of names in a message
 _SEVERAL, _BETWEEN = "labels", "|"
@@ -46,7 +45,7 @@ def fail(file: Path, message: str) -> NoReturn:
 
 def has_list_suffix(path: str | os.PathLike[str]) -> bool:
     """Whether a path or URL has the name of a list."""
-    return os.path.splitext(path)[1].lower() in _SUFFIXES  # noqa: PTH122 - it may be a URL
+    return os.path.splitext(path)[1].lower() in _READERS  # noqa: PTH122 - it may be a URL
 
 
 def has_cells(file: Path) -> bool:
@@ -60,7 +59,7 @@ def read_entries(file: Path) -> Iterator[Entry]:
     Raises:
         SourceError: The file is no such list; the error names the entry and the reason.
     """
-    reader = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl}.get(file.suffix.lower())
+    reader = _READERS.get(file.suffix.lower())
     if reader is None:
         fail(file, "the source is neither a folder nor a .csv, .json or .jsonl file")
     try:
@@ -125,6 +124,9 @@ def _read_jsonl(file: Path) -> Iterator[Entry]:
                     yield json.loads(line)
                 except json.JSONDecodeError as error:
                     fail(file, f"line {number + 1} is no JSON: {error.msg}, at character {error.pos}")
+
+
+_READERS = {".csv": _read_csv, ".json": _read_json, ".jsonl": _read_jsonl}
 
 
 def _check_names(file: Path, where: str, names: Collection[str], label: str) -> None:

@@ -89,7 +89,7 @@ def places(sources: Path, memory: Any, web: str) -> dict[str, str]:
     return {"memory": "memory://bucket/sources", "web": f"{web}/sources"}
 
 
-FORMS = {
+FORMATS = {
     "voc": ("voc", None),
     "voc/ImageSets/Main/train.txt": ("voc", None),
     "yolo": ("yolo", None),
@@ -100,15 +100,15 @@ FORMS = {
 
 
 @pytest.mark.parametrize("storage", ["memory", "web"])
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", FORMATS)
 def test_urls_give_the_records_of_a_disk(
     sources: Path, places: dict[str, str], tmp_path: Path, name: str, storage: str
 ) -> None:
-    form, masks = FORMS[name]
+    expected, masks = FORMATS[name]
     summaries = []
     for side, root in (("here", str(sources)), ("there", places[storage])):
         given = {} if masks is None else {"masks": f"{root}/{masks}"}
-        assert find_format(Source(f"{root}/{name}", **given)).name == form
+        assert find_format(Source(f"{root}/{name}", **given)).name == expected
         summaries.append(stoker.convert(f"{root}/{name}", tmp_path / side, shards=2, seed=1, **given))
     assert summaries[0].written == summaries[1].written > 0
     assert summaries[0].skipped == summaries[1].skipped
