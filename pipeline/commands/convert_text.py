@@ -31,8 +31,8 @@ def convert_text(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Text files with a sample on each line, or a .jsonl file; also .gz and URLs. Several files are "
-            "parallel: their first lines are the first sample, and so on."
+            help="Text files with a sample on each line, or a .jsonl file; also .gz and URLs. Several files "
+            "are parallel: their first lines are the first sample, and so on."
         ),
     ],
     target: Target,

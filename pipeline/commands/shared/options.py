@@ -49,8 +49,8 @@ Test = Annotated[str, typer.Option(help="Share of the samples held out for testi
 Classes = Annotated[
     str | None,
     typer.Option(
-        help="Names of the classes, label 0 first: names with commas between, a file with a name on each line, "
-        "or the folder of a dataset. By default the source names them."
+        help="Names of the classes, label 0 first: names with commas between, a file with a name on each "
+        "line, or the folder of a dataset. By default the source names them."
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first sample that would be skipped.")]

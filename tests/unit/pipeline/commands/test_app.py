@@ -237,7 +237,7 @@ def test_index_with_names_of_classes(run: Run, photos: Path, tmp_path: Path) -> 
     assert "label 1 has an empty name" in said
     (tmp_path / "names.txt").write_text("sea\n")
     said = run("index", shard, "--into", tmp_path / "few", "--classes", tmp_path / "names.txt", status=1)
-    assert "label 1, and there are 1 names" in said
+    assert "the record has label 1, and 1 classes are named" in said
     assert not (tmp_path / "few" / "dataset.json").exists()
 
 
