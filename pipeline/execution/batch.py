@@ -12,10 +12,10 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NUMBERS", "ColumnSpec", "FinishedBatch", "batch_type"]
+__all__ = ["NUMERIC_TYPES", "ColumnSpec", "FinishedBatch", "batch_type"]
 
 # Arrow's names of the dtypes that a column of a batch can have.
-NUMBERS = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
+NUMERIC_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
     "halffloat",
     "float",
     "double",

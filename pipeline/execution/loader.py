@@ -63,7 +63,7 @@ class Loader(ABC):
         self._owner = OwnerProcess()
         if not len(self):
             raise ConfigError(
-                "an epoch has no batch: last_batch='drop' leaves out what does not fill one on every rank",
+                "an epoch has no batch: last_batch='drop' leaves out draws that fill no batch on every rank",
                 hint="Take smaller batches, or last_batch='partial' or 'pad'.",
             )
 
@@ -93,7 +93,7 @@ class Loader(ABC):
         check_owner(self._owner)
         self._end_pass()
         if self._closed:
-            raise LoaderClosedError("this loader is closed", hint="Make a new one.")
+            raise LoaderClosedError("this loader is closed", hint="Make a new loader.")
         check_ranks(self._ranks)
         if self._progress and not self._progress.received:
             self._next = self._progress.state(self._identity)  # iter() was called only to test it

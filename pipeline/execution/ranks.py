@@ -61,7 +61,7 @@ def find_ranks(rank: int | None = None, world_size: int | None = None) -> Ranks:
         ConfigError: Only one of the two is given, or the rank is not below the world size.
     """
     if (rank is None) != (world_size is None):
-        raise ConfigError("rank and world_size go together", hint="Give both, or neither.")
+        raise ConfigError("only one of rank and world_size is given", hint="Give both, or neither.")
     if rank is not None and world_size is not None:
         rank, world_size = whole_number("rank", rank), whole_number("world_size", world_size)
         if not 0 <= rank < world_size:
@@ -85,8 +85,8 @@ def check_ranks(made: Ranks) -> None:
     if now and (now.rank, now.world_size) != (made.rank, made.world_size):
         raise ConfigError(
             f"this loader was made as rank {made.rank} of {made.world_size} ({made.source}), "
-            f"and {now.source} says rank {now.rank} of {now.world_size}",
-            hint="Make it once the processes have found each other (with Lightning in train_dataloader), "
+            f"but {now.source} now says rank {now.rank} of {now.world_size}",
+            hint="Make the loader after the processes are connected (with Lightning in train_dataloader), "
             "or give rank and world_size.",
         )
 
@@ -118,13 +118,13 @@ def _from_environment() -> Ranks | None:
             if not found.rank < found.world_size:
                 raise ConfigError(
                     f"the environment says rank {found.rank} of {found.world_size}: {rank} and {size}",
-                    hint="Unset what another launcher has left there, or give rank and world_size.",
+                    hint="Unset the variables that another launcher has left there, or give rank and world_size.",
                 )
             return found
     if _number("PMIX_RANK", 0):  # PMIx has no variable with the number of ranks
         raise ConfigError(
-            f"the environment says rank {_number('PMIX_RANK', 0)} (PMIX_RANK), and not of how many",
-            hint="Give rank and world_size, or initialise torch.distributed or JAX before.",
+            f"the environment says rank {_number('PMIX_RANK', 0)} (PMIX_RANK), but no number of ranks",
+            hint="Give rank and world_size, or initialise torch.distributed or JAX first.",
         )
     return None
 

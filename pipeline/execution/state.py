@@ -55,7 +55,9 @@ class State:
                 "this is no state of a Stoker loader", hint="Pass what state_dict() returned."
             )
         if state["version"] != _VERSION:
-            raise CheckpointError(f"the state has version {state['version']!r}, this Stoker reads {_VERSION}")
+            raise CheckpointError(
+                f"the state has version {state['version']!r}, but this Stoker reads version {_VERSION}"
+            )
         for name in ("epoch", "position"):
             if type(state[name]) is not int or state[name] < 0:
                 raise CheckpointError(f"{name} must be a whole number from 0, found {state[name]!r}")
@@ -63,10 +65,12 @@ class State:
         if differing:
             raise CheckpointError(
                 f"the state belongs to another loader: {'; '.join(differing)}",
-                hint="Make the loader with the arguments it was saved with.",
+                hint="Make the loader with the arguments of the saved one.",
             )
         if state["position"] > samples:
-            raise CheckpointError(f"position is {state['position']}, and an epoch has {samples} samples")
+            raise CheckpointError(
+                f"the state is at position {state['position']}, but an epoch ends at {samples}"
+            )
         return cls(state["epoch"], state["position"], identity)
 
 

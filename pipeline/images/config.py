@@ -15,7 +15,7 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 
 from ..engines.base import ImageFormat
-from ..execution.batch import NUMBERS, ColumnSpec, batch_type
+from ..execution.batch import NUMERIC_TYPES, ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sampling import make_loader_order, open_source
 from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
@@ -256,7 +256,7 @@ def _columns(
     if objects.form == "padded" and "count" not in names and set(annotated) & set(names) - {"segmentation"}:
         names = (*names, "count")
     types = dataset.types
-    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in NUMBERS)}
+    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in NUMERIC_TYPES)}
     known |= {
         *annotated,
         *(["count"] if "boxes" in annotated else []),

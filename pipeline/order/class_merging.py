@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["MergedClasses", "check_together", "merge_classes"]
+__all__ = ["MergedClasses", "check_mixable", "merge_classes"]
 
 # The parts of a manifest's options that determine which text a sequence of ids is, by their names in errors.
 _ENCODING: dict[str, Callable[[Mapping[str, Any]], Any]] = {
@@ -59,14 +59,14 @@ class MergedClasses:
         table = self.tables[number]
         if labels.size and not 0 <= labels.min() <= labels.max() < len(table):
             raise DatasetError(
-                f"labels go from {labels.min()} to {labels.max()}, and there are {len(table)} classes",
+                f"labels go from {labels.min()} to {labels.max()}, but the dataset has {len(table)} classes",
                 path=dataset.path,
                 hint="Convert or index the dataset again with the names of all its classes.",
             )
         return table[labels]
 
 
-def check_together(opened: Sequence[Dataset]) -> None:
+def check_mixable(opened: Sequence[Dataset]) -> None:
     """Check that there are datasets, and that their samples, annotations and token ids have one meaning.
 
     Raises:
@@ -79,8 +79,9 @@ def check_together(opened: Sequence[Dataset]) -> None:
         manifest = dataset.manifest
         if manifest.sample_type != first.sample_type:
             raise ConfigError(
-                f"a mixture is of one kind, not {first.sample_type} and {manifest.sample_type}",
+                f"the datasets of a mixture hold {first.sample_type} and {manifest.sample_type}",
                 path=dataset.path,
+                hint="Mix datasets of images, or datasets of text.",
             )
         other = [
             item.name
@@ -89,15 +90,15 @@ def check_together(opened: Sequence[Dataset]) -> None:
         ]
         if other:
             raise ConfigError(
-                f"the annotations of the datasets mean two things: {' and '.join(other)} differ",
+                f"the annotations of the datasets have different meanings: {' and '.join(other)} differ",
                 path=dataset.path,
                 hint=f"Convert both in the same way; the first is {opened[0].path}.",
             )
         differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
         if manifest.sample_type == "text" and differing:
             raise ConfigError(
-                f"the datasets of a mixture have another {' and '.join(differing)}, so that a token id would "
-                "mean two things",
+                f"the datasets of a mixture differ in {' and '.join(differing)}, so a token id would have two "
+                "meanings",
                 path=dataset.path,
                 hint="Convert both with the same fields and the same tokenizer, which each dataset has as "
                 "tokenizer.json.",
@@ -118,7 +119,7 @@ def merge_classes(datasets: Sequence[Dataset]) -> MergedClasses:
         if not names or repeated:
             what = f"has the name {repeated[0]!r} for two classes" if repeated else "has no names of classes"
             raise ConfigError(
-                f"the datasets of a mixture have different classes, which are joined by name, and one {what}",
+                f"the datasets of a mixture have different classes, which are merged by name, and one {what}",
                 path=dataset.path,
                 hint="Convert or index the dataset again with a different name for each class.",
             )

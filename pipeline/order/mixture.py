@@ -19,7 +19,7 @@ from stoker.formats.dataset.samples import Samples
 from stoker.formats.open import open as open_dataset
 
 from ..execution.arguments import whole_number
-from .class_merging import MergedClasses, check_together, merge_classes
+from .class_merging import MergedClasses, check_mixable, merge_classes
 from .draws import MixedOrder
 from .epoch_order import BlockShuffle, make_order
 from .quotas import QuotaSchedule, apportion
@@ -69,7 +69,7 @@ def mix(
         dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
         for dataset, _ in datasets_and_weights
     ]
-    check_together(opened)
+    check_mixable(opened)
     weights = [float(weight) for _, weight in datasets_and_weights]
     n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
     if n < 1:
@@ -77,7 +77,11 @@ def mix(
     quotas = apportion(weights, n)
     for dataset, quota in zip(opened, quotas, strict=True):
         if quota and not len(dataset):
-            raise ConfigError("the dataset has a weight and no samples", path=dataset.path)
+            raise ConfigError(
+                "a dataset of the mixture has a weight and no samples",
+                path=dataset.path,
+                hint="Leave the dataset out, or give it weight 0.",
+            )
     return Mixture(tuple(opened), quotas, merge_classes(opened))
 
 
@@ -270,7 +274,7 @@ class Mixture:
         """The number of each position's dataset, and the position in that dataset, (M,) int64 each."""
         at = np.asarray(positions, np.int64)
         if at.size and not 0 <= at.min() <= at.max() < len(self):
-            raise IndexError(f"positions go from 0 to {len(self) - 1}, not {at.min()} to {at.max()}")
+            raise IndexError(f"positions go from 0 to {len(self) - 1}, found {at.min()} to {at.max()}")
         which = np.searchsorted(self._starts, at, side="right") - 1
         return which, at - self._starts[which]
 

@@ -98,7 +98,7 @@ class ClassBalanced:
         given = dataset.column(self.column) if isinstance(self.column, str) else np.asarray(self.column)
         if given.shape != (len(dataset),) or not np.issubdtype(given.dtype, np.number):
             raise ConfigError(
-                f"classes must be one number a sample, {len(dataset)}, not {given.dtype} {given.shape}"
+                f"classes must be one number a sample, {len(dataset)}, found {given.dtype} {given.shape}"
             )
         return Balanced(_draws(self.samples, len(dataset), None), seed, given)
 
@@ -152,7 +152,9 @@ def open_source(
     found = opened.manifest.sample_type
     if found != kind:
         raise ConfigError(
-            f"{kind.title()}Loader reads {kind}, and this dataset holds {found}", path=opened.path
+            f"{kind.title()}Loader reads {kind}, but this dataset holds {found}",
+            path=opened.path,
+            hint=f"Use {found.title()}Loader for it.",
         )
     return opened
 
@@ -176,7 +178,7 @@ def make_loader_order(
     if sampler is not None:
         if not callable(getattr(sampler, "order", None)):
             raise ConfigError(
-                f"sampler must have a method order, found {type(sampler).__name__}",
+                f"sampler must have a method order(), found {type(sampler).__name__}",
                 hint="Use stoker.Weighted, stoker.ClassBalanced or stoker.Repeated, not PyTorch's samplers.",
             )
         order = sampler.order(dataset, order, seed)
@@ -196,7 +198,7 @@ def _draws(samples: int | None, default: int, most: int | None) -> int:
 def _refuse_shuffle(sampler: Sampler, shuffled: Order) -> None:
     if not isinstance(shuffled, Sequential):
         raise ConfigError(
-            f"{type(sampler).__name__} draws at random itself, from one dataset",
+            f"{type(sampler).__name__} draws at random itself, so it takes no shuffle and no mixture",
             hint="Leave out shuffle. To weight the datasets of a mixture, use the weights of stoker.mix.",
         )
 
@@ -204,13 +206,13 @@ def _refuse_shuffle(sampler: Sampler, shuffled: Order) -> None:
 def _checked(weights: npt.ArrayLike, n: int) -> npt.NDArray[np.float64]:
     values = np.asarray(weights, np.float64)
     if values.shape != (n,):
-        raise ConfigError(f"weights must be one number a sample, {n}, not shape {values.shape}")
+        raise ConfigError(f"weights must be one number a sample, {n}, found shape {values.shape}")
     if not (np.isfinite(values).all() and (values >= 0).all() and values.any()):
         raise ConfigError("weights must be finite numbers from 0, one of them above")
     with np.errstate(over="ignore"):
         if not np.isfinite(values.sum()):
             raise ConfigError(
-                f"the sum of the weights must be finite, and the largest of {n} is {values.max():g}",
+                f"the sum of the weights must be finite, but the largest of {n} is {values.max():g}",
                 hint="Divide all of them by the largest: only their shares count.",
             )
     return values

@@ -11,7 +11,7 @@ from stoker.bucketing import Dict, Flatten, Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError
 
-from ..execution.batch import NUMBERS
+from ..execution.batch import NUMERIC_TYPES
 from .epoch import TokenSlices
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def column_names(
         known |= {
             "row",
             "key",
-            *(name for name, arrow_type in dataset.types.items() if arrow_type in NUMBERS),
+            *(name for name, arrow_type in dataset.types.items() if arrow_type in NUMERIC_TYPES),
         }
     for name in names:
         if name not in known:

@@ -46,12 +46,12 @@ def test_refuses_data_that_is_no_state(state: Any) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"version": 2}, "version 2, this Stoker reads 1"),
+        ({"version": 2}, "version 2, but this Stoker reads version 1"),
         ({"epoch": -1}, "epoch must be a whole number from 0, found -1"),
         ({"epoch": True}, "epoch must be a whole number"),
         ({"position": 1.5}, r"position must be a whole number from 0, found 1\.5"),
         ({"position": "1"}, "position must be a whole number"),
-        ({"position": 11}, "position is 11, and an epoch has 10 samples"),
+        ({"position": 11}, "at position 11, but an epoch ends at 10"),
     ],
 )
 def test_refuses_impossible_states(change: dict[str, Any], message: str) -> None:

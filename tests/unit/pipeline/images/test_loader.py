@@ -192,7 +192,7 @@ def test_every_container_is_loaded_from_several_shards(
         ({"transforms": [Resize(8)]}, "different sizes"),
         ({"batch_size": 62, "last_batch": "drop"}, "an epoch has no batch"),
         ({"batch_size": 31, "last_batch": "drop", "rank": 0, "world_size": 2}, "an epoch has no batch"),
-        ({"rank": 1}, "go together"),
+        ({"rank": 1}, "only one of rank and world_size"),
         ({"rank": 2, "world_size": 2}, "found rank 2 of 2"),
         ({"dtype": "uint8", "transforms": [CenterCrop(8), Normalize()]}, "uint8 output"),
     ],

@@ -216,8 +216,8 @@ class TestStream:
     [
         ({"sampler": Weighted("label"), "shuffle": True}, "Weighted draws at random itself"),
         ({"sampler": ClassBalanced(), "shuffle": BlockShuffle(1)}, "ClassBalanced draws at random itself"),
-        ({"sampler": Weighted(np.ones(3))}, r"weights must be one number a sample, 61, not shape \(3,\)"),
-        ({"sampler": Weighted(np.ones((61, 1)))}, r"weights must be one number a sample, 61, not shape"),
+        ({"sampler": Weighted(np.ones(3))}, r"weights must be one number a sample, 61, found shape \(3,\)"),
+        ({"sampler": Weighted(np.ones((61, 1)))}, r"weights must be one number a sample, 61, found shape"),
         ({"sampler": Weighted(np.zeros(61))}, "finite numbers from 0, one of them above"),
         ({"sampler": Weighted(np.full(61, np.inf))}, "finite numbers from 0"),
         ({"sampler": Weighted(np.arange(61) - 1)}, "finite numbers from 0"),
@@ -229,9 +229,9 @@ class TestStream:
             "samples must be from 1 to 60, found 61",
         ),
         ({"sampler": ClassBalanced(samples=-1)}, "samples must be at least 1, found -1"),
-        ({"sampler": ClassBalanced(np.zeros(7))}, "classes must be one number a sample, 61, not float64"),
+        ({"sampler": ClassBalanced(np.zeros(7))}, "classes must be one number a sample, 61, found float64"),
         ({"sampler": ClassBalanced(["cat"] * 61)}, "classes must be one number a sample"),
-        ({"sampler": range(61)}, "sampler must have a method order, found range"),
+        ({"sampler": range(61)}, r"sampler must have a method order\(\), found range"),
         ({"sampler": Repeated(2, samples=123)}, "samples must be from 1 to 122, found 123"),
     ],
 )

@@ -88,5 +88,5 @@ def test_the_error_for_an_unknown_column_lists_the_known_ones(shards: Path) -> N
 
 
 def test_a_dataset_of_images_is_refused(make_dataset: Callable[..., Path]) -> None:
-    with pytest.raises(ConfigError, match="TextLoader reads text, and this dataset holds image"):
+    with pytest.raises(ConfigError, match="TextLoader reads text, but this dataset holds image"):
         stoker.TextLoader(make_dataset(), batch_size=2)
