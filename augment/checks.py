@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
     from stoker.types import Size
 
-__all__ = ["check_size", "fixed_size", "placed"]
+__all__ = ["check_size", "checked_transform", "fixed_size"]
 
 _LARGEST_SIDE = 32768
 """Pixels: the native engine's limit of an output or a canvas."""
 
 
-def placed(transform: object, before: Sequence[Transform]) -> Transform:
+def checked_transform(transform: object, before: Sequence[Transform]) -> Transform:
     """Return ``transform`` itself; ConfigError where it cannot follow the transforms ``before``."""
     if isinstance(transform, type):
         name = transform.__name__

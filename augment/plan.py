@@ -9,7 +9,7 @@ import numpy as np
 
 from stoker.random import derive_key, uniform
 
-from .checks import check_size, fixed_size, placed
+from .checks import check_size, checked_transform, fixed_size
 from .params.image_params import ImageParams
 from .params.optional_params import Erase, Noise
 from .state.transform_state import TransformState
@@ -136,7 +136,7 @@ def compile_image(transforms: Sequence[Description], dtype: DType | None = None)
     checked: list[Transform] = []
     sizes: list[Size | None] = []
     for given in transforms:
-        transform = placed(given, checked)
+        transform = checked_transform(given, checked)
         checked.append(transform)
         if transform.warps:
             canvas = canvas or fixed_size(size)

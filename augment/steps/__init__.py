@@ -6,10 +6,10 @@ belongs to a batch of N samples: its arrays have one row for each sample, and ``
 is applied to. What all samples share is a number or a tuple. The order of the steps and their classes follow
 from the list of transforms alone, so that an engine can prepare for them.
 
-To add a step of Stoker's: define the class here, with ``operation``; write the C++ operation of that name in
-native/steps, with columns named after the fields; build it from DALI's operators in
-:mod:`stoker.pipeline.engines.dali.steps`. The reference engine executes a step that another engine does not
-have.
+To add a step of Stoker's: define its class here, and name in ``operation`` the C++ operation that runs it.
+C++ says by ``STEP_COLUMNS`` which of the step's arrays it takes, and
+:mod:`stoker.pipeline.engines.dali.steps` builds the step from DALI's operators. A list of transforms with a
+step that an engine lacks is executed by another engine, at last by the reference.
 """
 
 from __future__ import annotations

@@ -7,21 +7,13 @@ import random
 
 import numpy as np
 import pytest
+from distributions import assert_same_distribution
 
 from stoker.augment.batch.mix import CutMix, MixUp
 from stoker.errors import ConfigError
 
 N = 20_000
 BOTH = pytest.mark.parametrize("transform", [MixUp(0.8), CutMix(0.8)])
-
-
-def assert_same_distribution(a, b):
-    """Two-sample Kolmogorov-Smirnov; the bound is passed by chance once in a million."""
-    a, b = np.sort(a), np.sort(b)
-    points = np.concatenate((a, b))
-    steps = [np.searchsorted(values, points, "right") / len(values) for values in (a, b)]
-    distance = np.abs(steps[0] - steps[1]).max()
-    assert distance < 2.7 * math.sqrt((len(a) + len(b)) / (len(a) * len(b)))
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.2, 0.5, 0.8, 1.0, 2.0, 10.0])

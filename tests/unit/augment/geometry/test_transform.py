@@ -24,7 +24,7 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.geometry.boxes import clip_boxes, clip_quads, convert_boxes, corners
+from stoker.augment.geometry.boxes import convert_boxes, corners
 from stoker.augment.geometry.transform import (
     apply_matrix,
     area_scale,
@@ -36,7 +36,6 @@ from stoker.augment.geometry.transform import (
 )
 from stoker.augment.params.optional_params import Warp
 from stoker.augment.reference.reference import execute, render
-from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 150, 200
 CHAINS = {
@@ -258,14 +257,6 @@ def test_boxes_keep_their_format(box_format):
     np.testing.assert_allclose(convert_boxes(moved, box_format, "XYXY"), expected)
 
 
-def test_formats():
-    assert convert_boxes([10, 20, 40, 80], "XYXY", "XYWH").tolist() == [10, 20, 30, 60]
-    assert convert_boxes([10, 20, 40, 80], "XYXY", "CXCYWH").tolist() == [25, 50, 30, 60]
-    assert convert_boxes([[25, 50, 30, 60]], "CXCYWH", "XYWH").tolist() == [[10, 20, 30, 60]]
-    with pytest.raises(ConfigError, match="target must be one of XYXY, XYWH, CXCYWH; found 'xyxy'"):
-        convert_boxes([0, 0, 1, 1], "XYXY", "xyxy")
-
-
 def test_left_and_right_are_exchanged_in_a_mirrored_image_only():
     eyes = [[(80, 60, 2), (110, 60, 1), (95, 80, 0)]]
     swap = [1, 0, 2]
@@ -345,58 +336,8 @@ def test_a_black_image_is_not_empty(last) -> None:
     assert (transform_mask(params, 0, np.ones((HEIGHT, WIDTH), int)) == 1).any()
 
 
-# Clipping of quadrilaterals
-
-
 def test_rounding_does_not_move_turned_boxes_out_of_the_image() -> None:
     params = draw([Resize((32, 32)), RandomRotation(60)], n=500)
     boxes, _ = transform_boxes(params, [(0, 0, WIDTH, HEIGHT)] * 500, np.arange(500))
     assert boxes.min() == 0
     assert boxes.max() == 32
-
-
-def test_the_tip_of_a_diamond():
-    diamond = np.array([[(0, -4), (4, 0), (0, 4), (-4, 0)]], float)
-    box, share = clip_quads(diamond, (10, 10))
-    assert box.tolist() == [[0, 0, 4, 4]]
-    np.testing.assert_allclose(share, 0.25)
-
-
-def test_a_quad_around_the_window_and_one_outside_and_one_at_infinity():
-    quads = np.array(
-        [
-            [(-50, 5), (5, -50), (60, 5), (5, 60)],
-            [(20, 20), (30, 20), (30, 30), (20, 30)],
-            [(0, 0), (np.inf, 0), (1, 1), (0, 1)],
-        ]
-    )
-    boxes, share = clip_quads(quads, (10, 10))
-    assert boxes.tolist() == [[0, 0, 10, 10], [0] * 4, [0] * 4]
-    np.testing.assert_allclose(share, [100 / (55 * 110), 0, 0])
-
-
-def test_clipping_against_a_count_of_points():
-    rng = np.random.default_rng(0)
-    grid = np.stack(np.meshgrid(np.arange(-100, 200), np.arange(-100, 200)), axis=-1) / 5 + 0.1
-    for turn in range(30):
-        angle = rng.random() * 6.3
-        axes = np.array([(np.cos(angle), np.sin(angle)), (-np.sin(angle), np.cos(angle))])
-        half, center = rng.uniform(2, 9, 2), rng.uniform(-2, 18, 2)
-        signs = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])[:: 1 if turn % 2 else -1]
-        box, share = clip_quads((center + (signs * half) @ axes)[None], (16, 16))
-        inside = (np.abs((grid - center) @ axes.T) < half).all(axis=-1)
-        window = ((grid > 0) & (grid < 16)).all(axis=-1)
-        shown = grid[inside & window]
-        assert abs(share[0] - len(shown) / inside.sum()) < 0.03
-        if len(shown) > 50:
-            np.testing.assert_allclose(box[0], (*shown.min(axis=0), *shown.max(axis=0)), atol=1)
-
-
-def test_upright_boxes_are_clipped_like_quadrilaterals() -> None:
-    rng = np.random.default_rng(5)
-    low = rng.uniform(-30, 60, (500, 2))
-    boxes = np.concatenate((low, low + rng.uniform(0, 50, (500, 2)) * (rng.random((500, 2)) > 0.05)), axis=1)
-    seen, share = clip_boxes(boxes, (40, 50))
-    expected, expected_share = clip_quads(corners(boxes), (40, 50))
-    assert np.allclose(seen, expected)
-    assert np.allclose(share, expected_share)

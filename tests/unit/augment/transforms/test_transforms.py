@@ -12,6 +12,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from distributions import assert_same_distribution
 
 from stoker.augment import (
     CenterCrop,
@@ -36,16 +37,6 @@ def draw(transforms, height, width, samples, seed=0, epoch=0):
 
 def draw_same(transforms, height, width, n, seed=0):
     return draw(transforms, np.full(n, height), np.full(n, width), np.arange(n), seed)
-
-
-def assert_same_distribution(a, b):
-    """Two-sample Kolmogorov-Smirnov; the bound is passed by chance once in a million."""
-    a, b = np.sort(a), np.sort(b)
-    points = np.concatenate((a, b))
-    distance = np.abs(
-        np.searchsorted(a, points, "right") / len(a) - np.searchsorted(b, points, "right") / len(b)
-    ).max()
-    assert distance < 2.7 * math.sqrt((len(a) + len(b)) / (len(a) * len(b)))
 
 
 # Arguments
