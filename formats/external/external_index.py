@@ -29,7 +29,7 @@ from ..files.publishing import (
 from ..files.reading import check_named, file_digest
 from ..remote.store import Store, is_url
 from ..sources.listing import Skip
-from ..sources.no_images import no_images
+from ..sources.no_images import no_images_error
 from .shards import ExternalShard, find_shards
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class _Indexer:
         self._flush(temporary)
         if not self._parts:
             left_out = (Skip("", reason) for reason in self._skipped.elements())
-            raise no_images("there is no image in these shards", sources[0].source, left_out)
+            raise no_images_error("there is no image in these shards", sources[0].source, left_out)
         concat_indexes(self._parts, temporary / INDEX_NAME)
         for part in self._parts:
             part.unlink()

@@ -22,7 +22,7 @@ from .file_table import FileTable
 from .folders.local_images import walk_images
 from .folders.stored_images import find_stored_images
 from .listing import Listing, Skip
-from .no_images import no_images
+from .no_images import no_images_error
 from .source_reader import looks_like_image
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
         for key in files.keys.filter(~taken).to_pylist()
     ]
     if not taken.any():
-        raise no_images(
+        raise no_images_error(
             "the folder holds no image in a class folder",
             root,
             skipped,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from .listing import Skip
 
-__all__ = ["no_images"]
+__all__ = ["no_images_error"]
 
 # The next thing to do, by reason.
 _REMEDIES = {
@@ -29,7 +29,7 @@ _REMEDIES = {
 _DATASET = {MANIFEST_NAME, INDEX_NAME}
 
 
-def no_images(
+def no_images_error(
     message: str, path: str | os.PathLike[str], skipped: Iterable[Skip], hint: str | None = None
 ) -> SourceError:
     """The error, with the reasons for which files were left out and their numbers.

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .annotated.coco import is_coco, list_coco_source
+from .annotated.coco import is_coco, list_coco
 from .annotated.mask_pairs import has_masks, list_pairs
 from .annotated.voc import is_voc, list_voc
 from .annotated.yolo import is_yolo, list_yolo
 from .class_folder import is_class_folder, list_class_folder
-from .lists.file_list import is_list, list_list_source
+from .lists.file_list import is_list, list_listed_images
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,8 +45,8 @@ class SourceFormat:
 
 SOURCE_FORMATS = (
     SourceFormat("voc", is_voc, list_voc),
-    SourceFormat("coco", is_coco, list_coco_source, options=("images",)),
-    SourceFormat("list", is_list, list_list_source),
+    SourceFormat("coco", is_coco, list_coco, options=("images",)),
+    SourceFormat("list", is_list, list_listed_images),
     SourceFormat("yolo", is_yolo, list_yolo),
     SourceFormat("pairs", has_masks, list_pairs),
     SourceFormat("folder", is_class_folder, list_class_folder, options=("class_depth",)),

@@ -28,7 +28,7 @@ from ..remote.copies import local_copies
 from ..remote.store import is_url
 from ..sources.listing import Skip
 from .encoder import IDS_FEATURE, TextEncoder
-from .source import TextListing, open_text
+from .text_listing import TextListing, open_text
 from .tokenizers import Bytes, File, Tokenizer, Whitespace, count_words
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from .source import TextListing
+    from .text_listing import TextListing
     from .tokenizers import Tokenizer
 
 __all__ = ["IDS_FEATURE", "TextEncoder", "encode_varints", "length_column"]

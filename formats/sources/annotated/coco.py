@@ -34,10 +34,10 @@ from .object_issues import BadObjectError, Issues, checked_box, numbers
 from .object_table import ObjectTable
 
 if TYPE_CHECKING:
-    from ..lists.file_list import Found
+    from ..lists.file_list import NamedFiles
     from ..source import Source
 
-__all__ = ["is_coco", "list_coco", "list_coco_source"]
+__all__ = ["is_coco", "list_coco", "list_coco_file"]
 
 _HEAD_BYTES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -58,17 +58,17 @@ def is_coco(source: Source) -> bool:
     return head.removeprefix(_BYTE_ORDER_MARK).lstrip()[:1] == b"{"
 
 
-def list_coco_source(source: Source) -> Listing:
+def list_coco(source: Source) -> Listing:
     """List the images of a COCO JSON on a disk or at a URL; its images lie beside it by default.
 
-    Raises: As :func:`list_coco`, and StorageError where a URL cannot be read.
+    Raises: As :func:`list_coco_file`, and StorageError where a URL cannot be read.
     """
     folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
     with local_copies([source.path]) as (file,):
-        return list_coco(file, source.images or folder)
+        return list_coco_file(file, source.images or folder)
 
 
-def list_coco(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> Listing:
+def list_coco_file(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> Listing:
     """List the images of a COCO JSON, with their objects.
 
     Args:
@@ -225,7 +225,7 @@ class _Reader:
         points[1::3] = [y + more for y, more in zip(value[1::3], shift, strict=True)]
         return points
 
-    def listing(self, found: Found, skipped: list[Skip]) -> Listing:
+    def listing(self, found: NamedFiles, skipped: list[Skip]) -> Listing:
         """The listing of all images that were found, sorted by name."""
         numbers_found = [self._image_of_name[entry] for entry in found.entries.tolist()]
         row_of = np.full(len(self._numbers) + 1, -1, np.int64)

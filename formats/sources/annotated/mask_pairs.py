@@ -18,7 +18,7 @@ from stoker.errors import ConfigError, SourceError
 
 from ..folders.source_folder import open_folder
 from ..listing import Listing, Skip
-from ..no_images import no_images
+from ..no_images import no_images_error
 
 if TYPE_CHECKING:
     from ..folders.source_folder import SourceFolder
@@ -55,7 +55,7 @@ def list_images(root: str | os.PathLike[str]) -> Listing:
     """
     files, skipped = open_folder(root).images()
     if not len(files):
-        raise no_images("the folder holds no image", root, skipped)
+        raise no_images_error("the folder holds no image", root, skipped)
     return Listing(**vars(files), labels=None, classes=(), skipped=tuple(skipped))
 
 

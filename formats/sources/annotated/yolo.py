@@ -21,7 +21,7 @@ from ...dataset.annotations import AnnotationInfo
 from ...files.paths import printable_name
 from ..folders.source_folder import split_at_folder
 from ..listing import ListedObjects, Listing, Skip
-from ..no_images import no_images
+from ..no_images import no_images_error
 from .object_issues import BadObjectError, checked_box, numbers
 from .object_table import ObjectTable
 from .yolo_names import YoloNames, read_names
@@ -82,7 +82,7 @@ def list_yolo(source: Source) -> Listing:
     images, labels = folders
     files, skipped = images.images()
     if not len(files):
-        raise no_images("the folder holds no image", images.root, skipped)
+        raise no_images_error("the folder holds no image", images.root, skipped)
     names = read_names([source.folder, images, labels, images.parent, images.parent.parent])
     reader = _Reader(names, ObjectTable(keypoints=names.keypoints), skipped)
     contents = labels.read(map(_labels_of, files.names()))

@@ -26,8 +26,8 @@ from ...remote.copies import local_copies
 from ...remote.store import Store, is_url
 from ..file_table import FileTable
 from ..listing import ListedFiles, Listing, Skip
-from ..no_images import no_images
-from .list_columns import ListColumns
+from ..no_images import no_images_error
+from .entry_columns import EntryColumns
 from .list_entries import fail, has_cells, has_list_suffix, read_entries
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ..source import Source
 
-__all__ = ["Found", "find_files", "is_list", "list_file", "list_list_source", "resolve"]
+__all__ = ["NamedFiles", "find_files", "is_list", "list_file", "list_listed_images", "resolve"]
 
 
 def is_list(source: Source) -> bool:
@@ -46,7 +46,7 @@ def is_list(source: Source) -> bool:
     return has_list_suffix(path) if is_url(path) else not Path(path).is_dir()
 
 
-def list_list_source(source: Source) -> Listing:
+def list_listed_images(source: Source) -> Listing:
     """List the images that a list on a disk or at a URL names.
 
     Raises: As :func:`list_file`, and StorageError where a URL cannot be read.
@@ -56,7 +56,7 @@ def list_list_source(source: Source) -> Listing:
         return list_file(file, folder)
 
 
-class Found(NamedTuple):
+class NamedFiles(NamedTuple):
     """Files that a list names, sorted by key; ``entries``, (N,) int64, has their positions in the list."""
 
     files: ListedFiles
@@ -75,12 +75,12 @@ def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None 
     """
     file = Path(path)
     folder = resolve(file.parent if root is None else root)
-    columns = ListColumns(cells=has_cells(file))
+    columns = EntryColumns(cells=has_cells(file))
     found, skipped = find_files(folder, columns.gather(read_entries(file)))
     if not len(found.files) and not skipped:
         fail(file, "the list has no entries")
     if not len(found.files):
-        raise no_images("the list names no image that can be read", file, skipped)
+        raise no_images_error("the list names no image that can be read", file, skipped)
     try:
         labels, classes = columns.labels(found.entries)
     except ValueError as error:
@@ -99,7 +99,7 @@ def resolve(folder: str | os.PathLike[str]) -> str:
     return os.fspath(folder).rstrip("/") if is_url(folder) else os.path.realpath(folder)
 
 
-def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
+def find_files(root: str, paths: Iterable[str]) -> tuple[NamedFiles, list[Skip]]:
     """The files that a list names, each once; and the others, as skips.
 
     Args:
@@ -120,12 +120,12 @@ def find_files(root: str, paths: Iterable[str]) -> tuple[Found, list[Skip]]:
             table.add(*looked)
             entries.append(number)
     files, order = table.sorted(root)
-    found = Found(files, np.frombuffer(entries, np.int64)[order])
+    found = NamedFiles(files, np.frombuffer(entries, np.int64)[order])
     again = np.zeros(len(files), bool)
     again[1:] = pc.equal(files.keys[1:], files.keys[:-1]).to_numpy(zero_copy_only=False)
     if again.any():
         skipped += [Skip(key, "listed twice") for key in files.keys.filter(again).to_pylist()]
-        found = Found(files.take(np.flatnonzero(~again)), found.entries[~again])
+        found = NamedFiles(files.take(np.flatnonzero(~again)), found.entries[~again])
     return found, skipped
 
 

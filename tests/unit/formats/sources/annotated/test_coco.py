@@ -11,7 +11,7 @@ from PIL import Image
 import stoker
 from stoker.errors import DecodeError, SourceError
 from stoker.formats.dataset.run_lengths import runs_of_mask
-from stoker.formats.sources.annotated.coco import list_coco
+from stoker.formats.sources.annotated.coco import list_coco_file
 from stoker.formats.sources.annotated.coco_categories import swap_of
 
 pytestmark = pytest.mark.usefixtures("without_waiting_for_the_disk")
@@ -137,7 +137,7 @@ def test_a_broken_skeleton_is_refused(folder: Path, skeleton: Any) -> None:
     content = document()
     content["categories"] = [{"id": 3, "name": "ape", "keypoints": NAMES, "skeleton": skeleton}]
     with pytest.raises(SourceError, match="the skeleton of category 3 is wrong"):
-        list_coco(write(folder, content), folder / "images")
+        list_coco_file(write(folder, content), folder / "images")
 
 
 def test_ids_may_be_text(folder: Path) -> None:
@@ -294,7 +294,7 @@ def test_a_panoptic_file_is_refused(folder: Path) -> None:
     content = document()
     content["annotations"] = [{"image_id": 5, "file_name": "a.png", "segments_info": [{"id": 1}]}]
     with pytest.raises(SourceError, match="no object: of 1 annotations, panoptic") as caught:
-        list_coco(write(folder, content), folder / "images")
+        list_coco_file(write(folder, content), folder / "images")
     assert "--masks" in str(caught.value)
 
 
@@ -302,16 +302,16 @@ def test_a_file_whose_objects_are_all_of_unknown_categories_is_refused(folder: P
     content = document()
     del content["categories"]
     with pytest.raises(SourceError, match=r"no object: of .* annotations, .*object of an unknown category"):
-        list_coco(write(folder, content), folder / "images")
+        list_coco_file(write(folder, content), folder / "images")
 
 
 def test_an_id_of_two_categories_is_refused(folder: Path) -> None:
     content = document()
     content["categories"] = [*CATEGORIES, CATEGORIES[0]]
-    list_coco(write(folder, content), folder / "images")
+    list_coco_file(write(folder, content), folder / "images")
     content["categories"].append({"id": CATEGORIES[0]["id"], "name": "another"})
     with pytest.raises(SourceError, match="two categories have the id"):
-        list_coco(write(folder, content), folder / "images")
+        list_coco_file(write(folder, content), folder / "images")
 
 
 def test_images_without_annotations_are_a_dataset(folder: Path) -> None:
@@ -332,10 +332,10 @@ def test_the_same_command_gives_the_same_bytes_and_splits(folder: Path) -> None:
 
 
 def test_a_changed_annotation_changes_the_fingerprint(folder: Path) -> None:
-    before = list_coco(write(folder, document()), folder / "images").fingerprint()
+    before = list_coco_file(write(folder, document()), folder / "images").fingerprint()
     content = document()
     content["annotations"][0]["bbox"][0] += 0.25
-    assert list_coco(write(folder, content), folder / "images").fingerprint() != before
+    assert list_coco_file(write(folder, content), folder / "images").fingerprint() != before
 
 
 def test_a_shard_of_broken_images_alone(folder: Path) -> None:

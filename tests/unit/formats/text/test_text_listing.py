@@ -15,7 +15,7 @@ from stoker.errors import ConfigError, SourceError
 from stoker.formats.sources.listing import Skip
 from stoker.formats.text import source as text_source
 from stoker.formats.text.lines import open_lines
-from stoker.formats.text.source import open_text
+from stoker.formats.text.text_listing import open_text
 
 
 def write(path: Path, content: bytes) -> Path:

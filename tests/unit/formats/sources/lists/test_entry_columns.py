@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stoker.formats.sources.lists.list_columns import ListColumns
+from stoker.formats.sources.lists.entry_columns import EntryColumns
 
 
-def gathered(entries: list[dict[str, Any]], *, cells: bool) -> ListColumns:
-    columns = ListColumns(cells=cells)
+def gathered(entries: list[dict[str, Any]], *, cells: bool) -> EntryColumns:
+    columns = EntryColumns(cells=cells)
     assert list(columns.gather(entries)) == [entry["path"] for entry in entries]
     return columns
 
@@ -81,7 +81,7 @@ def test_memory_is_that_of_the_text() -> None:
 
     tracemalloc.start()
     try:
-        columns = ListColumns(cells=False)
+        columns = EntryColumns(cells=False)
         for _ in columns.gather(entries(4_000)):
             pass
         # Three columns, of 7, 5 and 17 bytes a value; an entry as an object has 500.

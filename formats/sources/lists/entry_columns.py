@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     Rows = npt.NDArray[np.int64]
 
-__all__ = ["ListColumns"]
+__all__ = ["EntryColumns"]
 
 
-class ListColumns:
+class EntryColumns:
     """The columns of a list.
 
     Args:
