@@ -115,7 +115,8 @@ def _decode_with_pillow(data: Any, height: int, width: int, max_pixels: int) -> 
         raise ImageTooLargeError(str(error)) from error
 
 
-def _decode_jpeg(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+def _decode_natively(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
+    """Decode an image of a codec that has a header and that the compiled module decodes."""
     payload, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", max_pixels)
     return raw_to_rgb(payload, height, width)
 
@@ -123,7 +124,7 @@ def _decode_jpeg(data: Any, height: int, width: int, max_pixels: int) -> npt.NDA
 def _decode_jpeg_for_reference(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Decode with Pillow, and refuse a JPEG that lacks pixels: Pillow makes them grey and says nothing."""
     pixels = _decode_with_pillow(data, height, width, max_pixels)
-    _decode_jpeg(data, height, width, max_pixels)
+    _decode_natively(data, height, width, max_pixels)
     return pixels
 
 
@@ -151,7 +152,7 @@ def _png_grey_bits(data: bytes) -> int:
 
 CODECS: dict[Codec, ImageCodec] = {
     Codec.JPEG: ImageCodec(
-        decode=_decode_jpeg,
+        decode=_decode_natively,
         reference_decode=_decode_jpeg_for_reference,
         engines=frozenset({"dali"}),
         pillow_formats=("JPEG", "MPO"),
