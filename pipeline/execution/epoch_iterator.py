@@ -79,7 +79,7 @@ class EpochIterator:
         self._first = batches.handed_out
         self._complete = False
         self._ended = False
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def __iter__(self) -> EpochIterator:
         return self
@@ -87,7 +87,7 @@ class EpochIterator:
     def __next__(self) -> Any:
         self._batches.check_process()  # first: in a forked child the lock may stay locked for ever
         # One thread at a time: after the end of the pass the prefetcher has batches of the next one.
-        with self._turn:
+        with self._lock:
             return self._receive()
 
     def _receive(self) -> Any:

@@ -118,7 +118,7 @@ def _from_environment() -> Ranks | None:
             if not found.rank < found.world_size:
                 raise ConfigError(
                     f"the environment says rank {found.rank} of {found.world_size}: {rank} and {size}",
-                    hint="Unset the variables that another launcher has left there, or give rank and world_size.",
+                    hint="Unset the variables that another launcher has left, or give rank and world_size.",
                 )
             return found
     if _number("PMIX_RANK", 0):  # PMIx has no variable with the number of ranks

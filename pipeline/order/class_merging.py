@@ -97,8 +97,8 @@ def check_mixable(opened: Sequence[Dataset]) -> None:
         differing = [name for name, of in _ENCODING.items() if of(manifest.options) != of(first.options)]
         if manifest.sample_type == "text" and differing:
             raise ConfigError(
-                f"the datasets of a mixture differ in {' and '.join(differing)}, so a token id would have two "
-                "meanings",
+                f"the datasets of a mixture differ in {' and '.join(differing)}, so a token id would have "
+                "two meanings",
                 path=dataset.path,
                 hint="Convert both with the same fields and the same tokenizer, which each dataset has as "
                 "tokenizer.json.",

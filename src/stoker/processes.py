@@ -49,10 +49,10 @@ class PerProcess(Generic[T]):
 
 
 class Cleanup:
-    """A function that frees what an object holds, when it is called, dropped, or the interpreter ends.
+    """A call that frees what an object holds: on request, when it is dropped, or at the interpreter's end.
 
-    It does nothing in a forked child, which would free its parent's things. A call that Ctrl-C interrupted
-    can be repeated.
+    It does nothing in a forked child, which would free its parent's things. A call that was interrupted can
+    be repeated.
 
     Args:
         owner: The object; the function and its arguments must not refer to it.

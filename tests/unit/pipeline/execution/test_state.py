@@ -88,7 +88,7 @@ STREAM = {**STATE, "samples_per_epoch": 60}
     ("samples", "epoch", "position"),
     [(60, 2, 7), (30, 4, 7), (100, 1, 27), (127, 1, 0), (1, 127, 0), (500, 0, 127)],
 )
-def test_a_stream_keeps_its_place_in_epochs_of_another_length(
+def test_a_stream_keeps_its_place_with_another_length_of_epochs(
     samples: int, epoch: int, position: int
 ) -> None:
     assert convert_stream_state(samples, STREAM) == {**STATE, "epoch": epoch, "position": position}
