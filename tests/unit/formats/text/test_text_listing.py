@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stoker.errors import ConfigError, SourceError
 from stoker.formats.sources.listing import Skip
-from stoker.formats.text import source as text_source
+from stoker.formats.text import text_listing
 from stoker.formats.text.lines import open_lines
 from stoker.formats.text.text_listing import open_text
 
@@ -107,7 +107,7 @@ def test_lines_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
 def test_a_line_that_is_too_long_is_skipped_and_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_source, "_LONGEST", 8)
+    monkeypatch.setattr(text_listing, "_LONGEST", 8)
     found = all_texts([write(tmp_path / "a.txt", b"short\nmuch too long\nlast\n")])
     assert (found[0], found[2]) == (("short",), ("last",))
     assert isinstance(found[1], Skip)
