@@ -62,13 +62,7 @@ def mix(
             draw.
         DatasetError: A path has no dataset that can be read.
     """
-    for pair in datasets_and_weights:
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise ConfigError(f"a mixture needs pairs of a dataset and its weight, found {pair!r}")
-    opened = [
-        dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
-        for dataset, _ in datasets_and_weights
-    ]
+    opened = [_open(pair) for pair in datasets_and_weights]
     check_mixable(opened)
     weights = [float(weight) for _, weight in datasets_and_weights]
     n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
@@ -85,7 +79,14 @@ def mix(
     return Mixture(tuple(opened), quotas, merge_classes(opened))
 
 
-_LABELS = ("label", "object_labels")
+def _open(pair: tuple[Dataset | str | os.PathLike[str], float]) -> Dataset:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise ConfigError(f"a mixture needs pairs of a dataset and its weight, found {pair!r}")
+    dataset = pair[0]
+    return dataset if isinstance(dataset, Dataset) else open_dataset(dataset)
+
+
+_LABELS = ("label", "object_labels")  # columns whose values are classes
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Random uses of loaders against a plain model of what they must hand out; nothing hangs, nothing is left.
+"""Random uses of loaders, compared with a plain model: nothing is lost, hangs or is left behind.
 
 The same actions in every run of the tests, however fast the machine is;
 ``python tests/stress/test_loader_stress.py ACTIONS [SEED]`` takes more of them, or others.
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ACTIONS = 400
-HANG = 120  # seconds that no step takes, on any machine
+HANG = 120  # seconds after which an action has hung, on any machine
 ARROW = 2
-"""Threads of Arrow's, one in each of its two pools, which come when there is work and go with a fork."""
+"""Threads that Arrow may start later, one in each of its two pools."""
 N = 37
 BAD = {5, 20, 21, 22, 36}
 GREY = np.arange(N) * 5 + 20
-"""What each image, and its mask, is filled with: pixels name their row."""
+"""Value of all pixels of each image and its mask, by which a test knows the row."""
 
 
 def encode(value: int, kind: str, mode: str = "RGB") -> bytes:
@@ -58,7 +58,7 @@ def encode(value: int, kind: str, mode: str = "RGB") -> bytes:
 
 
 def build(folder: Path, bad: set[int]) -> Path:
-    """PNGs and JPEGs in turn, each with a mask; of the bad ones half lack a good image, half a good mask."""
+    """Write PNGs and JPEGs with masks; half of the bad samples have a damaged image, half a damaged mask."""
     images = [encode(int(GREY[i]), "PNG" if i % 2 else "JPEG") for i in range(N)]
     masks = [encode(i, "PNG", "L") for i in range(N)]
     folder.mkdir()
@@ -80,7 +80,7 @@ def build(folder: Path, bad: set[int]) -> Path:
 
 @dataclass
 class Model:
-    """A loader, and in plain Python where it must be."""
+    """A loader, and a model in plain Python of the position that it must have."""
 
     loader: ImageLoader
     options: dict[str, Any]
@@ -96,7 +96,7 @@ class Model:
     counted: bool = False
 
     def begin(self) -> None:
-        """As documented: the next epoch, or the same one again where it gave nothing."""
+        """Begin the next epoch, or the same one again if it gave no batch."""
         self.others.append(self.running)
         self.running = iter(self.loader)
         if self.counted and not self.received:
@@ -105,7 +105,7 @@ class Model:
         self.epoch, self.step = self.epoch + 1, 0
 
     def place(self) -> tuple[int, int]:
-        """Epoch and step of the next batch."""
+        """Return epoch and step of the next batch."""
         if not self.counted:
             return self.epoch, self.step
         step = self.first + self.received
@@ -113,7 +113,7 @@ class Model:
         return (self.running_epoch + 1, 0) if done else (self.running_epoch, step)
 
     def receive(self) -> bool:
-        """One batch more, compared; False at the end, or after an error that was due."""
+        """Receive a batch and compare it; return False at the end and after an expected error."""
         steps = self.epochs(self.running_epoch)
         at = self.first + self.received
         wanted = steps[at] if at < len(steps) else None
@@ -267,13 +267,13 @@ class Stress:
         model.epoch, model.step, model.counted, model.received = epoch, 0, False, 0
 
     def resume(self, model: Model) -> None:
-        """Into itself: exactly the next batch follows."""
+        """Load the loader's own state: exactly the next batch follows."""
         place = model.place()
         model.loader.load_state_dict(model.loader.state_dict())
         model.running, (model.epoch, model.step), model.counted = None, place, False
 
     def reload(self, model: Model) -> None:
-        """An older state."""
+        """Load an older state."""
         state, place = model.loader.state_dict(), model.place()
         self.some(model)
         model.loader.load_state_dict(state)
@@ -299,7 +299,7 @@ class Stress:
         model.held.append(model)
 
     def drop_in_thread(self, model: Model) -> None:
-        """Odd threads collect garbage, too."""
+        """Drop a loader in a cycle that another thread collects."""
         self.drop_in_cycle(model)
         del model
         thread = threading.Thread(target=gc.collect)
@@ -310,7 +310,7 @@ class Stress:
         gc.collect(self.random.randrange(3))
 
     def in_turn(self, model: Model) -> None:
-        """The older of two iterators is told so, unless it had given all."""
+        """Begin a second pass: the older iterator raises an error unless it was complete."""
         model.begin()
         older = model.running
         model.begin()
@@ -324,7 +324,7 @@ class Stress:
     def fork(self, model: Model) -> None:
         child = os.fork()
         if not child:
-            signal.alarm(HANG // 2)  # the watchdog is a thread, and none is copied
+            signal.alarm(HANG // 2)  # the child has no copy of the watchdog's thread
             try:
                 model.loader.close()
                 del model
@@ -335,12 +335,12 @@ class Stress:
         assert os.waitpid(child, 0)[1] == 0, "the child hung"
 
     def check_held(self, model: Model) -> None:
-        """Batches that the consumer holds stay as they were."""
+        """Check that batches which the consumer holds have not changed."""
         for batch, rows in model.held:
             check_pixels(batch, rows)
 
     def fill(self, _: Model) -> None:
-        """Many at once."""
+        """Run many loaders at once."""
         while len(self.models) < 8:
             self.models.append(self.make())
             self.some(self.models[-1])
@@ -351,16 +351,16 @@ def entries(folder: str) -> int:
 
 
 def tasks() -> int:
-    """Threads of all kinds, but those of Arrow's allocator, which come when it sees fit."""
+    """Count all threads of the process except those of Arrow's allocator, which can start at any time."""
     count = 0
     for path in Path("/proc/self/task").iterdir():
-        with suppress(OSError):  # it has ended
+        with suppress(OSError):  # the thread has ended
             count += not (path / "comm").read_text().startswith("jemalloc")
     return count
 
 
 def left() -> dict[str, int]:
-    """What a process has of things that might be left behind."""
+    """Count the things that a loader could leave behind in its process."""
     with Path("/proc/self/statm").open() as file:
         resident = int(file.read().split()[1]) >> 8
     shared = sum(path.name.startswith("stoker") for path in Path("/dev/shm").iterdir())
@@ -375,7 +375,7 @@ def left() -> dict[str, int]:
 
 
 def settled(before: dict[str, int] | None = None) -> dict[str, int]:
-    """What is left when threads that end have ended."""
+    """Return :func:`left` after threads that are ending have ended."""
     end = time.monotonic() + (60 if before else 0.5)
     while time.monotonic() < end:
         gc.collect()
@@ -389,7 +389,7 @@ def settled(before: dict[str, int] | None = None) -> dict[str, int]:
 def main(actions: int, seed: int) -> None:
     pa.set_cpu_count(1)
     pa.set_io_thread_count(1)
-    gc.set_threshold(200, 2, 2)  # often, and so in odd threads, too
+    gc.set_threshold(200, 2, 2)  # often, and so in all threads
     sys.setswitchinterval(1e-4)
     with tempfile.TemporaryDirectory() as folder:
         tempfile.tempdir = folder
