@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from stoker.augment.plan import compile_image
 from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from stoker.augment.geometry.boxes import Objects
     from stoker.augment.params.image_params import ImageParams
     from stoker.augment.plan import ImagePlan
-    from stoker.augment.transforms import Transform
     from stoker.formats.dataset.samples import Samples
     from stoker.types import DType, Layout
 
@@ -205,7 +205,7 @@ def make_config(
         raise ConfigError(f"on_error must be 'raise', 'skip' or 'replace', found {on_error!r}")
     opened = open_source(dataset, "image")
     of_images, batch_transform_plan = split_transforms(transforms)
-    plan = _plan(of_images, dtype)
+    plan = compile_image(of_images, dtype)
     order = make_loader_order(opened, shuffle, sampler, samples_per_epoch, seed)
     names = _columns(columns, opened, last_batch, objects)
     config = ImageLoaderConfig(
@@ -235,12 +235,6 @@ def _check_sizes(config: ImageLoaderConfig) -> None:
         positions = np.array(smallest, np.int64)
         samples = dataset.samples(positions)
         config.draw(positions, samples, samples.row, 0)
-
-
-def _plan(transforms: Sequence[Transform], dtype: DType | None) -> ImagePlan:
-    from stoker.augment.plan import compile_image
-
-    return compile_image(transforms, dtype)
 
 
 def _columns(

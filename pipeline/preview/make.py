@@ -75,7 +75,7 @@ def preview(
     if target.suffix == ".png":
         render_image(sheet).save(target, optimize=True)
     else:
-        listed = "" if transforms is None else "\n".join(json.dumps(step.to_dict()) for step in transforms)
+        listed = "" if transforms is None else "\n".join(json.dumps(one.to_dict()) for one in transforms)
         target.write_text(render_page(sheet, listed), "utf-8")
     return sheet
 
@@ -90,7 +90,7 @@ def make_sheet(
     cell: int,
     recipe: str,
 ) -> Sheet:
-    """Compose a contact sheet; see :func:`preview`. ``recipe`` is what its head calls the transforms."""
+    """Compose a contact sheet; see :func:`preview`. ``recipe`` names the transforms in its head."""
     scene = read_scene(dataset, positions)
     originals = original_pictures(scene)
     facts = [_contents(dataset)]
@@ -100,7 +100,7 @@ def make_sheet(
         rows = [tuple(originals[i : i + _GRID]) for i in range(0, len(originals), _GRID)]
     else:
         # Transforms of batches always draw; only those of images have an attribute that says how much.
-        random = any(getattr(step, "draws", 1) for step in transforms)
+        random = any(getattr(transform, "draws", 1) for transform in transforms)
         epochs = range(draws if random else 1)
         drawn = [draw_pictures(scene, transforms, seed, epoch) for epoch in epochs]
         headings = ("original", *(f"epoch {epoch}" if random else "every epoch" for epoch in epochs))
