@@ -1,0 +1,43 @@
+"""The contract of adapters: every row of FRAMEWORKS has a module with the names that the contract lists."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from stoker.pipeline import adapters
+
+FOLDER = Path(adapters.__file__).parent
+METHODS = {name for name, value in vars(adapters.Adapter).items() if callable(value) and name[0] != "_"}
+
+
+def definitions(body: list[ast.stmt]) -> dict[str, ast.stmt]:
+    return {node.name: node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+@pytest.mark.parametrize("row", adapters.FRAMEWORKS.values(), ids=lambda row: row.name)
+def test_every_framework_has_its_module(row: adapters.Framework) -> None:
+    # Read, not imported: most of the frameworks need not be installed.
+    found = definitions(ast.parse((FOLDER / f"{row.name}.py").read_text()).body)
+    if row.borrows:
+        assert {"backend", "specialize_loader"} <= found.keys()
+        return
+    adapter = found["Adapter"]
+    assert isinstance(adapter, ast.ClassDef)
+    methods = definitions(adapter.body)
+    assert methods.keys() >= METHODS == {"images", "column", "ragged", "take", "mix"}
+    constructor = methods["__init__"]
+    assert isinstance(constructor, ast.FunctionDef)
+    assert ("pin_memory" in [argument.arg for argument in constructor.args.kwonlyargs]) == row.pins_memory
+    assert "sees_gpu" in found
+
+
+def test_every_adapter_has_its_row() -> None:
+    modules = {
+        path.stem
+        for path in FOLDER.glob("*.py")
+        if "Adapter" in definitions(ast.parse(path.read_text()).body) and path.stem != "__init__"
+    }
+    assert modules == {row.name for row in adapters.FRAMEWORKS.values() if not row.borrows}
