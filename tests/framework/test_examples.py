@@ -6,17 +6,18 @@ import ast
 import os
 import subprocess
 import sys
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Runs = dict[str, Future[subprocess.CompletedProcess[str]]]
+Runs = dict[str, Future[subprocess.CompletedProcess[str] | None]]
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES = sorted(path.name for path in EXAMPLES.glob("*.py"))
@@ -36,9 +37,9 @@ def missing(name: str) -> list[str]:
     return sorted(package for package in found if find_spec(package) is None)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_example_is_at_most_sixty_lines(name: str) -> None:
-    assert len((EXAMPLES / name).read_text().splitlines()) <= 60
+@pytest.mark.parametrize("file", NAMES)
+def test_an_example_is_at_most_sixty_lines(file: str) -> None:
+    assert len((EXAMPLES / file).read_text().splitlines()) <= 60
 
 
 def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -58,12 +59,12 @@ def run(name: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
-    """The examples of the chosen tests, two at a time: most of a run is imports, on one core."""
+    """The runs of the examples of the chosen tests."""
     folder = tmp_path_factory.mktemp("examples")
-    items = [item for item in request.session.items if item.originalname == "test_an_example_runs"]
-    names = [item.callspec.params["name"] for item in items]
-    with ThreadPoolExecutor(2) as pool:
-        yield {name: pool.submit(run, name, folder / name) for name in names if not missing(name)}
+    with side_by_side(
+        request, "name", lambda name: None if missing(name) else run(name, folder / name)
+    ) as found:
+        yield found
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -71,5 +72,6 @@ def test_an_example_runs(name: str, runs: Runs) -> None:
     if missing(name):
         pytest.skip(f"needs {', '.join(missing(name))}, which is not installed")
     done = runs[name].result()
+    assert done is not None
     assert done.returncode == 0, done.stderr
     assert "the loop waited" in done.stdout

@@ -7,8 +7,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from side_by_side import side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 
@@ -105,24 +110,30 @@ def blocks(page: str) -> list[str]:
     return [re.sub("^stoker (.*)$", r"command('\1')", block, flags=re.MULTILINE) for block in lines]
 
 
+def run(page: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs a page in a process of its own: a page registers transforms."""
+    before, each, after = PAGES[page]
+    folder.mkdir()
+    program = folder / "page.py"
+    lines = [BEFORE, before, *(f"{block}\n{each}\n" for block in blocks(page)), after]
+    program.write_text("\n".join(lines), "utf-8")
+    (folder / "examples").symlink_to(ROOT / "examples")
+    command = [sys.executable, "-W", "error", str(program)]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    folder = tmp_path_factory.mktemp("pages")
+    with side_by_side(request, "page", lambda page: run(page, folder / page)) as found:
+        yield found
+
+
 @pytest.mark.parametrize("page", PAGES)
-def test_the_code_of_a_page_runs(page: str, tmp_path: Path) -> None:
+def test_the_code_of_a_page_runs(page: str, runs: Any) -> None:
     found = blocks(page)
     assert len(found) >= 4
     if any('"torch"' in block for block in found) and find_spec("torch") is None:
         pytest.skip("needs torch, which is not installed")
-    before, each, after = PAGES[page]
-    program = tmp_path / "page.py"
-    program.write_text(
-        "\n".join([BEFORE, before, *(f"{block}\n{each}\n" for block in found), after]), "utf-8"
-    )
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
-    # A process of its own: a page registers transforms.
-    done = subprocess.run(
-        [sys.executable, "-W", "error", str(program)],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = runs[page].result()
     assert done.returncode == 0, done.stderr

@@ -8,15 +8,19 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from side_by_side import side_by_side
 
 import stoker
 from stoker import ImageLoader
 from stoker.augment import Normalize, RandomHorizontalFlip, Resize
 from stoker.errors import ConfigError, LoaderClosedError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 tf = pytest.importorskip("tensorflow")
 keras = pytest.importorskip("keras")
@@ -163,17 +167,25 @@ def test_a_loader_of_text_trains_a_language_model(tmp_path: Path) -> None:
     assert np.isfinite(history["loss"]).all()
 
 
+@pytest.fixture(scope="module")
+def backends(request: pytest.FixtureRequest, thumbnails: Path) -> Iterator[Any]:
+    """The runs of the program with other backends."""
+
+    def run(backend: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "KERAS_BACKEND": backend}
+        command = [sys.executable, PROGRAM, thumbnails]
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=600, check=False
+        )
+
+    with side_by_side(request, "backend", run) as found:
+        yield found
+
+
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_other_backends_train_evaluate_and_predict(thumbnails: Path, backend: str) -> None:
+def test_other_backends_train_evaluate_and_predict(backend: str, backends: Any) -> None:
     pytest.importorskip(backend)
-    run = subprocess.run(
-        [sys.executable, PROGRAM, thumbnails],
-        env={**os.environ, "KERAS_BACKEND": backend},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    run = backends[backend].result()
     assert run.returncode == 0, run.stderr
     found = json.loads(run.stdout.splitlines()[-1])
     assert found["backend"] == backend
