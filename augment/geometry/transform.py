@@ -137,9 +137,14 @@ def transform_boxes(
     if min_size > 0:
         keep &= np.all(seen[:, 2:] - seen[:, :2] >= min_size, axis=1)
     if params.window is not None:
-        center, window = (boxes[:, :2] + boxes[:, 2:]) / 2, params.window[owner]
-        keep &= np.all((window[:, 1::-1] < center) & (center < window[:, :1:-1]), axis=1)
+        keep &= _centred_within(boxes, params.window[owner])
     return convert_boxes(seen, "XYXY", box_format), keep
+
+
+def _centred_within(boxes: Float, window: Float) -> npt.NDArray[np.bool_]:
+    """(M,) bool: XYXY boxes whose centres lie within windows, (M, 4) top, left, bottom, right."""
+    center = (boxes[:, :2] + boxes[:, 2:]) / 2
+    return np.asarray(np.all((window[:, 1::-1] < center) & (center < window[:, :1:-1]), axis=1))
 
 
 def _move_upright(params: ImageParams, boxes: Float, owner: Owner) -> Float:

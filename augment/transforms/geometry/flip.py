@@ -18,6 +18,8 @@ __all__ = ["RandomHorizontalFlip", "RandomVerticalFlip"]
 
 @dataclass(frozen=True)
 class _RandomFlip(Transform):
+    """Mirror along ``axis``, 0 vertical or 1 horizontal, with probability ``p``."""
+
     p: float = 0.5
 
     draws: ClassVar[int] = 1
