@@ -220,7 +220,7 @@ SAMPLED: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def source(folder: Path, mixture: Mixture) -> Callable[[str], Any]:
-    """A mixture for what shuffles; for what draws at random itself, 84 samples of one dataset."""
+    """A mixture; for samplers, which draw from one dataset, 84 samples of one."""
 
     def make(name: str) -> Any:
         if "sampler" not in SAMPLED[name]:

@@ -117,7 +117,7 @@ def test_the_smallest_pipeline_is_built(opened: Dataset) -> None:
 def test_every_operator_of_a_pipeline_exists_on_a_gpu(
     transforms: list[Any], encoded: bool, dtype: Any
 ) -> None:
-    """DALI checks arguments, and where they are, before it looks for the GPU; not where operators run."""
+    """DALI checks arguments before it looks for a GPU, but not whether an operator has a GPU version."""
     sides = np.full(64, 8)  # of as many samples as meet most operations of a policy
     params = compile_image([CenterCrop(8), *transforms], dtype).draw(sides, sides, np.arange(64), 0, 0)
     spec = PipelineSpec.of(params, encoded=encoded)
