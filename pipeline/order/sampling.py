@@ -40,6 +40,9 @@ class Sampler(Protocol):
             shuffled: The order of all samples that the loader's ``shuffle`` asks for.
             seed: The loader's seed.
 
+        Returns:
+            An order of the package, or any object with the members of :class:`~.epoch_order.Order`.
+
         Raises:
             ConfigError: The sampler does not fit the dataset or the shuffle.
         """

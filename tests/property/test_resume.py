@@ -135,15 +135,15 @@ def test_every_stop_of_every_sampler(load: Callable[..., ImageLoader], thumbnail
         assert rows
 
 
-def test_loading_a_state_works_nothing_out(
+def test_loading_a_state_computes_no_order(
     load: Callable[..., ImageLoader], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Int64] = []
-    rows = FullShuffle.rows
+    positions = FullShuffle.positions
     monkeypatch.setattr(
         FullShuffle,
-        "rows",
-        lambda self, epoch, positions: (asked.append(positions), rows(self, epoch, positions))[1],
+        "positions",
+        lambda self, epoch, draws: (asked.append(draws), positions(self, epoch, draws))[1],
     )
     loader = load(batch_size=1, prefetch=1, read_ahead=0)
     state = {**loader.state_dict(), "epoch": 10**6, "position": 50}
