@@ -72,12 +72,15 @@ class TextEpoch:
     """The draws of one epoch, and how they form batches.
 
     Attributes:
-        sampler: Groups draws, or packed rows of draws, into batches.
+        sampler: Groups draws, or packed rows of draws, into batches. Its lengths may be costs: they decide
+            the groups, and ``lengths`` decides what is read.
+        lengths: (n, D) integers, tokens of each draw in each of D fields.
         drawn: (n,) int64, position in the dataset of each draw; None if draw i is sample i.
         packing: Which draws share a packed row; None without packing.
     """
 
     sampler: BatchSampler
+    lengths: npt.NDArray[Any]
     drawn: Int64 | None
     packing: PackingPlan | None
 
@@ -89,7 +92,7 @@ class TextEpoch:
         """
         packing = self.packing
         if packing is None:
-            lengths = self.sampler.lengths[rows].reshape(len(rows), -1)
+            lengths = self.lengths[rows].astype(np.int64, copy=False)
             return TokenSlices(self._samples(rows), np.zeros_like(rows), lengths, None)
         counts = packing.offsets[rows + 1] - packing.offsets[rows]
         groups = np.concatenate(([0], np.cumsum(counts)))

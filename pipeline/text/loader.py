@@ -55,7 +55,8 @@ class TextLoader(Loader):
         batch_sampler: Function that makes a :class:`stoker.bucketing.BatchSampler`, such as
             ``partial(SortedBucketSampler, batch_size=32, window=50)``. It is called with the lengths of an
             epoch's samples, (n,) or (n, D) int64 for D fields, and the keyword arguments that all samplers
-            have.
+            have. The sampler's lengths decide batches and padding, and may be costs; they do not decide which
+            tokens are read.
         buckets: Number of padded lengths, whose boundaries are then those that pad least. Or the boundaries,
             (K,) or (K, D) integers. None draws random batches and pads each to its longest sample, in any
             number of shapes. Packed rows have no buckets.
@@ -66,8 +67,9 @@ class TextLoader(Loader):
         max_length: Largest number of tokens of a sequence. None sets no limit; ``pack`` and boundaries do.
         too_long: What happens to a longer sequence: "error" refuses the dataset, "truncate" keeps its
             beginning, and "split" fills packed rows with its pieces.
-        shuffle: Whether batches are drawn anew in each epoch. False keeps the order of the dataset. With
-            a ``sampler`` batches are always drawn anew.
+        shuffle: Whether batches are drawn anew in each epoch. False keeps the order of the dataset: exactly
+            with ``buckets=None``, and within each bucket otherwise. With a ``sampler`` batches are always
+            drawn anew.
         sampler: Which samples an epoch draws, if not every sample once: :class:`stoker.Weighted`,
             :class:`stoker.ClassBalanced`, or a sampler of your own.
         samples_per_epoch: Samples of an epoch over all ranks. Epochs are then cut from an infinite stream of

@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.bucketing import (
-    BatchSampler,
-    FixedBucketSampler,
-    SortedBucketSampler,
-    TokenBudgetSampler,
-    bucket_boundaries,
-    pack,
-)
+from stoker.bucketing import FixedBucketSampler, TokenBudgetSampler, bucket_boundaries, pack
 from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.boundaries.lengths import cost_function
 from stoker.errors import ConfigError
@@ -22,12 +15,13 @@ from stoker.errors import ConfigError
 from ..execution.epoch_cache import EpochCache
 from ..order.draws import unspread
 from ..order.epoch_order import Stream
+from .batch_samplers import flat_lengths, make_batch_sampler
 from .epoch import TextEpoch
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from stoker.bucketing import BatchPlan, PackingPlan
+    from stoker.bucketing import BatchPlan, BatchSampler, PackingPlan
     from stoker.bucketing.samplers.batch_sampler import Balance
 
     from ..order.epoch_order import Order
@@ -93,7 +87,7 @@ class TextPlanner:
             return None
         if isinstance(batching.buckets, int):
             method: Any = "optimal" if self._lengths.shape[1] <= 2 else "tokens"
-            lengths = _flat(self._usual_lengths())
+            lengths = flat_lengths(self._usual_lengths())
             return _table(
                 bucket_boundaries(
                     lengths, batching.buckets, method, multiple_of=batching.pad_multiple
@@ -142,10 +136,10 @@ class TextPlanner:
         drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)
         lengths = self._lengths if drawn is None else self._lengths[drawn]
         if self.batching.pack is None:
-            return TextEpoch(self._sampler(lengths, self.batching.balance), drawn, None)
+            return TextEpoch(self._sampler(lengths, self.batching.balance), lengths, drawn, None)
         packing = self._pack(lengths[:, 0], epoch)
         full = np.full((len(packing), 1), packing.capacity, np.int64)
-        return TextEpoch(self._sampler(full, self._costs(packing)), drawn, packing)
+        return TextEpoch(self._sampler(full, self._costs(packing)), lengths, drawn, packing)
 
     def _draw(self, epoch: int) -> Int64:
         return _drawn_positions(self._draws, epoch)
@@ -170,33 +164,7 @@ class TextPlanner:
         return costs
 
     def _sampler(self, lengths: npt.NDArray[Any], balance: Balance | Int64 | None) -> BatchSampler:
-        """The sampler that groups samples or packed rows of these lengths, (M, D), into batches."""
-        batching = self.batching
-        shared: dict[str, Any] = {
-            "seed": batching.seed,
-            "world_size": self._world_size,
-            "membership": "fresh" if batching.shuffle else "ordered",
-            "shuffle": batching.shuffle,
-            "last_batch": batching.last_batch,
-            "balance": balance,
-        }
-        if batching.batch_sampler is not None:
-            made = batching.batch_sampler(_flat(lengths), **shared)
-            if not isinstance(made, BatchSampler):
-                raise ConfigError(
-                    f"batch_sampler must make a stoker.bucketing.BatchSampler, found {made!r}",
-                    hint="Give a class of stoker.bucketing, or a functools.partial of one.",
-                )
-            return made
-        if self.boundaries is None:
-            assert batching.batch_size is not None, "max_tokens has buckets"
-            shared["multiple_of"] = batching.pad_multiple
-            return SortedBucketSampler(_flat(lengths), batching.batch_size, window=1, **shared)
-        edges = _flat(self.boundaries)
-        if batching.max_tokens is not None:
-            return TokenBudgetSampler(_flat(lengths), batching.max_tokens, edges, **shared)
-        assert batching.batch_size is not None, "checked by BatchingConfig"
-        return FixedBucketSampler(_flat(lengths), edges, batching.batch_size, **shared)
+        return make_batch_sampler(self.batching, lengths, self.boundaries, balance, self._world_size)
 
     def _usual_lengths(self) -> Int64:
         """(M, D) int64, lengths that an epoch draws, and the largest lengths, which any epoch may draw."""
@@ -247,8 +215,3 @@ def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig) -> npt.NDArray
 
 def _table(edges: Int64) -> Int64:
     return edges.reshape(len(edges), -1)
-
-
-def _flat(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Lengths of one field as (N,), as samplers take them; of several fields as (N, D)."""
-    return table[:, 0] if table.shape[1] == 1 else table

@@ -1,0 +1,100 @@
+"""The batch sampler of an epoch, made from the arguments of a text loader."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from stoker.bucketing import BatchSampler, FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from stoker.bucketing.samplers.batch_sampler import Balance
+
+    from .batching_config import BatchingConfig
+
+    Int64 = npt.NDArray[np.int64]
+
+__all__ = ["flat_lengths", "make_batch_sampler"]
+
+
+def make_batch_sampler(
+    batching: BatchingConfig,
+    lengths: npt.NDArray[Any],
+    boundaries: Int64 | None,
+    balance: Balance | Int64 | None,
+    world_size: int,
+) -> BatchSampler:
+    """The sampler that groups samples or packed rows into batches.
+
+    Args:
+        batching: How sequences form batches.
+        lengths: (M, D) integers, tokens of the samples or packed rows.
+        boundaries: (K, D) int64, the padded lengths of buckets; None if there are no buckets.
+        balance: See :class:`stoker.bucketing.BatchSampler`.
+        world_size: Number of ranks.
+
+    Raises:
+        ConfigError: ``batching.batch_sampler`` fixes an argument of the loader, or makes a sampler that does
+            not fit the samples or the ranks.
+    """
+    flat = flat_lengths(lengths)
+    shared: dict[str, Any] = {
+        "seed": batching.seed,
+        "world_size": world_size,
+        "membership": "fresh" if batching.shuffle else "ordered",
+        "shuffle": batching.shuffle,
+        "last_batch": batching.last_batch,
+        "balance": balance,
+    }
+    if batching.batch_sampler is not None:
+        return _given_sampler(batching.batch_sampler, flat, shared)
+    if batching.max_tokens is not None:
+        assert boundaries is not None, "checked by BatchingConfig"
+        return TokenBudgetSampler(flat, batching.max_tokens, flat_lengths(boundaries), **shared)
+    assert batching.batch_size is not None, "checked by BatchingConfig"
+    if boundaries is not None:
+        return FixedBucketSampler(flat, flat_lengths(boundaries), batching.batch_size, **shared)
+    shared["multiple_of"] = batching.pad_multiple
+    if batching.shuffle:
+        return SortedBucketSampler(flat, batching.batch_size, window=1, **shared)
+    # A sampler that sorts would change the order within a batch; one bucket of all samples keeps it.
+    longest = flat_lengths(lengths.max(axis=0, keepdims=True))
+    return FixedBucketSampler(flat, longest, batching.batch_size, pad_to="batch", **shared)
+
+
+def flat_lengths(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Lengths of one field as (N,), as samplers take them; of several fields as (N, D)."""
+    return table[:, 0] if table.shape[1] == 1 else table
+
+
+def _given_sampler(make: Any, lengths: npt.NDArray[Any], shared: dict[str, Any]) -> BatchSampler:
+    fixed = sorted(shared.keys() & make.keywords.keys()) if isinstance(make, partial) else []
+    if fixed:
+        raise ConfigError(
+            f"batch_sampler fixes {', '.join(fixed)}, which the loader sets",
+            hint="Give seed, world_size, shuffle, last_batch and balance to the loader; membership follows "
+            "shuffle. To set one otherwise, give a function that changes the keyword arguments it gets.",
+        )
+    made = make(lengths, **shared)
+    if not isinstance(made, BatchSampler):
+        raise ConfigError(
+            f"batch_sampler must make a stoker.bucketing.BatchSampler, found {made!r}",
+            hint="Give a class of stoker.bucketing, or a functools.partial of one.",
+        )
+    if made.lengths.shape != lengths.shape:
+        raise ConfigError(
+            f"batch_sampler must cover the samples of the epoch: it got lengths of shape {lengths.shape}, "
+            f"and its sampler has {made.lengths.shape}",
+            hint="Give the sampler a length or a cost for each sample; choose samples with dataset.select() "
+            "or sampler=.",
+        )
+    if made.world_size != shared["world_size"]:
+        raise ConfigError(
+            f"batch_sampler must plan for {shared['world_size']} ranks, found {made.world_size}",
+            hint="Pass on the keyword arguments that the loader calls it with.",
+        )
+    return made
