@@ -128,7 +128,7 @@ def _check_limit(remote: RemoteDataset, limit: str | int | None) -> None:
         f"the dataset has {remote.size:,} bytes, more than the limit of {most:,}: "
         f"{fit} of its {len(remote.shards)} shards would fit",
         path=remote.store.url,
-        hint="raise the limit, or have a loader keep what it needs next: cache= and cache_size=",
+        hint="raise the limit, or cache the parts that a loader reads: cache= and cache_size=",
     )
 
 
@@ -164,7 +164,7 @@ def _enter(remote: RemoteDataset, target: Path) -> Path:
         raise WriteError(
             f"the dataset needs {remote.size - here:,} bytes more, and {free:,} are free",
             path=target,
-            hint="make room, or have a loader keep what it needs next: cache= and cache_size=",
+            hint="make room, or cache the parts that a loader reads: cache= and cache_size=",
         )
     return state
 

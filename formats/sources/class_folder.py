@@ -80,7 +80,7 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
             "the folder holds no image in a class folder",
             root,
             skipped,
-            "expected is one folder for each class: SOURCE/CLASS/IMAGE.jpg; else give a CSV or JSON list "
+            "give a folder with one folder for each class: SOURCE/CLASS/IMAGE.jpg; or a CSV or JSON list "
             "of path and label",
         )
     files = files if taken.all() else files.take(np.flatnonzero(taken))
@@ -141,7 +141,7 @@ def _list_stored_folder(url: str, class_depth: int | None = None) -> Listing:
         raise SourceError(
             "there is no image in a class folder",
             path=url,
-            hint="expected is one folder for each class: URL/CLASS/IMAGE.jpg",
+            hint="give a folder with one folder for each class: URL/CLASS/IMAGE.jpg",
         )
     names = ["/".join(key.split("/")[:-1][:class_depth]) for key in files.names()]
     classes = sorted(set(names))

@@ -188,7 +188,7 @@ def _check_files(files: Sequence[LineFile]) -> None:
     for file in files:
         if len(file) != len(files[0]):
             raise SourceError(
-                f"parallel files must have as many lines: {len(files[0])} in {files[0].path.name}, "
+                f"parallel files must have equal numbers of lines: {len(files[0])} in {files[0].path.name}, "
                 f"{len(file)} in {file.path.name}",
                 path=file.path,
             )

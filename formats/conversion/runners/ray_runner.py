@@ -84,7 +84,7 @@ def _result(ray: Any, reference: Any) -> None:
     except ray.exceptions.RayError as lost:
         raise EngineError(
             f"Ray could not make a shard: {lost}",
-            hint="see that the cluster has memory and disk; then run the same command again: it resumes",
+            hint="give the cluster more memory or disk, then run the same command again: it resumes",
         ) from lost
     if error is not None:
         raise error

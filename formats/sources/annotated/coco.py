@@ -90,7 +90,7 @@ def list_coco_file(path: str | os.PathLike[str], images: str | os.PathLike[str] 
         raise SourceError(
             f"the JSON object names no images: it has {found_members}",
             path=file,
-            hint="expected is COCO's: images, annotations and categories; or an array of path and label",
+            hint="give an object with images, annotations and categories, or an array of path and label",
         )
     root = resolve(file.parent if images is None else images)
     found, skipped = find_files(root, reader.names)
@@ -284,8 +284,7 @@ class _Reader:
             raise SourceError(
                 f"the file has no object: of {self._annotations:,} annotations, {reasons}",
                 path=self._file,
-                hint="expected are instances or person_keypoints; a panoptic PNG of classes is a mask: "
-                "--masks DIR",
+                hint="give instances or person_keypoints; a panoptic PNG of classes is a mask: --masks DIR",
             )
         return skips
 

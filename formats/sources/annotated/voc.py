@@ -68,7 +68,7 @@ def list_voc(source: Source) -> Listing:
         raise SourceError(
             f"the source is no Pascal VOC: there is no folder {_ANNOTATIONS}",
             path=source.path,
-            hint=f"expected are {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg",
+            hint=f"its files must be {_ANNOTATIONS}/*.xml and {_IMAGES}/*.jpg",
         )
     reader = _Reader(root, root.child(_IMAGES))
     whole = source.folder.exists()

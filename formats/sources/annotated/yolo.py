@@ -77,7 +77,7 @@ def list_yolo(source: Source) -> Listing:
         raise SourceError(
             "the source is no YOLO: it has no folders of images and labels",
             path=source.path,
-            hint="expected are images/.../x.jpg and labels/.../x.txt",
+            hint="its files must be images/.../x.jpg and labels/.../x.txt",
         )
     images, labels = folders
     files, skipped = images.images()

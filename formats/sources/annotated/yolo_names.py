@@ -99,7 +99,7 @@ def _strings(path: str, name: str, value: Any) -> tuple[str, ...]:
 
 def _fail(path: str, message: str) -> NoReturn:
     raise SourceError(
-        f"the file cannot be understood: {message}",
+        f"the file cannot be read: {message}",
         path=path,
-        hint="or write the names of the classes into classes.txt, one a line, and remove this file",
+        hint="correct it, or remove it and write the names of classes into classes.txt, one on each line",
     )

@@ -124,7 +124,7 @@ class _Stream:
     def _expect(self, characters: str) -> str:
         found = self._peek()
         if not found or found not in characters:
-            self._fail(f"expected is {' or '.join(characters)}")
+            self._fail(f"{' or '.join(characters)} is missing")
         self._at += 1
         return found
 

@@ -37,9 +37,9 @@ def fail(file: Path, message: str) -> NoReturn:
     raise SourceError(
         message,
         path=file,
-        hint="expected is CSV with a header line, a JSON array of objects, or JSON Lines, each with path "
-        "and label (or labels, several); or a folder of classes, COCO's JSON object, or a folder of Pascal "
-        "VOC or YOLO",
+        hint="give CSV with a header line, a JSON array of objects, or JSON Lines, each with path and "
+        "label (or labels, several); or a folder of classes, COCO's JSON object, or a folder of "
+        "Pascal VOC or YOLO",
     )
 
 
@@ -91,7 +91,7 @@ def _read_csv(file: Path) -> Iterator[Entry]:
         if len(set(header)) != len(header):
             fail(file, "two columns have the same name")
         if {"label", _SEVERAL} <= set(header):
-            fail(file, f"there are both a column label and a column {_SEVERAL}")
+            fail(file, f"the columns label and {_SEVERAL} exclude each other")
         if header:
             _check_names(file, "the header", header, _SEVERAL if _SEVERAL in header else "label")
         for row in rows:
@@ -154,6 +154,6 @@ def _check(file: Path, number: int, entry: Any) -> None:
         if label == "":
             fail(file, f"{where} has an empty label; use labels where an image may have none")
     if reserved := ", ".join(sorted(_RESERVED & entry.keys() - {"label"})):
-        fail(file, f"{where} has a column whose name the index uses itself: {reserved}")
+        fail(file, f"{where} has a column with a name that the index uses: {reserved}")
     if wrong := [name for name in entry if not name.isascii() and printable_name(name) != name]:
         fail(file, f"{where} has a column whose name is no Unicode: {printable_name(wrong[0])}")

@@ -187,7 +187,7 @@ def test_names_of_classes_in_yaml(tmp_path: Path, text: str, names: tuple[str, .
 )
 def test_yaml_of_another_form_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "data.yaml").write_text(text)
-    with pytest.raises(SourceError, match="cannot be understood"):
+    with pytest.raises(SourceError, match="the file cannot be read"):
         read_names([open_folder(tmp_path)])
 
 

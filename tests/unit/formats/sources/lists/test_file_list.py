@@ -154,7 +154,7 @@ def test_unreadable_files_are_skipped(folder: Path) -> None:
         (".csv", "path,label\nimages/0.jpg,a\nimages/1.jpg,\n", "entry 2 has an empty label"),
         (".csv", "path,label,crc\nimages/0.jpg,a,1\n", "crc"),
         (".csv", "path,label,object_boxes\nimages/0.jpg,a,1\n", "object_boxes"),
-        (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "both a column label and"),
+        (".csv", "path,label,labels\nimages/0.jpg,a,b\n", "label and labels exclude each other"),
         (".json", "{}", "no JSON array"),
         (".json", "[" * 100_000, "no JSON array"),
         (".json", '[{"path": "images/0.jpg", "label": 1.5}]', "neither number nor name"),
@@ -173,7 +173,7 @@ def test_unreadable_files_are_skipped(folder: Path) -> None:
 def test_a_bad_list_is_refused_with_the_reason(folder: Path, suffix: str, text: str, says: str) -> None:
     with pytest.raises(SourceError, match=says) as caught:
         listed(folder, text, suffix)
-    assert str(caught.value).count("expected is CSV") == 1
+    assert str(caught.value).count("give CSV with a header") == 1
 
 
 def test_two_spellings_of_a_number_are_two_names(folder: Path) -> None:
