@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from stoker.formats.dataset.manifest import Shard
 
-# Examples are the same in every run, and a busy machine fails nobody.
+# Examples are the same in every run, and a busy machine fails no test.
 settings.register_profile(
     "stoker", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )

@@ -1,4 +1,4 @@
-"""The loader's place in each checkpoint: stopped inside an epoch, training goes on bit for bit."""
+"""Checkpoints of each framework with the state of the loader: training resumes inside an epoch exactly."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check(steps: list[Step], undisturbed: list[Step], stop: int, loader: ImageLo
 
 @pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own
 @pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists")  # the one that is resumed from
-def test_lightning(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+def test_lightning_resumes_inside_an_epoch(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
     lightning = pytest.importorskip("lightning")
 
     class Module(lightning.LightningModule):  # type: ignore[misc]  # lightning is optional
@@ -92,7 +92,7 @@ def test_lightning(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
         check(fit(tmp_path / f"step={stop}.ckpt"), undisturbed, stop, make())
 
 
-def test_accelerate(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+def test_accelerate_resumes_inside_an_epoch(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
     accelerate = pytest.importorskip("accelerate")
 
     def train(stop: int = 12, resume: bool = False) -> list[Step]:
@@ -118,7 +118,9 @@ def test_accelerate(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
     check(train(resume=True), undisturbed, STOP, make())
 
 
-def test_the_trainer_of_transformers(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+def test_the_trainer_of_transformers_resumes_inside_an_epoch(
+    make: Callable[[], ImageLoader], tmp_path: Path
+) -> None:
     transformers = pytest.importorskip("transformers")
 
     class SavePlace(transformers.TrainerCallback):  # type: ignore[misc]  # transformers is optional
@@ -177,7 +179,7 @@ def test_the_distributed_checkpoint_of_torch_holds_the_loader_itself(
         assert torch.equal(next(iter(other)).row, next(batches).row)
 
 
-def test_orbax(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+def test_orbax_saves_and_restores_the_loader(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
     orbax = pytest.importorskip("orbax.checkpoint")
     with make() as loader, make() as other:
         batches = iter(loader)

@@ -1,4 +1,4 @@
-"""Every example is short, runs as its first lines say, and says how the loader did."""
+"""Examples: each is short, runs as its first lines say, and reports how the loader did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code in guide pages runs as it stands there, block after block, in a folder with the examples."""
+"""The code on the pages of the guide, run block after block in a folder with the examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources, targets and datasets on S3, with a server of this process that speaks its protocol."""
+"""Sources, targets and datasets on S3, served by this process."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_conversion_from_and_to_s3(s3: Any, photos: Path, tmp_path: Path) -> N
         stoker.convert(photos, "s3://data/out", **options)
 
 
-def test_an_image_is_asked_for_once(s3: Any, photos: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_image_is_requested_once(s3: Any, photos: Path, caplog: pytest.LogCaptureFixture) -> None:
     image = next(photos.rglob("*.jpg"))
     s3.invalidate_cache()  # as writing to the storage does
     with caplog.at_level(logging.INFO, "werkzeug"):
@@ -118,20 +118,20 @@ def test_an_image_is_asked_for_once(s3: Any, photos: Path, caplog: pytest.LogCap
     assert [record.name for record in caplog.records].count("werkzeug") == 1
 
 
-def test_staging(url: str, local: Path, tmp_path: Path) -> None:
+def test_a_dataset_is_staged(url: str, local: Path, tmp_path: Path) -> None:
     stage(url, tmp_path / "staged")
     assert read_files(tmp_path / "staged") == read_files(local)
     check_same(local, tmp_path / "staged")
 
 
-def test_a_loader_fetches_what_it_needs_next(url: str, local: Path, tmp_path: Path) -> None:
+def test_a_loader_fetches_its_next_batches(url: str, local: Path, tmp_path: Path) -> None:
     check_same(local, url, cache=tmp_path / "a", cache_size="1MB")
     remote = stoker.open(url, cache=tmp_path / "b")
     check_same(stoker.open(local).select("label == 1"), remote.select("label == 1"))
     assert remote.read(7) == stoker.open(local).read(7)
 
 
-def test_shards_of_others_with_an_index_beside_them(
+def test_external_shards_with_a_local_index_are_read(
     s3: Any, tmp_path: Path, make_jpeg: Callable[..., bytes]
 ) -> None:
     (tmp_path / "theirs" / "parts").mkdir(parents=True)
@@ -155,7 +155,7 @@ def test_shards_of_others_with_an_index_beside_them(
 
 
 @pytest.mark.parametrize("masked", [False, True])
-def test_annotations_beside_images(
+def test_annotations_and_images_are_converted(
     s3: Any, tmp_path: Path, make_jpeg: Callable[..., bytes], masked: bool
 ) -> None:
     here, there = tmp_path / "set", f"s3://data/annotated-{masked}"
@@ -177,7 +177,7 @@ def test_annotations_beside_images(
     assert stoker.open(out).tasks == ({"segmentation"} if masked else {"boxes"})
 
 
-def test_what_is_not_there(s3: Any, photos: Path, tmp_path: Path) -> None:
+def test_missing_objects_are_errors(s3: Any, photos: Path, tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="not a dataset") as caught:
         stoker.open("s3://data/nothing", cache=tmp_path)
     assert str(caught.value.path).startswith("s3://data/nothing")

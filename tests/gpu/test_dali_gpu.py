@@ -85,7 +85,9 @@ def test_operations_are_those_of_the_reference(squares: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_orientation(pack_images: Callable[..., Path], photographs: list[Path], orientation: int) -> None:
+def test_orientations_are_those_of_the_reference(
+    pack_images: Callable[..., Path], photographs: list[Path], orientation: int
+) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     payloads = []
@@ -111,7 +113,9 @@ JPEGS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", JPEGS)
-def test_every_kind_of_jpeg(pack_images: Callable[..., Path], photographs: list[Path], name: str) -> None:
+def test_every_kind_of_jpeg_is_near_the_reference(
+    pack_images: Callable[..., Path], photographs: list[Path], name: str
+) -> None:
     """Crops at odd places that are not resampled, beside an ordinary JPEG that has to stay whole."""
     mode, options = JPEGS[name]
     payloads = [photographs[0].read_bytes()]
@@ -131,7 +135,7 @@ def test_every_kind_of_jpeg(pack_images: Callable[..., Path], photographs: list[
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_consumer_on_a_stream_of_its_own(dataset: Path, dtype: str) -> None:
+def test_a_consumer_on_another_stream_sees_whole_batches(dataset: Path, dtype: str) -> None:
     torch = pytest.importorskip("torch")
     arguments: dict[str, Any] = {"transforms": [*TRAINING, Normalize()], "dtype": dtype}
     expected = [batch.image.sum(dtype=torch.float64).item() for batch in torch_batches(dataset, **arguments)]
@@ -155,7 +159,7 @@ def test_images_stay_on_the_gpu(dataset: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_every_float_on_the_gpu(dataset: Path, dtype: str) -> None:
+def test_every_float_type_is_made_on_the_gpu(dataset: Path, dtype: str) -> None:
     images = torch_batches(dataset, transforms=[*TRAINING, Normalize()], dtype=dtype)[0].image
     assert str(images.dtype) == f"torch.{dtype}"
     assert abs(float(images.float().mean())) < 3

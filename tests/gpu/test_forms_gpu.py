@@ -78,7 +78,7 @@ def test_filters_are_those_of_the_reference(squares: Path, name: str) -> None:
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
-def test_every_form_with_erased_boxes(squares: Path, dtype: str, layout: str) -> None:
+def test_every_form_has_erased_boxes(squares: Path, dtype: str, layout: str) -> None:
     transforms = [Resize(40), CenterCrop(32), RandomErasing(0.7)]
     options: dict[str, Any] = {
         "transforms": transforms if dtype == "uint8" else [*transforms, Normalize()],
@@ -95,7 +95,7 @@ def test_every_form_with_erased_boxes(squares: Path, dtype: str, layout: str) ->
         assert difference.mean() < (1 if dtype == "uint8" else 0.02)
 
 
-def test_pixels_go_past_the_decoder(pack_images: Callable[..., Path]) -> None:
+def test_raw_pixels_pass_by_the_decoder(pack_images: Callable[..., Path]) -> None:
     """Raw pixels of many sizes."""
     rng = np.random.default_rng(0)
     pixels = [rng.integers(0, 256, (40 + 3 * i, 70 - 2 * i, 3), np.uint8) for i in range(8)]
@@ -111,7 +111,7 @@ def test_pixels_go_past_the_decoder(pack_images: Callable[..., Path]) -> None:
     assert np.abs(values(found.image) - values(expected.image)).mean() < 0.5
 
 
-def test_what_is_annotated_is_on_the_gpu_beside_its_image(pack_images: Callable[..., Path]) -> None:
+def test_annotations_are_on_the_gpu_with_their_images(pack_images: Callable[..., Path]) -> None:
     folder = write_annotated(pack_images)
     options: dict[str, Any] = {
         "columns": COLUMNS,
@@ -129,7 +129,7 @@ def test_what_is_annotated_is_on_the_gpu_beside_its_image(pack_images: Callable[
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
-def test_memory_is_not_used_again_before_its_consumer_is_done(squares: Path, dtype: Any) -> None:
+def test_memory_is_not_reused_before_its_consumer_is_done(squares: Path, dtype: Any) -> None:
     """The consumer's stream is behind, and drops each batch at once."""
     options: dict[str, Any] = {"dtype": dtype, "batch_size": 2}
     if dtype != "uint8":
@@ -170,7 +170,7 @@ def _damaged(samples: Any, at: int) -> Any:
     return samples
 
 
-def test_the_gpu_is_the_default_where_it_is_seen(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_gpu_is_the_default_where_one_is_visible(squares: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     local = torch.cuda.device_count()  # of this rank, whose GPU is the first again
     for name, value in {"RANK": local, "WORLD_SIZE": local + 1, "LOCAL_RANK": local}.items():
         monkeypatch.setenv(name, str(value))
@@ -181,7 +181,7 @@ def test_the_gpu_is_the_default_where_it_is_seen(squares: Path, monkeypatch: pyt
 
 @pytest.mark.parametrize("output", ["cupy", "jax"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_other_libraries_are_handed_the_same(squares: Path, output: Any, dtype: Any) -> None:
+def test_other_libraries_receive_the_same(squares: Path, output: Any, dtype: Any) -> None:
     library = pytest.importorskip(output)
     if output == "jax" and library.default_backend() != "gpu":
         pytest.skip("needs a build of JAX that sees a GPU")

@@ -1,4 +1,4 @@
-"""Every transform, and chains of them, on the native engine and on DALI against the slow truth.
+"""Every transform, and chains of them, on the native engine and on DALI against the reference.
 
 Images are 64 x 64 PNG, so that all engines begin with the same pixels. The tolerances are the largest
 and the mean difference in levels; where an operation has a threshold, or the same level on both sides of
@@ -164,7 +164,7 @@ def runs_here(engine: str) -> bool:
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 @pytest.mark.parametrize("engine", ["native", "dali"])
-def test_a_transform(squares: Path, case: Case, engine: str) -> None:
+def test_a_transform_is_near_the_reference(squares: Path, case: Case, engine: str) -> None:
     if not runs_here(engine):
         pytest.skip("DALI is not installed")
     transforms = complete([case.transform])
@@ -196,7 +196,7 @@ def draw_chain(seed: int, engine: str) -> list[Transform]:
 
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("engine", ["native", "dali"])
-def test_a_chain(squares: Path, seed: int, engine: str) -> None:
+def test_a_chain_is_near_the_reference(squares: Path, seed: int, engine: str) -> None:
     if not runs_here(engine):
         pytest.skip("DALI is not installed")
     chain = draw_chain(seed, engine)
@@ -209,7 +209,7 @@ def test_a_chain(squares: Path, seed: int, engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["native", "dali"])
-def test_warps_that_pick_and_others_in_one_batch(squares: Path, engine: str) -> None:
+def test_nearest_and_other_warps_share_a_batch(squares: Path, engine: str) -> None:
     if not runs_here(engine):
         pytest.skip("DALI is not installed")
     turn = augment.RandomRotation((20, 20), "nearest", fill=90)
@@ -222,7 +222,7 @@ def test_warps_that_pick_and_others_in_one_batch(squares: Path, engine: str) -> 
 
 
 @pytest.mark.parametrize("interpolation", ["nearest", "bilinear"])
-def test_a_border_in_a_chain(squares: Path, interpolation: str) -> None:
+def test_a_border_in_a_chain_is_near_the_reference(squares: Path, interpolation: str) -> None:
     crop = augment.RandomCrop((50, 44), padding=(9, 14), padding_mode="reflect")
     chain = [augment.RandomResizedCrop(40, interpolation="bicubic"), augment.RandomHorizontalFlip(), crop]
     chain += [augment.RandomVerticalFlip(), augment.ColorJitter(0.4, 0.4)]

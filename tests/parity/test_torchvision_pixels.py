@@ -82,7 +82,7 @@ def tolerance(name):
 
 
 @pytest.mark.parametrize("name", sorted(set(THEIRS) - {"pixels"}))
-def test_pixels_are_torchvisions(name):
+def test_pixels_are_those_of_torchvision(name):
     size = THEIRS[name].shape[:2]
     cut = [CenterCrop(size)] if name.startswith("expand") else []  # all of it, if it is as large as theirs
     plan = compile_image([CenterCrop((HEIGHT, WIDTH)), transform(name), *cut])

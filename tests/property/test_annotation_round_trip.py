@@ -1,4 +1,4 @@
-"""What a COCO file says comes out of the shards, whatever it says."""
+"""Annotations of any COCO file come back from the shards."""
 
 import json
 import math
@@ -53,7 +53,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(max_examples=25)
 @given(st.lists(OBJECT, max_size=12), st.integers(0, 3), st.booleans())
-def test_annotations_survive(folder: Path, objects: list[dict[str, Any]], seed: int, backwards: bool) -> None:
+def test_annotations_come_back_from_shards(
+    folder: Path, objects: list[dict[str, Any]], seed: int, backwards: bool
+) -> None:
     annotations = [{"id": 100 + i, **one} for i, one in enumerate(objects)]
     document = {
         "images": [{"id": i, "file_name": f"{i}.png", "height": SIDE, "width": SIDE} for i in range(5)],

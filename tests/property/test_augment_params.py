@@ -1,4 +1,4 @@
-"""Any chain of transforms on images of any size gives parameters within the contract of engines."""
+"""Parameters of any chain of transforms, on images of any size: they keep the contract of engines."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def assert_same_rows(one, i, other, k):
 
 @given(CHAINS, st.lists(NESTED, max_size=3), LAST, SOURCES, st.data())
 @settings(max_examples=100, deadline=None)
-def test_a_sample_does_not_depend_on_its_company(chain, more, last, sources, data):
+def test_a_sample_does_not_depend_on_its_batch(chain, more, last, sources, data):
     chain = [*chain, *more, RandomHorizontalFlip(), CenterCrop(12), *last, RandomErasing()]
     together = draw(chain, sources, np.arange(len(sources)), 0)
     order = data.draw(st.permutations(range(len(sources))))

@@ -1,3 +1,5 @@
+"""Padding, packing and flattening of any sequences: no token is lost."""
+
 from __future__ import annotations
 
 from itertools import pairwise

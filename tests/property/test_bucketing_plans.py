@@ -1,3 +1,5 @@
+"""Properties of bucketing plans: boundaries are optimal, and batches keep what a plan promises."""
+
 from __future__ import annotations
 
 import numpy as np

@@ -212,7 +212,7 @@ def test_marks_are_found_where_their_labels_are(
     check_keypoints(params, keypoints, made)
 
 
-def test_what_is_erased_keeps_its_labels(tmp_path: Path) -> None:
+def test_erased_objects_keep_their_labels(tmp_path: Path) -> None:
     images, boxes, keypoints = scene(0)
     plain = draw_params([Resize((80, 90))], boxes, 0)
     erased = draw_params([Resize((80, 90)), RandomErasing(1, (0.3, 0.5), value=9)], boxes, 0)

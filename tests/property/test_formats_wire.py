@@ -1,4 +1,4 @@
-"""Whatever bytes come: a message is read as it was written, or refused; nothing else happens."""
+"""Messages made of any bytes: they are read as they were written, or refused."""
 
 import struct
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""JSON read a window at a time is what json.loads makes of it."""
+"""JSON read a window at a time: it gives the values of json.loads."""
 
 import json
 import math
@@ -41,7 +41,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     st.sampled_from([None, 1]),
     st.booleans(),
 )
-def test_what_is_streamed_is_what_is_loaded(
+def test_streamed_values_are_those_of_json_loads(
     path: Path, document: dict[str, Any], window: int, indent: int | None, ascii_only: bool
 ) -> None:
     path.write_text(json.dumps(document, indent=indent, ensure_ascii=ascii_only), errors="surrogatepass")
@@ -62,7 +62,7 @@ def test_what_is_streamed_is_what_is_loaded(
 
 
 @given(st.text('{}[],:"\\ae1.-+tn \n', max_size=30), st.sampled_from([1, 3, 1 << 22]))
-def test_any_text_is_read_alike_or_refused(path: Path, text: str, window: int) -> None:
+def test_any_text_is_read_as_by_json_loads_or_refused(path: Path, text: str, window: int) -> None:
     path.write_text(text)
     try:
         expected = json.loads(text)
@@ -83,14 +83,16 @@ def test_any_text_is_read_alike_or_refused(path: Path, text: str, window: int) -
 
 
 @given(st.lists(VALUES), st.sampled_from([1, 2, 7, 1 << 22]), st.sampled_from([None, 1]))
-def test_an_array_is_what_is_loaded(path: Path, values: list[Any], window: int, indent: int | None) -> None:
+def test_an_array_is_that_of_json_loads(
+    path: Path, values: list[Any], window: int, indent: int | None
+) -> None:
     path.write_text(json.dumps(values, indent=indent))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_stream, "_WINDOW", window)
         assert list(stream_array(path)) == json.loads(path.read_text())
 
 
-def test_an_array_keeps_words_that_are_no_json(path: Path) -> None:
+def test_an_array_keeps_infinities(path: Path) -> None:
     path.write_text("[Infinity, -Infinity]")
     assert list(stream_array(path)) == [math.inf, -math.inf]
 
@@ -117,7 +119,7 @@ def test_the_error_says_where(path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         collected(path, {"a"})
 
 
-def test_limits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_length_of_a_value_is_limited(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_stream, "_LONGEST", 1000)
     monkeypatch.setattr(json_stream, "_WINDOW", 64)
     path.write_text('{"a": "' + "x" * 5000 + '"}')
@@ -129,7 +131,7 @@ def test_limits(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         collected(path, set())
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="cannot be read"):
         collected(tmp_path / "nowhere", set())
     with pytest.raises(SourceError, match="cannot be read"):

@@ -1,4 +1,4 @@
-"""What holds of every order and every schedule."""
+"""Properties of every order and every schedule."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def samplers(draw: st.DrawFn) -> Order:
 
 
 @given(n=st.integers(1, 5000), key=seeds)
-def test_a_permutation_is_one_and_its_inverse_undoes_it(n: int, key: int) -> None:
+def test_a_permutation_is_undone_by_its_inverse(n: int, key: int) -> None:
     permutation = Permutation(n, key)
     images = permutation(np.arange(n))
     assert np.array_equal(np.sort(images), np.arange(n))
@@ -55,7 +55,7 @@ def test_a_permutation_is_one_and_its_inverse_undoes_it(n: int, key: int) -> Non
 
 
 @given(n=st.integers(1, 2**62), key=seeds, data=st.data())
-def test_any_position_of_any_domain(n: int, key: int, data: st.DataObject) -> None:
+def test_any_position_of_any_domain_is_mapped_inside_it(n: int, key: int, data: st.DataObject) -> None:
     positions = data.draw(st.lists(st.integers(0, n - 1), min_size=1, max_size=5))
     permutation = Permutation(n, key)
     images = permutation(positions)
@@ -96,9 +96,7 @@ def test_shares_are_exact_in_every_epoch(weights: list[float], n: int, seed: int
 
 
 @given(order=st.one_of(orders(), samplers()), epoch=epochs, data=st.data())
-def test_a_position_does_not_depend_on_what_else_is_asked(
-    order: Order, epoch: int, data: st.DataObject
-) -> None:
+def test_a_position_does_not_depend_on_other_queries(order: Order, epoch: int, data: st.DataObject) -> None:
     everything = order.positions(epoch, np.arange(order.n))
     some = np.array(data.draw(st.lists(st.integers(0, order.n - 1), min_size=1, max_size=30)))
     assert np.array_equal(order.positions(epoch, some), everything[some])
@@ -120,7 +118,7 @@ def on_all_ranks(start: int, world_size: int, **options: object) -> list[Schedul
 
 @settings(max_examples=200)
 @given(options=schedules, data=st.data())
-def test_all_ranks_together_cover_what_is_left_exactly_once(
+def test_all_ranks_together_cover_the_rest_exactly_once(
     options: dict[str, object], data: st.DataObject
 ) -> None:
     n = options["n"]

@@ -1,4 +1,4 @@
-"""Laws of planning, for any classes, shares and sizes."""
+"""Properties of plans, for any classes, shares and sizes."""
 
 from fractions import Fraction
 

@@ -1,4 +1,4 @@
-"""Any stop, any number of ranks afterwards: what was not seen is seen once, and it is the same."""
+"""Loaders stopped anywhere and resumed on any number of ranks: the other samples come once, unchanged."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_every_stop_goes_on_with_exactly_the_next_batch(load: Callable[..., Imag
         assert resumed.state_dict()["epoch"] == (epoch + 1 if seen < 61 else epoch + 2)
 
 
-def test_a_stop_twice_an_epoch(load: Callable[..., ImageLoader]) -> None:
+def test_two_stops_in_an_epoch_lose_nothing(load: Callable[..., ImageLoader]) -> None:
     whole = samples(load())
     found, state = [], load().state_dict()
     for world_size, steps in ((1, 3), (2, 2), (3, None)):
@@ -108,7 +108,9 @@ SAMPLERS = {
 
 
 @pytest.mark.parametrize("name", SAMPLERS)
-def test_every_stop_of_every_sampler(load: Callable[..., ImageLoader], thumbnails: Path, name: str) -> None:
+def test_every_stop_of_every_sampler_loses_nothing(
+    load: Callable[..., ImageLoader], thumbnails: Path, name: str
+) -> None:
     few = stoker.open(thumbnails).select(np.arange(17))
     dataset = stoker.mix([(few.select(np.arange(5)), 1), (few, 2)], samples=17) if name == "mixed" else few
     # The stream's epochs are twelve samples on two ranks, and eighteen on three.
@@ -153,7 +155,7 @@ def test_loading_a_state_computes_no_order(
     assert np.concatenate(asked).min() == 50
 
 
-def test_what_is_ready_and_not_received_does_not_count(load: Callable[..., ImageLoader]) -> None:
+def test_batches_that_are_ready_and_not_received_do_not_count(load: Callable[..., ImageLoader]) -> None:
     loader = load(prefetch=12)
     running = iter(loader)
     for _ in range(2):

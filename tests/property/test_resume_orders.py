@@ -1,4 +1,4 @@
-"""Any stop, any number of ranks afterwards: each draw of an order is made once, at the same cost anywhere."""
+"""Orders stopped anywhere and resumed on any number of ranks: each draw is made once, at the same cost."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ LONG_ORDERS = [
 
 @pytest.mark.parametrize("position", [0, BILLION // 3, BILLION - 40])
 @pytest.mark.parametrize("order", LONG_ORDERS, ids=lambda order: type(order).__name__)
-def test_going_on_costs_the_same_at_any_position(
+def test_resuming_costs_the_same_at_any_position(
     order: Order, position: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worked_out = []

@@ -72,20 +72,20 @@ def test_masks_come_back(mask: np.ndarray) -> None:  # type: ignore[type-arg]  #
     assert runs.tolist() == slow
 
 
-def test_a_known_string() -> None:
+def test_a_known_string_has_its_runs() -> None:
     """A mask of 4 x 3 pixels whose middle column is set."""
     assert decompress_runs("444").tolist() == [4, 4, 4]
     assert mask_of_runs(decompress_runs("444"), 4, 3).tolist() == [[False, True, False]] * 4
 
 
 @pytest.mark.parametrize("text", ["T", "Ā", "/", "o" * 9 + "0", "O", "p", "P" * 13 + "1"])
-def test_what_is_no_compressed_run_is_refused(text: str) -> None:
+def test_text_that_encodes_no_runs_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="run lengths that are"):
         decompress_runs(text)
 
 
 @pytest.mark.parametrize("values", [[-1], [1.5], [1 << 32], [[1]], ["1"]])
-def test_what_is_no_run_is_refused(values: list[object]) -> None:
+def test_numbers_that_are_no_runs_are_refused(values: list[object]) -> None:
     with pytest.raises(ValueError, match="run lengths that are"):
         checked_runs(values)  # type: ignore[arg-type]  # as a file may have it
 

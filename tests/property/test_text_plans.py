@@ -1,4 +1,4 @@
-"""Text that is drawn by a sampler, a mixture or a stream: any stop, any number of ranks afterwards."""
+"""Text drawn by a sampler, a mixture or a stream, stopped anywhere and resumed on any number of ranks."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_shapes_are_those_of_every_epoch() -> None:
                 assert len(lasting) <= 3
 
 
-def test_epochs_have_as_many_batches_where_they_say_so() -> None:
+def test_plans_of_equal_epochs_have_equal_numbers_of_batches() -> None:
     said = set()
     for name, mode, last_batch in product(ORDERS, MODES, ("partial", "drop", "pad")):
         made = planner(ORDERS[name], 2, last_batch=last_batch, **MODES[mode])
@@ -198,7 +198,7 @@ def test_sequential_draws_stay_in_order_within_a_bucket() -> None:
     assert samples == [list(range(20)), list(range(20, 40)), [*range(40, 53), *range(7)]]
 
 
-def test_what_the_first_epoch_does_not_draw_has_its_shape() -> None:
+def test_rows_that_the_first_epoch_omits_have_a_shape() -> None:
     few = WeightedDraws(6, 3, np.ones(N))
     made = planner(few, 1, batch_size=1, buckets=6)
     assert made.epoch(0).sampler.lengths.max() < LENGTHS.max()

@@ -1,4 +1,4 @@
-"""Staging from a web server that drops connections, damages answers, or is gone: right, or a clear error."""
+"""Staging from a web server that drops connections, damages data or dies: a right copy, or a clear error."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def source(tmp_path_factory: pytest.TempPathFactory, photographs: list[Path]) ->
     return folder
 
 
-def test_a_dataset_arrives_as_it_is(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_a_staged_dataset_has_the_bytes_of_its_source(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     told: list[tuple[int, int]] = []
     summary = stage(server.url, tmp_path / "here", progress=lambda *state: told.append(state))
@@ -53,7 +55,9 @@ def test_a_dataset_arrives_as_it_is(source: Path, tmp_path: Path, serve: Callabl
     assert summary.bytes_per_second == pytest.approx(summary.fetched / summary.seconds)
 
 
-def test_lmdb_and_a_plain_path(source: Path, tmp_path: Path, make_dataset: Callable[..., Path]) -> None:
+def test_an_lmdb_dataset_at_a_path_is_staged(
+    source: Path, tmp_path: Path, make_dataset: Callable[..., Path]
+) -> None:
     folder = make_dataset("lmdb")
     stage(folder, tmp_path / "here")
     (folder / "part-0").unlink(missing_ok=True)
@@ -61,14 +65,18 @@ def test_lmdb_and_a_plain_path(source: Path, tmp_path: Path, make_dataset: Calla
     assert len(stoker.open(tmp_path / "here")) == 6
 
 
-def test_dropped_and_refused_connections(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_dropped_and_refused_connections_are_tried_again(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     server.faults = ("drop", "refuse", "drop")
     stage(server.url, tmp_path / "here")
     assert read_files(tmp_path / "here") == read_files(source)
 
 
-def test_a_block_that_is_damaged_once(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_a_block_that_is_damaged_once_is_fetched_again(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     names = ("shard-00002-of-00005.tfrecord", "index.arrow")
     server.corrupt = dict.fromkeys(names, 1)
@@ -78,7 +86,9 @@ def test_a_block_that_is_damaged_once(source: Path, tmp_path: Path, serve: Calla
     assert summary.fetched == summary.bytes + sum((source / name).stat().st_size for name in names)
 
 
-def test_a_block_that_stays_damaged(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_a_block_that_stays_damaged_is_an_error(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     server.corrupt = {"shard-00002-of-00005.tfrecord": 10**6}
     with pytest.raises(StorageError, match="arrives damaged, 3 times") as caught:
@@ -92,7 +102,7 @@ def test_a_block_that_stays_damaged(source: Path, tmp_path: Path, serve: Callabl
     assert read_files(tmp_path / "here") == read_files(source)
 
 
-def test_a_server_that_dies_and_comes_back(
+def test_staging_resumes_after_the_server_comes_back(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any]
 ) -> None:
     server = serve(source)
@@ -107,7 +117,7 @@ def test_a_server_that_dies_and_comes_back(
     assert summary.fetched < summary.bytes
 
 
-def test_a_kill_in_the_middle_is_resumed(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_staging_resumes_after_a_kill(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     server = serve(source)
     server.concerns = lambda name, number: name == "shard-00004-of-00005.tfrecord"
     server.held.clear()
@@ -125,7 +135,9 @@ def test_a_kill_in_the_middle_is_resumed(source: Path, tmp_path: Path, serve: Ca
     assert read_files(tmp_path / "here") == read_files(source)
 
 
-def test_what_a_kill_left_is_verified(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_blocks_from_before_a_kill_are_verified(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     """Blocks that count as here and are not, as after a power cut, are found by the digest."""
     server = serve(source)
     server.corrupt = {"shard-00004-of-00005.tfrecord": 10**6}
@@ -140,7 +152,7 @@ def test_what_a_kill_left_is_verified(source: Path, tmp_path: Path, serve: Calla
     assert read_files(tmp_path / "here") == read_files(source)
 
 
-def test_an_interrupt_in_the_last_moment_leaves_nothing_for_good(
+def test_staging_ends_after_an_interrupt_at_its_last_call(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupted(path: Path) -> None:
@@ -157,7 +169,9 @@ def test_an_interrupt_in_the_last_moment_leaves_nothing_for_good(
     assert read_files(tmp_path) == read_files(source)
 
 
-def test_staged_already(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_a_staged_dataset_is_not_fetched_again(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     stage(server.url, tmp_path / "here")
     assert stage(server.url, tmp_path / "here").fetched == 0
@@ -167,9 +181,7 @@ def test_staged_already(source: Path, tmp_path: Path, serve: Callable[[Path], An
         stage(other, tmp_path / "here")
 
 
-def test_a_finished_copy_that_was_damaged_is_mended(
-    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
-) -> None:
+def test_a_damaged_copy_is_repaired(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
     server, here = serve(source), tmp_path / "here"
     stage(server.url, here)
     cut, gone = (f"shard-0000{number}-of-00005.tfrecord" for number in (1, 3))
@@ -187,7 +199,7 @@ def test_a_finished_copy_that_was_damaged_is_mended(
     assert read_files(here) == read_files(source)
 
 
-def test_limits(
+def test_arguments_outside_their_limits_are_refused(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = serve(source)
@@ -214,7 +226,9 @@ def test_a_server_without_ranges_is_named(source: Path, tmp_path: Path, serve: C
     assert str(caught.value.path).startswith(server.url)
 
 
-def test_no_dataset_there(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_an_address_without_a_dataset_is_an_error(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     with pytest.raises(DatasetError, match=r"dataset\.json does not exist") as caught:
         stage(f"{server.url}/nowhere", tmp_path / "here")
@@ -229,7 +243,9 @@ def test_no_dataset_there(source: Path, tmp_path: Path, serve: Callable[[Path], 
         stage(server.url, tmp_path / "here")
 
 
-def test_two_at_once(source: Path, tmp_path: Path, serve: Callable[[Path], Any]) -> None:
+def test_a_second_staging_into_the_same_folder_is_refused(
+    source: Path, tmp_path: Path, serve: Callable[[Path], Any]
+) -> None:
     server = serve(source)
     server.concerns = lambda name, number: name.endswith(".tfrecord")
     server.held.clear()

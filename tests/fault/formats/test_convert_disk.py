@@ -34,7 +34,7 @@ def test_a_conversion_resumes_after_a_fault_in_a_call_of_each_kind(
     assert len(conversion.calls.counts) >= 6
 
 
-def test_a_replacement_fails_at_the_nth_name(
+def test_a_replacement_resumes_after_a_fault_in_any_rename_or_removal(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files of the old dataset and of the new one have the same names, and must not be mixed up."""
@@ -58,7 +58,7 @@ def test_a_replacement_fails_at_the_nth_name(
     assert n > 30, "the calls that a conversion takes"
 
 
-def test_a_state_that_cannot_be_removed_is_none(
+def test_a_state_that_cannot_be_removed_is_set_aside(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out, rmtree = tmp_path / "out", shutil.rmtree
@@ -78,7 +78,7 @@ def test_a_state_that_cannot_be_removed_is_none(
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_files_that_cannot_grow(photos: Path, tmp_path: Path, container: Any) -> None:
+def test_a_limit_of_file_sizes_is_a_write_error(photos: Path, tmp_path: Path, container: Any) -> None:
     """The kernel itself refuses to write beyond a size: at every stage of every file."""
     stoker.convert(photos, tmp_path / "reference", format=container, **OPTIONS)
     expected = read_files(tmp_path / "reference")
@@ -104,7 +104,7 @@ def test_files_that_cannot_grow(photos: Path, tmp_path: Path, container: Any) ->
 
 
 @pytest.mark.parametrize("writers", [2, 8])
-def test_of_several_writers_into_one_folder_one_wins(photos: Path, tmp_path: Path, writers: int) -> None:
+def test_one_of_several_writers_into_a_folder_wins(photos: Path, tmp_path: Path, writers: int) -> None:
     stoker.convert(photos, tmp_path / "reference", **OPTIONS)
     outcomes: list[type[Exception] | bool] = []
     together = threading.Barrier(writers)
@@ -150,7 +150,7 @@ class TestUnfinished:
         stoker.convert(photos, tmp_path / "fresh", shards=1)
         assert read_files(unfinished) == read_files(tmp_path / "fresh")
 
-    def test_num_threads_is_no_other_option(self, photos: Path, unfinished: Path) -> None:
+    def test_another_number_of_threads_resumes(self, photos: Path, unfinished: Path) -> None:
         stoker.convert(photos, unfinished, **{**OPTIONS, "num_threads": 7})
 
     def test_shards_that_are_finished_are_not_made_again(
@@ -169,7 +169,7 @@ class TestUnfinished:
         stoker.convert(photos, unfinished, **OPTIONS)
         assert len(made) == 6 - done
 
-    def test_what_a_killed_attempt_left_makes_room(
+    def test_files_of_a_killed_attempt_are_removed_first(
         self, photos: Path, unfinished: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         attempt = unfinished / ".stoker-convert/attempt-1"

@@ -1,4 +1,4 @@
-"""A text conversion that is killed anywhere goes on, and ends with the same bytes."""
+"""A text conversion that is killed resumes and ends with the same bytes."""
 
 import os
 import signal
@@ -35,7 +35,7 @@ def source(tmp_path: Path) -> Path:
     return path
 
 
-def test_killed_and_run_again_it_ends_with_the_same_bytes(tmp_path: Path, source: Path) -> None:
+def test_a_killed_conversion_resumes_to_the_same_bytes(tmp_path: Path, source: Path) -> None:
     target = tmp_path / "d"
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     command = [sys.executable, "-c", SCRIPT, str(source), str(target)]

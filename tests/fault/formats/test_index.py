@@ -1,4 +1,4 @@
-"""A stale, damaged or hostile index or manifest: refused with a hint, and never run."""
+"""Stale, damaged or hostile indexes and manifests: each is refused with a hint, and none is executed."""
 
 import json
 import os
@@ -81,7 +81,7 @@ print("survived")
 """
 
 
-def test_an_index_damaged_behind_its_digest_kills_nobody(make_dataset: Make, tmp_path: Path) -> None:
+def test_a_damaged_index_with_a_right_digest_ends_no_process(make_dataset: Make, tmp_path: Path) -> None:
     """Large indexes are opened without their digest being checked. In a process of its own: it might die."""
     folder = make_dataset()
     command = [sys.executable, "-c", FUZZ, folder / INDEX_NAME, tmp_path / "damaged.arrow"]
@@ -100,7 +100,7 @@ class Bomb:
 
 
 def hostile(bomb: Bomb) -> list[bytes]:
-    """Thirty payloads that do harm to whoever unpickles, evaluates or imports them."""
+    """Thirty payloads that do harm to a program that unpickles, evaluates or imports them."""
     pickles = [pickle.dumps(bomb, protocol) for protocol in range(6)]
     wrapped = [json.dumps({"version": 1, "shards": data.hex()}).encode() for data in pickles]
     call = f"__import__('os').mkdir({os.fspath(bomb.path)!r})"
@@ -211,7 +211,7 @@ REPORTED = {"another container"}
 HARMLESS = {"columns in another order"}
 
 
-def test_thirty_mutations_of_a_manifest(make_dataset: Make) -> None:
+def test_thirty_mutations_of_a_manifest_are_refused(make_dataset: Make) -> None:
     folder = make_dataset()
     path = folder / MANIFEST_NAME
     changed = mutations(json.loads(path.read_text()))

@@ -1,4 +1,4 @@
-"""Damaged LMDB shards: cuts, and pages full of nonsense. The process must survive all of them."""
+"""Damaged LMDB shards: cuts, and pages full of nonsense, which the process survives."""
 
 import random
 import struct
@@ -38,7 +38,7 @@ def assert_no_wrong_sample(dataset: stoker.Dataset, payloads: list[bytes], which
             assert dataset.read(i) == payloads[i]
 
 
-def test_a_hundred_cuts(shard: Path, payloads: list[bytes]) -> None:
+def test_a_hundred_cuts_are_found(shard: Path, payloads: list[bytes]) -> None:
     good = shard.read_bytes()
     folder = shard.parent.parent
     dataset = stoker.open(folder)
@@ -79,7 +79,7 @@ def damaged(good: bytes, rng: random.Random) -> bytes:
     return bytes(data)
 
 
-def test_a_thousand_damages(shard: Path, payloads: list[bytes]) -> None:
+def test_a_thousand_damages_are_found_or_harmless(shard: Path, payloads: list[bytes]) -> None:
     good = shard.read_bytes()
     dataset = stoker.open(shard.parent.parent)
     rng = random.Random(2)
@@ -171,13 +171,13 @@ def walked(path: Path) -> list[bytes]:
         return [node.key for node in walk(descriptor, size)]
 
 
-def test_the_forger_forges_what_the_walker_reads(tmp_path: Path) -> None:
+def test_the_forged_pages_are_those_that_the_reader_visits(tmp_path: Path) -> None:
     forge(tmp_path / "f", [page(2, 2, [leaf(b"a", 1, value=b"x"), leaf(b"b", 2, value=b"yy")])], 1, 2)
     assert walked(tmp_path / "f") == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("size", [512, 16384, 65536])
-def test_files_of_machines_with_other_pages_are_read(tmp_path: Path, size: int) -> None:
+def test_files_with_other_page_sizes_are_read(tmp_path: Path, size: int) -> None:
     forge(tmp_path / "f", [page(2, 2, [leaf(b"a", 1, value=b"x")], size)], 1, 1, size=size)
     assert walked(tmp_path / "f") == [b"a"]
 
@@ -193,14 +193,16 @@ def test_files_of_machines_with_other_pages_are_read(tmp_path: Path, size: int) 
         (PAGE + 40, "<I", 2 * PAGE, "second meta page"),
     ],
 )
-def test_meta_pages_of_something_else(tmp_path: Path, at: int, layout: str, value: int, message: str) -> None:
+def test_forged_meta_pages_are_refused(
+    tmp_path: Path, at: int, layout: str, value: int, message: str
+) -> None:
     forge(tmp_path / "f", [ONE_LEAF], 1, 1)
     (tmp_path / "f").write_bytes(poked((tmp_path / "f").read_bytes(), at, layout, value))
     with pytest.raises(BadPageError, match=message):
         walked(tmp_path / "f")
 
 
-def test_a_file_that_becomes_shorter_is_no_end_of_the_records(shard: Path) -> None:
+def test_a_file_that_becomes_shorter_is_an_error(shard: Path) -> None:
     good = shard.read_bytes()
     whole = [bytes(record.view) for record in lmdb.scan(shard)]
     raised = 0
@@ -276,7 +278,7 @@ def test_a_file_that_becomes_shorter_is_no_end_of_the_records(shard: Path) -> No
         ([ONE_LEAF], 1, "counts 7 entries, the pages hold 1"),
     ],
 )
-def test_trees_that_would_not_end_or_reach_outside(
+def test_endless_trees_and_pages_outside_the_file_are_refused(
     tmp_path: Path, pages: list[bytes], depth: int, message: str
 ) -> None:
     forge(tmp_path / "f", pages, depth, 7)
@@ -284,7 +286,7 @@ def test_trees_that_would_not_end_or_reach_outside(
         walked(tmp_path / "f")
 
 
-def test_no_root(tmp_path: Path) -> None:
+def test_an_empty_tree_has_no_records(tmp_path: Path) -> None:
     forge(tmp_path / "f", [], 0, 0, root=2**64 - 1)
     assert walked(tmp_path / "f") == []
     forge(tmp_path / "f", [], 0, 5, root=2**64 - 1)

@@ -1,4 +1,4 @@
-"""What the C++ module does where memory ends: an exception or a status, never a dead process."""
+"""The C++ module where memory ends: an exception or a status, never the end of the process."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The machine loses power at any moment: what its disk holds then is a whole dataset or none.
+"""Power that fails at any moment: the disk then holds a whole dataset or none.
 
 A disk is sure to hold what was synced, under names that were. What was done since, it may hold or not, in
 any order. So where there is a manifest, for all to see or still on the disk, the disk must be sure to hold
@@ -111,7 +111,9 @@ def watched(datasets: dict[Path, list[Dataset]]) -> Iterator[Disk]:
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_a_conversion_and_one_that_replaces_it(photos: Path, tmp_path: Path, container: Any) -> None:
+def test_a_conversion_and_its_replacement_are_whole_or_absent(
+    photos: Path, tmp_path: Path, container: Any
+) -> None:
     every: list[dict[str, Any]] = [
         {"shards": 3, "val": "25%", "format": container},
         {"shards": 2, "val": "50%", "format": "tfrecord", "overwrite": True},
@@ -149,7 +151,9 @@ def test_the_result_of_a_shard_comes_after_the_shard(photos: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])
-def test_an_index_and_a_copy(photos: Path, tmp_path: Path, container: Any) -> None:
+def test_an_external_index_and_a_staged_copy_are_whole_or_absent(
+    photos: Path, tmp_path: Path, container: Any
+) -> None:
     stoker.convert(photos, tmp_path / "shards", shards=2, format=container)
     shards = sorted((tmp_path / "shards").glob(f"*.{container}"))
     actions: list[Callable[[Path], object]] = [

@@ -1,4 +1,4 @@
-"""Lists of images, and shards of others, at a web server that drops connections and shows no folders."""
+"""Image lists and external shards at a web server that drops connections and lists no folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("kind", ["csv", "coco"])
 @pytest.mark.parametrize("faults", [(), ("drop",), ("refuse", "drop")])
-def test_a_list_at_a_bad_server_gives_the_records_of_one_that_is_here(
+def test_a_list_at_an_unreliable_server_gives_the_records_of_a_local_one(
     tmp_path: Path,
     make_jpeg: Callable[..., bytes],
     serve: Callable[[Path], Any],
@@ -47,7 +47,7 @@ def test_a_list_at_a_bad_server_gives_the_records_of_one_that_is_here(
 
 
 @pytest.mark.parametrize("faults", [("drop",), ("refuse", "drop")])
-def test_shards_of_others_at_a_bad_server(
+def test_external_shards_at_an_unreliable_server_are_read(
     tmp_path: Path, make_dataset: Callable[..., Path], serve: Callable[[Path], Any], faults: tuple[str, ...]
 ) -> None:
     folder = make_dataset()
@@ -61,7 +61,7 @@ def test_shards_of_others_at_a_bad_server(
     assert [dataset.read(i) for i in range(6)] == [stoker.open(folder).read(i) for i in range(6)]
 
 
-def test_shards_of_others_at_a_server_without_ranges(
+def test_external_shards_at_a_server_without_ranges_are_an_error(
     tmp_path: Path, make_dataset: Callable[..., Path], serve: Callable[[Path], Any], monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(external_shards, "_REQUEST_BYTES", 512)

@@ -1,4 +1,4 @@
-"""Writing fails at any byte: an OSError, no descriptor left, no shard that passes for whole."""
+"""Writers whose disk fails at any byte: an OSError, no open descriptor, and no shard that looks whole."""
 
 import random
 import resource
@@ -33,7 +33,7 @@ def write(container: str, path: Path) -> WrittenShard:
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_a_hundred_places_to_fail(
+def test_a_write_that_fails_at_any_of_a_hundred_places_leaves_nothing_open(
     container: str, tmp_path: Path, open_files: Callable[[], list[Path]]
 ) -> None:
     whole = write(container, tmp_path / "whole")

@@ -47,7 +47,7 @@ def test_memory_of_dropped_arrays_is_used_again(tmp_path: Path) -> None:
     assert len(addresses) <= 2
 
 
-def test_closing_with_batches_in_flight(tmp_path: Path) -> None:
+def test_an_engine_closes_with_batches_in_flight(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD * 50)
     engine = dataset.engine()
     for _ in range(2):
@@ -96,7 +96,7 @@ def test_a_forked_child_gets_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("order", ["pool, shards, job", "job, pool, shards", "shards, job, pool", "nothing"])
-def test_interpreter_exit_is_silent(order: str, tmp_path: Path) -> None:
+def test_the_end_of_the_interpreter_is_silent(order: str, tmp_path: Path) -> None:
     """Nothing hangs, crashes or is reported as leaked, in any order of dropping."""
     path = tmp_path / "shard"
     path.write_bytes(GOOD[0])

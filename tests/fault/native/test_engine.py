@@ -1,4 +1,4 @@
-"""What the native engine does with bad samples and bad arguments."""
+"""The native engine given bad samples and bad arguments."""
 
 import os
 import pickle
@@ -101,7 +101,9 @@ def test_without_verify_no_checksum_is_computed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("column", "value"), [("shard", 1), ("shard", -1), ("offset", -1), ("offset", 10**15), ("length", 2**62)]
 )
-def test_payloads_outside_the_shards(column: str, value: int, mapped: bool, tmp_path: Path) -> None:
+def test_payloads_outside_the_shards_are_bad_samples(
+    column: str, value: int, mapped: bool, tmp_path: Path
+) -> None:
     dataset = Dataset(tmp_path, GOOD)
     getattr(dataset.samples, column)[1] = value
     assert dataset.execute(mapped=mapped).status.tolist() == [0, Status.READ_ERROR, 0]
@@ -147,7 +149,7 @@ def test_files_of_another_size_are_refused(tmp_path: Path) -> None:
         ("dest", (-1, 0, 1, 1)),
     ],
 )
-def test_parameters_that_lead_outside_are_refused(field: str, value: Any, tmp_path: Path) -> None:
+def test_parameters_outside_the_image_are_refused(field: str, value: Any, tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD)
     getattr(dataset.params, field)[2] = value
     with pytest.raises(EngineError, match="sample 2 of the batch"):
@@ -203,7 +205,7 @@ def test_a_row_whose_bytes_are_no_int_is_refused(tmp_path: Path) -> None:
     assert "at most 16777216 a side" in result.reason[0]
 
 
-def test_messages_give_the_sizes(tmp_path: Path) -> None:
+def test_messages_name_the_sizes(tmp_path: Path) -> None:
     raw = np.asarray(picture(0)).tobytes()
     payloads = [BAD["turned"][0], BAD["bomb"][0], raw[:-1], encode(picture(0).resize((64, 47)), "PNG")]
     result = Dataset(tmp_path, payloads, [Codec.JPEG, Codec.JPEG, Codec.RAW, Codec.PNG]).execute()
@@ -215,7 +217,7 @@ def test_messages_give_the_sizes(tmp_path: Path) -> None:
     }
 
 
-def test_payloads_behind_the_fourth_gibibyte(tmp_path: Path) -> None:
+def test_payloads_beyond_four_gibibytes_are_read(tmp_path: Path) -> None:
     dataset = Dataset(tmp_path, GOOD)
     expected = dataset.execute().images
     enlarge(dataset.path, 5 * 2**30)

@@ -1,4 +1,4 @@
-"""What the native engine does with steps, warps and erased boxes that are wrong, and with bad samples."""
+"""The native engine given wrong steps, warps and boxes to erase, and bad samples."""
 
 import io
 from pathlib import Path
@@ -216,8 +216,8 @@ def test_wrong_steps_are_refused(tmp_path: Path) -> None:
         steps.append("weighted_sum", weights, [None])  # type: ignore[list-item]  # which Python lets pass
 
 
-def test_steps_are_taken_once(tmp_path: Path) -> None:
-    """Nobody changes what another thread executes."""
+def test_steps_are_consumed_once(tmp_path: Path) -> None:
+    """Steps that another thread executes cannot be changed."""
     batch, steps, chain = Batch(tmp_path), _native.Steps(N), _native.Steps(N)
     weights = {"where": WHERE, "weights": np.ones((N, 2), np.float32)}
     chain.append("equalize", {"where": WHERE})
@@ -249,7 +249,9 @@ def test_a_bad_sample_leaves_its_neighbours_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1e300])
 @pytest.mark.parametrize("place", range(9))
 @pytest.mark.parametrize("nearest", [None, np.full(N, True)])
-def test_numbers_that_mean_nothing_in_a_warp(nearest: Any, value: float, place: int, tmp_path: Path) -> None:
+def test_numbers_without_meaning_in_a_warp_end_no_process(
+    nearest: Any, value: float, place: int, tmp_path: Path
+) -> None:
     """Where the map leads nowhere there is fill; nothing is read outside of the image."""
     matrix = np.eye(3)
     matrix.flat[place] = value
@@ -260,7 +262,7 @@ def test_numbers_that_mean_nothing_in_a_warp(nearest: Any, value: float, place: 
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 0, -1])
-def test_numbers_that_mean_nothing_in_steps(value: float, tmp_path: Path) -> None:
+def test_numbers_without_meaning_in_steps_end_no_process(value: float, tmp_path: Path) -> None:
     steps, numbers = _native.Steps(N), np.full((N, 3, 4), value, np.float32)
     distort = {"matrix": np.full((N, 3, 3), value, np.float64), "fill": np.uint8(FILL)}
     mean = np.full((N, 3, 3), value, np.float32)
@@ -280,7 +282,7 @@ def test_numbers_that_mean_nothing_in_steps(value: float, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("nearest", [None, np.full(N, True)])
-def test_an_empty_image_behind_a_turned_one(nearest: Any, tmp_path: Path) -> None:
+def test_an_empty_image_after_a_rotated_one_is_fill(nearest: Any, tmp_path: Path) -> None:
     """It shows nothing of the one before it."""
     batch = Batch(tmp_path)
     turned = np.array([True, False, True])

@@ -50,7 +50,7 @@ def first(folder: Path, output: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("output", ["torch", "jax"])
-def test_lists_of_arrays(annotated: Path, output: str) -> None:
+def test_objects_are_lists_of_arrays_of_the_framework(annotated: Path, output: str) -> None:
     framework = pytest.importorskip(output)
     kind = framework.Tensor if output == "torch" else framework.Array
     expected, batch = first(annotated, "numpy"), first(annotated, output)
@@ -63,14 +63,14 @@ def test_lists_of_arrays(annotated: Path, output: str) -> None:
 
 
 @pytest.mark.parametrize("output", ["torch", "jax", "tensorflow"])
-def test_padded_arrays(annotated: Path, output: str) -> None:
+def test_padded_objects_are_arrays_of_the_framework(annotated: Path, output: str) -> None:
     pytest.importorskip(output)
     expected, batch = (first(annotated, name, objects="padded") for name in ("numpy", output))
     for name in ("boxes", "box_labels", "crowd", "masks", "count"):
         assert np.array_equal(np.asarray(getattr(batch, name)), getattr(expected, name)), name
 
 
-def test_a_ragged_tensor_also_in_tf_data(annotated: Path) -> None:
+def test_objects_are_ragged_tensors_in_tf_data_too(annotated: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     from stoker.pipeline.adapters.tensorflow import tf_dataset
 
@@ -98,7 +98,7 @@ def test_other_engines_have_the_same_objects(annotated: Path, engine: str) -> No
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "bfloat16"])
 @pytest.mark.parametrize("transform", [MixUp(0.4), CutMix()], ids=lambda t: type(t).__name__)
 @pytest.mark.parametrize("output", ["torch", "jax", "tensorflow"])
-def test_images_that_lie_on_a_gpu_are_mixed_alike(output: str, transform: Any, dtype: str) -> None:
+def test_images_on_a_device_are_mixed_alike(output: str, transform: Any, dtype: str) -> None:
     """What adapters do there, on arrays on the CPU."""
     pytest.importorskip(output)
     adapter = adapters.load(adapters.FRAMEWORKS[output], BatchPlacement(None, pin_memory=False))

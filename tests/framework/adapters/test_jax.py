@@ -38,7 +38,7 @@ def test_arrays_share_the_memory_of_the_engine(
     loader.close()
 
 
-def test_what_is_left_on_a_device_is_copied(left: Any) -> None:
+def test_memory_of_a_device_is_copied(left: Any) -> None:
     """DALI would use the memory again."""
     for dtype in ("float32", "bfloat16"):
         images = Adapter(None).images(left, dtype)
@@ -66,7 +66,7 @@ def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_bad_samples(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
+def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
     folder = pack_images([make_jpeg(0), b"bad", make_jpeg(2)], **headers(3))
     with load(folder, on_error=on_error, columns=("image", "row")) as loader:
         (batch,) = loader

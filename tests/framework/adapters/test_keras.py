@@ -117,7 +117,7 @@ def test_epochs_that_differ_in_length_are_refused(thumbnails: Path, monkeypatch:
 
 
 @needs_tensorflow_backend
-def test_what_keras_takes_is_the_same_loader(thumbnails: Path) -> None:
+def test_the_keras_view_is_the_loader_itself(thumbnails: Path) -> None:
     with load(thumbnails) as loader, load(thumbnails, output="numpy") as plain:
         assert isinstance(loader, ImageLoader)
         assert repr(loader) == repr(plain)
@@ -132,7 +132,7 @@ def test_what_keras_takes_is_the_same_loader(thumbnails: Path) -> None:
 
 
 @needs_tensorflow_backend
-def test_a_look_at_data_keeps_no_loader_alive(thumbnails: Path) -> None:
+def test_peeking_at_data_keeps_no_loader_alive(thumbnails: Path) -> None:
     loader = load(thumbnails)
     next(loader.get_numpy_iterator())  # type: ignore[attr-defined]  # of Keras' data
     reference = weakref.ref(loader)

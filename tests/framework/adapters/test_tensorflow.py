@@ -59,7 +59,7 @@ def test_memory_that_is_not_aligned_is_copied(dtype: str) -> None:
         assert not (images[:, :1] + images[:, 1:]).numpy().any()
 
 
-def test_what_is_left_on_a_device_is_copied(left: Any) -> None:
+def test_memory_of_a_device_is_copied(left: Any) -> None:
     """DALI would use the memory again."""
     for dtype in ("float32", "bfloat16"):
         images = Adapter(None).images(left, dtype)
@@ -86,7 +86,7 @@ def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path
         assert batch.key.numpy().tolist() == [b"k%d" % row for row in batch.row.numpy()]
 
 
-def test_the_tf_data_view(thumbnails: Path) -> None:
+def test_the_tf_data_view_has_the_batches_of_the_loader(thumbnails: Path) -> None:
     options = {"columns": ("image", "label", "key", "mask", "crc"), "last_batch": "pad", "dtype": "bfloat16"}
     with load(thumbnails, **options) as loader, load(thumbnails, **options) as other:
         view = tf_dataset(loader)
@@ -101,7 +101,7 @@ def test_the_tf_data_view(thumbnails: Path) -> None:
                     assert np.array_equal(found.numpy(), column.numpy())
 
 
-def test_the_tf_data_view_of_what_a_function_makes(thumbnails: Path) -> None:
+def test_the_tf_data_view_takes_the_form_that_a_function_returns(thumbnails: Path) -> None:
     def halve(images: Any) -> Any:
         return tf.cast(images[:, :, ::2, ::2], tf.float16)
 
@@ -110,7 +110,7 @@ def test_the_tf_data_view_of_what_a_function_makes(thumbnails: Path) -> None:
         assert (image.dtype, tuple(image.shape)) == (tf.float16, (16, 3, 8, 8))
 
 
-def test_a_look_into_the_tf_data_view_uses_up_no_epoch(thumbnails: Path) -> None:
+def test_peeking_into_the_tf_data_view_uses_up_no_epoch(thumbnails: Path) -> None:
     with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
         view = tf_dataset(loader)
         for _ in view.take(1):
@@ -120,9 +120,7 @@ def test_a_look_into_the_tf_data_view_uses_up_no_epoch(thumbnails: Path) -> None
         assert loader.state_dict()["epoch"] == 1
 
 
-def test_the_tf_data_view_reads_no_batch_ahead_and_is_taken_up_anywhere(
-    thumbnails: Path, tmp_path: Path
-) -> None:
+def test_the_tf_data_view_reads_no_batch_ahead_and_resumes_anywhere(thumbnails: Path, tmp_path: Path) -> None:
     with load(thumbnails, shuffle=True) as loader:
         batches = iter(tf_dataset(loader))
         next(batches), next(batches)
@@ -145,7 +143,7 @@ def test_a_checkpoint_of_another_loader_is_refused(thumbnails: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_bad_samples(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
+def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
     headers = {"codec": np.ones(3), "height": np.full(3, 12), "width": np.full(3, 16)}
     folder = pack_images([make_jpeg(0), b"bad", make_jpeg(2)], **headers)
     with load(folder, on_error=on_error, columns=("image", "row", "key")) as loader:

@@ -112,7 +112,7 @@ def test_torch_trains_on_int64_by_default(shards: Path) -> None:
         assert loss.isfinite()
 
 
-def test_a_tf_dataset_view_has_no_length_where_epochs_differ_in_it(shards: Path) -> None:
+def test_a_tf_dataset_view_has_no_length_where_epochs_differ_in_length(shards: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     from stoker.pipeline.adapters.tensorflow import tf_dataset
 

@@ -70,7 +70,7 @@ def test_tensors_may_be_changed_in_place(thumbnails: Path, engine: str) -> None:
             assert not images.any()
 
 
-def test_the_iterable_dataset_view(thumbnails: Path) -> None:
+def test_the_iterable_dataset_view_has_the_batches_of_the_loader(thumbnails: Path) -> None:
     with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
         view = iterable_dataset(loader)
         assert isinstance(view, torch.utils.data.IterableDataset)
@@ -82,7 +82,7 @@ def test_the_iterable_dataset_view(thumbnails: Path) -> None:
                 assert torch.equal(labels, expected_labels)
 
 
-def test_whoever_tries_if_it_can_be_iterated_uses_up_no_epoch(thumbnails: Path) -> None:
+def test_a_check_for_iterability_uses_up_no_epoch(thumbnails: Path) -> None:
     with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
         for epoch in range(2):
             iter(loader)
@@ -91,7 +91,7 @@ def test_whoever_tries_if_it_can_be_iterated_uses_up_no_epoch(thumbnails: Path) 
                 assert torch.equal(labels, expected)
 
 
-def test_a_look_at_the_first_batch_of_a_view_uses_up_no_epoch(thumbnails: Path) -> None:
+def test_peeking_at_the_first_batch_of_a_view_uses_up_no_epoch(thumbnails: Path) -> None:
     with load(thumbnails, shuffle=True) as loader, load(thumbnails, shuffle=True) as other:
         view = iterable_dataset(loader)
         for _ in range(2):
@@ -110,7 +110,7 @@ def test_a_view_of_an_epoch_of_one_batch_goes_on_to_the_next(thumbnails: Path) -
     assert not torch.equal(first.label, second.label)
 
 
-def test_the_form_of_what_a_function_makes(thumbnails: Path) -> None:
+def test_a_view_takes_the_form_that_a_function_returns(thumbnails: Path) -> None:
     with load(thumbnails, transforms=[Resize((16, 16)), lambda images: images[:, :1].half()]) as loader:
         image = loader.element_spec()[0]
         assert (image.dtype, image.shape) == ("float16", (1, 16, 16))
@@ -124,7 +124,7 @@ def test_workers_of_torch_are_refused(thumbnails: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
-def test_bad_samples(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
+def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
     folder = pack_images([make_jpeg(i) for i in range(4)], crc=np.zeros(4, np.uint32))
     with load(folder, on_error=on_error) as loader:
         if on_error == "skip":
@@ -149,7 +149,7 @@ def test_a_training_loop_learns(thumbnails: Path) -> None:
     assert np.mean(losses[-6:]) < 0.7 * np.mean(losses[:3])
 
 
-def test_a_state_travels_in_torch_save(thumbnails: Path, tmp_path: Path) -> None:
+def test_torch_saves_and_loads_a_state(thumbnails: Path, tmp_path: Path) -> None:
     with load(thumbnails, shuffle=True) as loader:
         batches = iter(loader)
         next(batches)

@@ -94,7 +94,7 @@ def make(thumbnails: Path, **options: Any) -> ImageLoader:
     return ImageLoader(thumbnails, transforms=[Resize((8, 8)), Normalize()], **given)
 
 
-def test_batches_lie_in_page_locked_memory(thumbnails: Path, cuda: Cuda) -> None:
+def test_batches_are_in_page_locked_memory(thumbnails: Path, cuda: Cuda) -> None:
     with make(thumbnails, engine="native") as pinned, make(thumbnails, pin_memory=False) as plain:
         for batch, other in zip(pinned, plain, strict=True):
             assert torch.equal(batch.image, other.image)
@@ -105,12 +105,12 @@ def test_batches_lie_in_page_locked_memory(thumbnails: Path, cuda: Cuda) -> None
     assert cuda.log == [], "nothing is copied to a GPU"
 
 
-def test_what_another_engine_makes_is_copied_there(thumbnails: Path, cuda: Cuda) -> None:
+def test_images_of_another_engine_are_copied_to_page_locked_memory(thumbnails: Path, cuda: Cuda) -> None:
     with make(thumbnails, engine="reference") as loader:
         assert next(iter(loader)).image.data_ptr() in cuda.pinned
 
 
-def test_copies_run_beside_the_consumer_who_waits_for_them(
+def test_copies_overlap_with_the_consumer_and_its_stream_waits(
     thumbnails: Path, cuda: Cuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(adapter.Adapter, "__init__", _on_meta(adapter.Adapter.__init__))
@@ -137,19 +137,19 @@ def test_ragged_columns_are_kept_for_the_consumer_too(cuda: Cuda) -> None:
     assert cuda.log == ["event recorded", "waited", "kept", "kept", "kept"]
 
 
-def test_without_a_gpu_it_is_refused(thumbnails: Path) -> None:
+def test_page_locked_memory_without_a_gpu_is_refused(thumbnails: Path) -> None:
     if torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     with pytest.raises(ConfigError, match="needs a GPU, and PyTorch sees none"):
         make(thumbnails)
 
 
-def test_other_frameworks_have_none(thumbnails: Path) -> None:
+def test_other_frameworks_have_no_page_locked_memory(thumbnails: Path) -> None:
     with pytest.raises(ConfigError, match="goes with output='torch', found output='numpy'"):
         make(thumbnails, output="numpy")
 
 
-def test_text_goes_the_same_way(tmp_path: Path, cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_text_is_copied_in_the_same_way(tmp_path: Path, cuda: Cuda, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.txt").write_text("\n".join("word " * (1 + i % 7) for i in range(20)))
     convert_text(tmp_path / "t.txt", tmp_path / "text")
     options: dict[str, Any] = {"batch_size": 4, "output": "torch", "pin_memory": True, "prefetch": 1}

@@ -1,4 +1,4 @@
-"""Others read objects and masks from our records: TensorFlow all of them, DALI what LMDB has."""
+"""Objects and masks of our records, read by TensorFlow and, from LMDB, by DALI."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""DALI's own readers read our shards. In processes of their own, as some of its failures are signals."""
+"""Our shards read by DALI, in processes of their own, as some of its failures are signals."""
 
 import importlib.util
 import json
@@ -78,7 +78,7 @@ def test_readers_tfrecord_reads_our_shards_by_our_index(
     assert [row[1:] for row in rows] == [[[i % 3], [12], [12, 16, 3]] for i in range(6)]
 
 
-def test_readers_tfrecord_reads_others_shards_by_our_index(
+def test_readers_tfrecord_reads_external_shards_by_our_index(
     make_dataset: Make, make_jpeg: Callable[..., bytes], tmp_path: Path
 ) -> None:
     files = stoker.open(make_dataset()).data_files

@@ -1,4 +1,4 @@
-"""A dataset is read without Stoker as docs/guide/format.md says."""
+"""A dataset read without Stoker, as docs/guide/format.md describes."""
 
 import os
 import re
@@ -18,7 +18,7 @@ GUIDE = Path(__file__).parents[3] / "docs" / "guide" / "format.md"
 
 
 @pytest.mark.parametrize("container", CONTAINERS)
-def test_the_guides_example_runs(
+def test_the_example_of_the_guide_runs(
     make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes], tmp_path: Path, container: str
 ) -> None:
     make_dataset(container, name="shards/train")

@@ -1,4 +1,4 @@
-"""TensorFlow reads our TFRecord, and we read what TensorFlow writes."""
+"""TFRecord between Stoker and TensorFlow, in both directions."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -42,7 +42,7 @@ def finish(*processes: subprocess.Popen[str]) -> list[Any]:
 
 
 def free_port() -> int:
-    """One that is not given to clients by the system: nobody takes it between this look and its use."""
+    """Returns a free port below those that the system gives to clients: none takes it before its use."""
     begin = os.getpid() % 10_000 + 10_000
     for port in range(begin, begin + 10_000):
         with socket.socket() as free, suppress(OSError):

@@ -1,4 +1,4 @@
-"""Real processes, each told its rank by a launcher: together they receive every sample once."""
+"""Processes that a launcher gives their ranks: together they receive every sample once."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def check(found: list[Any], source: str) -> None:
 
 
 @pytest.mark.parametrize("source", list(ENVIRONMENTS))
-def test_processes_with_the_environment_of_a_launcher(thumbnails: Path, source: str) -> None:
+def test_processes_with_the_environment_of_a_launcher_share_the_samples(
+    thumbnails: Path, source: str
+) -> None:
     processes = [
         subprocess.Popen(
             [sys.executable, PROGRAM, thumbnails],
@@ -58,7 +60,7 @@ def test_processes_with_the_environment_of_a_launcher(thumbnails: Path, source: 
 
 @pytest.mark.skipif(MPIRUN is None, reason="mpirun is neither in this environment (openmpi) nor on the path")
 @pytest.mark.parametrize("ranks", [2, 3])
-def test_processes_under_mpirun(thumbnails: Path, ranks: int) -> None:
+def test_processes_under_mpirun_share_the_samples(thumbnails: Path, ranks: int) -> None:
     launcher = [str(MPIRUN), "--allow-run-as-root", "--oversubscribe", "-np", str(ranks)]
     done = subprocess.run(
         [*launcher, sys.executable, PROGRAM, thumbnails],

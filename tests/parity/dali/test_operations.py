@@ -1,4 +1,4 @@
-"""Steps, warps, means and erased boxes: DALI on the CPU against the slow truth.
+"""Steps, warps, means and erased boxes: DALI on the CPU against the reference.
 
 Images are as large as the output, so that what differs is the operation and not the resampling before
 it. Each case states the largest difference of a level and the mean one.
@@ -106,7 +106,7 @@ STEPS = {
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_a_step(dataset: Dataset, name: str) -> None:
+def test_a_step_is_near_the_reference(dataset: Dataset, name: str) -> None:
     step, most, mean = STEPS[name]
     params = with_steps(dataset, step)
     check(dataset, params, most, mean)
@@ -116,7 +116,7 @@ def test_a_step(dataset: Dataset, name: str) -> None:
 
 
 @pytest.mark.parametrize("side", [1, 2, 3])
-def test_small_images(dataset: Dataset, side: int) -> None:
+def test_steps_on_small_images_are_near_the_reference(dataset: Dataset, side: int) -> None:
     params = draw(dataset, CenterCrop(side))
     check(dataset, replace(params, steps=(STEPS["sharpen"][0], STEPS["posterize"][0])), 1, 0.1)
 
@@ -134,7 +134,7 @@ def test_steps_come_one_after_the_other(dataset: Dataset) -> None:
     )
 
 
-def test_contrast_by_the_mean(dataset: Dataset) -> None:
+def test_contrast_about_the_mean_is_near_the_reference(dataset: Dataset) -> None:
     params = draw(dataset, CenterCrop(SIDE), ColorJitter(0.4, 0.4, 0.4, 0.1), Normalize())
     assert params.needs() == {"mean_matrix"}
     check(dataset, params, 1e-3, 1e-4, ImageFormat("float32", "NCHW"))
@@ -152,7 +152,7 @@ def test_contrast_by_the_mean(dataset: Dataset) -> None:
         [Pad(8, fill=90), Resize((96, 96)), RandomRotation(20)],
     ],
 )
-def test_what_turns_and_does_not_shrink_is_resampled_once(dataset: Dataset, transforms: Any) -> None:
+def test_a_rotation_that_does_not_shrink_is_resampled_once(dataset: Dataset, transforms: Any) -> None:
     check(dataset, draw(dataset, *transforms), 2, 0.01)
 
 
@@ -164,11 +164,11 @@ def test_what_turns_and_does_not_shrink_is_resampled_once(dataset: Dataset, tran
         [CenterCrop(SIDE), RandomPerspective(0.95, p=1, fill=(250, 128, 10))],
     ],
 )
-def test_what_turns_and_shrinks_is_resampled_twice(dataset: Dataset, transforms: Any) -> None:
+def test_a_rotation_that_shrinks_is_resampled_twice(dataset: Dataset, transforms: Any) -> None:
     check(dataset, draw(dataset, *transforms), 150, 2)
 
 
-def test_behind_the_horizon_there_is_fill(dataset: Dataset) -> None:
+def test_pixels_beyond_the_horizon_are_fill(dataset: Dataset) -> None:
     enlarged = RandomAffine(30, (0.3, 0.3), (1.5, 3), fill=(250, 128, 10))
     params = draw(dataset, CenterCrop(SIDE), enlarged, RandomPerspective(0.95, p=1), seed=1)
     corners = np.array(((0, 0, 1), (SIDE, 0, 1), (0, SIDE, 1), (SIDE, SIDE, 1)))
@@ -178,7 +178,7 @@ def test_behind_the_horizon_there_is_fill(dataset: Dataset) -> None:
 
 @pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "lanczos"])
 @pytest.mark.parametrize("size", [(40, 50), (96, 90)])
-def test_what_is_not_warped_beside_others_that_are(
+def test_a_batch_of_warped_and_other_samples_is_near_the_reference(
     dataset: Dataset, size: tuple[int, int], interpolation: str
 ) -> None:
     turns = RandomApply([RandomRotation(30, fill=(200, 30, 90))], 0.5)
@@ -193,7 +193,7 @@ def test_what_is_not_warped_beside_others_that_are(
     assert difference.mean() < 2
 
 
-def test_mixed_chains(dataset: Dataset) -> None:
+def test_mixed_chains_are_near_the_reference(dataset: Dataset) -> None:
     turned = np.stack([np.array(((0.8, 0.3, k), (-0.3, 0.8, 9), (0, 0, 1))) for k in range(N)])
     chains = (
         (STEPS["posterize"][0], steps.Distort(WHERE, turned, (9, 80, 200))),
@@ -214,7 +214,7 @@ def test_erased_boxes_are_exact(dataset: Dataset) -> None:
         check(dataset, params, 2**-9, 1e-5, output)  # a bit where 2 is rounded
 
 
-def test_a_bad_sample_is_zeros_whatever_is_done(dataset: Dataset) -> None:
+def test_a_bad_sample_is_zeros_after_any_operation(dataset: Dataset) -> None:
     everything = tuple(step for step, _, _ in STEPS.values())
     transforms = [CenterCrop(SIDE), RandomRotation(45), ColorJitter(0.4, 0.4), RandomErasing(1)]
     params = replace(draw(dataset, *transforms), steps=everything)
@@ -231,6 +231,6 @@ def test_a_bad_sample_is_zeros_whatever_is_done(dataset: Dataset) -> None:
     assert np.asarray(result.images)[5].any()
 
 
-def test_what_it_does_not_execute_is_refused() -> None:
+def test_operations_without_dali_code_are_refused() -> None:
     with pytest.raises(ConfigError, match="need: Table\n"):
         check_needs("dali", frozenset({"Blur", "Table", "warp", "perspective"}))

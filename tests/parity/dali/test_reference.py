@@ -1,4 +1,4 @@
-"""DALI on the CPU against the slow truth, on real photographs.
+"""DALI on the CPU against the reference, on real photographs.
 
 DALI treats the edge of a crop differently from Pillow, so a few levels are allowed within four
 pixels of it; inside, and on average, they agree.
@@ -111,7 +111,7 @@ RESIZES: list[Callable[[str], Sequence[Transform]]] = [
 
 @pytest.mark.parametrize("resize", RESIZES)
 @pytest.mark.parametrize("interpolation", ["nearest", "bicubic", "lanczos"])
-def test_interpolations(
+def test_interpolations_are_near_the_reference(
     opened: Dataset, interpolation: str, resize: Callable[[str], Sequence[Transform]]
 ) -> None:
     output = ImageFormat("uint8", "NHWC")
@@ -175,7 +175,7 @@ def pictures(photographs: list[Path]) -> list[Image.Image]:
         pytest.param((*CROP, RandomInvert(0.5)), id="colours inverted"),
     ],
 )
-def test_geometry(opened: Dataset, transforms: Sequence[Transform]) -> None:
+def test_geometry_is_near_the_reference(opened: Dataset, transforms: Sequence[Transform]) -> None:
     check(opened, transforms, n=24 if transforms != (CenterCrop(700),) else 4)
 
 
@@ -211,7 +211,9 @@ def test_float32_is_uint8_scaled(opened: Dataset) -> None:
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_orientation(pack_images: Callable[..., Path], pictures: list[Image.Image], orientation: int) -> None:
+def test_orientations_are_near_the_reference(
+    pack_images: Callable[..., Path], pictures: list[Image.Image], orientation: int
+) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
     payloads = [encoded(picture, "JPEG", quality=95, exif=exif) for picture in pictures]
@@ -221,7 +223,7 @@ def test_orientation(pack_images: Callable[..., Path], pictures: list[Image.Imag
 
 
 @pytest.mark.parametrize("mode", ["L", "CMYK"])
-def test_jpeg_that_is_not_rgb(
+def test_grey_and_cmyk_jpeg_are_near_the_reference(
     pack_images: Callable[..., Path], pictures: list[Image.Image], mode: str
 ) -> None:
     payloads = [encoded(picture.convert(mode), "JPEG", quality=95) for picture in pictures]
@@ -229,7 +231,9 @@ def test_jpeg_that_is_not_rgb(
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "1", "I;16"])
-def test_png(pack_images: Callable[..., Path], pictures: list[Image.Image], mode: str) -> None:
+def test_png_is_near_the_reference(
+    pack_images: Callable[..., Path], pictures: list[Image.Image], mode: str
+) -> None:
     if mode == "I;16":
         converted = [Image.fromarray(np.asarray(p.convert("L")).astype(np.uint16) * 257) for p in pictures]
     else:
@@ -238,7 +242,9 @@ def test_png(pack_images: Callable[..., Path], pictures: list[Image.Image], mode
 
 
 @pytest.mark.parametrize("kind", ["BMP", "GIF", "TIFF", "WEBP"])
-def test_other_codecs(pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str) -> None:
+def test_other_codecs_are_near_the_reference(
+    pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str
+) -> None:
     check(open_dataset(pack_images([encoded(picture, kind) for picture in pictures])), CROP)
 
 
@@ -294,14 +300,14 @@ def test_pixels_are_shown_alike_with_and_without_a_decoder(
     assert np.array_equal(*shown)
 
 
-def test_an_image_of_one_pixel(pack_images: Callable[..., Path]) -> None:
+def test_an_image_of_one_pixel_is_shown(pack_images: Callable[..., Path]) -> None:
     payload = encoded(np.full((1, 1, 3), 77, np.uint8), "PNG")
     _, result = execute(open_dataset(pack_images([payload])), (Resize((8, 8)),), ImageFormat("uint8", "NHWC"))
     assert (result.images == 77).all()
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
-def test_what_is_bad_is_zero_in_every_form(
+def test_bad_samples_are_zeros_in_every_form(
     pack_images: Callable[..., Path], pictures: list[Image.Image], kind: str
 ) -> None:
     opened = open_dataset(pack_images([encoded(picture, kind) for picture in pictures[:3]]))

@@ -1,4 +1,4 @@
-"""Masks of classes decoded and drawn in C++: against Pillow and the slow truth, and bytes of no mask."""
+"""Masks of classes decoded and drawn in C++: against Pillow and the reference, and bytes of no mask."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def drawn(
 
 
 @chains
-def test_masks_of_classes(chain: list[Any]) -> None:
+def test_masks_of_classes_are_those_of_the_reference(chain: list[Any]) -> None:
     masks = [blobs(seed) for seed in range(8)]
     params = draw(chain, 8)
     streams = [io.BytesIO() for _ in masks]
@@ -104,7 +104,7 @@ def test_masks_of_classes(chain: list[Any]) -> None:
 @pytest.mark.parametrize("kind", [0, 1, 2, 3, 4, None])
 @pytest.mark.parametrize("strategy", [zlib.Z_DEFAULT_STRATEGY, zlib.Z_FIXED, zlib.Z_RLE, zlib.Z_HUFFMAN_ONLY])
 @pytest.mark.parametrize("level", [0, 1, 9])
-def test_every_filter_and_kind_of_block(kind: int | None, strategy: int, level: int) -> None:
+def test_every_filter_and_kind_of_block_is_decoded(kind: int | None, strategy: int, level: int) -> None:
     height, width = 130, 260
     params = plain(height, width)
     mask = blobs(1, height, width)
@@ -118,7 +118,7 @@ def test_every_filter_and_kind_of_block(kind: int | None, strategy: int, level: 
         np.testing.assert_array_equal(out[0], mask)
 
 
-def test_noise_of_all_sizes() -> None:
+def test_noise_of_all_sizes_is_decoded() -> None:
     rng = np.random.default_rng(2)
     for height, width in ((1, 1), (1, 300), (300, 1), (64, 64), (65, 127)):
         mask = rng.integers(0, 256, (height, width), np.uint8)
@@ -189,7 +189,7 @@ def test_damaged_streams_end_as_in_zlib(data: st.DataObject) -> None:
     np.testing.assert_array_equal(out[0], expected)
 
 
-def test_rows_that_no_pixel_takes_are_not_decoded() -> None:
+def test_rows_that_no_pixel_needs_are_not_decoded() -> None:
     mask = blobs(0)
     rows = filtered(mask, np.full(HEIGHT, 2))
     half = png(mask, compressed(rows[: (WIDTH + 1) * 20], 6, 0))
@@ -223,7 +223,7 @@ def test_an_image_of_padding_alone_shows_nothing() -> None:
         {"height": np.array([0], np.int32)},
     ],
 )
-def test_arguments_that_do_not_fit(changed: dict[str, Any]) -> None:
+def test_arguments_of_other_sizes_are_refused(changed: dict[str, Any]) -> None:
     given = {
         "out": np.zeros((1, 5, 5), np.uint8),
         "data": [b""],

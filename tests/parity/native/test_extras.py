@@ -149,7 +149,7 @@ WITHIN_A_LEVEL = {
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", EXACT)
-def test_steps_that_are_exact(name: str, size: tuple[int, int], tmp_path: Path) -> None:
+def test_exact_steps_equal_the_reference(name: str, size: tuple[int, int], tmp_path: Path) -> None:
     images = [photograph(*size, seed) // (1 + seed) for seed in range(N)]
     params = parameters(size, size, steps=(EXACT[name],))
     assert difference(images, params, tmp_path / "shard").max() == 0
@@ -157,7 +157,7 @@ def test_steps_that_are_exact(name: str, size: tuple[int, int], tmp_path: Path) 
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", WITHIN_A_LEVEL)
-def test_steps_within_a_level(name: str, size: tuple[int, int], tmp_path: Path) -> None:
+def test_other_steps_differ_by_at_most_a_level(name: str, size: tuple[int, int], tmp_path: Path) -> None:
     """Sums in float32 or in 14 bits, where the reference has float64: a few pixels at a tie."""
     images = [photograph(*size, seed) for seed in range(N)]
     params = parameters(size, size, steps=(WITHIN_A_LEVEL[name],))
@@ -168,7 +168,7 @@ def test_steps_within_a_level(name: str, size: tuple[int, int], tmp_path: Path) 
 
 @settings(max_examples=100)
 @given(names=st.lists(st.sampled_from(sorted(EXACT)), min_size=2, max_size=6), size=st.sampled_from(SIZES))
-def test_chains_of_exact_steps(
+def test_chains_of_exact_steps_equal_the_reference(
     names: list[str], size: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """However tables are put together, nothing is lost."""
@@ -182,7 +182,9 @@ def test_chains_of_exact_steps(
 @pytest.mark.parametrize("steps", [None, (EXACT["equalize"],)])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "float32"])
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NHWC4"])
-def test_mean_and_erase(steps: Any, erased: bool, dtype: Any, layout: Any, tmp_path: Path) -> None:
+def test_contrast_and_erased_boxes_equal_the_reference(
+    steps: Any, erased: bool, dtype: Any, layout: Any, tmp_path: Path
+) -> None:
     images = [photograph(37, 97, seed) for seed in range(N)]
     boxes = np.array([[3, 4, 10, 70], [0, 0, 37, 97], [36, 96, 0, 1]], np.int32)
     first = Erase(boxes, np.array([1, 20, 200], np.float32))
@@ -232,7 +234,9 @@ def wild(seed: int) -> npt.NDArray[np.float64]:
         lambda size: np.zeros((3, 3)),
     ],
 )
-def test_warps(matrix: Callable[[Any], Any], source: tuple[int, int], tmp_path: Path) -> None:
+def test_warps_are_near_the_reference(
+    matrix: Callable[[Any], Any], source: tuple[int, int], tmp_path: Path
+) -> None:
     """Within a level, at ties and for the 256th of a pixel to which places are rounded.
 
     Along the axes there are two passes as in any resize, and what lies between is rounded, too.
@@ -272,7 +276,9 @@ def test_a_sample_whose_matrix_is_the_identity_is_not_warped(
 
 @pytest.mark.parametrize("nearest", [None, np.array([True])])
 @pytest.mark.parametrize("orientation", range(1, 9))
-def test_a_warped_region_of_a_turned_jpeg(orientation: int, nearest: Any, tmp_path: Path) -> None:
+def test_a_warped_region_of_a_rotated_jpeg_is_near_the_reference(
+    orientation: int, nearest: Any, tmp_path: Path
+) -> None:
     exif, stream = Image.Exif(), io.BytesIO()
     exif[0x0112] = orientation
     Image.fromarray(photograph(131, 97)).save(stream, "JPEG", exif=exif, quality=90)
@@ -290,7 +296,7 @@ def test_a_warped_region_of_a_turned_jpeg(orientation: int, nearest: Any, tmp_pa
 
 
 @pytest.mark.parametrize("matrix", [turn(0.7, 0.9, (70, 90)), wild(1), wild(2), np.diag((-1.0, 1, 1))])
-def test_picked_pixels_are_the_same_to_the_last(matrix: Any, tmp_path: Path) -> None:
+def test_nearest_pixels_equal_the_reference(matrix: Any, tmp_path: Path) -> None:
     images = [photograph(70, 90, seed) for seed in range(N)]
     params = parameters((61, 47), (70, 90))
     params.dest[:] = (5, 6, 70, 90)
@@ -302,7 +308,7 @@ def test_picked_pixels_are_the_same_to_the_last(matrix: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("orientation", [1, 6, 3])
-def test_a_border_of_a_turned_jpeg(orientation: int, tmp_path: Path) -> None:
+def test_a_border_of_a_rotated_jpeg_is_near_the_reference(orientation: int, tmp_path: Path) -> None:
     exif, stream = Image.Exif(), io.BytesIO()
     exif[0x0112] = orientation
     Image.fromarray(photograph(131, 97)).save(stream, "JPEG", exif=exif, quality=90)
@@ -318,7 +324,7 @@ def test_a_border_of_a_turned_jpeg(orientation: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "most"), [((112, 112), 1), ((37, 40), 3)])
-def test_a_warp_of_a_reduced_jpeg(
+def test_a_warp_of_a_reduced_jpeg_is_near_the_reference(
     size: tuple[int, int], most: float, tmp_path: Path, photographs: list[Path]
 ) -> None:
     """The stated tolerance: a mean absolute difference of one level on photographs, three after an eighth."""

@@ -111,7 +111,7 @@ def execute(path: Path, found: Samples, params: ImageParams, output: ImageFormat
 
 
 @pytest.mark.parametrize("work", works()[-12:])
-def test_large_batches_are_small_ones(work: tuple[DType, Layout, ImageParams], tmp_path: Path) -> None:
+def test_large_batches_equal_small_ones(work: tuple[DType, Layout, ImageParams], tmp_path: Path) -> None:
     """Those go past the caches, and these do not."""
     path, (dtype, layout, params) = tmp_path / "shard", work
     found = samples(path)

@@ -1,4 +1,4 @@
-"""Masks of objects drawn in C++ against the slow truth of ``stoker.augment``, pixel for pixel."""
+"""Masks of objects drawn in C++ against the reference of ``stoker.augment``, pixel for pixel."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def star(points: int, radius: float, center: Any) -> npt.NDArray[np.float32]:
 
 
 @chains
-def test_many_objects_of_many_images(chain: list[Any]) -> None:
+def test_many_objects_of_many_images_are_drawn(chain: list[Any]) -> None:
     rng = np.random.default_rng(0)
     owner = np.sort(rng.integers(0, 6, 60))
     sizes, radii, centers = rng.integers(3, 40, 60), rng.uniform(1, 50, 60), rng.uniform(0, 60, (60, 2))
@@ -76,13 +76,13 @@ def test_many_objects_of_many_images(chain: list[Any]) -> None:
 @chains
 @settings(max_examples=15)
 @given(data=st.data())
-def test_run_lengths(chain: list[Any], data: st.DataObject) -> None:
+def test_run_lengths_are_drawn(chain: list[Any], data: st.DataObject) -> None:
     cuts = data.draw(st.lists(st.integers(0, HEIGHT * WIDTH), max_size=20).map(sorted))
     runs = np.diff([0, *cuts, HEIGHT * WIDTH]).astype(np.uint32)  # some of length 0
     both(draw(chain, 1, data.draw(st.integers(0, 99))), ONE, runs=[runs])
 
 
-def test_nothing_is_seen_of_a_polygon_that_reaches_the_horizon() -> None:
+def test_a_polygon_that_reaches_the_horizon_is_not_drawn() -> None:
     plain = draw([Resize((HEIGHT, WIDTH))])
     square = np.array([(0, 0), (WIDTH, 0), (WIDTH, HEIGHT), (0, HEIGHT)], np.float32)
     for slope, seen in ((0.0, True), (0.01, True), (1 / WIDTH, False), (0.1, False)):
@@ -95,7 +95,7 @@ def test_nothing_is_seen_of_a_polygon_that_reaches_the_horizon() -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_what_is_no_place_is_refused(value: float) -> None:
+def test_points_that_are_not_finite_are_refused(value: float) -> None:
     params, polygon = draw([Resize((9, 9))]), np.array([(1, 1), (5, 1), (value, 9)], np.float32)
     with pytest.raises(ValueError, match="finite"):
         draw_segments(params, ONE, *SIZE, polygons=[[polygon]])
@@ -106,7 +106,7 @@ def test_what_is_no_place_is_refused(value: float) -> None:
     assert not len(bad_polygons([[good], []]))
 
 
-def test_run_lengths_of_another_size() -> None:
+def test_run_lengths_of_another_size_are_refused() -> None:
     runs = [np.array([1, 2], np.uint32), NO_RUNS, np.array([4], np.uint32)]
     assert bad_runs(runs, np.array([3, 9, 9])).tolist() == [2]
     assert not len(bad_runs(runs[1:2], np.array([5])))

@@ -58,7 +58,7 @@ def scene(chain: list[Any], seed: int) -> tuple[ImageParams, npt.NDArray[np.floa
 @pytest.mark.parametrize(
     "rules", [{}, {"min_visible": 0.3}, {"min_size": 4.5}, {"min_visible": 1.0, "min_size": 1}]
 )
-def test_boxes(chain: list[Any], rules: dict[str, float]) -> None:
+def test_boxes_equal_the_reference(chain: list[Any], rules: dict[str, float]) -> None:
     for seed in range(5):
         params, boxes, owner = scene(chain, seed)
         found, kept = place_boxes(params, boxes, owner, **rules)
@@ -70,7 +70,7 @@ def test_boxes(chain: list[Any], rules: dict[str, float]) -> None:
 
 @pytest.mark.parametrize("chain", CHAINS.values(), ids=CHAINS)
 @pytest.mark.parametrize("swap", [(), SWAP])
-def test_keypoints(chain: list[Any], swap: tuple[int, ...]) -> None:
+def test_keypoints_equal_the_reference(chain: list[Any], swap: tuple[int, ...]) -> None:
     for seed in range(5):
         params, _, owner = scene(chain, seed)
         rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def test_an_image_of_padding_alone_shows_nothing() -> None:
     assert found.any(axis=(1, 2)).tolist() == (owner % 2 == 1).tolist()
 
 
-def test_no_objects() -> None:
+def test_batches_without_objects_are_empty() -> None:
     params, boxes, owner = scene(CHAINS["flips"], 0)
     found, kept = place_boxes(params, boxes[:0], owner[:0])
     assert (found.shape, kept.shape) == ((0, 4), (0,))
@@ -126,7 +126,7 @@ def given_to_native(**changed: Any) -> dict[str, Any]:
         {"shown": np.ones(1, bool)},
     ],
 )
-def test_arguments_that_do_not_fit(changed: dict[str, Any]) -> None:
+def test_arguments_of_other_sizes_are_refused(changed: dict[str, Any]) -> None:
     boxes = {"boxes": np.zeros((2, 4), np.float32), "window": None, "min_visible": 0.0, "min_size": 0.0}
     points = {"keypoints": np.zeros((2, 5, 3), np.float32), "swap": np.array(SWAP)}
     _native.place_boxes(**given_to_native(**boxes))
@@ -137,7 +137,7 @@ def test_arguments_that_do_not_fit(changed: dict[str, Any]) -> None:
         _native.place_keypoints(**given_to_native(**points, **changed))
 
 
-def test_windows_and_swaps_that_do_not_fit() -> None:
+def test_windows_and_swaps_of_other_sizes_are_refused() -> None:
     boxes = {"boxes": np.zeros((2, 4), np.float32), "min_visible": 0.0, "min_size": 0.0}
     with pytest.raises(ValueError, match="window"):
         _native.place_boxes(**given_to_native(**boxes, window=np.zeros((3, 4))))
@@ -148,7 +148,7 @@ def test_windows_and_swaps_that_do_not_fit() -> None:
 
 
 @given(data=st.data())
-def test_lists(data: st.DataObject) -> None:
+def test_lists_are_gathered_in_order(data: st.DataObject) -> None:
     counts = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=6))
     rows = data.draw(st.lists(st.integers(0, len(counts) - 1), max_size=8))
     columns = {}
@@ -169,13 +169,13 @@ def test_lists(data: st.DataObject) -> None:
 @pytest.mark.parametrize(
     "starts", [[0, 2, 6], [0, -1, 5], [2, 1, 5], [-1, 2, 5], [0, 2**62, 5], [-(2**63), 2**63 - 1, 5]]
 )
-def test_lists_that_reach_out_of_their_column(starts: list[int]) -> None:
+def test_lists_outside_their_column_are_refused(starts: list[int]) -> None:
     with pytest.raises(ValueError, match="reach out of their column"):
         ListColumn(np.array(starts), np.arange(5)).take([0, 1])
 
 
 @pytest.mark.parametrize("row", [2, -1, -(2**63), 2**63 - 1])
-def test_rows_that_a_column_does_not_have(row: int) -> None:
+def test_rows_outside_a_column_are_refused(row: int) -> None:
     column = ListColumn(np.array([0, 2, 5]), np.arange(5))
     with pytest.raises(IndexError, match="row"):
         column.take([row])

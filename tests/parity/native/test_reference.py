@@ -170,7 +170,9 @@ def most_levels(interpolation: Interpolation | None) -> int:
 
 @settings(max_examples=300)
 @given(case=cases)
-def test_every_kind_of_image_and_resize(case: Case, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_every_kind_of_image_and_resize_is_near_pillow(
+    case: Case, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.getbasetemp()
     payload = encode(photograph(case.height, case.width).convert(case.mode), case.orientation, **case.saved)
     pixels = decode_with_pillow(payload)
@@ -260,7 +262,9 @@ def test_reduced_decoding_reaches_the_edges(height: int, width: int, tmp_path: P
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("color", [IDENTITY, MIXING, IDENTITY * np.float32(0.017) - np.float32(1.9)])
 @pytest.mark.parametrize("width", [37, 64, 200])
-def test_every_form_of_output(dtype: DType, layout: Layout, color: Any, width: int, tmp_path: Path) -> None:
+def test_every_form_of_output_has_the_same_values(
+    dtype: DType, layout: Layout, color: Any, width: int, tmp_path: Path
+) -> None:
     if color is not MIXING:
         color = np.where(np.eye(3, 4, dtype=bool) | (np.arange(4) == 3), color, np.float32(0))
     pixels = np.asarray(photograph(23, width))
@@ -300,7 +304,7 @@ def sampled(horizontal: int, vertical: int) -> bytes:
 
 
 @pytest.mark.parametrize(("horizontal", "vertical"), [(4, 1), (1, 2), (2, 1), (2, 2), (1, 4), (4, 2)])
-def test_unusual_sampling_factors(horizontal: int, vertical: int, tmp_path: Path) -> None:
+def test_unusual_sampling_factors_are_near_pillow(horizontal: int, vertical: int, tmp_path: Path) -> None:
     payload = sampled(horizontal, vertical)
     pixels = decode_with_pillow(payload)
     height, width = pixels.shape[:2]
@@ -314,7 +318,9 @@ def test_unusual_sampling_factors(horizontal: int, vertical: int, tmp_path: Path
 
 
 @pytest.mark.parametrize(("horizontal", "vertical"), [(4, 2), (2, 4), (2, 2)])
-def test_unusual_sampling_factors_at_half_the_size(horizontal: int, vertical: int, tmp_path: Path) -> None:
+def test_unusual_sampling_factors_at_half_the_size_are_near_pillow(
+    horizontal: int, vertical: int, tmp_path: Path
+) -> None:
     """A region is what it is in the whole image: colours are reduced less than light, and widened later."""
     payload = sampled(horizontal, vertical)
     height, width = decode_with_pillow(payload).shape[:2]
