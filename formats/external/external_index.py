@@ -30,11 +30,12 @@ from ..files.reading import check_named, file_digest
 from ..remote.store import Store, is_url
 from ..sources.listing import Skip
 from ..sources.no_images import no_images_error
+from .class_names import ClassNames, Contradiction, LabelName
 from .shards import ExternalShard, find_shards
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..containers.base import Container, Record, Sidecar
     from ..containers.image_record import ExternalSample
@@ -80,7 +81,8 @@ def index(
 
     Raises:
         SourceError: A path is no shard, or is named twice; a record has no encoded image, or a label that is
-            not one integer or not among ``classes``.
+            not one integer or not among ``classes``; records contradict each other, or ``classes``, in the
+            name of a label.
         CorruptRecordError: A shard is damaged.
         DatasetError: There is a dataset in ``into`` already.
         ConfigError: No shards are named, or the path of ``into`` is not UTF-8.
@@ -138,14 +140,15 @@ class _Indexer:
         self._report = progress
         self._rows: list[tuple[Any, ...]] = []
         self._parts: list[Path] = []
-        self._texts: dict[int, str] = {}
+        self._named = ClassNames(classes or ())
+        self._seen: dict[LabelName, int] = {}  # in one shard, with the first record
         self._labelled: bool | None = None
         self._skipped: Counter[str] = Counter()
 
     def run(self, sources: list[ExternalShard], locations: list[str], temporary: Path) -> Manifest:
         """Index the shards into the folder ``temporary``; the manifest gives ``locations`` as their paths."""
         total = sum(source.size for source in sources)
-        shards = []
+        shards: list[Shard] = []
         before = 0
         names = _unique_names([source.source for source in sources])
         for number, (name, source, location) in enumerate(zip(names, sources, locations, strict=True)):
@@ -153,8 +156,11 @@ class _Indexer:
             with source.local_file(temporary) as file:
                 records = self._read_shard(number, name, file, temporary, report)
                 shards.append(Shard(name, source.size, records, file_digest(file), location))
+            _refuse(self._named.add(number, self._seen), sources, names)
+            self._seen.clear()
             before += source.size
             report(source.size)
+        _refuse(self._named.names_of_several_labels(), sources, names)
         self._flush(temporary)
         if not self._parts:
             left_out = (Skip("", reason) for reason in self._skipped.elements())
@@ -196,7 +202,7 @@ class _Indexer:
 
     def _add(self, number: int, shard: str, record: Record) -> None:
         sample = self._container.parse_image(record, self._names)
-        self._check_label(sample)
+        self._check_label(sample, record.position)
         payload, header = sample.payload, sample.header
         crc = crc32c(record.view[payload.offset : payload.offset + payload.length])
         self._rows.append(
@@ -215,7 +221,7 @@ class _Indexer:
             )
         )
 
-    def _check_label(self, sample: ExternalSample) -> None:
+    def _check_label(self, sample: ExternalSample, record: int) -> None:
         labelled = sample.label is not None
         if self._labelled is None:
             self._labelled = labelled
@@ -234,7 +240,7 @@ class _Indexer:
                 hint="the first class is that of label 0: if labels count from 1, name a class for 0 as well",
             )
         if sample.text:
-            self._texts.setdefault(sample.label, sample.text)
+            self._seen.setdefault(LabelName(sample.label, sample.text), record)
 
     def _flush(self, temporary: Path) -> None:
         if not self._rows:
@@ -266,7 +272,21 @@ class _Indexer:
         # Labels that cannot be positions in a list of classes keep their meaning without names.
         if not len(labels) or labels.min() < 0 or labels.max() >= _MOST_CLASSES:
             return ()
-        return tuple(self._texts.get(label, str(label)) for label in range(int(labels.max()) + 1))
+        names = self._named.names
+        return tuple(names.get(label, str(label)) for label in range(int(labels.max()) + 1))
+
+
+def _refuse(contradictions: Iterator[Contradiction], sources: list[ExternalShard], names: list[str]) -> None:
+    """Raise SourceError for the first contradiction."""
+    for shard, record, message in contradictions:
+        raise SourceError(
+            f"the shards contradict each other: {message}",
+            path=sources[shard].file,
+            shard=names[shard],
+            record=record,
+            hint="index shards of different datasets apart and join them by name with stoker.mix; if the "
+            "labels are right and the names wrong, ignore the names: --text '' and --classes",
+        )
 
 
 def _typed(name: str, column: Sequence[Any]) -> Any:

@@ -22,6 +22,7 @@ from ..dataset.consistency import local_folder, open_index
 from ..dataset.manifest import INDEX_NAME, Manifest
 from ..files.reading import file_digest, open_regular, read_at
 from .annotations import object_problems
+from .class_labels import RecordClasses, label_problems
 from .payloads import payload_problems
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ..containers.base import Container, Sidecar
+    from ..containers.base import Container, Record, Sidecar
     from ..dataset.index import Index
     from ..dataset.manifest import Shard
 
@@ -114,18 +115,25 @@ def verify(
     threads = check_threads(num_threads)
     folder = local_folder(path)
     manifest = Manifest.load(folder)
-    files = manifest.data_files(folder)
     index, problems = _verify_index(folder, manifest)
+    dataset = _Dataset(folder, manifest, manifest.data_files(folder), index)
     rows = 0 if index is None else len(index)
+    classes = RecordClasses(manifest)
     found, done = len(problems), 0
     with ThreadPoolExecutor(threads, thread_name_prefix="stoker-verify") as pool:
         # An interrupt waits for the tasks in flight, so they are few.
-        for checked, some in bounded_map(pool, _checks(folder, manifest, files, index, decode), _AHEAD):
+        for checked, some in bounded_map(pool, _checks(dataset, classes, decode), _AHEAD):
             found += len(some)
             problems += some[: _MOST_PROBLEMS - len(problems)]
             done += checked
             if progress is not None:
                 progress(done, rows)
+    contradictions = [
+        Problem(f"records contradict each other: {message}", manifest.shards[shard].name, record)
+        for shard, record, message in classes.contradictions()
+    ]
+    found += len(contradictions)
+    problems += contradictions[: _MOST_PROBLEMS - len(problems)]
     return Report(
         path=folder,
         samples=rows,
@@ -140,25 +148,38 @@ def _place(problem: Problem) -> tuple[str, int, str]:
     return problem.shard or "", -1 if problem.record is None else problem.record, problem.key or ""
 
 
-def _checks(
-    folder: Path, manifest: Manifest, files: list[Path], index: Index | None, decode: bool
-) -> Iterator[_Check]:
+@dataclass(frozen=True)
+class _Dataset:
+    """The dataset that is checked.
+
+    Attributes:
+        folder: Its folder.
+        manifest: Its manifest.
+        files: Data file of every shard.
+        index: Its index; None if it cannot be used.
+    """
+
+    folder: Path
+    manifest: Manifest
+    files: list[Path]
+    index: Index | None
+
+
+def _checks(dataset: _Dataset, classes: RecordClasses, decode: bool) -> Iterator[_Check]:
     """Yield tasks with their numbers of rows; checks of files come between, so that a bar moves evenly."""
-    of_files = (
-        (i / len(files), (0, partial(_verify_file, folder, manifest, files[i], i))) for i in range(len(files))
-    )
-    of_rows = iter(()) if index is None else _row_checks(manifest, files, index, decode)
+    count = len(dataset.files)
+    of_files = ((i / count, (0, partial(_verify_file, dataset, i, classes))) for i in range(count))
+    index = dataset.index
+    of_rows = iter(()) if index is None else _row_checks(dataset, index, decode)
     placed: Iterator[tuple[float, _Check]] = heapq.merge(of_files, of_rows, key=itemgetter(0))
     return (check for _, check in placed)
 
 
-def _row_checks(
-    manifest: Manifest, files: list[Path], index: Index, decode: bool
-) -> Iterator[tuple[float, _Check]]:
+def _row_checks(dataset: _Dataset, index: Index, decode: bool) -> Iterator[tuple[float, _Check]]:
     step = _ROWS_DECODED if decode else _ROWS
     for start in range(0, len(index), step):
         rows = range(start, min(start + step, len(index)))
-        yield start / len(index), (len(rows), partial(_verify_rows, manifest, files, index, rows, decode))
+        yield start / len(index), (len(rows), partial(_verify_rows, dataset, index, rows, decode))
 
 
 def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[Problem]]:
@@ -173,8 +194,9 @@ def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[
         return None, [Problem(error.message)]
 
 
-def _verify_file(folder: Path, manifest: Manifest, file: Path, number: int) -> list[Problem]:
+def _verify_file(dataset: _Dataset, number: int, classes: RecordClasses) -> list[Problem]:
     """Check the size, the digest and the framing of a data file, and the sidecar files of its shard."""
+    manifest, file = dataset.manifest, dataset.files[number]
     shard = manifest.shards[number]
     problems = []
     try:
@@ -184,7 +206,8 @@ def _verify_file(folder: Path, manifest: Manifest, file: Path, number: int) -> l
             return [Problem(f"the file has {size} bytes where the manifest says {shard.bytes}", shard.name)]
         if file_digest(file) != shard.digest:
             problems.append(Problem("the file is not as it was written: its digest differs", shard.name))
-        problems += _verify_records(folder, find_container(manifest.container), file, shard)
+        add = partial(classes.add, number)
+        problems += _verify_records(dataset.folder, find_container(manifest.container), file, shard, add)
     except CorruptRecordError as error:
         problems.append(Problem(error.message, shard.name, error.record))
     except OSError as error:
@@ -192,12 +215,15 @@ def _verify_file(folder: Path, manifest: Manifest, file: Path, number: int) -> l
     return problems
 
 
-def _verify_records(folder: Path, container: Container, file: Path, shard: Shard) -> Iterator[Problem]:
-    """Count the records of a data file and compare the sidecar files with them."""
+def _verify_records(
+    folder: Path, container: Container, file: Path, shard: Shard, add: Callable[[Record], None]
+) -> Iterator[Problem]:
+    """Count the records of a data file, give each to ``add``, and compare the sidecar files with them."""
     count = 0
     entries: dict[Sidecar, list[bytes]] = {sidecar: [] for sidecar in container.sidecars}
     for record in container.scan(file):
         count += 1
+        add(record)
         for sidecar, lines in entries.items():
             lines.append(sidecar.entry(record.offset, record.length))
     if count != shard.records:
@@ -218,11 +244,11 @@ def _is_content(path: Path, expected: bytes) -> bool:
         return True
 
 
-def _verify_rows(
-    manifest: Manifest, files: list[Path], index: Index, rows: range, decode: bool
-) -> list[Problem]:
-    """Check payloads, masks and objects of some rows."""
+def _verify_rows(dataset: _Dataset, index: Index, rows: range, decode: bool) -> list[Problem]:
+    """Check payloads, masks, labels and objects of some rows."""
+    manifest, files = dataset.manifest, dataset.files
     problems = list(payload_problems(index, files, rows, decode=decode and manifest.sample_type == "image"))
+    problems += label_problems(index, rows, manifest)
     problems += object_problems(index, rows, manifest)
     shards = dict(enumerate(shard.name for shard in manifest.shards))
     shard, record = index.column("shard"), index.column("record")

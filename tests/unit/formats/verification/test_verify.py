@@ -12,9 +12,13 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop
 from stoker.errors import ConfigError, DatasetError
+from stoker.formats.containers import tfrecord
+from stoker.formats.containers.example import encode_example
+from stoker.formats.containers.image_record import FeatureNames
 from stoker.formats.containers.registry import CONTAINERS
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import write_index
+from stoker.formats.dataset.list_column import ListColumn
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.external import external_index
 from stoker.formats.files.reading import file_digest
@@ -267,3 +271,41 @@ def test_the_index_that_dali_reads(tmp_path: Path, make_jpeg: Callable[..., byte
 def test_invalid_numbers_of_threads_are_refused(make_dataset: Make) -> None:
     with pytest.raises(ConfigError, match="num_threads"):
         stoker.verify(make_dataset("tfrecord"), num_threads=-1)
+
+
+def test_records_that_contradict_the_classes_of_their_dataset(
+    tmp_path: Path, make_jpeg: Callable[..., bytes]
+) -> None:
+    shards = []
+    for name, classes in (("a", [b"cat", b"dog"]), ("b", [b"bird", b"dog"])):
+        shards.append(tmp_path / name)
+        with tfrecord.Writer(shards[-1]) as writer:
+            for label, text in enumerate(classes):
+                features = {"image/class/label": [label], "image/class/text": text}
+                record = encode_example({"image/encoded": make_jpeg(label), **features})[0]
+                writer.write(b"", record, b"", b"")
+            writer.finish()
+    # As it was indexed when the first name of a label counted.
+    external_index.index(shards, tmp_path / "into", names=FeatureNames(text=None), classes=["cat", "dog"])
+    manifest = json.loads((tmp_path / "into" / MANIFEST_NAME).read_text())
+    manifest["options"]["text"] = "image/class/text"
+    (tmp_path / "into" / MANIFEST_NAME).write_text(json.dumps(manifest))
+    assert [str(problem) for problem in stoker.verify(tmp_path / "into").problems] == [
+        "shard b, record 0: records contradict each other: label 0 is 'bird' here and 'cat' before"
+    ]
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one label", "lists of labels"])
+def test_labels_without_a_class(make_dataset: Make, republish: Callable[..., None], several: bool) -> None:
+    folder = make_dataset()
+    dataset = stoker.open(folder)
+    classes = dataset.num_classes
+    labels = [0, classes, 0, -1, 0, 0]
+    column = ListColumn.of_counts([1, 1, 0, 2, 1, 1], np.array(labels)).to_arrow()
+    columns = {name: dataset.index.arrow(name) for name in dataset.index.types}
+    write_index(folder / "new", {**columns, "label": column if several else np.array(labels)})
+    (folder / "new").rename(folder / INDEX_NAME)
+    republish(folder, "tfrecord", dataset.manifest.shards)
+    problems = stoker.verify(folder).problems
+    assert [problem.key for problem in problems] == ["k1", "k3"]
+    assert problems[0].message == f"label {classes} is none of the {classes} classes"

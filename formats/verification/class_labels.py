@@ -1,0 +1,81 @@
+"""Checks that labels and the names of classes agree, which verify() runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stoker.errors import StokerError
+
+from ..containers.image_record import FeatureNames
+from ..containers.registry import find_container
+from ..external.class_names import ClassNames, LabelName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..containers.base import Record
+    from ..dataset.index import Index
+    from ..dataset.manifest import Manifest
+    from ..external.class_names import Contradiction
+
+__all__ = ["RecordClasses", "label_problems"]
+
+_FIELDS = ("encoded", "label", "text", "key")
+
+
+def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
+    """Yield the position, and the problem, of each of some rows with a label that is no class."""
+    classes = len(manifest.classes)
+    arrow_type = index.types.get("label", "")
+    if not classes:
+        return
+    if arrow_type == "int64":
+        labels = index.column("label")[rows.start : rows.stop]
+        owner = np.arange(len(rows))
+    elif arrow_type.startswith("large_list"):
+        try:
+            lists = index.lists("label").take(np.arange(rows.start, rows.stop))
+        except ValueError as error:
+            yield 0, f"the labels in the index are damaged: {error}"
+            return
+        labels, owner = lists.values, np.repeat(np.arange(len(rows)), lists.counts)
+    else:
+        return
+    for at in np.flatnonzero((labels < 0) | (labels >= classes)):
+        yield int(owner[at]), f"label {labels[at]} is none of the {classes} classes"
+
+
+class RecordClasses:
+    """The classes that the records of external shards name; several threads add to it.
+
+    Stoker's own records repeat what the index says. Records of other programs may contradict it.
+    """
+
+    def __init__(self, manifest: Manifest) -> None:
+        self._container = find_container(manifest.container)
+        names = {field: manifest.options.get(field) for field in _FIELDS}
+        self._looks = manifest.options.get("made_by") == "index" and bool(names["label"] and names["text"])
+        self._names = FeatureNames(**{field: str(name) for field, name in names.items()})
+        self._classes = manifest.classes
+        self._seen: dict[int, dict[LabelName, int]] = {}
+
+    def add(self, shard: int, record: Record) -> None:
+        """Add the class of a record of the shard at this position."""
+        if not self._looks:
+            return
+        try:
+            sample = self._container.parse_image(record, self._names)
+        except StokerError:  # it is not in the index, or its payload is a problem by itself
+            return
+        if sample.label is not None and sample.text:
+            seen = self._seen.setdefault(shard, {})
+            seen.setdefault(LabelName(sample.label, sample.text), record.position)
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield the contradictions, in the order of shards, once all records are added."""
+        names = ClassNames(self._classes)
+        for shard in sorted(self._seen):
+            yield from names.add(shard, self._seen[shard])
+        yield from names.names_of_several_labels()
