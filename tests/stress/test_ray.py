@@ -76,7 +76,7 @@ def test_a_conversion_survives_a_killed_worker(tmp_path: Path) -> None:
             [sys.executable, "-c", CONVERT, PHOTOGRAPHS, tmp_path / "ray", json.dumps(OPTIONS)],
             env={
                 **os.environ,
-                "PYTHONPATH": str(tmp_path),
+                "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]),
                 "RAY_TMPDIR": temporary,
                 "RAY_memory_monitor_refresh_ms": "0",  # no worker dies of memory that others take
             },
