@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from stoker import _native
 from stoker.errors import ImageTooLargeError
@@ -29,7 +29,18 @@ if TYPE_CHECKING:
 
     Decode = Callable[[Any, int, int, int], npt.NDArray[np.uint8]]
 
-__all__ = ["CODECS", "PILLOW_CODECS", "SIGNATURE_BYTES", "ImageCodec", "is_image_start", "open_image"]
+__all__ = [
+    "CODECS",
+    "PILLOW_CODECS",
+    "SIGNATURE_BYTES",
+    "ImageCodec",
+    "is_image_start",
+    "open_image",
+    "open_mask",
+]
+
+_MASK_FORMATS = ("PNG", "TIFF", "BMP", "DIB", "GIF", "PPM", "JPEG2000")
+"""Pillow's names of the formats that keep the values of a mask, and may hold one number a pixel."""
 
 SIGNATURE_BYTES = 32
 """Bytes at the start of a file that :func:`is_image_start` needs."""
@@ -82,7 +93,8 @@ class ImageCodec:
 def open_image(data: Any) -> Image.Image:
     """Open an encoded image with Pillow, which reads its header.
 
-    Only formats of the registry are opened: none that runs another program, such as EPS.
+    Only formats of the registry are opened: none that runs another program, such as EPS. No other code calls
+    Pillow's ``Image.open``, which opens any format.
 
     Args:
         data: Any C-contiguous buffer.
@@ -91,6 +103,20 @@ def open_image(data: Any) -> Image.Image:
         Exception: Pillow's parsers raise almost anything on damaged headers.
     """
     return Image.open(io.BytesIO(data), formats=_pillow_formats())
+
+
+def open_mask(data: Any) -> Image.Image:
+    """Open an encoded mask with Pillow; see :func:`open_image`.
+
+    Raises:
+        ValueError: The data are in no format of masks.
+        Exception: Pillow's parsers raise almost anything on damaged headers.
+    """
+    known = [name for name in _MASK_FORMATS if name in _pillow_formats()]
+    try:
+        return Image.open(io.BytesIO(data), formats=known)
+    except UnidentifiedImageError as error:
+        raise ValueError(f"it is damaged, or in none of the formats of masks: {', '.join(known)}") from error
 
 
 @cache

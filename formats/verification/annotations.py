@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.errors import DatasetError
 
-from ..codecs.registry import open_image
+from ..codecs.registry import open_mask
 from ..dataset.annotation_columns import from_columns, is_object_column
 from ..dataset.list_column import ListColumn
 
@@ -53,7 +53,7 @@ def _problem(index: Index, columns: dict[str, ListColumn], row: int, manifest: M
 def mask_problem(data: bytes, size: tuple[int, int]) -> str | None:
     """Return the problem of an intact mask of an image of ``size``, height and width; None if it has none."""
     try:
-        with open_image(data) as image:
+        with open_mask(data) as image:
             image.load()
             found, mode = (image.height, image.width), image.mode
     # Pillow's decoders raise almost anything on a damaged image.

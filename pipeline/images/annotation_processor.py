@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
 
 from stoker.augment.geometry.transform import transform_mask
 from stoker.errors import DecodeError, SampleError
-from stoker.formats.codecs.registry import open_image
+from stoker.formats.codecs.registry import open_mask
 
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
 from .objects import EXTRA, BatchObjects, ObjectConfig, transform_objects
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     Mask = npt.NDArray[np.integer[Any]]
 
-__all__ = ["AnnotationProcessor", "BatchAnnotations", "MaskConfig"]
+__all__ = ["AnnotationProcessor", "BatchAnnotations", "MaskConfig", "decode_mask"]
 
 # Pillow's modes in which a pixel is one number. In a palette, it is the number of an entry.
 _MODES = ("1", "L", "P", "I;16", "I")
@@ -199,8 +198,8 @@ class AnnotationProcessor:
         if isinstance(file, SampleError):
             return file
         try:
-            return _decode(file, size, dtype)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            return decode_mask(file, size, dtype)
+        except Exception as error:  # Pillow's parsers raise almost anything on damaged data
             return self._dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError)
 
 
@@ -214,8 +213,13 @@ def _parts(config: ObjectConfig) -> frozenset[str]:
     return parts
 
 
-def _decode(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
-    with open_image(data) as image:
+def decode_mask(data: bytes, size: tuple[int, int], dtype: str) -> Mask:
+    """Decode a mask, (H, W), of an image of ``size``, height and width.
+
+    Raises:
+        Exception: The mask is damaged or does not fit; Pillow's parsers raise almost anything.
+    """
+    with open_mask(data) as image:
         if (image.height, image.width) != size:  # read from the header
             raise ValueError(f"it has {image.height} x {image.width} pixels, its image {size[0]} x {size[1]}")
         if image.mode not in _MODES:

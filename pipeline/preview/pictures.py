@@ -14,9 +14,9 @@ from stoker.augment.plan import compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError, DecodeError
 from stoker.formats.codecs.header import MAX_PIXELS
-from stoker.formats.codecs.registry import open_image
 
 from ..engines.payload_decode import PayloadError, decode
+from ..images.annotation_processor import decode_mask
 from ..images.batch_transforms import split_transforms
 from ..images.objects import BatchObjects, ObjectConfig, transform_objects
 
@@ -146,7 +146,8 @@ def read_scene(dataset: Dataset, positions: npt.NDArray[np.int64]) -> Scene:
     pixels = [_decode(dataset, position) for position in positions.tolist()]
     masks = None
     if "segmentation" in dataset.tasks:
-        masks = [np.asarray(open_image(dataset.mask(position))) for position in positions.tolist()]
+        sizes = [image.shape[:2] for image in pixels]
+        masks = [_decode_mask(dataset, *one) for one in zip(positions.tolist(), sizes, strict=True)]
     return Scene(dataset, positions, pixels, annotations, _labels(dataset, positions), masks)
 
 
@@ -203,6 +204,14 @@ def _decode(dataset: Dataset, position: int) -> npt.NDArray[np.uint8]:
         return decode(data, samples, 0, max_pixels=MAX_PIXELS, reference=True)
     except PayloadError as error:
         raise dataset.error(position, f"the image cannot be decoded: {error}", DecodeError) from error
+
+
+def _decode_mask(dataset: Dataset, position: int, size: tuple[int, int]) -> Array:
+    data = dataset.mask(position)
+    try:
+        return decode_mask(data, size, "int64")
+    except Exception as error:  # Pillow's parsers raise almost anything on damaged data
+        raise dataset.error(position, f"the mask cannot be decoded: {error}", DecodeError) from error
 
 
 def _labels(dataset: Dataset, positions: npt.NDArray[np.int64]) -> npt.NDArray[np.float32] | None:

@@ -66,6 +66,16 @@ def test_no_module_unpickles() -> None:
         assert not {name.partition(".")[0] for name in imported(path)} & {"pickle", "marshal", "shelve"}, path
 
 
+def test_one_module_opens_images_with_pillow() -> None:
+    """Pillow opens any format, and runs another program for some; ``open_image`` names those it may open."""
+    found = set()
+    for path in modules().values():
+        calls = {ast.unparse(node) for node in ast.walk(parse(path)) if isinstance(node, ast.Attribute)}
+        if imports(path, "PIL.Image.open") or any(f".{call}".endswith(".Image.open") for call in calls):
+            found.add(str(path))
+    assert found == {"formats/codecs/registry.py"}
+
+
 def test_every_module_has_a_docstring_and_says_what_is_public() -> None:
     for path in modules().values():
         tree = parse(path)

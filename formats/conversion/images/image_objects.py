@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from ...codecs.registry import CODECS, open_image
+from ...codecs.registry import CODECS, open_mask
 from ...sources.source_reader import SkippedError, check_image
 from .resize_geometry import ResizeGeometry, clip_objects, resize_mask, resize_objects
 
@@ -147,7 +147,7 @@ def encode_mask(
 def _values(data: bytes, bits: int) -> npt.NDArray[Any]:
     """Values of a mask, (H, W) uint8 or uint16."""
     try:
-        with open_image(data) as image:
+        with open_mask(data) as image:
             image.load()
             mode = image.mode
             pixels = np.asarray(image)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from PIL import Image
 
 from stoker.errors import CorruptRecordError, DecodeError
 from stoker.formats.dataset.annotation_columns import to_columns
+from stoker.formats.open import open as open_dataset
+from stoker.pipeline.preview.pictures import read_scene
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +33,20 @@ def damaged(make: Callable[..., Path], number: int, mask: bytes) -> Path:
     return make([*masks[:number], mask, *masks[number + 1 :]])
 
 
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 80 60\n%%EndComments\n(a program) print\n%%EOF\n"
+
+
+def impossible_tiff() -> bytes:
+    """A TIFF whose strips begin at fractions of a byte, for which Pillow raises a TypeError."""
+    file = bytearray(encode(np.zeros((HEIGHT, WIDTH), np.uint8), "TIFF"))
+    (directory,) = struct.unpack_from("<I", file, 4)
+    (entries,) = struct.unpack_from("<H", file, directory)
+    for entry in range(directory + 2, directory + 2 + 12 * entries, 12):
+        if struct.unpack_from("<H", file, entry) == (273,):  # StripOffsets
+            struct.pack_into("<H", file, entry + 2, 12)  # double
+    return bytes(file)
+
+
 @pytest.mark.parametrize(
     ("mask", "words"),
     [
@@ -38,8 +55,11 @@ def damaged(make: Callable[..., Path], number: int, mask: bytes) -> Path:
         (encode(np.zeros((8, 8), np.uint8)), "8 x 8 pixels, its image 60 x 80"),
         (encode(np.zeros((HEIGHT, WIDTH, 3), np.uint8)), "mode RGB"),
         (encode(np.full((HEIGHT, WIDTH), 256, np.uint16)), "the value 256, .* leave as uint8"),
+        (impossible_tiff(), "cannot be decoded"),
+        (EPS, "none of the formats of masks"),
+        (encode(np.zeros((HEIGHT, WIDTH), np.uint8), "JPEG"), "none of the formats of masks"),
     ],
-    ids=["no image", "truncated", "another size", "colours", "16 bits"],
+    ids=["no image", "truncated", "another size", "colours", "16 bits", "impossible TIFF", "EPS", "JPEG"],
 )
 def test_a_damaged_mask_is_an_error_of_its_sample(make: Callable[..., Path], mask: bytes, words: str) -> None:
     folder = damaged(make, 3, mask)
@@ -58,6 +78,13 @@ def test_a_damaged_mask_is_an_error_of_its_sample(make: Callable[..., Path], mas
     kept.insert(3, 4)
     assert np.array_equal(batch.segmentation, good.segmentation[kept])
     assert [boxes.tolist() for boxes in batch.boxes] == [good.boxes[i].tolist() for i in kept]
+
+
+@pytest.mark.parametrize("mask", [impossible_tiff(), EPS], ids=["impossible TIFF", "EPS"])
+def test_a_preview_names_the_sample_of_a_damaged_mask(make: Callable[..., Path], mask: bytes) -> None:
+    with pytest.raises(DecodeError, match="mask cannot be decoded") as caught:
+        read_scene(open_dataset(damaged(make, 3, mask)), np.arange(N))
+    assert caught.value.key == "k3"
 
 
 def test_a_mask_of_16_bits_with_small_values_is_read(make: Callable[..., Path]) -> None:
