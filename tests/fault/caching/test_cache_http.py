@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 SHARD = "shard-00001-of-00004.tfrecord"
 
 
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
-
-
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """156 small photographs in four shards, about 600 kB."""

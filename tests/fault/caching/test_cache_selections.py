@@ -13,18 +13,12 @@ import pytest
 import stoker
 from stoker.augment import CenterCrop, Resize
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError
-from stoker.formats.caching.block_files import BlockFiles
 from stoker.pipeline.caching.cache_read_ahead import CacheReadAhead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 PHOTOS = Path(__file__).parents[3] / "examples" / "photos"
-
-
-@pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
 
 
 @pytest.fixture(scope="module")

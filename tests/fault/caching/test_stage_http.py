@@ -18,7 +18,6 @@ from waiting import wait_until
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError
 from stoker.formats.caching import stage as staging
-from stoker.formats.caching.block_files import BlockFiles
 from stoker.formats.caching.stage import stage
 from stoker.formats.files.publishing import remove
 
@@ -27,9 +26,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(autouse=True)
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of a page and requests of two, so that small files have many."""
-    monkeypatch.setattr(BlockFiles.__init__, "__defaults__", (4096,))
+def short_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a request two blocks long."""
     monkeypatch.setattr(staging, "_REQUEST_BYTES", 8192)
 
 
