@@ -17,7 +17,7 @@ from stoker.processes import PerProcess
 
 from ..dataset.consistency import open_index
 from ..dataset.dataset import Dataset
-from ..dataset.manifest import INDEX_NAME
+from ..dataset.manifest import INDEX_NAME, TOKENIZER_NAME
 from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
@@ -153,6 +153,10 @@ class CachedDataset(Dataset):
 
     def __repr__(self) -> str:
         return f"<Dataset {self.remote.store.url!r}: {len(self)} samples of {len(self.classes)} classes>"
+
+    def tokenizer_file(self) -> bytes:
+        """See :meth:`Dataset.tokenizer_file`; it is fetched at each call."""
+        return self.remote.store.read(TOKENIZER_NAME)
 
     def open_files(self, stop: threading.Event) -> CachedFiles:
         """Return the data files for another reader, which ends when ``stop`` is set."""

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker._native import crc32c
-from stoker.errors import ConfigError, CorruptRecordError, SampleError, StaleIndexError
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
 
 from ..files.reading import open_regular, read_at
 from .annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
 from .list_column import take_lists
+from .manifest import TOKENIZER_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -253,6 +254,22 @@ class Dataset:
         """
         row = int(self._to_rows([position])[0])
         return self._read(position, row, tuple(MASK_COLUMNS), "mask")
+
+    def tokenizer_file(self) -> bytes:
+        """Return the content of ``tokenizer.json``, of a dataset of text.
+
+        Raises:
+            DatasetError: There is no such file, or it cannot be read.
+        """
+        try:
+            with open_regular(self.path / TOKENIZER_NAME) as (descriptor, size):
+                return read_at(descriptor, 0, size)
+        except OSError as error:
+            raise DatasetError(
+                f"the tokenizer cannot be read: {error.strerror or error}",
+                path=self.path / TOKENIZER_NAME,
+                hint="copy the file from where the dataset was made, or convert the text again",
+            ) from error
 
     def _read(self, position: int, row: int, place: tuple[str, ...], what: str) -> bytes:
         """Return the bytes of a sample that three index columns locate, their checksum verified.

@@ -99,8 +99,8 @@ def make_config(
             hint=f"Repeat the rows of each batch, in PyTorch ids.repeat_interleave({sampler.times}, 0).",
         )
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
-    reader = TokenReader(dataset, fields, dtype, verify=verify)
-    planner = TextPlanner(batching, reader.lengths, order, world_size)
+    reader = TokenReader(dataset, fields, dtype, batching.too_long, verify=verify)
+    planner = TextPlanner(batching, reader.lengths, order, world_size, sum(reader.special_tokens))
     chosen = batchify or default_batchify(planner, reader, columns)
     arrays = probe_batchify(chosen, planner, reader)
     names = column_names(columns, arrays, dataset, batching, reader.fields)

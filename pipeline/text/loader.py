@@ -66,7 +66,8 @@ class TextLoader(Loader):
             ``cu_seqlens``. None sets no limit.
         max_length: Largest number of tokens of a sequence. None sets no limit; ``pack`` and boundaries do.
         too_long: What happens to a longer sequence: "error" refuses the dataset, "truncate" keeps its
-            beginning, and "split" fills packed rows with its pieces.
+            beginning and the special tokens that the tokenizer puts at its end, and "split" fills packed rows
+            with its pieces.
         shuffle: Whether batches are drawn anew in each epoch. False keeps the order of the dataset: exactly
             with ``buckets=None``, and within each bucket otherwise. With a ``sampler`` batches are always
             drawn anew.
@@ -110,7 +111,8 @@ class TextLoader(Loader):
             :mod:`stoker.bucketing`. It is called with a ``Ragged`` (with a ``Packed`` for packed rows, and
             with a dict of ``Ragged`` by field for several fields) and the padded length, and returns a dict
             of arrays.
-        verify: Whether every payload is compared with its checksum.
+        verify: Whether every payload is compared with its checksum at each reading. With "split" a loader
+            compares it once, and then reads each piece alone.
         pin_memory: Whether ``output="torch"`` hands out batches in page-locked memory; see
             :class:`stoker.ImageLoader`. With ``device="cuda:N"`` batches go through such memory by
             themselves.

@@ -43,6 +43,7 @@ class TextPlanner:
         lengths: (N, D) integers, tokens of each sample in each of D fields.
         order: Which samples an epoch draws. Their order counts only without ``batching.shuffle``.
         world_size: Number of ranks.
+        special_tokens: Number of tokens that truncation keeps besides the text.
 
     Attributes:
         batching: As given.
@@ -54,7 +55,12 @@ class TextPlanner:
     """
 
     def __init__(
-        self, batching: BatchingConfig, lengths: npt.NDArray[Any], order: Order, world_size: int
+        self,
+        batching: BatchingConfig,
+        lengths: npt.NDArray[Any],
+        order: Order,
+        world_size: int,
+        special_tokens: int = 0,
     ) -> None:
         if batching.pack is not None and lengths.shape[1] > 1:
             raise ConfigError("packing takes one field", hint="Choose one: fields=('answer',)")
@@ -62,7 +68,7 @@ class TextPlanner:
         self.order = order
         self.takes_all = _takes_all(order, len(lengths))
         self._draws = unspread(order) if batching.shuffle else order
-        self._lengths = _limited(lengths, batching)
+        self._lengths = _limited(lengths, batching, special_tokens)
         self._world_size = world_size
         self._drawn: EpochCache[int, Int64] = EpochCache()
         self._epochs: EpochCache[int, TextEpoch] = EpochCache()
@@ -190,11 +196,12 @@ def _drawn_positions(order: Order, epoch: int) -> Int64:
     return positions
 
 
-def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig) -> npt.NDArray[Any]:
+def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig, special_tokens: int) -> npt.NDArray[Any]:
     """Lengths, (N, D), after truncation; packing splits what is to be split.
 
     Raises:
-        ConfigError: A sequence is longer than allowed, and ``too_long`` is "error".
+        ConfigError: A sequence is longer than allowed, and ``too_long`` is "error"; or truncation would leave
+            special tokens alone.
     """
     if batching.pack is not None:
         longest = np.array([batching.pack])
@@ -208,9 +215,18 @@ def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig) -> npt.NDArray
         row = int((lengths > longest).any(axis=1).argmax())
         raise ConfigError(
             f"sample {row} has {lengths[row].tolist()} tokens, and the most are {longest.tolist()}",
-            hint='Keep the beginnings with too_long="truncate", or leave out samples with dataset.select().',
+            hint='Truncate with too_long="truncate", or leave out samples with dataset.select().',
         )
-    return np.minimum(lengths, longest) if batching.too_long == "truncate" else lengths
+    if batching.too_long != "truncate":
+        return lengths
+    if special_tokens and longest.min() <= special_tokens:
+        raise ConfigError(
+            f"truncation to {int(longest.min())} tokens leaves no room beside the {special_tokens} special "
+            "tokens of the tokenizer",
+            hint="Truncate to more tokens.",
+        )
+    limited: npt.NDArray[Any] = np.minimum(lengths, longest)
+    return limited
 
 
 def _table(edges: Int64) -> Int64:

@@ -91,7 +91,7 @@ class TextBatchProducer:
             self._cached_epoch.wait()
             fetching = perf_counter() - asked
         locations = self._config.reader.locate(slices.positions)
-        self._config.reader.will_need(locations)
+        self._config.reader.will_need(slices, locations)
         self._in_flight.append(_BatchInFlight(batch, mask, slices, locations))
         self._next += 1
         self._totals.fetching += fetching

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from stoker._native import crc32c
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text.encoder import length_column
+from stoker.formats.text.special_tokens import NO_SPECIAL_TOKENS, count_special_tokens
 
 from ..engines.shard_files import open_shards
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
+
+    from stoker.bucketing.packing.plan import TooLong
 
     from ..order.sample_source import SampleSource
     from .epoch import TokenSlices
@@ -54,21 +57,30 @@ class TokenReader:
         dataset: Dataset that :func:`stoker.convert_text` made, a selection of one, or a mixture.
         fields: Names of the fields to read; None for all.
         dtype: Dtype of the token ids that are handed out.
+        too_long: What happens to long sequences. "truncate" keeps the closing special tokens of a sequence;
+            "split" checks a payload once, when its first piece is read.
         verify: Whether every payload is compared with its checksum.
 
     Attributes:
         fields: Names of the D fields that are read.
         pad_id: Token id of padding.
         dtype: As given.
+        special_tokens: Special tokens of a sequence that truncation keeps.
 
     Raises:
         ConfigError: There is no such field.
         StaleIndexError: The index lacks what the reader needs, or a data file has another size.
-        DatasetError: A data file cannot be opened.
+        DatasetError: A data file cannot be opened, or the tokenizer's file cannot be read.
     """
 
     def __init__(
-        self, dataset: SampleSource, fields: Sequence[str] | None, dtype: str, *, verify: bool
+        self,
+        dataset: SampleSource,
+        fields: Sequence[str] | None,
+        dtype: str,
+        too_long: TooLong = "error",
+        *,
+        verify: bool,
     ) -> None:
         options = dataset.manifest.options
         stored = str(options.get("fields", "")).split(",")
@@ -93,6 +105,10 @@ class TokenReader:
         self.dtype = np.dtype(dtype)
         self._dataset = dataset
         self._verify = verify
+        self._checked = np.zeros(len(dataset) if too_long == "split" else 0, np.bool_)
+        self.special_tokens = NO_SPECIAL_TOKENS
+        if too_long == "truncate" and options.get("tokenizer_digest"):
+            self.special_tokens = count_special_tokens(dataset.datasets[0].tokenizer_file())
         self._stored = np.dtype(str(options["dtype"])).newbyteorder("<")
         self._chosen = [stored.index(field) for field in self.fields]
         self._columns = [length_column(field) for field in stored]
@@ -112,9 +128,16 @@ class TokenReader:
             positions, shard, offset, length, crc, np.stack(tokens, axis=1, dtype=np.int64)
         )
 
-    def will_need(self, locations: PayloadLocations) -> None:
-        """Ask the kernel to read these payloads ahead."""
-        self._shards.will_need(locations.shard, locations.offset, locations.length)
+    def will_need(self, slices: TokenSlices, locations: PayloadLocations) -> None:
+        """Ask the kernel to read these payloads ahead, or their slices where the payloads are checked."""
+        offset, length = locations.offset, locations.length
+        if len(self._checked):
+            checked = self._checked[locations.positions]
+            first, end = self._bounds(slices, locations)
+            width = self._stored.itemsize
+            offset = np.where(checked, offset + first.min(axis=1) * width, offset)
+            length = np.where(checked, (end.max(axis=1) - first.min(axis=1)) * width, length)
+        self._shards.will_need(locations.shard, offset, length)
 
     def read(self, slices: TokenSlices, locations: PayloadLocations) -> list[Ragged]:
         """Read the sequences of a batch, P in each field.
@@ -126,42 +149,53 @@ class TokenReader:
         Raises:
             CorruptRecordError: A payload cannot be read, or is not what was written; names the sample.
         """
-        stored = locations.tokens
-        values = np.frombuffer(b"".join(self._payloads(locations)), self._stored).astype(self.dtype)
-        bounds = np.concatenate(([0], np.cumsum(stored)))
-        if len(self._columns) == 1 and np.array_equal(stored, slices.lengths):
-            return [Ragged(values, bounds)]
-        starts = bounds[:-1].reshape(stored.shape)
+        width = self._stored.itemsize
+        first, end = self._bounds(slices, locations)
+        whole = first - slices.begins[:, None] + locations.tokens[:, self._chosen]
+        closing = np.where(end < whole, self.special_tokens.closing, 0)
+        edges = np.stack((first, end - closing, whole - closing, whole), axis=2) * width
+        parts: list[list[memoryview]] = [[] for _ in self.fields]
+        for view, fields in zip(self._payloads(locations), edges.tolist(), strict=True):
+            for part, (begin, stop, tail, tail_stop) in zip(parts, fields, strict=True):
+                part.append(view[begin:stop])
+                if tail < tail_stop:
+                    part.append(view[tail:tail_stop])
+        offsets = np.zeros((len(first) + 1, len(parts)), np.int64)
+        np.cumsum(slices.lengths, axis=0, out=offsets[1:])
         return [
-            _gather(values, starts[:, field] + slices.begins, slices.lengths[:, column])
-            for column, field in enumerate(self._chosen)
+            Ragged(np.frombuffer(b"".join(part), self._stored).astype(self.dtype), bounds)
+            for part, bounds in zip(parts, offsets.T.copy(), strict=True)
         ]
 
     def close(self) -> None:
         """Close the data files."""
         self._shards.close()
 
+    def _bounds(
+        self, slices: TokenSlices, locations: PayloadLocations
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """(P, D) int64 each: the first token of each slice in its payload, and the end of the slice."""
+        tokens = locations.tokens
+        begins = (np.cumsum(tokens, axis=1) - tokens)[:, self._chosen] + slices.begins[:, None]
+        return begins, begins + slices.lengths
+
     def _payloads(self, locations: PayloadLocations) -> Iterator[memoryview]:
         sizes = locations.tokens.sum(axis=1) * self._stored.itemsize
         columns = (column.tolist() for column in (*locations[:5], sizes))
+        remembers = len(self._checked) > 0
         for position, shard, offset, length, crc, size in zip(*columns, strict=True):
             try:
                 view = self._shards.view(shard, offset, length)
             except (ValueError, OSError) as error:
                 raise self._error(position, f"the payload cannot be read: {error}") from error
-            if self._verify and crc32c(view) != crc:
-                raise self._error(position, "the payload does not match its checksum")
+            if self._verify and not (remembers and self._checked[position]):
+                if crc32c(view) != crc:
+                    raise self._error(position, "the payload does not match its checksum")
+                if remembers:
+                    self._checked[position] = True
             if length != size:
                 raise self._error(position, f"the payload has {length} bytes, and its tokens take {size}")
             yield view
 
     def _error(self, position: int, message: str) -> Exception:
         return self._dataset.error(position, message, CorruptRecordError, _HINT)
-
-
-def _gather(
-    values: npt.NDArray[Any], starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64]
-) -> Ragged:
-    """Slices of ``values``, one after the other."""
-    offsets = np.concatenate(([0], np.cumsum(lengths)))
-    return Ragged(values[np.repeat(starts - offsets[:-1], lengths) + np.arange(offsets[-1])], offsets)

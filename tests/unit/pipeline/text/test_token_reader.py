@@ -1,0 +1,155 @@
+"""Sequences as a text loader reads them: what truncation keeps, and what long documents cost."""
+
+from __future__ import annotations
+
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from text_shards import make
+
+import stoker
+from stoker.errors import ConfigError, CorruptRecordError, DatasetError
+from stoker.pipeline.text import token_reader
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WORDS = 50  # distinct words
+TOKENS = 200_000  # of the long document
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Any:
+    """A tokenizer that adds [CLS] and [SEP], of the package tokenizers; it is saved as t.json."""
+    tokenizers = pytest.importorskip("tokenizers")
+    names = ["[UNK]", "[PAD]", "[CLS]", "[SEP]", *(f"w{i}" for i in range(WORDS))]
+    vocab = {name: number for number, name in enumerate(names)}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="[UNK]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    made.save(str(tmp_path / "t.json"))
+    return made
+
+
+@pytest.fixture
+def lines(tmp_path: Path, tokenizer: Any) -> list[str]:
+    """Texts of 1 to 30 words; they are converted to the dataset d."""
+    texts = [" ".join(f"w{(i * j) % WORDS}" for j in range(1 + i % 30)) for i in range(60)]
+    (tmp_path / "lines.txt").write_text("\n".join(texts))
+    stoker.convert_text(tmp_path / "lines.txt", tmp_path / "d", tokenizer=tmp_path / "t.json")
+    return texts
+
+
+@pytest.mark.parametrize("options", [{"max_length": 9}, {"buckets": [5, 9]}, {"pack": 9}])
+def test_truncation_keeps_the_closing_special_tokens(
+    tmp_path: Path, tokenizer: Any, lines: list[str], options: dict[str, Any]
+) -> None:
+    tokenizer.enable_truncation(9)
+    expected = sorted(encoding.ids for encoding in tokenizer.encode_batch(lines))
+    given: dict[str, Any] = {"fields": None, "too_long": "truncate", **options}
+    if "pack" in options:
+        loader = make(tmp_path / "d", **given)
+        found = [
+            row[segments == number].tolist()
+            for batch in loader
+            for row, segments in zip(batch.input_ids, batch.segment_ids, strict=True)
+            for number in range(1, segments.max() + 1)
+        ]
+    else:
+        loader = make(tmp_path / "d", columns=("input_ids", "lengths"), **given)
+        found = [row[:n].tolist() for batch in loader for row, n in zip(*batch, strict=True)]
+    assert sorted(found) == expected
+
+
+def test_each_field_keeps_its_closing_special_tokens(
+    tmp_path: Path, tokenizer: Any, lines: list[str]
+) -> None:
+    files = [tmp_path / "x.long", tmp_path / "x.short"]
+    files[0].write_text("\n".join(lines))
+    files[1].write_text("\n".join(" ".join(line.split()[::-1][:5]) for line in lines))
+    stoker.convert_text(files, tmp_path / "two", tokenizer=tmp_path / "t.json")
+    tokenizer.enable_truncation(6)
+    columns = ("long_input_ids", "long_lengths", "short_input_ids", "short_lengths", "row")
+    options: dict[str, Any] = {"fields": None, "max_length": 6, "too_long": "truncate", "columns": columns}
+    for batch in make(tmp_path / "two", **options):
+        for ids, count, other, other_count, row in zip(*batch, strict=True):
+            assert ids[:count].tolist() == tokenizer.encode(lines[row]).ids
+            short = files[1].read_text().splitlines()[row]
+            assert other[:other_count].tolist() == tokenizer.encode(short).ids
+
+
+@pytest.mark.usefixtures("lines")
+def test_truncation_to_special_tokens_alone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="to 2 tokens leaves no room beside the 2 special tokens"):
+        make(tmp_path / "d", fields=None, max_length=2, too_long="truncate")
+
+
+@pytest.mark.usefixtures("lines")
+def test_truncation_without_the_tokenizers_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "d" / "tokenizer.json").unlink()
+    with pytest.raises(DatasetError, match="the tokenizer cannot be read"):
+        make(tmp_path / "d", fields=None, max_length=9, too_long="truncate")
+    assert len(make(tmp_path / "d", fields=None)) > 0
+
+
+@pytest.mark.usefixtures("lines")
+def test_truncation_keeps_special_tokens_of_a_cached_dataset(tmp_path: Path, lines: list[str]) -> None:
+    loader = make(
+        f"file://{tmp_path / 'd'}",
+        cache=tmp_path / "cache",
+        fields=None,
+        max_length=5,
+        too_long="truncate",
+        columns=("input_ids", "lengths"),
+    )
+    last = [int(row[n - 1]) for batch in loader for row, n in zip(*batch, strict=True)]
+    assert last == [3] * len(lines)
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    """A dataset of one long document of bytes."""
+    rng = np.random.default_rng(0)
+    (tmp_path / "long.txt").write_bytes(rng.integers(97, 123, TOKENS, np.uint8).tobytes())
+    stoker.convert_text(tmp_path / "long.txt", tmp_path / "long", tokenizer="bytes")
+    return tmp_path / "long"
+
+
+def test_pieces_of_a_long_document_are_read_alone(document: Path) -> None:
+    loader = make(document, fields=None, pack=100, batch_size=4, too_long="split", prefetch=1)
+    text = (document.parent / "long.txt").read_bytes()
+    tracemalloc.start()
+    try:
+        batches = iter(loader)
+        for _ in range(20):
+            batch = next(batches)
+            tracemalloc.reset_peak()
+            assert all(bytes(row.astype(np.uint8)) in text for row in batch.input_ids)
+            held = tracemalloc.get_traced_memory()[0]
+            next(batches)
+            assert tracemalloc.get_traced_memory()[1] - held < TOKENS
+    finally:
+        tracemalloc.stop()
+        loader.close()
+
+
+def test_a_payload_in_pieces_is_checked_once(document: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    crc32c = token_reader.crc32c
+    monkeypatch.setattr(token_reader, "crc32c", lambda view: checked.append(len(view)) or crc32c(view))
+    loader = make(document, fields=None, pack=100, batch_size=4, too_long="split")
+    assert sum(len(batch.input_ids) for batch in loader) == TOKENS // 100
+    assert checked == [2 * TOKENS]
+
+
+def test_a_damaged_payload_in_pieces_is_refused(document: Path) -> None:
+    (shard,) = document.glob("*.tfrecord")
+    content = bytearray(shard.read_bytes())
+    content[-100] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(CorruptRecordError, match="checksum"):
+        next(iter(make(document, fields=None, pack=100, batch_size=4, too_long="split")))
