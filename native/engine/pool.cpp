@@ -71,6 +71,7 @@ void Pool::close() {
         queue_->changed.notify_all();
     }
     for (const auto& batch : left) batch->cancel();
+    const std::lock_guard<std::mutex> lock(queue_->joining);  // a thread may be joined once
     for (std::thread& worker : *workers_)
         if (worker.joinable()) worker.join();
 }

@@ -24,13 +24,15 @@ class Pool {
     int threads() const { return count_; }
     // Throws std::runtime_error where the pool is closed or was made in the parent of this process.
     void submit(const std::shared_ptr<Batch>& batch);
-    // Cancels what nobody has begun, waits for what somebody has. Safe to call twice.
+    // Cancels the batches that no thread has begun, and waits for the others. Safe to call twice, or from several
+    // threads at once: each call returns when all threads have ended.
     void close();
 
   private:
     // Owned by the threads too, so that a forked child, which has none, can let go of it unharmed.
     struct Queue {
         std::mutex mutex;
+        std::mutex joining;  // held while a call of close() joins the threads
         std::condition_variable changed;
         std::deque<std::shared_ptr<Batch>> batches;
         bool closed = false;

@@ -393,3 +393,10 @@ class TestTranscode:
         assert _native.transcode(**arguments)[1:] == (10, 10)
         with pytest.raises(ValueError, match=message):
             _native.transcode(**{**arguments, **change})
+
+
+class TestPool:
+    def test_it_may_be_closed_twice(self) -> None:
+        pool = _native.Pool(2)
+        pool.close()
+        pool.close()
