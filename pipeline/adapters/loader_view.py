@@ -50,7 +50,7 @@ class LoaderView:
         for step, batch in enumerate(loader):
             peek.after = loader.state_dict() if step == 0 else None
             yield batch
-        peek.after = None
+            peek.after = None  # the consumer asks for more, also if the next batch is an error
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -41,11 +41,13 @@ class Progress:
         epoch: Epoch of the pass.
         steps: Steps of the pass.
         received: Number of batches that the consumer has received.
+        failed: Whether an error has stopped the pass, so that the next pass goes on with its next batch.
     """
 
     epoch: int
     steps: Steps
     received: int = 0
+    failed: bool = False
 
     def state(self, identity: Mapping[str, Any]) -> State:
         """The state in which the next batch is the one after those received."""
@@ -104,6 +106,10 @@ class EpochIterator:
             self._count()
             self._keep(self._batches)
             raise
+        except BaseException:
+            # An interrupt leaves the prefetcher open, and this iterator goes on.
+            self._ended = self._progress.failed = self._batches.closed
+            raise
         self._count()
         self._totals.receive(finished)
         if finished.ready:
@@ -121,8 +127,9 @@ class EpochIterator:
     def _check_ended(self) -> None:
         if self._ended:
             raise LoaderClosedError(
-                "this pass was ended by close() or by a newer pass",
-                hint="A loader runs one pass at a time; make a second loader to run two.",
+                "this pass was ended by close(), by a newer pass or by an error",
+                hint="After an error iterate over the loader again, which goes on where this pass stood. "
+                "A loader runs one pass at a time; make a second loader to run two.",
             )
 
     def end(self) -> None:

@@ -5,7 +5,8 @@ What a loader promises where Ctrl-C (KeyboardInterrupt) comes:
 - A loop over a loader is interrupted at once, and the worker thread ends after the batch that it is making.
 - The pass can go on. ``next()`` returns the batch that follows; at most the batch that was being handed
   over is lost, and ``state_dict()`` counts it as received.
-- A pass that was interrupted before its first batch is the pass that the next ``iter()`` begins.
+- A pass that was interrupted before its first batch is the pass that the next ``iter()`` begins. After an
+  error of the loader the next ``iter()`` goes on where the pass stood.
 - An interrupted ``close()`` is completed by the next ``close()``, or when the loader is dropped.
 - Dropping a loader ends its threads and closes its files. Nothing else remains, except for what the folder of
   a cache keeps: a loader makes no processes, no shared memory and no temporary files.

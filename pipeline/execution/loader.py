@@ -89,14 +89,19 @@ class Loader(ABC):
         """Free threads and memory; a second call completes an interrupted one."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Start the next pass. A running pass is ended, and begun again if it has handed out no batch."""
+        """Start the next pass.
+
+        A running pass is ended, and begun again if it has handed out no batch. A pass that an error has
+        stopped goes on with the batch that was not received.
+        """
         check_owner(self._owner)
         self._end_pass()
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new loader.")
         check_ranks(self._ranks)
-        if self._progress and not self._progress.received:
-            self._next = self._progress.state(self._identity)  # iter() was called only to test it
+        last = self._progress
+        if last and (last.failed or not last.received):  # without a batch, iter() was called only to test it
+            self._next = last.state(self._identity)
         state = self._next
         progress = Progress(state.epoch, self._schedule(state.epoch, state.position))
         self._totals.begin()

@@ -43,7 +43,8 @@ class ImageLoader(Loader):
     """Loads batches of decoded and augmented images for a training loop, ahead of the step that needs them.
 
     Iterating over the loader runs one epoch; iterating again runs the next one. A batch is a named tuple of
-    columns: ``images, labels = batch`` and ``batch.image`` both work. Leaving the loop early ends the epoch.
+    columns: ``images, labels = batch`` and ``batch.image`` both work. Leaving the loop early ends the epoch;
+    after an error of the loader the next iteration goes on with the batch that was not received.
     The loader's threads end when nothing refers to it any more, or with :meth:`close`, or a ``with`` block.
 
     A batch is a function of the dataset, the transforms, the seed, the epoch and the step. It does not depend

@@ -1,0 +1,121 @@
+"""Passes that an error of the loader has stopped: what is left of them comes next, and nothing is lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from text_shards import write_shards
+
+from stoker import ImageLoader, TextLoader
+from stoker.augment import Resize
+from stoker.errors import CorruptRecordError, LoaderClosedError
+from stoker.formats.open import open as open_dataset
+from stoker.pipeline.adapters.loader_view import LoaderView
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+
+class Damage:
+    """One flipped bit in a payload of a dataset, which can be healed."""
+
+    def __init__(self, folder: Path, row: int) -> None:
+        dataset = open_dataset(folder)
+        index = dataset.index
+        self._file = dataset.data_files[int(index.column("shard")[row])]
+        self._at = int(index.column("offset")[row] + index.column("length")[row] // 2)
+        self.flip()
+
+    def flip(self) -> None:
+        with self._file.open("r+b") as file:
+            file.seek(self._at)
+            byte = file.read(1)[0]
+            file.seek(self._at)
+            file.write(bytes([byte ^ 1]))
+
+    heal = flip
+
+
+@pytest.fixture
+def folder(make_dataset: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> Path:
+    return make_dataset(payloads=[make_jpeg(i) for i in range(20)])
+
+
+def load(folder: Path, **options: Any) -> ImageLoader:
+    given = {"batch_size": 2, "columns": ("row",), "shuffle": True, "num_threads": 1, **options}
+    return ImageLoader(folder, transforms=[Resize((8, 8))], **given)
+
+
+def receive(batches: Iterable[Any], received: list[int]) -> None:
+    for batch in batches:
+        received += batch.row.tolist()
+
+
+def epochs(loader: ImageLoader | TextLoader, n: int) -> list[list[int]]:
+    orders: list[list[int]] = []
+    for _ in range(n):
+        orders.append([])
+        receive(loader, orders[-1])
+    return orders
+
+
+@pytest.mark.parametrize("at", [0, 8, 18])
+@pytest.mark.parametrize("view", [iter, LoaderView])
+def test_the_next_pass_goes_on_where_an_error_has_stopped_one(
+    folder: Path, at: int, view: Callable[[ImageLoader], Iterable[Any]]
+) -> None:
+    with load(folder) as whole:
+        orders = epochs(whole, 2)
+    damage = Damage(folder, orders[0][at])
+    received: list[int] = []
+    with load(folder) as loader:
+        batches = view(loader)
+        for _ in range(2):  # the damage is there the second time, too
+            with pytest.raises(CorruptRecordError):
+                receive(batches if view is LoaderView else iter(loader), received)
+            assert received == orders[0][:at]
+            assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (0, at)
+        damage.heal()
+        receive(batches if view is LoaderView else iter(loader), received)
+        assert received == orders[0]
+        assert epochs(loader, 1) == orders[1:]
+
+
+def test_an_iterator_that_an_error_has_stopped_does_not_look_like_the_end_of_an_epoch(folder: Path) -> None:
+    Damage(folder, 8)
+    with load(folder, shuffle=False) as loader:
+        batches = iter(loader)
+        with pytest.raises(CorruptRecordError):
+            receive(batches, [])
+        with pytest.raises(LoaderClosedError, match="by a newer pass or by an error"):
+            next(batches)
+
+
+def test_an_epoch_that_is_set_after_an_error_runs_from_its_beginning(folder: Path) -> None:
+    with load(folder) as whole:
+        orders = epochs(whole, 1)
+    damage = Damage(folder, orders[0][8])
+    with load(folder) as loader:
+        with pytest.raises(CorruptRecordError):
+            receive(loader, [])
+        damage.heal()
+        loader.set_epoch(0)
+        assert epochs(loader, 1) == orders
+
+
+def test_text_goes_on_after_an_error_too(tmp_path: Path) -> None:
+    folder = write_shards(tmp_path)
+    options: dict[str, Any] = {"batch_size": 2, "columns": ("row",), "shuffle": True, "fields": ("q",)}
+    with TextLoader(folder, **options) as whole:
+        orders = epochs(whole, 2)
+    damage = Damage(folder, orders[0][len(orders[0]) // 2])
+    received: list[int] = []
+    with TextLoader(folder, **options) as loader:
+        with pytest.raises(CorruptRecordError):
+            receive(loader, received)
+        assert 0 < len(received) < len(orders[0])
+        damage.heal()
+        receive(loader, received)
+        assert [received, *epochs(loader, 1)] == orders
