@@ -34,6 +34,8 @@ Output = Literal[
     "max_seqlen",
 ]
 
+LossWeights = Literal["tokens", "sequences"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Tokens:
@@ -58,12 +60,16 @@ class _Tokens:
     multiple_of: int = 1
     position_start: int = 0
     ignore_index: int = -100
-    loss_weights: Literal["tokens", "sequences"] = "tokens"
+    loss_weights: LossWeights = "tokens"
 
     def __post_init__(self) -> None:
         unknown = set(self.outputs) - set(get_args(Output))
         if unknown:
             raise ConfigError(f"outputs must be among {get_args(Output)}, found {sorted(unknown)}")
+        if self.loss_weights not in get_args(LossWeights):
+            raise ConfigError(
+                f"loss_weights must be one of {get_args(LossWeights)}, found {self.loss_weights!r}"
+            )
         if self.multiple_of < 1:
             raise ConfigError(f"multiple_of must be at least 1, found {self.multiple_of}")
 
@@ -94,6 +100,11 @@ class Pad(_Tokens):
     """
 
     side: Side = field(default="right", kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.side not in get_args(Side):
+            raise ConfigError(f"side must be one of {get_args(Side)}, found {self.side!r}")
 
     def __call__(
         self, samples: Ragged | Sequence[npt.ArrayLike], length: int | None = None

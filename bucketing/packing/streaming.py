@@ -7,7 +7,7 @@ caller names each sequence by an integer, such as its row.
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -62,8 +62,13 @@ class StreamingPacker:
         max_sequences: int | None = None,
         too_long: TooLong = "error",
     ) -> None:
-        if capacity < 1 or buffer_size < 1:
-            raise ConfigError(f"capacity and buffer_size must be at least 1, found {capacity}, {buffer_size}")
+        if capacity < 1 or buffer_size < 1 or (max_sequences is not None and max_sequences < 1):
+            raise ConfigError(
+                f"capacity, buffer_size and max_sequences must be at least 1, found {capacity}, "
+                f"{buffer_size} and {max_sequences}"
+            )
+        if too_long not in get_args(TooLong):
+            raise ConfigError(f"too_long must be one of {get_args(TooLong)}, found {too_long!r}")
         self._options = {
             "capacity": index(capacity),
             "buffer_size": index(buffer_size),

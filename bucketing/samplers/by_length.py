@@ -79,6 +79,11 @@ class FixedBucketSampler(BatchSampler):
             raise ConfigError(
                 f"ratio must be at least 0, pad_to bucket or batch; found {self.ratio} and {self.pad_to!r}"
             )
+        if self.pad_to == "bucket" and self.multiple_of != 1:
+            raise ConfigError(
+                "multiple_of has no effect beside pad_to='bucket', which pads to boundaries",
+                hint="Give it to bucket_boundaries(), or choose pad_to='batch'.",
+            )
         object.__setattr__(self, "boundaries", as_edges(self.boundaries))
         _ = self._buckets
 
@@ -174,6 +179,11 @@ class TokenBudgetSampler(BatchSampler):
         super().__post_init__()
         options = {"batch_multiple": self.batch_multiple, "multiple_of": self.multiple_of}
         _at_least_one(window=self.window or 1, max_batch_size=self.max_batch_size or 1, **options)
+        if self.boundaries is not None and (self.window is not None or self.multiple_of != 1):
+            raise ConfigError(
+                "window and multiple_of have no effect beside boundaries",
+                hint="Leave them out, or leave out boundaries.",
+            )
         if self.boundaries is None and self.lengths.ndim != 1:
             raise ConfigError("samples with several lengths need boundaries")
         if self.boundaries is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.packing.plan import TooLong
 from stoker.bucketing.samplers.batch_sampler import Balance
 from stoker.bucketing.samplers.groups import LastBatch
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
     from stoker.bucketing import BatchSampler, BucketBoundaries
 
-__all__ = ["BatchingConfig", "LastBatch", "TooLong", "as_buckets"]
+__all__ = ["DEFAULT_BUCKETS", "BatchingConfig", "LastBatch", "TooLong", "as_buckets"]
+
+DEFAULT_BUCKETS = 8
 
 _COUNTS = (
     "batch_size",
@@ -89,6 +92,7 @@ class BatchingConfig:
         if not isinstance(self.shuffle, bool):
             raise ConfigError(f"shuffle must be True or False, found {self.shuffle!r}")
         self._check_pack()
+        self._check_padding()
         if self.pack is None and self.buckets is None and self.max_tokens is not None:
             raise ConfigError(
                 "max_tokens needs buckets, whose lengths decide how many samples fit", hint="Give buckets."
@@ -107,6 +111,32 @@ class BatchingConfig:
             raise ConfigError(
                 "packed rows all have one length, which leaves a batch_sampler no choice",
                 hint="Give batch_size.",
+            )
+
+    def _check_padding(self) -> None:
+        """Refuse arguments that would have no effect beside the others."""
+        buckets = self.buckets
+        by_number = buckets is None or isinstance(buckets, int)
+        if self.pack is not None or self.batch_sampler is not None:
+            if not by_number or buckets not in (None, DEFAULT_BUCKETS):
+                other = "batch_sampler" if self.pack is None else "pack"
+                raise ConfigError(f"buckets has no effect beside {other}", hint="Leave out one of them.")
+        elif self.too_long == "truncate" and self.max_length is None and by_number:
+            raise ConfigError('too_long="truncate" needs a largest length', hint="Give max_length.")
+        if self.batch_sampler is not None and self.pad_multiple != 1:
+            raise ConfigError(
+                "pad_multiple has no effect beside batch_sampler",
+                hint="Give it to the sampler: partial(SortedBucketSampler, ..., multiple_of=8).",
+            )
+        if buckets is None or isinstance(buckets, int):
+            widths = np.array([self.pack or self.pad_multiple])
+        else:
+            widths = as_edges(buckets)
+        if (widths % self.pad_multiple).any():
+            name = "buckets" if self.pack is None else "pack"
+            raise ConfigError(
+                f"{name} must be multiples of pad_multiple={self.pad_multiple}, found {widths.tolist()}",
+                hint=f"They are the padded lengths: round {name} up, or leave out pad_multiple.",
             )
 
 

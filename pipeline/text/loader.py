@@ -15,7 +15,7 @@ from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import State
 from ..order.sampling import open_source
-from .batching_config import BatchingConfig, LastBatch, TooLong, as_buckets
+from .batching_config import DEFAULT_BUCKETS, BatchingConfig, LastBatch, TooLong, as_buckets
 from .config import make_config
 from .epoch import History, TextSchedule, checked_history
 from .producer import TextBatchProducer
@@ -60,7 +60,8 @@ class TextLoader(Loader):
         buckets: Number of padded lengths, whose boundaries are then those that pad least. Or the boundaries,
             (K,) or (K, D) integers. None draws random batches and pads each to its longest sample, in any
             number of shapes. Packed rows have no buckets.
-        pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores.
+        pad_multiple: Padded lengths are multiples of this; 8 or 16 suits tensor cores. Boundaries and
+            ``pack`` must be such multiples. A ``batch_sampler`` takes ``multiple_of`` itself.
         pack: Tokens of a row that holds several sequences. None gives each sample a row.
         max_sequences: Largest number of sequences in a packed row, which decides the length of
             ``cu_seqlens``. None sets no limit.
@@ -133,7 +134,7 @@ class TextLoader(Loader):
         batch_size: int | None = None,
         max_tokens: int | None = None,
         batch_sampler: Callable[..., BatchSampler] | None = None,
-        buckets: int | BucketBoundaries | npt.NDArray[np.int64] | Sequence[int] | None = 8,
+        buckets: int | BucketBoundaries | npt.NDArray[np.int64] | Sequence[int] | None = DEFAULT_BUCKETS,
         pad_multiple: int = 1,
         pack: int | None = None,
         max_sequences: int | None = None,

@@ -56,7 +56,7 @@ def planner(order: Order, world_size: int, **options: Any) -> TextPlanner:
         "batch_size": None,
         "max_tokens": None,
         "batch_sampler": None,
-        "buckets": 3,
+        "buckets": None if options.keys() & {"pack", "batch_sampler"} else 3,
         "pad_multiple": 1,
         "pack": None,
         "max_sequences": None,

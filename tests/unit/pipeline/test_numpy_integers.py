@@ -93,7 +93,9 @@ def test_states_of_mixtures_and_blocks(thumbnails: Path) -> None:
 
 LENGTHS = np.arange(1, 41)
 BATCH_SAMPLERS: dict[str, Callable[[Callable[[int], Any]], Any]] = {
-    "fixed": lambda n: FixedBucketSampler(LENGTHS, [20, 40], n(4), multiple_of=n(2), seed=n(3)),
+    "fixed": lambda n: FixedBucketSampler(
+        LENGTHS, [20, 40], n(4), multiple_of=n(2), pad_to="batch", seed=n(3)
+    ),
     "sorted": lambda n: SortedBucketSampler(LENGTHS, n(4), window=n(3), seed=n(3), world_size=n(2)),
     "budget": lambda n: TokenBudgetSampler(LENGTHS, n(99), max_batch_size=n(8), batch_multiple=n(2)),
 }

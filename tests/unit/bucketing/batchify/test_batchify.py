@@ -180,6 +180,11 @@ def test_two_sequences_a_sample():
 def test_refused():
     with pytest.raises(ConfigError, match="outputs must be"):
         Pad(outputs=("token_type_ids",))
+    with pytest.raises(ConfigError, match="side must be one of"):
+        Pad(side="middle")
+    for function in (Pad, Flatten, Pack):
+        with pytest.raises(ConfigError, match="loss_weights must be one of"):
+            function(outputs=("loss_weights",), loss_weights="seq")
     with pytest.raises(ConfigError, match="multiple_of"):
         Flatten(multiple_of=0)
     with pytest.raises(ConfigError, match="at least one sequence"):

@@ -124,6 +124,8 @@ def test_buckets_of_two_lengths_and_of_their_own_sizes():
     [
         lambda: StreamingPacker(0),
         lambda: StreamingPacker(5, buffer_size=0),
+        lambda: StreamingPacker(5, max_sequences=0),
+        lambda: StreamingPacker(5, too_long="spilt"),
         lambda: StreamingBuckets(EDGES, [1, 2]),
         lambda: StreamingBuckets(EDGES, 0),
         lambda: StreamingBuckets(EDGES, 32, buffer_size=31),

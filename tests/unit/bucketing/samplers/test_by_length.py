@@ -299,11 +299,18 @@ def test_fewer_samples_than_a_group():
         {"pad_to": "window"},
         {"boundaries": np.array([300, 200])},
         {"boundaries": np.array([0, 300])},
+        {"multiple_of": 8},
     ],
 )
 def test_refused(options):
     with pytest.raises(ConfigError):
         FixedBucketSampler(**{"lengths": ANSWER, "boundaries": EDGES, "batch_size": 4, **options})
+
+
+@pytest.mark.parametrize("options", [{"window": 100}, {"multiple_of": 8}])
+def test_options_that_boundaries_leave_without_effect_are_refused(options):
+    with pytest.raises(ConfigError, match="no effect beside boundaries"):
+        TokenBudgetSampler(ANSWER, 4096, EDGES, **options)
 
 
 def test_a_budget_below_one_sample_is_refused():

@@ -56,6 +56,18 @@ def test_long_sequences_are_refused_truncated_or_split(
         ({"max_sequences": 2}, "needs pack"),
         ({"pack": 40, "max_sequences": 0}, "max_sequences must be at least 1"),
         ({"pack": 40, "batch_size": None, "batch_sampler": partial}, "packed rows all have one length"),
+        ({"pack": 40, "buckets": 4}, "buckets has no effect beside pack"),
+        ({"pack": 40, "pad_multiple": 16}, "pack must be multiples of pad_multiple=16"),
+        ({"buckets": [9, 32], "pad_multiple": 8}, "buckets must be multiples of pad_multiple=8"),
+        (
+            {"batch_size": None, "batch_sampler": partial, "pad_multiple": 8},
+            "pad_multiple has no effect beside batch_sampler",
+        ),
+        (
+            {"batch_size": None, "batch_sampler": partial, "buckets": [9, 32]},
+            "buckets has no effect beside batch_sampler",
+        ),
+        ({"too_long": "truncate"}, "needs a largest length"),
         ({"batch_sampler": partial}, "one of batch_size, max_tokens and batch_sampler"),
         ({"too_long": "hope", "max_length": 4}, "too_long"),
         ({"fields": ("z",)}, "fields must be of q, a"),

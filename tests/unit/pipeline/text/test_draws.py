@@ -48,7 +48,8 @@ def mixture(folder: Path) -> Mixture:
 
 
 def load(dataset: Any, **options: Any) -> stoker.TextLoader:
-    given: dict[str, Any] = {"seed": 7, "rank": 0, "world_size": 1, "columns": ("row",), "buckets": 3}
+    given: dict[str, Any] = {"seed": 7, "rank": 0, "world_size": 1, "columns": ("row",)}
+    given |= {"buckets": 3} if options.get("pack") is None else {}
     given |= {"batch_size": 4} if "max_tokens" not in options else {}
     return stoker.TextLoader(dataset, **{**given, **options})
 
