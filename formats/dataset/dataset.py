@@ -150,6 +150,10 @@ class Dataset:
         """Return the names of samples in their source."""
         return self.index.keys(self._to_rows(positions))
 
+    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
+        """Return the values of an index column of strings for samples at ``positions``."""
+        return self.index.strings(name, self._to_rows(positions))
+
     def _to_rows(self, positions: npt.ArrayLike) -> npt.NDArray[np.int64]:
         at = np.asarray(positions)
         if at.size and at.dtype.kind not in "iu":

@@ -154,22 +154,30 @@ class Index:
         return Samples(row=at, **{name: self.column(name)[at] for name in names})
 
     def keys(self, rows: npt.ArrayLike) -> list[str]:
-        """Return the names of these rows in their source.
+        """Return the names of these rows in their source; see :meth:`strings`."""
+        return self.strings("key", rows)
+
+    def strings(self, name: str, rows: npt.ArrayLike) -> list[str]:
+        """Return rows of a column of strings.
 
         Raises:
-            StaleIndexError: A name lies beyond the column, because the index is damaged.
+            DatasetError: There is no such column, or it does not hold strings.
+            StaleIndexError: A string lies beyond the column, because the index is damaged.
         """
-        starts, text = self._strings("key")
-        keys = []
+        starts, text = self._strings(name)
+        strings = []
         for row in np.asarray(rows, np.int64):
             start, end = int(starts[row]), int(starts[row + 1])
             if not 0 <= start <= end <= len(text):
-                raise StaleIndexError(f"the key of row {row} is out of bounds", path=self.path, hint=_HINT)
-            keys.append(bytes(text[start:end]).decode(errors="backslashreplace"))
-        return keys
+                raise StaleIndexError(f"the {name} of row {row} is out of bounds", path=self.path, hint=_HINT)
+            strings.append(bytes(text[start:end]).decode(errors="backslashreplace"))
+        return strings
 
     def _strings(self, name: str) -> tuple[npt.NDArray[np.int64], memoryview]:
-        _, starts, text = self.arrow(name).buffers()
+        column = self.arrow(name)
+        if column.type != pa.large_string():
+            raise DatasetError(f"the index column {name!r} holds {column.type}, not strings", path=self.path)
+        _, starts, text = column.buffers()
         return np.frombuffer(starts, np.int64)[: len(self) + 1], memoryview(text or b"")
 
 

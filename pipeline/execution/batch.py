@@ -12,14 +12,7 @@ from stoker.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["NUMERIC_TYPES", "ColumnSpec", "FinishedBatch", "batch_type"]
-
-# Arrow's names of the dtypes that a column of a batch can have.
-NUMERIC_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
-    "halffloat",
-    "float",
-    "double",
-}
+__all__ = ["ColumnSpec", "FinishedBatch", "batch_type"]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from stoker.errors import ConfigError, DatasetError
 
 from ..adapters.host_arrays import mix_in_place
 from ..execution.batch import ColumnSpec
+from ..order.sample_source import batched_values
 from .batch_transforms import function_name
 from .objects import pad
 
@@ -172,15 +173,13 @@ class BatchAssembler:
             return self._adapter.column(mixed)
         if objects is not None and (name == "count" or name in self._config.annotations.objects.columns):
             return self._object_column(name, objects, len(chosen))
-        if name == "key":
-            return self._adapter.column(self._config.dataset.keys(planned.positions[chosen]))
-        values: Array
+        values: Array | list[str]
         if name == "mask":  # belongs to the place in the batch, whatever sample replaces a bad one
             values = planned.mask if len(chosen) == len(planned) else planned.mask[chosen]
         elif name == "row":
             values = planned.samples.row[chosen]
         else:
-            values = self._config.dataset.values(name, planned.positions[chosen])
+            values = batched_values(self._config.dataset, name, planned.positions[chosen])
         return self._adapter.column(values)
 
     def _object_column(self, name: str, objects: BatchObjects, n: int) -> Any:

@@ -16,8 +16,9 @@ from stoker.errors import ConfigError
 from stoker.formats.dataset.dataset import Dataset
 
 from ..engines.base import ImageFormat
-from ..execution.batch import NUMERIC_TYPES, ColumnSpec, batch_type
+from ..execution.batch import ColumnSpec, batch_type
 from ..order.epoch_order import BlockShuffle, Order, Stream
+from ..order.sample_source import batchable_columns, value_dtype
 from ..order.sampling import make_loader_order, open_source
 from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
 from .batch_transforms import BatchTransformPlan, split_transforms
@@ -97,8 +98,8 @@ class ImageLoaderConfig:
         if name == "label" and (self.annotations.multi_label or self.batch_transform_plan.transforms):
             return ColumnSpec(name, "float32", (self.dataset.num_classes,))
         image = self.image_format.dtype, self.image_format.shape(0, self.plan.size)[1:]
-        known = {"image": image, "key": ("str", ()), "mask": ("bool", ()), "row": ("int64", ())}
-        return ColumnSpec(name, *(known.get(name) or (self.dataset.values(name, ()).dtype.name, ())))
+        known = {"image": image, "mask": ("bool", ()), "row": ("int64", ())}
+        return ColumnSpec(name, *(known.get(name) or (value_dtype(self.dataset, name), ())))
 
     def draw_epoch(self, epoch: int) -> int:
         """The epoch that keys random parameters: always 0 for a stream, whose draw keys go on over epochs."""
@@ -249,17 +250,20 @@ def _columns(
         names = (*names, "mask")
     if objects.form == "padded" and "count" not in names and set(annotated) & set(names) - {"segmentation"}:
         names = (*names, "count")
-    types = dataset.types
-    known = {"image", "row", "key", "mask", *(name for name in types if types[name] in NUMERIC_TYPES)}
+    known = {"image", "row", "mask"} | batchable_columns(dataset)
     known |= {
         *annotated,
         *(["count"] if "boxes" in annotated else []),
-        *(["label"] if "label" in types else []),
+        *(["label"] if "label" in dataset.types else []),
     }
     for name in names:
         if name not in known:
+            arrow_type = dataset.types.get(name)
+            found = (
+                f"{name!r} holds {arrow_type}, which no batch has" if arrow_type else f"there is no {name!r}"
+            )
             raise ConfigError(
-                f"columns: there is no {name!r}",
+                f"columns: {found}",
                 path=dataset.path,
                 hint=f"There are {', '.join(sorted(known))}.",
             )

@@ -87,7 +87,7 @@ class ImageLoader(Loader):
               samples.
             - "row": (N,) int64, row of each sample in the index. "key": list of N names in the source.
             - "mask": (N,) bool, see ``last_batch``.
-            - Any column of numbers of the index, (N,), by its name.
+            - Any column of numbers of the index, (N,), or of strings, list of N str, by its name.
             - Of annotated datasets, for each sample with M objects: "boxes" (M, 4) float32, "box_labels" (M,)
               int64, "crowd" (M,) bool, "area" (M,) float32, "object_id" (M,) int64, "keypoints" (M, K, 3)
               float32, "masks" (M, H, W) uint8, 0 or 1. "segmentation" is (N, H, W), uint8 or int64.

@@ -211,8 +211,13 @@ class Mixture:
 
     def keys(self, positions: npt.ArrayLike) -> list[str]:
         """M names that the samples have in the data they were converted from."""
+        return self.strings("key", positions)
+
+    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
+        """M values of an index column of strings."""
         which, local = self._locate(positions)
-        return [self.datasets[d].keys([at])[0] for d, at in zip(which.tolist(), local.tolist(), strict=True)]
+        places = zip(which.tolist(), local.tolist(), strict=True)
+        return [self.datasets[d].strings(name, [at])[0] for d, at in places]
 
     def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
         """Objects of M samples, with the parts that all datasets have; see :meth:`Dataset.annotations`."""

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from stoker.formats.dataset.manifest import Manifest
     from stoker.formats.dataset.samples import Samples
 
-__all__ = ["SampleSource"]
+__all__ = ["SampleSource", "batchable_columns", "batched_values", "value_dtype"]
+
+_STRING = "large_string"
+# Arrow's names of the dtypes that a column of a batch can have.
+_NUMERIC_TYPES = {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)} | {
+    "halffloat",
+    "float",
+    "double",
+}
 
 
 class SampleSource(Protocol):
@@ -100,6 +108,9 @@ class SampleSource(Protocol):
     def keys(self, positions: npt.ArrayLike) -> list[str]:
         """M names that the samples have in the data they were converted from."""
 
+    def strings(self, name: str, positions: npt.ArrayLike) -> list[str]:
+        """M values of an index column of strings."""
+
     def annotations(self, positions: npt.ArrayLike, parts: Collection[str] | None = None) -> Annotations:
         """Objects of M samples; see :meth:`Dataset.annotations` for ``parts``."""
 
@@ -114,3 +125,20 @@ class SampleSource(Protocol):
         hint: str | None = None,
     ) -> SampleError:
         """An exception of type ``error_type`` that names the shard, record and key of one sample."""
+
+
+def batchable_columns(source: SampleSource) -> set[str]:
+    """Names of the index columns with a number or a string for each sample, which batches can have."""
+    return {name for name, arrow_type in source.types.items() if arrow_type in {*_NUMERIC_TYPES, _STRING}}
+
+
+def batched_values(source: SampleSource, name: str, positions: npt.ArrayLike) -> npt.NDArray[Any] | list[str]:
+    """The values of one of :func:`batchable_columns`: (M,) numbers, or a list of M strings."""
+    if source.types[name] == _STRING:
+        return source.strings(name, positions)
+    return source.values(name, positions)
+
+
+def value_dtype(source: SampleSource, name: str) -> str:
+    """NumPy's name of the dtype of one of :func:`batchable_columns`, or "str"."""
+    return "str" if source.types[name] == _STRING else source.values(name, ()).dtype.name

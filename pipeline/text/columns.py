@@ -11,7 +11,7 @@ from stoker.bucketing import Dict, Flatten, Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError
 
-from ..execution.batch import NUMERIC_TYPES
+from ..order.sample_source import batchable_columns
 from .epoch import TokenSlices
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def column_names(
     Args:
         columns: Names that were asked for; None for all arrays that are made.
         made: Arrays that the batchify function makes, by name.
-        dataset: Dataset or mixture, whose columns of numbers may be named, too.
+        dataset: Dataset or mixture, whose columns of numbers and strings may be named, too.
         batching: How sequences form batches.
         fields: Those that it reads.
 
@@ -131,11 +131,7 @@ def column_names(
         names = (*names, "mask")
     known = {*made, "mask"}
     if batching.pack is None:
-        known |= {
-            "row",
-            "key",
-            *(name for name, arrow_type in dataset.types.items() if arrow_type in NUMERIC_TYPES),
-        }
+        known |= {"row"} | batchable_columns(dataset)
     for name in names:
         if name not in known:
             outputs = {prefix + output for prefix in _prefixes(fields) for output in _OUTPUTS}

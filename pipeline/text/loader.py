@@ -14,6 +14,7 @@ from ..execution.batch import ColumnSpec
 from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import State
+from ..order.sample_source import value_dtype
 from ..order.sampling import open_source
 from .batching_config import DEFAULT_BUCKETS, BatchingConfig, LastBatch, TooLong, as_buckets
 from .config import make_config
@@ -101,7 +102,8 @@ class TextLoader(Loader):
               fields each name has the prefix ``<field>_``.
             - "mask": (N,) bool, see ``last_batch``.
             - Of rows that are not packed: "row", (N,) int64, row of each sample in the index; "key", list of
-              N names in the source; any column of numbers of the index, (N,); and "dataset" of a mixture.
+              N names in the source; any column of numbers of the index, (N,), or of strings, list of N str;
+              and "dataset" of a mixture.
 
             None hands out "input_ids" and "attention_mask", or of packed rows "input_ids", "segment_ids" and
             "position_ids".
@@ -267,7 +269,7 @@ class TextLoader(Loader):
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""
-        known = {"mask": ("bool", ()), "row": ("int64", ()), "key": ("str", ())}
+        known = {"mask": ("bool", ()), "row": ("int64", ())}
         return tuple(
             ColumnSpec(name, *(self._config.arrays.get(name) or known.get(name) or self._of_index(name)))
             for name in self._config.columns
@@ -311,7 +313,7 @@ class TextLoader(Loader):
         self._history = (self._next.epoch, history)
 
     def _of_index(self, name: str) -> tuple[str, tuple[int, ...]]:
-        return self.dataset.values(name, ()).dtype.name, ()
+        return value_dtype(self.dataset, name), ()
 
     def _history_of(self, epoch: int) -> History:
         return self._history[1] if self._history[0] == epoch else ()

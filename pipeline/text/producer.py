@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..execution.batch import FinishedBatch
+from ..order.sample_source import batched_values
 from .columns import run_batchify
 
 if TYPE_CHECKING:
@@ -126,10 +127,8 @@ class TextBatchProducer:
             value = oldest.mask
         elif name == "row":
             value = self._config.rows[oldest.slices.positions]
-        elif name == "key":
-            value = self._config.dataset.keys(oldest.slices.positions)
         else:
-            value = self._config.dataset.values(name, oldest.slices.positions)
+            value = batched_values(self._config.dataset, name, oldest.slices.positions)
         # A number, such as max_seqlen, is an argument of a GPU kernel and stays one.
         return value if isinstance(value, int) else self._adapter.column(value)
 

@@ -202,7 +202,7 @@ def test_shuffled_samples_on_several_ranks_keep_their_annotations(annotated: Pat
         ({"min_visible": 1.5}, "min_visible must be a share"),
         ({"min_size": -1}, "min_size must be pixels"),
         ({"min_size": float("inf")}, "min_size must be pixels"),
-        ({"columns": ("object_boxes",)}, "there is no 'object_boxes'"),
+        ({"columns": ("object_boxes",)}, "'object_boxes' holds large_list"),
     ],
 )
 def test_wrong_arguments_are_refused(annotated: Path, options: dict[str, Any], message: str) -> None:
