@@ -113,12 +113,12 @@ class PreparedBatches:
             self.batches.append((samples, pack(_native.PARAMETER_COLUMNS, params)))
         self.images = len(order)
 
-    def run(self, pool: _native.Pool, arena: _native.Arena, *, decode_only: bool) -> TimedPass:
+    def run(self, pool: _native.Pool, buffers: _native.BufferPool, *, decode_only: bool) -> TimedPass:
         """Run one pass over all batches, with three in flight."""
         began, cpu_began = time.perf_counter(), time.process_time()
         in_flight: deque[tuple[_native.Job, npt.NDArray[np.uint8]]] = deque()
         for batch in self.batches:
-            in_flight.append(self._submit(pool, arena, batch, decode_only=decode_only))
+            in_flight.append(self._submit(pool, buffers, batch, decode_only=decode_only))
             if len(in_flight) == _IN_FLIGHT:
                 _finish(in_flight)
         while in_flight:
@@ -128,7 +128,7 @@ class PreparedBatches:
     def _submit(
         self,
         pool: _native.Pool,
-        arena: _native.Arena,
+        buffers: _native.BufferPool,
         batch: tuple[dict[str, Any], dict[str, Any]],
         *,
         decode_only: bool,
@@ -137,7 +137,7 @@ class PreparedBatches:
         job = pool.submit(
             self.shards,
             *batch,
-            out=arena.array((_BATCH, 3, _SIZE, _SIZE), "float32"),
+            out=buffers.array((_BATCH, 3, _SIZE, _SIZE), "float32"),
             layout=0,
             status=status,
             max_pixels=_NO_LIMIT,
@@ -162,10 +162,10 @@ def measure(batches: PreparedBatches, threads: Sequence[int], rounds: int) -> di
     kinds = [(count, decode_only) for count in threads for decode_only in (True, False)]
     runs: dict[tuple[int, bool], list[TimedPass]] = {kind: [] for kind in kinds}
     pools = {count: _native.Pool(count) for count in threads}
-    arena = _native.Arena(_IN_FLIGHT + 1)
+    buffers = _native.BufferPool(_IN_FLIGHT + 1)
     for _ in range(rounds + 1):
         for count, decode_only in kinds:
-            runs[count, decode_only].append(batches.run(pools[count], arena, decode_only=decode_only))
+            runs[count, decode_only].append(batches.run(pools[count], buffers, decode_only=decode_only))
     timed = {kind: values[1:] for kind, values in runs.items()}
     result: dict[str, Any] = {
         f"{count} threads": _summary(timed[count, True], timed[count, False], batches.images)

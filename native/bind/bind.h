@@ -1,4 +1,4 @@
-// What the binding files share.
+// Types and helpers that the files of the binding share.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -26,7 +26,7 @@ template <class T>
 using Vector = Array<const T, nb::ndim<1>>;
 using RgbArray = Array<const std::uint8_t, nb::shape<-1, -1, 3>>;
 
-// A C-contiguous view of anything with the buffer protocol.
+// A view of a C-contiguous Python object with the buffer protocol.
 class Buffer {
   public:
     explicit Buffer(nb::handle object) {
@@ -43,12 +43,12 @@ class Buffer {
     Py_buffer view_{};
 };
 
-// Throws ValueError for an argument that is wrong.
+// Throws ValueError with this message unless the condition holds.
 inline void require(bool condition, const char* message) {
     if (!condition) throw nb::value_error(message);
 }
 
-void bind_arena(nb::module_& m);
+void bind_buffer_pool(nb::module_& m);
 void bind_columns(nb::module_& m);
 void bind_lists(nb::module_& m);
 void bind_masks(nb::module_& m);

@@ -62,7 +62,7 @@ ColumnValue check(const Column& column, std::size_t count, nb::handle given, Kep
     check_shape(column, count, array);
     ColumnValue value{array.data(), 1};
     for (std::size_t i = column.per_sample ? 1 : 0; i < array.ndim(); ++i) value.row_size *= array.shape(i);
-    // An empty array may have no memory, and null would say that it is not there.
+    // An empty array may have a null pointer, which would mean that the array is missing.
     static constexpr std::uint64_t empty = 0;
     if (value.data == nullptr) value.data = &empty;
     kept.push_back(std::move(array));
@@ -79,7 +79,8 @@ void check_names(const nb::dict& arrays, std::span<const Column> columns) {
 
 nb::tuple shape_of(const Column& column) {
     nb::list shape;
-    for (const std::size_t size : column.row_shape()) shape.append(size == kAnySize ? nb::none() : nb::object(nb::int_(size)));
+    for (const std::size_t size : column.row_shape())
+        shape.append(size == kAnySize ? nb::none() : nb::object(nb::int_(size)));
     return nb::tuple(shape);
 }
 
@@ -106,11 +107,13 @@ nb::tuple table_of(const nb::module_& m, std::span<const Column> columns) {
     const nb::object make = m.attr("Column");
     nb::list table;
     for (const Column& column : columns)
-        table.append(make(column.name, type_name(column.type).name, column.per_sample, column.optional, shape_of(column)));
+        table.append(make(column.name, type_name(column.type).name, column.per_sample, column.optional,
+                          shape_of(column)));
     return nb::tuple(table);
 }
 
-// A class of Python, not of nanobind, which reports what is alive when the interpreter ends: tables may be.
+// Column is a Python class, because nanobind reports its own objects as leaked if they live when the
+// interpreter ends.
 void bind_columns(nb::module_& m) {
     const nb::object make = nb::module_::import_("collections").attr("namedtuple");
     m.attr("Column") = make("Column", nb::make_tuple("name", "dtype", "per_sample", "optional", "row_shape"),

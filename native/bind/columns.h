@@ -1,4 +1,4 @@
-// Arrays by name, checked against the tables of columns.
+// The check of arrays, given by name, against a table of columns.
 #pragma once
 
 #include <span>
@@ -9,11 +9,12 @@
 
 namespace stoker {
 
-// Arrays that C++ reads or writes, and that must live for as long.
+// Arrays that C++ reads or writes, which stay alive as long as this list.
 using KeptArrays = std::vector<nb::ndarray<nb::ro>>;
 
-// The arrays of `columns`, in the order of the table, each with `count` rows or one. Throws ValueError with the
-// column's name for an array that is missing, unknown, not in the memory of the CPU, or of another type or shape.
+// Checks the arrays of a batch of `count` samples and returns them in the order of the table. Throws
+// ValueError, with the column's name, for an array that is missing, unknown, or of another type, shape or
+// device.
 std::vector<ColumnValue> check_columns(const nb::dict& arrays, std::span<const Column> columns, std::size_t count,
                                        KeptArrays& kept);
 
@@ -22,7 +23,7 @@ Columns unpack(const nb::dict& arrays, std::span<const Column> columns, std::siz
     return columns_from<Columns>(columns, check_columns(arrays, columns, count, kept));
 }
 
-// A table as Python sees it: a tuple of Column of the module `m`.
+// Returns a table for Python: a tuple of the module's class Column.
 nb::tuple table_of(const nb::module_& m, std::span<const Column> columns);
 
 }  // namespace stoker

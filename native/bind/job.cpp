@@ -8,7 +8,7 @@ namespace stoker {
 Job::Job(std::shared_ptr<Batch> batch, KeptArrays arrays)
     : arrays_(std::move(arrays)), batch_(std::move(batch)), process_(::getpid()) {}
 
-// No worker takes the GIL, so waiting with it held cannot lock up. A forked child has no workers to wait for.
+// Waits with the GIL held: no worker takes the GIL. A forked child has no workers to wait for.
 Job::~Job() {
     if (batch_ == nullptr || ::getpid() != process_) return;
     batch_->cancel();

@@ -1,4 +1,4 @@
-// A batch under way, as Python sees it.
+// A batch in flight, for Python.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace stoker {
 
-// Keeps the arrays that the batch reads and writes until no thread works on it.
+// Keeps the arrays of the batch alive until no thread works on it.
 class Job {
   public:
     Job(std::shared_ptr<Batch> batch, KeptArrays arrays);

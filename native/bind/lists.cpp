@@ -9,7 +9,7 @@ namespace {
 using Starts = Vector<std::int64_t>;
 using Values = nb::ndarray<nb::ro, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Bytes = std::unique_ptr<std::uint8_t[]>;
-using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;  // where lists begin and end
+using Bounds = std::vector<std::pair<std::int64_t, std::int64_t>>;  // begin and end of each list
 
 nb::object array_of(Bytes bytes, std::size_t count, nb::dlpack::dtype type) {
     std::uint8_t* data = bytes.get();
@@ -23,10 +23,10 @@ Bounds bounds_of(const Starts& starts, std::size_t values, const Vector<std::int
     for (std::size_t i = 0; i < bounds.size(); ++i) {
         const std::int64_t row = rows.data()[i];
         if (row < 0 || row >= static_cast<std::int64_t>(starts.shape(0)) - 1)
-            throw nb::index_error("a row that the column does not have");
+            throw nb::index_error("rows must hold positions of lists of the column");
         const std::int64_t start = starts.data()[row], stop = starts.data()[row + 1];
         if (start < 0 || stop < start || stop > static_cast<std::int64_t>(values))
-            throw nb::value_error("lists that reach out of their column");
+            throw nb::value_error("starts must be positions in the values, in ascending order");
         bounds[i] = {start, stop};
     }
     return bounds;
@@ -57,7 +57,7 @@ nb::object values_of(const Bounds& bounds, const Values& values) {
 
 nb::list take_lists(const std::vector<std::pair<Starts, Values>>& columns, const Vector<std::int64_t>& rows) {
     nb::list taken;
-    std::vector<std::pair<Bounds, nb::object>> known;  // and the starts that are made of them
+    std::vector<std::pair<Bounds, nb::object>> known;  // and the starts that were made of these bounds
     for (const auto& [starts, values] : columns) {
         const Bounds bounds = bounds_of(starts, values.shape(0), rows);
         std::size_t alike = 0;

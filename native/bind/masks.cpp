@@ -14,9 +14,9 @@ using Doubles = Array<const double, nb::shape<-1, shape...>>;
 using Flags = Vector<bool>;
 using Masks = Array<std::uint8_t, nb::ndim<3>>;
 
-constexpr std::size_t kMaxMaskSide = 1 << 15;        // of an output
-constexpr std::int64_t kMaxPixels = 89'478'485;  // of a mask: of more Pillow warns, and may judge itself
-constexpr double kTolerance = 1e-3;               // of a region, for rounding
+constexpr std::size_t kMaxMaskSide = 1 << 15;        // height and width of an output
+constexpr std::int64_t kMaxPixels = 89'478'485;  // of a mask; for more, Pillow warns, and the caller must decode it
+constexpr double kTolerance = 1e-3;               // of a region, for rounding errors
 
 template <class T>
 bool all_finite(const T& array) {
@@ -27,14 +27,14 @@ bool all_finite(const T& array) {
 
 ImageColumns images_of(const Doubles<3, 3>& matrix, const Doubles<4>& region, const Flags& shown) {
     require(region.shape(0) == matrix.shape(0) && shown.shape(0) == matrix.shape(0),
-            "matrix, region and shown must have a row an image");
+            "matrix, region and shown must have one row for each image");
     require(all_finite(matrix) && all_finite(region), "matrix and region must be finite");
     return {matrix.shape(0), matrix.data(), region.data(), shown.data()};
 }
 
 void require_within(const ImageColumns& images, const Vector<std::int32_t>& height, const Vector<std::int32_t>& width) {
     require(height.shape(0) == images.count && width.shape(0) == images.count,
-            "height and width must have a row an image");
+            "height and width must have one row for each image");
     for (std::size_t i = 0; i < images.count; ++i) {
         const double* region = images.region + 4 * i;
         require(height.data()[i] >= 1 && width.data()[i] >= 1, "height and width must be at least 1");
@@ -51,14 +51,14 @@ void require_size(const Masks& out) {
 
 ObjectMasks masks_of(const Masks& out, const Vector<std::int64_t>& owner, const ImageColumns& images) {
     require_size(out);
-    require(owner.shape(0) == out.shape(0), "owner must have a row a mask");
+    require(owner.shape(0) == out.shape(0), "owner must have one row for each mask");
     for (std::size_t k = 0; k < owner.shape(0); ++k)
         require(owner.data()[k] >= 0 && static_cast<std::size_t>(owner.data()[k]) < images.count,
-                "owner must name one of the images");
+                "owner must hold positions of images");
     return {out.shape(0), static_cast<int>(out.shape(1)), static_cast<int>(out.shape(2)), owner.data(), out.data()};
 }
 
-// That `counts`, one for each of `rows`, divide `total` things among them.
+// Checks that `counts` has `rows` numbers, which sum to `total`.
 void require_sum(const Vector<std::int64_t>& counts, std::size_t rows, std::size_t total, const char* message) {
     std::size_t left = total;
     bool good = counts.shape(0) == rows;
@@ -69,17 +69,18 @@ void require_sum(const Vector<std::int64_t>& counts, std::size_t rows, std::size
     require(good && left == 0, message);
 }
 
-void fill_polygons(const Masks& out, const Vector<std::int64_t>& owner, const Doubles<3, 3>& matrix,
+void draw_polygons(const Masks& out, const Vector<std::int64_t>& owner, const Doubles<3, 3>& matrix,
                    const Doubles<4>& region, const Flags& shown, const Doubles<2>& points,
                    const Vector<std::int64_t>& sizes, const Vector<std::int64_t>& polygons) {
     const ImageColumns images = images_of(matrix, region, shown);
     const ObjectMasks masks = masks_of(out, owner, images);
-    require_sum(polygons, masks.count, sizes.shape(0), "polygons must say of each mask how many of the sizes it has");
-    require_sum(sizes, sizes.shape(0), points.shape(0), "sizes must say of each polygon how many of the points it has");
+    require_sum(polygons, masks.count, sizes.shape(0),
+                "polygons must have a number for each mask, and sum to the length of sizes");
+    require_sum(sizes, sizes.shape(0), points.shape(0), "sizes must sum to the length of points");
     require(all_finite(points), "points must be finite");
     static_assert(sizeof(Point) == 2 * sizeof(double));
     const nb::gil_scoped_release release;
-    fill_outlines(masks, images, reinterpret_cast<const Point*>(points.data()), sizes.data(), polygons.data());
+    fill_polygons(masks, images, reinterpret_cast<const Point*>(points.data()), sizes.data(), polygons.data());
 }
 
 void draw_runs(const Masks& out, const Vector<std::int64_t>& owner, const Doubles<3, 3>& matrix,
@@ -89,7 +90,8 @@ void draw_runs(const Masks& out, const Vector<std::int64_t>& owner, const Double
     const ImageColumns images = images_of(matrix, region, shown);
     require_within(images, height, width);
     const ObjectMasks masks = masks_of(out, owner, images);
-    require_sum(counts, masks.count, runs.shape(0), "counts must say of each mask how many of the runs it has");
+    require_sum(counts, masks.count, runs.shape(0),
+                "counts must have a number for each mask, and sum to the length of runs");
     const std::uint32_t* run = runs.data();
     for (std::size_t k = 0; k < masks.count; run += counts.data()[k++]) {
         std::int64_t pixels = 0;
@@ -102,15 +104,16 @@ void draw_runs(const Masks& out, const Vector<std::int64_t>& owner, const Double
     fill_runs(masks, images, height.data(), width.data(), runs.data(), counts.data());
 }
 
-// The positions of masks that were not drawn, for they are not what is decoded here.
+// Returns the positions of masks that were not drawn, because MaskPng does not decode them.
 std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, const Doubles<3, 3>& matrix,
                                      const Doubles<4>& region, const Flags& shown,
                                      const Vector<std::int32_t>& height, const Vector<std::int32_t>& width,
-                                     std::uint8_t background) {
+                                     std::uint8_t fill) {
     const ImageColumns images = images_of(matrix, region, shown);
     require_within(images, height, width);
     require_size(out);
-    require(out.shape(0) == images.count && data.size() == images.count, "data and out must have a row an image");
+    require(out.shape(0) == images.count && data.size() == images.count,
+            "data and out must have one row for each image");
     std::vector<std::unique_ptr<Buffer>> buffers;
     for (const nb::handle one : data) buffers.push_back(std::make_unique<Buffer>(one));
     std::vector<std::size_t> left;
@@ -126,7 +129,7 @@ std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, con
         if (pixels == nullptr)
             left.push_back(i);
         else
-            source_pixels.sample(pixels, MaskPng::stride(w), 1, background, out.data() + i * out.shape(1) * out.shape(2));
+            source_pixels.sample(pixels, MaskPng::stride(w), 1, fill, out.data() + i * out.shape(1) * out.shape(2));
     }
     return left;
 }
@@ -134,12 +137,12 @@ std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, con
 }  // namespace
 
 void bind_masks(nb::module_& m) {
-    m.def("fill_polygons", fill_polygons, "out"_a, "owner"_a, "matrix"_a, "region"_a, "shown"_a, "points"_a,
+    m.def("fill_polygons", draw_polygons, "out"_a, "owner"_a, "matrix"_a, "region"_a, "shown"_a, "points"_a,
           "sizes"_a, "polygons"_a);
     m.def("fill_runs", draw_runs, "out"_a, "owner"_a, "matrix"_a, "region"_a, "shown"_a, "height"_a, "width"_a,
           "runs"_a, "counts"_a);
     m.def("class_masks", class_masks, "out"_a, "data"_a, "matrix"_a, "region"_a, "shown"_a, "height"_a, "width"_a,
-          "nothing"_a);
+          "fill"_a);
 }
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// The Python module: conversion of arguments and exceptions, and nothing else.
+// The Python module stoker._native: conversion of arguments and exceptions, and nothing else.
 #include <stdexcept>
 #include <system_error>
 
@@ -27,7 +27,7 @@ void translate(const std::exception_ptr& pointer, void*) {
     try {
         std::rethrow_exception(pointer);
     } catch (const std::system_error& error) {
-        // Given an errno, OSError makes itself a FileNotFoundError or whatever fits.
+        // OSError with an errno makes an instance of its subclass, for example FileNotFoundError.
         const nb::object os_error = nb::borrow(PyExc_OSError)(error.code().value(), error.what());
         PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(os_error.ptr())), os_error.ptr());
     } catch (const std::length_error& error) {
@@ -50,7 +50,7 @@ NB_MODULE(_native, m) {
     m.attr("DECODED_CODECS") = nb::tuple(decoded);
     m.def("probe", probe_of, "data"_a);
     bind_columns(m);
-    bind_arena(m);
+    bind_buffer_pool(m);
     bind_lists(m);
     bind_masks(m);
     bind_objects(m);

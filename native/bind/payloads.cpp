@@ -10,10 +10,10 @@ namespace {
 
 using View = nb::ndarray<nb::numpy, const std::uint8_t, nb::ndim<1>>;
 
-// What arrays over payloads keep alive.
+// The memory that arrays of payloads keep alive.
 struct Owner {
     std::shared_ptr<const DataFiles> files;
-    std::vector<std::vector<std::uint8_t>> copies;  // of payloads that are not mapped
+    std::vector<std::vector<std::uint8_t>> copies;  // payloads that are not mapped
 };
 
 CheckResult read_and_check(Owner& owner, const SampleColumns& samples, std::size_t i, const CheckOptions& options,

@@ -50,10 +50,10 @@ void set_decoded(BatchWork& work, const nb::dict& decoded, KeptArrays& kept) {
         const auto i = nb::cast<std::size_t>(key);
         require(i < work.count, "the keys of decoded must be positions in the batch");
         RgbArray pixels;
-        // Without conversion: the pixels of a converted copy would be gone when the batch reads them.
+        // Without conversion: a converted copy would be freed before the batch reads it.
         if (!nb::try_cast(nb::handle(value), pixels, false))
-            throw nb::value_error(("decoded[" + std::to_string(i) + "] must be a C-contiguous array of dtype uint8 and " +
-                                   "shape (H, W, 3)").c_str());
+            throw nb::value_error(("decoded[" + std::to_string(i) +
+                                   "] must be a C-contiguous array of dtype uint8 and shape (H, W, 3)").c_str());
         work.decoded[i] = {pixels.data(), static_cast<std::int64_t>(pixels.shape(0)),
                            static_cast<std::int64_t>(pixels.shape(1))};
         kept.emplace_back(pixels);
@@ -77,7 +77,7 @@ Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::
     set_decoded(work, decoded, kept);
     work.check();
     if (steps != nullptr) {
-        require(steps->count() == work.count, "steps must be of as many samples as the batch has");
+        require(steps->count() == work.count, "steps must be for the same number of samples as the batch");
         work.steps = steps->take(kept);
     }
     auto batch = std::make_shared<Batch>(std::move(work));

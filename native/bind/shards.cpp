@@ -10,7 +10,7 @@ using View = nb::ndarray<nb::memview, const std::uint8_t, nb::ndim<1>>;
 
 void make(Shards* self, const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes,
           bool mapped) {
-    if (paths.size() != sizes.size()) throw nb::value_error("paths and sizes must have one length");
+    if (paths.size() != sizes.size()) throw nb::value_error("paths and sizes must have the same length");
     const nb::gil_scoped_release release;
     new (self) Shards(paths, sizes, mapped);
 }
@@ -34,7 +34,7 @@ View view(const Shards& shards, std::int64_t shard, std::int64_t offset, std::in
 void will_need(const Shards& shards, const Vector<std::int32_t>& shard, const Vector<std::int64_t>& offset,
                const Vector<std::int64_t>& length) {
     if (offset.size() != shard.size() || length.size() != shard.size())
-        throw nb::value_error("shard, offset and length must have one length");
+        throw nb::value_error("shard, offset and length must have the same length");
     std::vector<Range> ranges;
     ranges.reserve(shard.size());
     for (std::size_t i = 0; i < shard.size(); ++i)

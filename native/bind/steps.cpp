@@ -25,7 +25,7 @@ void BoundSteps::append(const std::string& name, const nb::dict& columns, const 
     const auto values = check_columns(columns, kind.columns, count_, kept_);
     for (const BoundSteps* chain : chains)
         require(chain != nullptr && chain != this && chain->count_ == count_,
-                "chains must be other steps of as many samples");
+                "chains must be other steps, for the same number of samples");
     std::vector<Steps> taken;
     for (BoundSteps* chain : chains) taken.push_back(chain->take(kept_));
     steps_.push_back(kind.make(values, std::move(taken)));
@@ -40,7 +40,7 @@ Steps BoundSteps::take(KeptArrays& kept) {
 }
 
 void BoundSteps::require_open() const {
-    require(!taken_, "these steps belong to a batch or a weighted sum by now: make new ones");
+    require(!taken_, "these steps belong to a batch or a weighted sum already: make new steps");
 }
 
 void bind_steps(nb::module_& m) {

@@ -1,4 +1,4 @@
-// The steps of a batch, as Python makes them.
+// The steps of a batch, which Python makes and a batch takes.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace stoker {
 
-// Steps of a batch of `count` samples, and the arrays that they read.
+// The steps of a batch of `count` samples, and the arrays that they read.
 class BoundSteps {
   public:
     explicit BoundSteps(std::size_t count) : count_(count) {}
@@ -17,9 +17,10 @@ class BoundSteps {
     BoundSteps& operator=(const BoundSteps&) = delete;
 
     std::size_t count() const { return count_; }
-    // Appends a step of a kind, made of arrays by name, and takes the steps of its chains.
+    // Appends a step of a kind, made of arrays by name. The step takes the steps of its chains.
     void append(const std::string& kind, const nb::dict& columns, const std::vector<BoundSteps*>& chains);
-    // Hands over the steps and their arrays, to a batch or a weighted sum, once: another thread executes them.
+    // Moves the steps and their arrays to a batch or a weighted sum. This is possible once, because other
+    // threads execute the steps from then on.
     Steps take(KeptArrays& kept);
 
   private:

@@ -1,4 +1,4 @@
-// The table of the codecs that are decoded here.
+// The table of the codecs that C++ decodes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-// One codec: its name, how to make its decoder, and how to check a payload without decoding it.
+// One codec: its name, the maker of its decoder, and the check of a payload without decoding it.
 struct CodecEntry {
     Codec codec;
     const char* name;  // for messages
@@ -22,17 +22,17 @@ struct CodecEntry {
 
 std::span<const CodecEntry> codecs();
 
-// The entry of a codec; null for one that is not decoded here.
+// Returns the entry of a codec, or null if C++ does not decode it.
 const CodecEntry* find_codec(Codec codec);
 
-// The names of all codecs here, separated by commas.
+// Returns the names of all codecs in the table, separated by commas, for error messages.
 std::string codec_names();
 
-// One decoder for each codec, for one thread.
+// The decoders of one thread, one for each codec.
 class Decoders {
   public:
     Decoders();
-    // The decoder of a codec; null for one that is not decoded here.
+    // Returns the decoder of a codec, or null if C++ does not decode it.
     Decoder* find(Codec codec) const;
 
   private:

@@ -6,7 +6,7 @@
 namespace stoker {
 namespace {
 
-// Big- or little-endian reads that give zero outside the bytes.
+// Big- and little-endian reads, which return 0 outside the bytes.
 struct Bytes {
     const std::uint8_t* data;
     std::size_t size;
@@ -25,7 +25,7 @@ struct Bytes {
     }
 };
 
-// The orientation in the first directory of a TIFF structure; 0 where there is none.
+// Returns the orientation in the first directory of a TIFF structure, or 0 if it has none.
 int tiff_orientation(Bytes tiff) {
     const bool little = tiff.starts_with("II*\0", 4);
     if (!little && !tiff.starts_with("MM\0*", 4)) return 0;
@@ -45,7 +45,7 @@ int tiff_orientation(Bytes tiff) {
 }
 
 bool is_start_of_frame(std::uint32_t marker) {
-    // C4, C8 and CC in the same range define tables.
+    // C4, C8 and CC are not frames: they define tables and an extension.
     return marker >= 0xC0 && marker <= 0xCF && marker != 0xC4 && marker != 0xC8 && marker != 0xCC;
 }
 
@@ -57,7 +57,7 @@ Header probe_jpeg(Bytes jpeg) {
     int orientation = 0;
     std::size_t at = 2;
     for (;;) {
-        while (at < jpeg.size && jpeg.data[at] != 0xFF) ++at;  // libjpeg too skips stray bytes
+        while (at < jpeg.size && jpeg.data[at] != 0xFF) ++at;  // libjpeg skips stray bytes, too
         while (at < jpeg.size && jpeg.data[at] == 0xFF) ++at;
         if (at >= jpeg.size) throw std::invalid_argument("the JPEG ends before its frame header");
         const std::uint32_t marker = jpeg.data[at++];

@@ -1,4 +1,4 @@
-// What the header of an image says, read without decoding.
+// The header of an image: codec, size and orientation, read without decoding.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,14 @@ enum class Codec : std::uint8_t { raw = 0, jpeg = 1, png = 2, other = 255 };
 
 struct Header {
     Codec codec = Codec::other;
-    std::int32_t width = 0;  // as stored, before the orientation is applied
+    std::int32_t width = 0;  // of the stored image, before the orientation is applied
     std::int32_t height = 0;
     int orientation = 1;  // EXIF 2.32, tag 0x0112
     int channels = 0;
 };
 
-// Header of a JPEG or PNG; `other` for anything else. Throws std::invalid_argument for a damaged one.
+// Reads the header of a JPEG or PNG; the codec of anything else is `other`. Throws std::invalid_argument for a
+// damaged header.
 Header probe(const std::uint8_t* data, std::size_t size);
 
 }  // namespace stoker

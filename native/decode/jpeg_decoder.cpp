@@ -8,29 +8,30 @@
 
 #include "decode/header.h"
 
-// Every method that calls libjpeg sets its own jump target and has only plain data on its stack, so a
-// longjmp out of libjpeg skips no destructor.
+// libjpeg reports an error by longjmp. Each method that calls it sets its own jump target and has only plain
+// data on its stack, so that the jump skips no destructor.
 
 namespace stoker {
 namespace {
 
-// Rows that are aligned to vectors libjpeg-turbo writes past the caches (movntdq in jdcolext-*.asm), and to
-// fetch them back from memory takes longer than resizing them.
-constexpr std::size_t kMisaligned = 8;
-// A progressive image may repeat scans without end; encoders write about ten.
+// An offset that keeps rows unaligned. libjpeg-turbo writes aligned rows past the caches (movntdq in
+// jdcolext-*.asm), and reading them back from memory takes longer than resizing them.
+constexpr std::size_t kMisalignment = 8;
+// A limit for progressive images, which may have any number of scans; encoders write about ten.
 constexpr int kMaxScans = 500;
 
 JpegDecoder* self(j_common_ptr decoder) { return static_cast<JpegDecoder*>(decoder->client_data); }
 
 void on_start(j_decompress_ptr) {}
 
-// Pillow's conversion (cmyk2rgb in Convert.c), with its rounding of a product of two bytes.
+// Pillow's conversion of CMYK (cmyk2rgb in Convert.c), with its rounding of the product of two bytes.
 std::uint8_t subtract_ink(int ink, int light) {
     const int product = ink * light + 128;
     return static_cast<std::uint8_t>(std::max(0, light - ((product + (product >> 8)) >> 8)));
 }
 
-// Where the data of a JPEG begin: a thumbnail in a header segment before has an end marker of its own.
+// Returns the position of the entropy-coded data. Segments before it may hold a thumbnail with its own end
+// marker.
 std::size_t scan_start(const Payload& jpeg) {
     for (std::size_t at = 2; at + 4 <= jpeg.size && jpeg.data[at] == 0xFF;) {
         const std::uint8_t marker = jpeg.data[at + 1];
@@ -66,7 +67,7 @@ CheckResult JpegDecoder::check(const EncodedImage& image) {
     CheckResult size = check_size(turned ? header.width : header.height, turned ? header.height : header.width,
                                   image.height, image.width, image.max_pixels);
     if (size.status != Status::ok) return size;
-    // Decoders fill what is missing with grey and say nothing; a whole JPEG has its marker at the end.
+    // Other decoders fill the missing part of a truncated JPEG with grey and report no error.
     if (!has_end(image.payload)) return {Status::truncated, "the JPEG has no end"};
     return {};
 }
@@ -86,7 +87,7 @@ JpegDecoder::JpegDecoder() {
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&decoder_); }
 
-// The reason is libjpeg's message, which is in message_ by now.
+// Fails with libjpeg's message as the reason.
 void JpegDecoder::fail(Status status) {
     errors_.format_message(reinterpret_cast<j_common_ptr>(&decoder_), message_);
     failure_ = {status, message_};
@@ -100,7 +101,7 @@ void JpegDecoder::fail(Status status, const char* reason) {
 
 void JpegDecoder::on_error(j_common_ptr decoder) { self(decoder)->fail(Status::not_decodable); }
 
-// libjpeg goes on after corrupt data with what it guesses; here that is an error. Harmless remarks pass.
+// Makes errors of the warnings after which libjpeg guesses pixels, and ignores the harmless ones.
 void JpegDecoder::on_message(j_common_ptr decoder, int level) {
     if (level >= 0) return;
     switch (decoder->err->msg_code) {
@@ -118,7 +119,7 @@ void JpegDecoder::on_progress(j_common_ptr decoder) {
     if (me.decoder_.input_scan_number > kMaxScans) me.fail(Status::not_decodable, "more than 500 scans");
 }
 
-// The bytes are all there from the start: to want more is to have too few.
+// libjpeg asks for more bytes. The whole payload is in memory from the start, so the image is truncated.
 boolean JpegDecoder::on_end(j_decompress_ptr decoder) {
     self(reinterpret_cast<j_common_ptr>(decoder))->fail(Status::truncated, "the data ends before the image does");
 }
@@ -133,7 +134,8 @@ void JpegDecoder::on_skip(j_decompress_ptr decoder, long count) {
 bool JpegDecoder::open(const EncodedImage& image) {
     failure_ = {};
     if (setjmp(jump_)) return false;
-    // Anew for every image: libjpeg keeps tables, and one that lacks its own would get those of the last.
+    // Each image gets a new decompressor: libjpeg keeps tables, and an image without tables would use the old
+    // ones.
     jpeg_destroy_decompress(&decoder_);
     jpeg_create_decompress(&decoder_);
     decoder_.src = &source_;
@@ -145,8 +147,8 @@ bool JpegDecoder::open(const EncodedImage& image) {
     return true;
 }
 
-// Whether an end-of-image marker follows the header: a decoder of a rectangle may never come to the place
-// where bytes are missing. Entropy-coded data cannot contain one.
+// Whether an end-of-image marker follows the header; entropy-coded data cannot contain one. A decoder of a
+// window might not reach the position at which bytes are missing.
 bool JpegDecoder::ends_properly() const {
     const JOCTET* begin = source_.next_input_byte;
     for (std::size_t at = source_.bytes_in_buffer; at >= 2; --at)
@@ -162,7 +164,7 @@ bool JpegDecoder::start(const Window& window, int eighths) {
     decoder_.scale_denom = 8;
     jpeg_start_decompress(&decoder_);
     window_ = window;
-    // Upsampling looks at neighbours, which a cut row no longer has: leave it two more at each side.
+    // Upsampling reads neighbouring pixels, so two more columns are decoded at each side.
     JDIMENSION left = static_cast<JDIMENSION>(std::max(0, window.left - 2));
     const JDIMENSION right = std::min(decoder_.output_width, static_cast<JDIMENSION>(window.right) + 2);
     JDIMENSION columns = right - left;
@@ -178,14 +180,14 @@ bool JpegDecoder::start(const Window& window, int eighths) {
     return true;
 }
 
-// Of a component that is reduced less than others, and still to be widened, libjpeg-turbo (2.1.5, 3.1) does not
-// find the width of a cut row. That takes a sampling factor of 3 or 4.
+// libjpeg-turbo (2.1.5, 3.1) computes a wrong row width for a component that it reduces less than the others
+// and still has to upsample. This needs a sampling factor of 3 or 4.
 bool JpegDecoder::can_crop() const {
     return decoder_.scale_num == 8 || std::max(decoder_.max_h_samp_factor, decoder_.max_v_samp_factor) <= 2;
 }
 
 bool JpegDecoder::set_columns() {
-    const std::size_t bytes = kMisaligned + kMaxRows * row_bytes_;
+    const std::size_t bytes = kMisalignment + kMaxRows * row_bytes_;
     if (rows_.size() >= bytes) return true;
     try {
         rows_.resize(bytes);
@@ -198,7 +200,7 @@ bool JpegDecoder::set_columns() {
 
 int JpegDecoder::read(const std::uint8_t* rows[kMaxRows]) {
     if (setjmp(jump_)) return 0;
-    JSAMPROW scanlines[kMaxRows] = {rows_.data() + kMisaligned, rows_.data() + kMisaligned + row_bytes_};
+    JSAMPROW scanlines[kMaxRows] = {rows_.data() + kMisalignment, rows_.data() + kMisalignment + row_bytes_};
     const int left = window_.bottom - static_cast<int>(decoder_.output_scanline);
     const int count =
         static_cast<int>(jpeg_read_scanlines(&decoder_, scanlines, static_cast<JDIMENSION>(std::min(left, kMaxRows))));
@@ -209,7 +211,7 @@ int JpegDecoder::read(const std::uint8_t* rows[kMaxRows]) {
     return count;
 }
 
-// In place. Adobe writes how much light is left where others write how much ink there is.
+// Converts a row from CMYK to RGB, in place. Adobe stores inverted values.
 void JpegDecoder::to_rgb(std::uint8_t* row) const {
     const int invert = decoder_.saw_Adobe_marker ? 255 : 0;
     for (int x = 0; x < pixels_; ++x) {

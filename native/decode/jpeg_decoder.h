@@ -1,4 +1,4 @@
-// Decodes a rectangle of a JPEG, as RGB, row by row.
+// The decoder of JPEG, on libjpeg-turbo.
 #pragma once
 
 #include <csetjmp>
@@ -13,10 +13,10 @@
 
 namespace stoker {
 
-// One libjpeg decompressor, used for one image after the other.
+// One libjpeg decompressor, which is used for one image after the other.
 class JpegDecoder final : public Decoder {
   public:
-    // Checks the header, the size, and that there is an end marker, without libjpeg.
+    // Checks the header, the size and the end marker, without libjpeg.
     static CheckResult check(const EncodedImage& image);
 
     JpegDecoder();
@@ -51,8 +51,8 @@ class JpegDecoder final : public Decoder {
     std::jmp_buf jump_{};
     char message_[JMSG_LENGTH_MAX] = "";
     Window window_{};
-    int origin_ = 0;  // column of the first pixel that libjpeg gives
-    int pixels_ = 0;  // that it gives in a row
+    int origin_ = 0;  // column of the first pixel of libjpeg's rows
+    int pixels_ = 0;  // number of pixels in libjpeg's rows
     std::vector<std::uint8_t> rows_;
     std::size_t row_bytes_ = 0;
 };

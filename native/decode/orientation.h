@@ -1,10 +1,10 @@
-// EXIF orientation (EXIF 2.32, tag 0x0112): how the stored pixels become the image.
+// The EXIF orientation of a stored image (EXIF 2.32, tag 0x0112).
 #pragma once
 
 namespace stoker {
 
-// Oriented pixel (y, x) is stored pixel (y, x), or (x, y) where transposed, each stored axis read
-// backwards where flipped.
+// The oriented pixel (y, x) is the stored pixel (y, x), or (x, y) if transposed. A flipped axis of the stored
+// image is read backwards.
 struct Orientation {
     bool transposed = false;
     bool flip_x = false;  // of the stored x axis

@@ -1,4 +1,4 @@
-// The check of a payload that somebody else will decode.
+// The check of a payload that another decoder than C++'s will decode.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ struct CheckOptions {
     bool verify = true;
 };
 
-// Checks the checksum of sample `i`, then what its codec checks without decoding; of codecs that are not decoded
-// here, the checksum alone.
+// Checks the checksum of sample `i`, then what its codec checks without decoding. For codecs that C++ does not
+// decode, it checks the checksum only.
 CheckResult check_payload(const Payload& payload, const SampleColumns& samples, std::size_t i,
                           const CheckOptions& options);
 

@@ -1,4 +1,4 @@
-// Raw RGB pixels behind the contract of a decoder: those of a record, or those that Python decoded.
+// The decoder of raw RGB pixels: of payloads that hold pixels, and of images that Python has decoded.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace stoker {
 
-// Reads pixels without copying them, but for the last rows, behind which there is no slack.
+// Returns rows without a copy, except for rows at the end of the pixels, which are not followed by kRowSlack
+// bytes.
 class RawDecoder final : public Decoder {
   public:
-    // Checks the size, and that there are three bytes for each pixel.
+    // Checks the size, and that each pixel has three bytes.
     static CheckResult check(const EncodedImage& image);
 
     bool open(const EncodedImage& image) override;

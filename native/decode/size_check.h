@@ -8,19 +8,19 @@
 
 namespace stoker {
 
-// What a check found: ok, or what is wrong and why.
+// The result of a check: a status, and the reason if it is not ok.
 struct CheckResult {
     Status status = Status::ok;
     std::string reason;
 };
 
-// The longest side of a source image: the bytes of its rows fit into an int.
+// The maximum height and width of a source image, so that the bytes of a row fit into an int.
 constexpr std::int64_t kMaxSourceSide = 1 << 24;
 
-// "HxW pixels", for error messages.
+// Returns "HxW pixels", for error messages.
 std::string size_text(std::int64_t height, std::int64_t width);
 
-// Checks that an image has the size that the index gives, and at most `max_pixels` pixels.
+// Checks that an image has the size that is in the index, and at most `max_pixels` pixels.
 CheckResult check_size(std::int64_t height, std::int64_t width, std::int64_t indexed_height, std::int64_t indexed_width,
                        std::int64_t max_pixels);
 

@@ -1,4 +1,4 @@
-// What became of a sample; the numbers are those of stoker.pipeline.engines.base.Status.
+// The status of a sample. The numbers are those of stoker.pipeline.engines.base.Status.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ enum class Status : std::uint8_t {
     size_mismatch = 6,
 };
 
-// `message` is for people, and valid until its author works on the next sample.
+// A status and its reason. The message is valid until the object that returned it works on the next sample.
 struct Outcome {
     Status status = Status::ok;
     const char* message = "";

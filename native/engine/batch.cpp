@@ -20,7 +20,7 @@ void Batch::finish(std::size_t i, Status status, const char* message) {
 void Batch::keep_reason(std::size_t i, const char* message) noexcept {
     try {
         reasons_.emplace_back(i, message);
-    } catch (const std::bad_alloc&) {  // then the status must do
+    } catch (const std::bad_alloc&) {  // the status alone must tell it
     }
 }
 

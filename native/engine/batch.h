@@ -1,4 +1,4 @@
-// A batch under way: its work, and which of its samples are claimed, finished or failed.
+// A batch in flight: its work, and the progress of its samples.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 
 namespace stoker {
 
+// Several threads work on a batch at once; all methods are safe to call from any thread.
 class Batch {
   public:
     explicit Batch(BatchWork work) : work_(std::move(work)) {}
@@ -22,10 +23,10 @@ class Batch {
 
     const BatchWork& work() const { return work_; }
 
-    // Takes the next sample that no thread works on; returns false if there is none.
+    // Assigns the next sample to the calling thread; returns false if there is none.
     bool claim(std::size_t& i);
     void finish(std::size_t i, Status status, const char* message);
-    // Makes errors of the samples that no thread has claimed.
+    // Finishes all samples that no thread has claimed, with an error.
     void cancel();
     void wait();
     bool done();

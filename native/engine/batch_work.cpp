@@ -5,8 +5,8 @@
 namespace stoker {
 namespace {
 
-// A batch of this size leaves the second cache before anybody reads it, and fetching its lines from memory
-// only to overwrite them costs a sixth of the whole pass.
+// The size from which a batch is written past the caches. Such a batch leaves the second-level cache before it
+// is read, and to fetch its cache lines only to overwrite them takes a sixth of the whole time.
 constexpr std::size_t kStreamedBytes = 4 << 20;
 
 }  // namespace
@@ -33,7 +33,8 @@ Geometry BatchWork::geometry(std::size_t i, Orientation orientation) const {
     geometry.canvas = canvas_size();
     geometry.frame = frame_size(i);
     geometry.output = {options.height, options.width};
-    geometry.placement = placement_of(parameters.at(i), orientation, {samples.height[i], samples.width[i]}, geometry.frame);
+    const Size source{samples.height[i], samples.width[i]};
+    geometry.placement = placement_of(parameters.at(i), orientation, source, geometry.frame);
     geometry.nearest = geometry.warp != nullptr && parameters.nearest != nullptr && parameters.nearest[i];
     geometry.border = border_of(i);
     geometry.fill = parameters.fill;

@@ -1,4 +1,4 @@
-// The work of one batch, as data: what is read, what is done to it, and where the results go.
+// The work of one batch, as data: its samples, their parameters, and the output.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace stoker {
 
-// The longest side of an image of a batch, of a canvas and of a tile.
+// The maximum height and width of an image of a batch, of a canvas and of a tile.
 constexpr int kMaxSide = 1 << 15;
 
 struct BatchOptions {
@@ -36,31 +36,32 @@ struct BatchWork {
     ParameterColumns parameters{};
     Steps steps;
     std::vector<EraseColumns> erase;
-    std::vector<RgbView> decoded;  // by position; without data for samples that are decoded here
+    std::vector<RgbView> decoded;  // by position; empty for samples that C++ decodes
     BatchOptions options;
     void* out = nullptr;
     std::uint8_t* status = nullptr;
 
-    // Throws std::invalid_argument for parameters that would lead outside an image.
+    // Throws std::invalid_argument for parameters that lead outside an image.
     void check() const;
 
-    // The image of sample `i` in the batch.
+    // Returns where and how the image of sample `i` is stored.
     Target target(std::size_t i) const;
     Geometry geometry(std::size_t i, Orientation orientation) const;
-    // The rectangle that rows are rendered for: dest, or the whole output where the sample is warped or has a border.
+    // Returns the rectangle that is rendered: dest, or the whole output if the sample is warped or has a
+    // border.
     Rectangle dest(std::size_t i) const;
     bool uses_mean(std::size_t i) const;
-    // Whether the whole image must be there before any of it can be stored.
+    // Whether the whole image must be rendered before any row of it can be stored.
     bool needs_whole_image(std::size_t i) const;
 
   private:
     void check_optional() const;
     void check_border(std::size_t i) const;
-    // The size of the canvas of a warp, or of the output.
+    // Returns the size of the canvas of a warp, or of the output.
     Size canvas_size() const;
-    // The size that dest refers to: that of the tile within a border, of the canvas, or of the output.
+    // Returns the size of the image that dest lies in: the tile of a border, the canvas, or the output.
     Size frame_size(std::size_t i) const;
-    // The matrix of a sample that is warped; null for one whose canvas is the output.
+    // Returns the matrix of a sample, or null if it is not warped, because its canvas is the output.
     const double* warp_of(std::size_t i) const;
     Border border_of(std::size_t i) const;
 };

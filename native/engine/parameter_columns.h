@@ -1,4 +1,4 @@
-// The parameters of a batch, as they lie in stoker.augment.params.image_params.ImageParams.
+// The columns of a batch's parameters: stoker.augment.params.image_params.ImageParams, as C++ reads it.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ struct ParameterColumns {
     const float* color;
     const std::uint8_t* fill;
     const std::uint8_t* interpolation;  // null: bilinear
-    const float* mean_matrix;                  // null: none
+    const float* mean_matrix;           // null: none
     const double* warp;                 // null: no sample is warped
     const std::int32_t* canvas;
-    const bool* nearest;       // null: no warp takes the nearest pixels
-    const std::int32_t* tile;  // null: there are no borders
+    const bool* nearest;       // null: no warp is nearest-neighbour
+    const std::int32_t* tile;  // null: no borders
     RowsOfAnySize<std::int32_t> border_rows;
     RowsOfAnySize<std::int32_t> border_columns;
 
@@ -34,7 +34,7 @@ struct ParameterColumns {
     }
 };
 
-// Columns are named after the attributes of ImageParams.
+// A column has the name of the attribute of ImageParams that it holds.
 inline constexpr Column kParameterColumns[] = {
     per_sample<&ParameterColumns::crop>("crop", {4}),
     per_sample<&ParameterColumns::region>("region", {4}),
@@ -52,7 +52,7 @@ inline constexpr Column kParameterColumns[] = {
     optional(per_sample<&ParameterColumns::border_columns>("border.columns", {kAnySize})),
 };
 
-// A box of each image that is overwritten, as it lies in stoker.augment.params.optional_params.Erase.
+// The columns of a box that is erased in each image: stoker.augment.params.optional_params.Erase.
 struct EraseColumns {
     const std::int32_t* box;
     const float* value;
@@ -66,7 +66,8 @@ struct EraseColumns {
     }
 };
 
-// Columns are named after the attributes of Erase, but for the quantiles, which all noise shares.
+// A column has the name of the attribute of Erase that it holds, except for the quantiles, which all noise
+// shares.
 inline constexpr Column kEraseColumns[] = {
     per_sample<&EraseColumns::box>("box", {4}),
     per_batch<&EraseColumns::value>("value", {3}),

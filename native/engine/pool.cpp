@@ -21,7 +21,7 @@ Pool::Pool(int threads)
 }
 
 Pool::~Pool() {
-    // In a forked child the threads do not exist and the mutex may be held for ever: leave all as it is.
+    // In a forked child the threads do not exist, and the mutex may stay locked. So nothing is freed.
     if (::getpid() != process_) return;
     close();
     delete workers_;

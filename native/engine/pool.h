@@ -1,4 +1,4 @@
-// Threads that execute batches, first come first served.
+// The threads that execute batches, in the order of submission.
 #pragma once
 
 #include <condition_variable>
@@ -22,14 +22,14 @@ class Pool {
     Pool& operator=(const Pool&) = delete;
 
     int threads() const { return count_; }
-    // Throws std::runtime_error where the pool is closed or was made in the parent of this process.
+    // Throws std::runtime_error if the pool is closed, or belongs to the parent of this process.
     void submit(const std::shared_ptr<Batch>& batch);
-    // Cancels the batches that no thread has begun, and waits for the others. Safe to call twice, or from several
-    // threads at once: each call returns when all threads have ended.
+    // Cancels all samples that no thread has begun, waits for the others, and ends the threads. Several threads may
+    // call it at once, and more than once: each call returns when the threads have ended.
     void close();
 
   private:
-    // Owned by the threads too, so that a forked child, which has none, can let go of it unharmed.
+    // A separate object, which a forked child leaves alone: the child has no threads, but a copy of the pool.
     struct Queue {
         std::mutex mutex;
         std::mutex joining;  // held while a call of close() joins the threads

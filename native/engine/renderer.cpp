@@ -1,7 +1,7 @@
 #include "engine/renderer.h"
 
 namespace stoker {
-// `eighths` is 8, or 0 where the source may be decoded in a smaller size, which is then chosen.
+// `eighths` is 8 if the decoder cannot reduce the image; otherwise it is 0, and this chooses it.
 Window Renderer::begin(const Geometry& geometry, int& eighths, RowSink* sink) {
     if (geometry.nearest || geometry.border.rows != nullptr) return begin_canvas(geometry, eighths, sink);
     if (geometry.warp == nullptr) return begin_resampler(geometry, eighths, sink);
@@ -75,18 +75,17 @@ void Renderer::finish(const Geometry& geometry, RowSink& sink) {
 
 void Renderer::finish_canvas(const Geometry& geometry, RowSink& sink) {
     const PlanarImage* canvas = &canvas_;
+    const auto [height, width] = geometry.output;
     if (geometry.border.rows != nullptr) {
-        if (geometry.warp == nullptr)
-            return border_.run(canvas_, geometry.border, geometry.output.height, geometry.output.width, sink);
-        const int height = geometry.canvas.height, width = geometry.canvas.width;
-        bordered_.reset(height, width);
-        canvas_sink_.begin(bordered_, {0, 0, height, width}, geometry.fill);
-        border_.run(canvas_, geometry.border, height, width, canvas_sink_);
+        if (geometry.warp == nullptr) return border_.run(canvas_, geometry.border, height, width, sink);
+        const Size size = geometry.canvas;
+        bordered_.reset(size.height, size.width);
+        canvas_sink_.begin(bordered_, {0, 0, size.height, size.width}, geometry.fill);
+        border_.run(canvas_, geometry.border, size.height, size.width, canvas_sink_);
         canvas = &bordered_;
     }
-    if (geometry.nearest)
-        return nearest_sampler_.run(*canvas, geometry.warp, geometry.output.height, geometry.output.width, geometry.fill, sink);
-    warper_.run(*canvas, geometry.warp, geometry.output.height, geometry.output.width, geometry.fill, sink);
+    if (geometry.nearest) return nearest_sampler_.run(*canvas, geometry.warp, height, width, geometry.fill, sink);
+    warper_.run(*canvas, geometry.warp, height, width, geometry.fill, sink);
 }
 
 Outcome Renderer::render(Decoder& decoder, const Geometry& geometry, RowSink* sink) {

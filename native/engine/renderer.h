@@ -1,4 +1,4 @@
-// The geometry of one sample: from encoded or raw pixels to rows of the output.
+// The geometry of one sample: from the rows of a decoder to the rows of the output.
 #pragma once
 
 #include <cstdint>
@@ -16,23 +16,24 @@
 
 namespace stoker {
 
-// Where the stored image goes: onto the output, or onto a canvas that a warp, 3x3, then shows, or onto a tile.
+// What happens to the stored image: it is placed on the output, on the canvas of a warp, or on the tile of a
+// border.
 struct Geometry {
     Placement placement;
-    const double* warp = nullptr;
-    bool nearest = false;  // the warp picks pixels of the canvas
+    const double* warp = nullptr;  // 3x3, from the output to the canvas; null: no warp
+    bool nearest = false;          // the warp takes the nearest pixel of the canvas
     Border border;
-    Size frame;   // that the placement is in: output, canvas or tile
-    Size canvas;  // of a warp
+    Size frame;  // of what the placement is on
+    Size canvas;
     Size output;
     const std::uint8_t* fill = nullptr;  // RGB
 };
 
-// The resamplers of a thread. Rows go to a sink: those of placement.dest, or of the whole output
-// where there is a warp.
+// The resamplers of one thread. The sink gets the rows of placement.dest, or those of the whole output if there
+// is a warp or a border.
 class Renderer {
   public:
-    // Renders the image that `decoder` has opened. Without a sink it is decoded, no more.
+    // Renders the image that `decoder` has opened. Without a sink, it only decodes the image.
     Outcome render(Decoder& decoder, const Geometry& geometry, RowSink* sink);
 
   private:

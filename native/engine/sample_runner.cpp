@@ -20,7 +20,7 @@ Outcome SampleRunner::run(const BatchWork& work, std::size_t i) {
     } catch (const std::bad_alloc&) {
         outcome = {Status::not_decodable, "no memory to decode it"};
     } catch (const std::exception& error) {
-        std::snprintf(fault_, sizeof fault_, "%s", error.what());  // a string might find no memory
+        std::snprintf(fault_, sizeof fault_, "%s", error.what());  // std::string might fail to allocate
         outcome = {Status::read_error, fault_};
     }
     if (outcome.status != Status::ok && !work.options.decode_only) {
@@ -49,7 +49,7 @@ Outcome SampleRunner::execute(const BatchWork& work, std::size_t i) {
     return outcome;
 }
 
-// Pixels that Python decoded take the way of raw ones.
+// Opens the payload, or the pixels that Python has decoded, as raw pixels.
 Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder) {
     const RgbView& decoded = work.decoded[i];
     auto codec = static_cast<Codec>(work.samples.codec[i]);
@@ -88,7 +88,7 @@ Outcome SampleRunner::outcome_of(CheckResult finding) {
     return {finding.status, message_.c_str()};
 }
 
-// Rows are stored as they come, unless something needs all of them first.
+// Returns the sink of the rows: the writer, or a whole image if a step or a mean needs all rows first.
 RowSink& SampleRunner::begin(const BatchWork& work, std::size_t i) {
     const Target target = work.target(i);
     const Rectangle dest = work.dest(i);

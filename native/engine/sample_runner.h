@@ -1,4 +1,4 @@
-// One sample, from the bytes on disk to its place in the batch.
+// The execution of one sample: from its payload to its image in the batch.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace stoker {
 
-// Everything that a thread needs to work on samples, kept from one to the next.
+// The decoders, resamplers and buffers of one thread, which are used for one sample after the other.
 class SampleRunner {
   public:
     Outcome run(const BatchWork& work, std::size_t i);
@@ -30,11 +30,11 @@ class SampleRunner {
     Decoders decoders_;
     Renderer renderer_;
     ImageWriter writer_;
-    PlanarImage image_;  // of a sample whose rows cannot be stored as they come
+    PlanarImage image_;  // for samples that need a whole image
     PlanarSink image_sink_;
     StepRunner steps_;
     float color_[12] = {};
-    std::vector<std::uint8_t> storage_;  // of a payload that is not mapped
+    std::vector<std::uint8_t> storage_;  // holds a payload that is not mapped
     std::string message_;
     char fault_[1024] = "";
 };

@@ -11,7 +11,7 @@ CpuLevel detect() {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    // The level of Skylake-X and later; F and BW alone are not enough for byte shuffles in 256 bits.
+    // The level of Skylake-X and later. F and BW alone have no byte shuffles of 256 bits.
     const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
     if (avx2 && avx512) return CpuLevel::avx512;

@@ -1,5 +1,5 @@
-// The element types of a batch, and the conversion of a float to each. Every instruction set includes this file,
-// hence the unnamed namespace.
+// The element types of a batch, and the conversion of a float to each. Files of each instruction set include
+// this one, so the namespace is unnamed.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ inline std::uint32_t float_bits(float value) {
     return bits;
 }
 
-// Round to nearest even, overflow to infinity, as IEEE 754 asks.
+// Rounds to nearest even, and overflows to infinity, as IEEE 754 requires.
 inline Half to_half(float value) {
     const std::uint32_t bits = float_bits(value);
     const std::uint32_t sign = bits >> 16 & 0x8000, magnitude = bits & 0x7FFFFFFF;
     float absolute;
     std::memcpy(&absolute, &magnitude, 4);
-    const std::uint32_t subnormal = float_bits(absolute + 0.5F) - 0x3F000000;  // the adder rounds
+    const std::uint32_t subnormal = float_bits(absolute + 0.5F) - 0x3F000000;  // the addition rounds
     const std::uint32_t normal = (magnitude - 0x38000000 + 0xFFF + (magnitude >> 13 & 1)) >> 13;
     const std::uint32_t finite = magnitude < 0x38800000 ? subnormal : normal;
     const std::uint32_t large = magnitude > 0x7F800000 ? 0x7E00 : 0x7C00;

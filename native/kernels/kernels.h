@@ -1,4 +1,4 @@
-// The loops that take the time, for each instruction set. All give the same bytes.
+// The kernels of resizing and storing, one table for each instruction set. All tables give the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -9,79 +9,81 @@ namespace stoker {
 enum class DType { uint8, float16, bfloat16, float32 };
 enum class Layout { nchw = 0, nhwc = 1, nhwc4 = 2 };
 
-// Bytes that may be read or written past the end of any row given to a kernel.
+// The number of bytes that kernels may read or write past the end of any row.
 constexpr int kRowSlack = 128;
 
-// Fraction bits of a weight: 1.0 is 16384, the largest power of two within int16.
+// The number of fraction bits of a weight: 1.0 is 16384, the largest power of two in int16.
 constexpr int kWeightBits = 14;
 
-// Pixels of a row and a plane's distance in bytes: rows are three planes of `plane` bytes, red first.
+// Returns the distance of planes, in bytes, of a row of `width` pixels. A row is three planes, red first.
 constexpr int plane_stride(int width) { return (width + 16 + 63) / 64 * 64; }
 
-// What the table of a horizontal pass takes, with eight outputs in a group.
+// The bytes of a horizontal pass's table, for groups of at least eight outputs.
 constexpr std::size_t kGroupBytes = 256;
 constexpr std::size_t table_bytes(int outputs) { return static_cast<std::size_t>((outputs + 7) / 8) * kGroupBytes; }
 
-// One axis of a resize. Centres of outputs lie `scale` apart, half of that from `begin`; each has `used` samples, the
-// first within [low, last] and as near as may be to where a filter begins that reaches `support` to both sides.
+// One axis of a resize. The centres of outputs lie `scale` apart, the first at begin + scale / 2. Each output
+// has `used` taps. Its filter reaches `support` to both sides, and its first tap is the filter's first pixel,
+// clamped to [low, last].
 struct AxisPass {
     int outputs = 0;
     double begin = 0, scale = 1, support = 1;
     bool reversed = false;  // outputs go backwards
     std::int32_t low = 0, last = 0;
     int used = 0;
-    float slope = 1;                  // of a triangle
-    std::int32_t* first = nullptr;    // the first sample of each output
-    float* offset = nullptr;          // how far that lies from the output's centre
-    std::int16_t* weights = nullptr;  // of a triangle, `used` of each, and a 0 to make them even; null: not wanted
+    float slope = 1;                  // of a triangle: 1 / its support
+    std::int32_t* first = nullptr;    // the first tap of each output
+    float* offset = nullptr;          // from the output's centre to the first tap's
+    std::int16_t* weights = nullptr;  // `used` for each output, and a 0 if that is odd; null: not computed
 };
 
-// One row of interleaved RGB to one row of three planes, each output a weighted sum of `taps` pixels.
-// `first` and `weights` are an Axis', with its slack.
+// The resize of one row, from interleaved RGB to three planes. Each output is a weighted sum of `taps` pixels.
+// `first` and `weights` belong to an Axis, with its slack.
 struct HorizontalPass {
     int outputs = 0;
     int taps = 0;
     const std::int32_t* first = nullptr;
     const std::int16_t* weights = nullptr;
-    bool negative_lobes = false;  // some weights are negative, so that sums leave the range of levels
+    bool negative_lobes = false;  // some weights are negative, so sums may leave the range of uint8
     int plane = 0;
-    void* table = nullptr;  // room for what `run` needs to know, of table_bytes(outputs), aligned to 64
+    void* table = nullptr;  // memory for `run`: table_bytes(outputs) bytes, aligned to 64
     void (*run)(const HorizontalPass& pass, const std::uint8_t* rgb, std::uint8_t* planes) = nullptr;
 };
 
-// Rows of planes to one row, byte by byte.
+// The weighted sum of rows of planes, byte by byte.
 struct VerticalPass {
-    const std::uint8_t* const* rows = nullptr;  // `taps` of them; those of weight 0 may hold anything
+    const std::uint8_t* const* rows = nullptr;  // `taps` rows; a row of weight 0 is ignored
     const std::int16_t* weights = nullptr;
     bool negative_lobes = false;
     int taps = 0;
     int bytes = 0;
 };
 
-// Where and how a row of planes is stored as pixels of the batch.
+// The store of a row of planes as pixels of the batch.
 struct StorePass {
     const std::uint8_t* planes = nullptr;
     int plane = 0;
     int width = 0;
     const float* color = nullptr;  // 3x4, row-major
     void* out = nullptr;           // the row's first element
-    std::size_t out_plane = 0;     // elements between planes, NCHW only
-    bool stream = false;           // past the caches, where aligned: for batches that do not fit into them
+    std::size_t out_plane = 0;     // elements between planes, for NCHW only
+    bool stream = false;           // stores aligned cache lines past the caches, for batches that do not fit into them
 };
 
-// Each instruction set has a table of its own; a table that lacks a member does not compile.
+// To add a kernel, add a member here and an initialiser to each of the three tables: a table that lacks a
+// member does not compile.
 struct Kernels {
     void (*axis)(const AxisPass& pass);
-    // Chooses what runs a pass, and fills the table: once for all rows.
+    // Chooses the function that runs a pass, and fills the pass's table, once for all rows.
     void (*prepare)(HorizontalPass& pass);
     void (*vertical)(const VerticalPass& pass, std::uint8_t* out);
     void (*store)(const StorePass& pass, DType dtype, Layout layout, bool diagonal);
 };
 
-// Those of cpu_level().
+// Returns the kernels of cpu_level().
 const Kernels& kernels();
 
-// To be called before other threads are told that streamed bytes are there.
+// Makes streamed bytes visible to other threads that learn of them afterwards.
 void finish_stores();
 
 constexpr std::size_t size_of(DType dtype) {
@@ -89,7 +91,7 @@ constexpr std::size_t size_of(DType dtype) {
 }
 constexpr std::size_t channels_of(Layout layout) { return layout == Layout::nhwc4 ? 4 : 3; }
 
-// Whether a 3x4 colour matrix scales and shifts each channel by itself.
+// Whether a 3x4 colour matrix scales and shifts each channel separately.
 inline bool is_diagonal(const float* color) {
     for (int row = 0; row < 3; ++row)
         for (int column = 0; column < 3; ++column)

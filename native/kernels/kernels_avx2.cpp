@@ -9,7 +9,7 @@
 namespace stoker {
 namespace {
 
-// Sums of two dwords each for 32 bytes, before the shift.
+// The sums of 32 bytes, before the shift.
 struct Sums {
     __m256i part[4];
 
@@ -22,7 +22,7 @@ struct Sums {
         part[2] = _mm256_add_epi32(part[2], product(_mm256_unpacklo_epi8(high, zero)));
         part[3] = _mm256_add_epi32(part[3], product(_mm256_unpackhi_epi8(high, zero)));
     }
-    __m256i bytes() const {  // packing undoes the order that unpacking gave
+    __m256i bytes() const {  // packing restores the order before unpacking
         const auto shifted = [&](int i) { return _mm256_srai_epi32(part[i], kWeightBits); };
         return _mm256_packus_epi16(_mm256_packs_epi32(shifted(0), shifted(1)),
                                    _mm256_packs_epi32(shifted(2), shifted(3)));
@@ -31,7 +31,7 @@ struct Sums {
 
 __m256i load(const std::uint8_t* p) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)); }
 
-// Two rows whose weights are w and 1 - w: b + (b - a) * -w, and the instruction rounds as sums do.
+// With weights w and 1 - w the sum is b + (b - a) * -w. The instruction rounds as the sums of others do.
 void vertical_two(const VerticalPass& pass, std::uint8_t* out) {
     const __m256i zero = _mm256_setzero_si256();
     const __m256i minus = _mm256_set1_epi16(static_cast<short>(-2 * pass.weights[0]));

@@ -1,4 +1,4 @@
-// The horizontal pass on AVX2, which AVX-512 falls back to; include it in files compiled for AVX2.
+// The horizontal pass with AVX2, which the table of AVX-512 uses, too.
 #pragma once
 
 #include <immintrin.h>
@@ -10,14 +10,15 @@
 namespace stoker {
 namespace {
 
-// Whether there are two rows, and an output lies between them.
+// Whether a pass has two rows with weights that are not negative.
 inline bool is_between(const VerticalPass& pass) {
     return pass.taps == 2 && pass.weights[0] >= 0 && pass.weights[1] >= 0;
 }
 
-// Sum of one output pixel: dwords r, g, b, unused in each half, to be added.
+// Returns the sums of one output: 32-bit red, green, blue and an unused number in each half, which are to be
+// added.
 inline __m256i pixel_sum(const std::uint8_t* source, const std::int16_t* weights, int taps) {
-    // Pixels 0 and 1 side by side for each channel in the low half, 2 and 3 in the high half.
+    // For each channel, the low half has pixels 0 and 1 side by side, the high half has pixels 2 and 3.
     const __m256i spread = _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1,  //
                                             6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
     const __m256i spread_weights =
@@ -44,7 +45,7 @@ inline void horizontal_avx2(const HorizontalPass& pass, const std::uint8_t* rgb,
         return pixel_sum(rgb + 3 * static_cast<std::ptrdiff_t>(pass.first[x]),
                          pass.weights + static_cast<std::ptrdiff_t>(x) * pass.taps, pass.taps);
     };
-    const auto two = [&](__m256i a, __m256i b) {  // the sums of two pixels, one in each half
+    const auto two = [&](__m256i a, __m256i b) {  // the sums of two outputs, one in each half
         const __m256i total =
             _mm256_add_epi32(_mm256_permute2x128_si256(a, b, 0x20), _mm256_permute2x128_si256(a, b, 0x31));
         return _mm256_srai_epi32(_mm256_add_epi32(total, half), kWeightBits);
@@ -54,7 +55,7 @@ inline void horizontal_avx2(const HorizontalPass& pass, const std::uint8_t* rgb,
         const auto clamp = [&](int i) { return i < last ? i : last; };
         const __m256i words = _mm256_packs_epi32(two(sum(x), sum(clamp(x + 1))),
                                                  two(sum(clamp(x + 2)), sum(clamp(x + 3))));
-        // Halves hold pixels 0 and 2, and 1 and 3.
+        // The low half has outputs 0 and 2, the high half has outputs 1 and 3.
         const __m256i bytes = _mm256_packus_epi16(words, words);
         const __m128i pixels =
             _mm_unpacklo_epi32(_mm256_castsi256_si128(bytes), _mm256_extracti128_si256(bytes, 1));

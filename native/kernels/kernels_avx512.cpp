@@ -9,6 +9,7 @@
 namespace stoker {
 namespace {
 
+// The sums of 64 bytes, before the shift.
 struct Sums {
     __m512i part[4];
 
@@ -21,14 +22,14 @@ struct Sums {
         part[2] = _mm512_add_epi32(part[2], product(_mm512_unpacklo_epi8(high, zero)));
         part[3] = _mm512_add_epi32(part[3], product(_mm512_unpackhi_epi8(high, zero)));
     }
-    __m512i bytes() const {  // packing undoes the order that unpacking gave
+    __m512i bytes() const {  // packing restores the order before unpacking
         const auto shifted = [&](int i) { return _mm512_srai_epi32(part[i], kWeightBits); };
         return _mm512_packus_epi16(_mm512_packs_epi32(shifted(0), shifted(1)),
                                    _mm512_packs_epi32(shifted(2), shifted(3)));
     }
 };
 
-// Two rows whose weights are w and 1 - w: b + (b - a) * -w, and the instruction rounds as sums do.
+// With weights w and 1 - w the sum is b + (b - a) * -w. The instruction rounds as the sums of others do.
 void vertical_two(const VerticalPass& pass, std::uint8_t* out) {
     const __m512i zero = _mm512_setzero_si512();
     const __m512i minus = _mm512_set1_epi16(static_cast<short>(-2 * pass.weights[0]));
@@ -62,7 +63,7 @@ void vertical(const VerticalPass& pass, std::uint8_t* out) {
 
 }  // namespace
 
-// Defined in horizontal_vbmi.cpp; false for what it does not do.
+// Defined in horizontal_vbmi.cpp. Returns false for a pass that it cannot run.
 bool prepare_vbmi(HorizontalPass& pass);
 
 namespace {

@@ -1,4 +1,4 @@
-// The loops of steps and warps, for each instruction set. All give the same bytes.
+// The kernels of steps and warps, one table for each instruction set. All tables give the same bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace stoker {
 
-constexpr int kPositionBits = 24;  // of a place in the source after the point
-constexpr int kPhaseBits = 8;      // of them that tables of weights tell apart
+constexpr int kFractionBits = 24;  // of a coordinate in the source
+constexpr int kPhaseBits = 8;      // the fraction bits that choose the weights
 
-// An axis of a warp along one row of the output: sample i has its first tap at `begin + i * step`, in
-// pixels with kPositionBits after the point, clamped to [low, high].
+// One axis of an affine warp, along one row of the output: output i has its first tap at begin + i * step, in
+// pixels with kFractionBits fraction bits, clamped to [low, high].
 struct LocateAxis {
-    std::int64_t begin = 0, step = 0;  // less than 32 pixels a step, for 32 bits to hold a block of them
+    std::int64_t begin = 0, step = 0;  // a step is less than 32 pixels, so that a block of steps fits into 32 bits
     std::int32_t low = 0, high = 0;
-    std::int64_t stride = 0;  // bytes from one source pixel to the next along this axis
+    std::int64_t stride = 0;  // bytes from one source pixel to the next, along this axis
     int taps = 0;
 };
 
-// Where the taps of a row of outputs lie, in bytes, and their weights, in elements of tables that hold
-// `taps` weights for each of 1 << kPhaseBits phases. Columns are written up to a multiple of 64.
+// The location of the taps of a row of outputs, in bytes, and of their weights, in elements of tables with
+// `taps` weights for each of 1 << kPhaseBits phases. Kernels write the arrays up to a multiple of 64 elements.
 struct LocatePass {
     LocateAxis x, y;
     int outputs = 0;
@@ -30,19 +30,20 @@ struct LocatePass {
     std::int32_t* weights_y = nullptr;
 };
 
-constexpr int kSamplePoints = 64;  // neighbours in a row of the output that are placed and weighed at once
+constexpr int kSamplePoints = 64;  // consecutive outputs of a row that are computed at once
 
-// What lies farther away in the source, in pixels, or is shrunk more, is nothing but fill.
+// The limit of coordinates and supports, in pixels of the source; beyond it there is only fill.
 constexpr double kFarAway = 1e9;
 
-// Where a projective map leads, and how far the filter reaches there: see WarpMap::at().
+// The points of the source that consecutive outputs show, and the supports of the filter there; see
+// WarpMap::at().
 struct SamplePoints {
     double x[kSamplePoints], y[kSamplePoints];
     float support_x[kSamplePoints], support_y[kSamplePoints];
 };
 
-// One axis of spots: first taps, in pixels from `origin` on, clamped to [low, high], and `taps` weights of
-// each, an even number of at least twice any support and at most kSpotTaps.
+// One axis of sample points: their first taps, in pixels from `origin` on, clamped to [low, high], and `taps`
+// weights for each. `taps` is even, at least twice any support, and at most kPointTaps.
 constexpr int kPointTaps = 16;
 struct WeighPass {
     const double* centers = nullptr;
@@ -54,9 +55,9 @@ struct WeighPass {
     std::int16_t* weights = nullptr;
 };
 
-// A row of outputs, each a weighted sum of taps_x * taps_y pixels of interleaved RGB. Numbers of taps are
-// even, weights sum to 1 << kWeightBits along each axis. Kernels read four outputs at once: the columns
-// below must hold valid numbers up to a multiple of four.
+// A row of outputs, each a weighted sum of taps_x * taps_y pixels of interleaved RGB. The numbers of taps are
+// even, and weights sum to 1 << kWeightBits along each axis. Kernels take four outputs at once, so `offset`,
+// `weights_x` and `weights_y` must be valid up to a multiple of four.
 struct WarpPass {
     int outputs = 0;
     const std::uint8_t* source = nullptr;
@@ -71,34 +72,35 @@ struct WarpPass {
     int plane = 0;
 };
 
-// Sums along a row are cut to 16 bits before the sums along columns, which loses half a unit in the mean.
+// Sums along a row are shifted to 16 bits before they are summed along columns. kWarpHalf corrects the mean
+// error of that.
 constexpr int kWarpShift = 7;
 constexpr int kWarpHalf = (1 << (2 * kWeightBits - kWarpShift - 1)) + (1 << (kWeightBits - 1));
 
-// A new kernel is a member here, a loop in step_loops.h and a line of kStepLoops there, which every instruction set
-// starts from; a table that lacks a member does not compile. What is written by hand for an instruction set replaces
-// the loop in the table of its own file.
+// To add a kernel, add a member here, and a loop and an initialiser of kStepLoops in step_loops.h: without the
+// initialiser the file does not compile. The table of each instruction set starts as kStepLoops and replaces
+// the kernels that are written by hand for it.
 //
 // `count` is the number of values in a row of one channel. Kernels may write up to a multiple of 64 values.
 struct StepKernels {
-    void (*apply_lut)(const std::uint8_t* table, std::uint8_t* levels, int count);
-    std::uint64_t (*sum)(const std::uint8_t* levels, int count);
-    // Lowers `low` and raises `high`.
-    void (*range)(const std::uint8_t* levels, int count, std::uint8_t* low, std::uint8_t* high);
-    // Inner pixels of a row: their distance from the smoothed image times `amount` is added. See Sharpen.
+    void (*apply_lut)(const std::uint8_t* table, std::uint8_t* values, int count);
+    std::uint64_t (*sum)(const std::uint8_t* values, int count);
+    // Lowers `low` to the minimum of the values, and raises `high` to their maximum.
+    void (*range)(const std::uint8_t* values, int count, std::uint8_t* low, std::uint8_t* high);
+    // Sharpens the inner pixels of a row; see stoker.augment.steps.Sharpen. `amount` is 1 - factor.
     void (*sharpen)(const std::uint8_t* const rows[3], double amount, int count, std::uint8_t* out);
     void (*blur_down)(const std::uint8_t* const* rows, const float* weights, int taps, int count, float* out);
     void (*blur_across)(const float* row, const float* weights, int taps, int count, std::uint8_t* out);
-    void (*add)(const std::uint8_t* levels, float weight, int count, float* sums);
-    void (*round)(const float* sums, int count, std::uint8_t* levels);
+    void (*add)(const std::uint8_t* values, float weight, int count, float* sums);
+    void (*round)(const float* sums, int count, std::uint8_t* values);
     void (*locate)(const LocatePass& pass);
-    // Of outputs from the place (column, row) on, by a row-major 3x3 matrix.
+    // Maps the outputs from the point (column, row) on, by a row-major 3x3 matrix.
     void (*map_points)(const double* matrix, double column, double row, SamplePoints& points);
     void (*weigh_points)(const WeighPass& pass);
     void (*warp)(const WarpPass& pass, std::uint8_t* planes);
 };
 
-// Those of cpu_level().
+// Returns the kernels of cpu_level().
 const StepKernels& step_kernels();
 
 }  // namespace stoker

@@ -9,7 +9,7 @@
 namespace stoker {
 namespace {
 
-// The dword `pair` of the weights of two outputs, each in every dword of its 128 bits.
+// Returns a pair of weights of two outputs, each repeated over its 128 bits.
 __m256i weight_pairs(const std::int16_t* const weights[2], int pair) {
     std::int32_t values[2];
     for (int i = 0; i < 2; ++i) std::memcpy(&values[i], weights[i] + 2 * pair, 4);
@@ -21,8 +21,17 @@ __m256i two_pixels(const std::uint8_t* const from[2], std::ptrdiff_t at) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(load(0)), load(1), 1);
 }
 
-// Two outputs at once, one in each 128 bits: red, green, blue, nothing. `pairs` of taps along each axis, 0
-// where it is the pass that knows.
+void store_two(__m256i sum, int plane, std::uint8_t* out) {
+    alignas(32) std::int32_t values[8];
+    _mm256_store_si256(reinterpret_cast<__m256i*>(values), _mm256_srai_epi32(sum, 2 * kWeightBits - kWarpShift));
+    for (int c = 0; c < 3; ++c) {
+        out[c * plane] = static_cast<std::uint8_t>(values[c]);
+        out[c * plane + 1] = static_cast<std::uint8_t>(values[4 + c]);
+    }
+}
+
+// Computes two outputs at once, each in 128 bits: red, green, blue and an unused number. `pairs` is the number
+// of pairs of taps along each axis, or 0 if only the pass has it.
 template <int pairs>
 void warp_pairs(const WarpPass& pass, std::uint8_t* planes) {
     const __m256i first_pair = _mm256_broadcastsi128_si256(
@@ -56,13 +65,7 @@ void warp_pairs(const WarpPass& pass, std::uint8_t* planes) {
                                                     _mm256_slli_epi32(across(2 * pair + 1), 16 - kWarpShift), 0xAA);
             sum = _mm256_add_epi32(sum, _mm256_madd_epi16(both, weight_pairs(weights_y, pair)));
         }
-        alignas(32) std::int32_t values[8];
-        _mm256_store_si256(reinterpret_cast<__m256i*>(values),
-                           _mm256_srai_epi32(sum, 2 * kWeightBits - kWarpShift));
-        for (int c = 0; c < 3; ++c) {
-            planes[c * pass.plane + k] = static_cast<std::uint8_t>(values[c]);
-            planes[c * pass.plane + k + 1] = static_cast<std::uint8_t>(values[4 + c]);
-        }
+        store_two(sum, pass.plane, planes + k);
     }
 }
 

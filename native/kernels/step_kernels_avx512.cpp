@@ -9,7 +9,7 @@
 namespace stoker {
 namespace {
 
-// The dword `pair` of the weights of four outputs, each in every dword of its 128 bits.
+// Returns a pair of weights of four outputs, each repeated over its 128 bits.
 __m512i weight_pairs(const std::int16_t* const weights[4], int pair) {
     std::int32_t values[4];
     for (int i = 0; i < 4; ++i) std::memcpy(&values[i], weights[i] + 2 * pair, 4);
@@ -25,15 +25,22 @@ __m512i four_pixels(const std::uint8_t* const from[4], std::ptrdiff_t at) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
 }
 
-// Four outputs at once, one in each 128 bits: red, green, blue, nothing. `pairs` of taps along each axis, 0
-// where it is the pass that knows.
+void store_four(__m512i sum, int plane, std::uint8_t* out) {
+    const __m128i by_channel = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, -1, -1, -1, -1);
+    const __m128i pixels =
+        _mm_shuffle_epi8(_mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, 2 * kWeightBits - kWarpShift)), by_channel);
+    const int channels[3] = {_mm_extract_epi32(pixels, 0), _mm_extract_epi32(pixels, 1), _mm_extract_epi32(pixels, 2)};
+    for (int c = 0; c < 3; ++c) std::memcpy(out + c * plane, &channels[c], 4);
+}
+
+// Computes four outputs at once, each in 128 bits: red, green, blue and an unused number. `pairs` is the number
+// of pairs of taps along each axis, or 0 if only the pass has it.
 template <int pairs>
 void warp_pairs(const WarpPass& pass, std::uint8_t* planes) {
     const __m512i first_pair = _mm512_broadcast_i32x4(
         _mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
     const __m512i second_pair = _mm512_broadcast_i32x4(
         _mm_setr_epi8(6, -1, 9, -1, 7, -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1));
-    const __m128i by_channel = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, -1, -1, -1, -1);
     const int pairs_x = pairs ? pairs : pass.taps_x / 2, pairs_y = pairs ? pairs : pass.taps_y / 2;
     for (int k = 0; k < pass.outputs; k += 4) {
         const std::uint8_t* from[4];
@@ -61,11 +68,7 @@ void warp_pairs(const WarpPass& pass, std::uint8_t* planes) {
                                                          _mm512_slli_epi32(across(2 * pair + 1), 16 - kWarpShift));
             sum = _mm512_add_epi32(sum, _mm512_madd_epi16(both, weight_pairs(weights_y, pair)));
         }
-        const __m128i pixels = _mm_shuffle_epi8(
-            _mm512_cvtepi32_epi8(_mm512_srai_epi32(sum, 2 * kWeightBits - kWarpShift)), by_channel);
-        const int channels[3] = {_mm_extract_epi32(pixels, 0), _mm_extract_epi32(pixels, 1),
-                                 _mm_extract_epi32(pixels, 2)};
-        for (int c = 0; c < 3; ++c) std::memcpy(planes + c * pass.plane + k, &channels[c], 4);
+        store_four(sum, pass.plane, planes + k);
     }
 }
 
@@ -77,14 +80,14 @@ void warp_avx512(const WarpPass& pass, std::uint8_t* planes) {
 
 }  // namespace
 
-// Defined in look_up_vbmi.cpp.
-void apply_lut_vbmi(const std::uint8_t* table, std::uint8_t* levels, int count);
+// Defined in apply_lut_vbmi.cpp.
+void apply_lut_vbmi(const std::uint8_t* table, std::uint8_t* values, int count);
 
 namespace {
 
-void apply_lut_avx512(const std::uint8_t* table, std::uint8_t* levels, int count) {
+void apply_lut_avx512(const std::uint8_t* table, std::uint8_t* values, int count) {
     static const bool vbmi = __builtin_cpu_supports("avx512vbmi");
-    (vbmi ? apply_lut_vbmi : apply_lut)(table, levels, count);
+    (vbmi ? apply_lut_vbmi : apply_lut)(table, values, count);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Plain loops of steps that the compiler vectorises: included once for each instruction set, hence all in
-// an unnamed namespace and without the standard library, as store_kernels.h is.
+// The loops of steps and warps, which the compiler vectorises. A file of each instruction set includes this
+// one; see store_kernels.h.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 namespace stoker {
 namespace {
 
-constexpr int kBlock = 64;  // levels that are worked on at once, a multiple of any vector
+constexpr int kBlock = 64;  // values that are computed at once: a multiple of any vector's size
 
-inline void apply_lut(const std::uint8_t* table, std::uint8_t* levels, int count) {
-    for (int x = 0; x < count; ++x) levels[x] = table[levels[x]];
+inline void apply_lut(const std::uint8_t* table, std::uint8_t* values, int count) {
+    for (int x = 0; x < count; ++x) values[x] = table[values[x]];
 }
 
-inline std::uint64_t sum(const std::uint8_t* levels, int count) {
-    std::uint32_t total = 0;  // a row has at most 32768 levels
-    for (int x = 0; x < count; ++x) total += levels[x];
+inline std::uint64_t sum(const std::uint8_t* values, int count) {
+    std::uint32_t total = 0;  // a row has at most 32768 values, so 32 bits are enough
+    for (int x = 0; x < count; ++x) total += values[x];
     return total;
 }
 
-inline void range(const std::uint8_t* levels, int count, std::uint8_t* low, std::uint8_t* high) {
+inline void range(const std::uint8_t* values, int count, std::uint8_t* low, std::uint8_t* high) {
     std::uint8_t least = *low, most = *high;
     for (int x = 0; x < count; ++x) {
-        least = levels[x] < least ? levels[x] : least;
-        most = levels[x] > most ? levels[x] : most;
+        least = values[x] < least ? values[x] : least;
+        most = values[x] > most ? values[x] : most;
     }
     *low = least;
     *high = most;
@@ -39,7 +39,7 @@ inline int clip(int value) {
     return low < 255 ? low : 255;
 }
 
-// In stages, each a loop over numbers of one size, of which a vector holds the most.
+// The stages are loops over numbers of one size each, so that vectors are full.
 inline void sharpen(const std::uint8_t* const rows[3], double amount, int count, std::uint8_t* out) {
     for (int x = 1; x < count - 1; x += kBlock) {
         const std::uint8_t *above = rows[0] + x - 1, *here = rows[1] + x - 1, *below = rows[2] + x - 1;
@@ -50,7 +50,7 @@ inline void sharpen(const std::uint8_t* const rows[3], double amount, int count,
             const auto sum = static_cast<std::uint16_t>(above[i] + above[i + 1] + above[i + 2] + here[i] +
                                                         5 * here[i + 1] + here[i + 2] + below[i] + below[i + 1] +
                                                         below[i + 2] + 6);
-            const auto smooth = static_cast<std::uint16_t>(sum * 5042U >> 16);  // sum / 13 for all that occur
+            const auto smooth = static_cast<std::uint16_t>(sum * 5042U >> 16);  // sum / 13, for all sums that occur
             distance[i] = static_cast<std::int16_t>(smooth - here[i + 1]);
         }
         for (int i = 0; i < kBlock; ++i) {
@@ -64,9 +64,9 @@ inline void sharpen(const std::uint8_t* const rows[3], double amount, int count,
     }
 }
 
-// Weighted sums of a block, over `taps` rows of levels or of numbers; `row(t)` is where row t has the block.
+// Computes weighted sums of a block over `taps` rows of uint8 or float; row(t) points to the block in row t.
 template <class Row>
-inline void weigh(const Row& row, const float* weights, int taps, float* out) {
+inline void sum_rows(const Row& row, const float* weights, int taps, float* out) {
     FloatX16 sums[4];
     for (int t = 0; t < taps; ++t) {
         const auto* from = row(t);
@@ -76,34 +76,34 @@ inline void weigh(const Row& row, const float* weights, int taps, float* out) {
 }
 
 inline void blur_down(const std::uint8_t* const* rows, const float* weights, int taps, int count, float* out) {
-    for (int x = 0; x < count; x += kBlock) weigh([&](int t) { return rows[t] + x; }, weights, taps, out + x);
+    for (int x = 0; x < count; x += kBlock) sum_rows([&](int t) { return rows[t] + x; }, weights, taps, out + x);
 }
 
 inline void blur_across(const float* row, const float* weights, int taps, int count, std::uint8_t* out) {
     for (int x = 0; x < count; x += kBlock) {
         float sums[kBlock];
-        weigh([&](int t) { return row + x + t; }, weights, taps, sums);
+        sum_rows([&](int t) { return row + x + t; }, weights, taps, sums);
         for (int i = 0; i < kBlock; ++i) out[x + i] = to_uint8(sums[i]);
     }
 }
 
-inline void add(const std::uint8_t* levels, float weight, int count, float* sums) {
+inline void add(const std::uint8_t* values, float weight, int count, float* sums) {
     for (int x = 0; x < count; x += kBlock)
-        for (int i = 0; i < kBlock; ++i) sums[x + i] += weight * static_cast<float>(levels[x + i]);
+        for (int i = 0; i < kBlock; ++i) sums[x + i] += weight * static_cast<float>(values[x + i]);
 }
 
-inline void round_all(const float* sums, int count, std::uint8_t* levels) {
+inline void round_all(const float* sums, int count, std::uint8_t* values) {
     for (int x = 0; x < count; x += kBlock)
-        for (int i = 0; i < kBlock; ++i) levels[x + i] = to_uint8(sums[x + i]);
+        for (int i = 0; i < kBlock; ++i) values[x + i] = to_uint8(sums[x + i]);
 }
 
-// First taps of a block of outputs from output `first` on, and where their weights begin. Within a block 16
-// bits after the point are enough, and a place is a small number added to a large one.
+// Computes the first taps of a block of outputs from `first` on, and the positions of their weights. Within a
+// block, 16 fraction bits are enough, and a coordinate is the sum of the block's and a small one.
 inline void locate(const LocateAxis& axis, int first, std::int32_t* __restrict pixels,
                    std::int32_t* __restrict weights) {
-    constexpr int bits = 16, dropped = kPositionBits - bits;
-    const std::int64_t begin = axis.begin + first * axis.step + (1 << (kPositionBits - kPhaseBits - 1));
-    const auto whole = static_cast<std::int32_t>(begin >> kPositionBits);
+    constexpr int bits = 16, dropped = kFractionBits - bits;
+    const std::int64_t begin = axis.begin + first * axis.step + (1 << (kFractionBits - kPhaseBits - 1));
+    const auto whole = static_cast<std::int32_t>(begin >> kFractionBits);
     const auto rest = static_cast<std::int32_t>((begin >> dropped) & ((1 << bits) - 1));
     const auto step = static_cast<std::int32_t>(axis.step >> dropped);
     const std::int32_t low = axis.low, high = axis.high, taps = axis.taps;
@@ -127,34 +127,34 @@ inline void locate_row(const LocatePass& pass) {
     }
 }
 
-// NaN becomes `low`.
+// Clamps to [low, high]; NaN becomes `low`.
 template <class Number>
-inline Number within(Number value, Number low, Number high) {
+inline Number clamped(Number value, Number low, Number high) {
     const Number raised = value > low ? value : low;
     return raised < high ? raised : high;
 }
 
-// In stages, as above.
+// Maps sample points, in stages as above.
 inline void map_points(const double* matrix, double column, double row, SamplePoints& points) {
     double m[9];
-    std::memcpy(m, matrix, sizeof m);  // which the results might overlap, for all that the compiler knows
+    std::memcpy(m, matrix, sizeof m);  // otherwise the compiler must assume that `points` overlaps the matrix
     const double x_here = m[1] * row + m[2], y_here = m[4] * row + m[5], w_here = m[7] * row + m[8];
     double x[kSamplePoints], y[kSamplePoints], per_w[kSamplePoints], square_x[kSamplePoints], square_y[kSamplePoints];
     for (int i = 0; i < kSamplePoints; ++i) {
         const double at = column + i;
         const double w = m[6] * at + w_here;
         per_w[i] = w > 0 ? 1 / w : -1;
-        x[i] = within((m[0] * at + x_here) * per_w[i], -kFarAway, kFarAway);
-        y[i] = within((m[3] * at + y_here) * per_w[i], -kFarAway, kFarAway);
+        x[i] = clamped((m[0] * at + x_here) * per_w[i], -kFarAway, kFarAway);
+        y[i] = clamped((m[3] * at + y_here) * per_w[i], -kFarAway, kFarAway);
     }
     for (int i = 0; i < kSamplePoints; ++i) {
         const double x_column = (m[0] - x[i] * m[6]) * per_w[i], x_row = (m[1] - x[i] * m[7]) * per_w[i];
         const double y_column = (m[3] - y[i] * m[6]) * per_w[i], y_row = (m[4] - y[i] * m[7]) * per_w[i];
-        const bool seen = per_w[i] > 0;
-        square_x[i] = seen ? within(x_column * x_column + x_row * x_row, 1.0, kFarAway * kFarAway) : 1;
-        square_y[i] = seen ? within(y_column * y_column + y_row * y_row, 1.0, kFarAway * kFarAway) : 1;
-        points.x[i] = seen ? x[i] : -kFarAway;
-        points.y[i] = seen ? y[i] : -kFarAway;
+        const bool visible = per_w[i] > 0;
+        square_x[i] = visible ? clamped(x_column * x_column + x_row * x_row, 1.0, kFarAway * kFarAway) : 1;
+        square_y[i] = visible ? clamped(y_column * y_column + y_row * y_row, 1.0, kFarAway * kFarAway) : 1;
+        points.x[i] = visible ? x[i] : -kFarAway;
+        points.y[i] = visible ? y[i] : -kFarAway;
     }
     for (int i = 0; i < kSamplePoints; ++i) {
         points.support_x[i] = __builtin_sqrtf(static_cast<float>(square_x[i]));
@@ -162,11 +162,11 @@ inline void map_points(const double* matrix, double column, double row, SamplePo
     }
 }
 
-// The weights of PhaseTable, without a table. What rounding leaves goes to the tallest tap.
+// Computes weights as in PhaseTable, without a table. The nearest tap gets the remainder of rounding.
 inline void weigh_points(const WeighPass& pass) {
     float offset[kSamplePoints], slope[kSamplePoints], factor[kSamplePoints];
-    std::int32_t left[kSamplePoints], tallest[kSamplePoints];
-    float heights[kPointTaps][kSamplePoints];
+    std::int32_t left[kSamplePoints], nearest[kSamplePoints];
+    float values_at[kPointTaps][kSamplePoints];
     std::int32_t rounded[kPointTaps][kSamplePoints];
     const std::int32_t low = pass.low, high = pass.high;
     for (int i = 0; i < kSamplePoints; ++i) {
@@ -176,28 +176,28 @@ inline void weigh_points(const WeighPass& pass) {
         const std::int32_t first = truncated - (start < truncated);
         offset[i] = static_cast<float>(first + 0.5 - center);
         slope[i] = 1 / pass.supports[i];
-        tallest[i] = static_cast<std::int32_t>(0.5F - offset[i]);
+        nearest[i] = static_cast<std::int32_t>(0.5F - offset[i]);
         left[i] = 1 << kWeightBits;
         factor[i] = 0;
-        pass.first[i] = within(first, low, high);
+        pass.first[i] = clamped(first, low, high);
     }
     for (int t = 0; t < pass.taps; ++t)
         for (int i = 0; i < kSamplePoints; ++i) {
             const float distance = offset[i] + static_cast<float>(t);
-            const float height = 1 - (distance < 0 ? -distance : distance) * slope[i];
-            heights[t][i] = height > 0 ? height : 0;
-            factor[i] += heights[t][i];
+            const float value = 1 - (distance < 0 ? -distance : distance) * slope[i];
+            values_at[t][i] = value > 0 ? value : 0;
+            factor[i] += values_at[t][i];
         }
     for (int i = 0; i < kSamplePoints; ++i) factor[i] = (1 << kWeightBits) / factor[i];
     for (int t = 0; t < pass.taps; ++t)
         for (int i = 0; i < kSamplePoints; ++i) {
-            rounded[t][i] = static_cast<std::int32_t>(heights[t][i] * factor[i] + 0.5F);
+            rounded[t][i] = static_cast<std::int32_t>(values_at[t][i] * factor[i] + 0.5F);
             left[i] -= rounded[t][i];
         }
     for (int t = 0; t < pass.taps; ++t)
         for (int i = 0; i < kSamplePoints; ++i)
             pass.weights[i * pass.taps + t] =
-                static_cast<std::int16_t>(rounded[t][i] + (tallest[i] == t ? left[i] : 0));
+                static_cast<std::int16_t>(rounded[t][i] + (nearest[i] == t ? left[i] : 0));
 }
 
 inline void warp(const WarpPass& pass, std::uint8_t* planes) {
@@ -222,7 +222,7 @@ inline void warp(const WarpPass& pass, std::uint8_t* planes) {
     }
 }
 
-// The kernels of one instruction set, before those that are written by hand for it replace some.
+// The kernels of an instruction set without those that are written by hand for it.
 constexpr StepKernels kStepLoops = {
     .apply_lut = apply_lut,
     .sum = sum,

@@ -1,6 +1,8 @@
-// Colour matrix, element type and layout of one row. Plain loops that the compiler vectorises:
-// included once for each instruction set, hence all in an unnamed namespace and without the standard
-// library, whose inline functions must not be compiled for more than the baseline.
+// The store of a row: colour matrix, element type and layout, in loops that the compiler vectorises.
+//
+// A file of each instruction set includes this one. So the namespace is unnamed, and the loops do not use the
+// standard library: the linker might keep its inline functions in the form for an instruction set that the
+// machine lacks.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +20,10 @@
 namespace stoker {
 namespace {
 
-constexpr int kStoreBlock = 64;  // pixels that are worked on at once, a multiple of any vector
+constexpr int kStoreBlock = 64;  // pixels that are computed at once: a multiple of any vector's size
 
-// Products first, then sums from left to right: the order is part of the result. Always a whole block: a
-// number of turns that the compiler knows is worth more than the pixels behind the row's end.
+// Products are summed from left to right: the order is part of the result. The loops always compute a whole
+// block, also behind the row's end, because a number of iterations that is known at compile time is faster.
 template <class Out>
 void scale_channel(const std::uint8_t* __restrict in, float scale, float shift, Out* __restrict out) {
     for (int x = 0; x < kStoreBlock; ++x) put(static_cast<float>(in[x]) * scale + shift, out[x]);
@@ -37,7 +39,7 @@ void mix_channel(const std::uint8_t* __restrict r, const std::uint8_t* __restric
             out[x]);
 }
 
-// One channel of a block from pixel `x` on.
+// Computes one channel of a block, from pixel `x` on.
 template <class Out>
 void channel(const StorePass& pass, int c, int x, bool diagonal, Out* out) {
     const std::uint8_t* in = pass.planes + x;
@@ -48,7 +50,7 @@ void channel(const StorePass& pass, int c, int x, bool diagonal, Out* out) {
         mix_channel(in, in + pass.plane, in + 2 * pass.plane, m, out);
 }
 
-// Bytes that stay what they are.
+// Copies bytes that do not change.
 inline void channel(const StorePass& pass, int c, int x, bool diagonal, std::uint8_t* out) {
     const float* m = pass.color + 4 * c;
     if (diagonal && m[c] == 1.0F && m[3] == 0.0F)
@@ -58,7 +60,7 @@ inline void channel(const StorePass& pass, int c, int x, bool diagonal, std::uin
 }
 
 #if defined(__F16C__)
-// By the instruction that compilers do not find in to_half().
+// Converts by an instruction, which compilers do not generate from to_half().
 inline void channel(const StorePass& pass, int c, int x, bool diagonal, Half* out) {
     float values[kStoreBlock];
     channel<float>(pass, c, x, diagonal, values);
@@ -67,7 +69,7 @@ inline void channel(const StorePass& pass, int c, int x, bool diagonal, Half* ou
 }
 #endif
 
-// 64 bytes past the caches, both sides aligned.
+// Stores 64 bytes past the caches. Both pointers are aligned.
 inline void stream_line(const std::uint8_t* from, std::uint8_t* to) {
 #if defined(__AVX512F__)
     _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_load_si512(from));
@@ -80,12 +82,12 @@ inline void stream_line(const std::uint8_t* from, std::uint8_t* to) {
 #endif
 }
 
-// Whether these bytes go past the caches: whole lines only.
+// Whether these bytes are stored past the caches: only whole cache lines are.
 inline bool streams(const StorePass& pass, const void* out, std::size_t bytes) {
     return pass.stream && (reinterpret_cast<std::uintptr_t>(out) | bytes) % 64 == 0;
 }
 
-// A block that lies in the first cache, to the batch.
+// Copies a block, which is in the first-level cache, to the batch.
 inline void copy_out(const StorePass& pass, const void* block, void* out, std::size_t bytes) {
     if (!streams(pass, out, bytes)) {
         std::memcpy(out, block, bytes);
@@ -96,7 +98,8 @@ inline void copy_out(const StorePass& pass, const void* block, void* out, std::s
     for (std::size_t i = 0; i < bytes; i += 64) stream_line(from + i, to + i);
 }
 
-// One channel of a whole row; numbers go from registers past the caches. False where that is not possible.
+// Computes one channel of a row and stores it from registers past the caches. Returns false if that is not
+// possible.
 template <class Out>
 bool stream_channel(const StorePass&, int, bool, Out*) {
     return false;

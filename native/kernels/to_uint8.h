@@ -1,4 +1,5 @@
-// From a number to a level of uint8. Included in files of every instruction set, hence unnamed.
+// The conversion of a float to uint8. Files of each instruction set include this one, so the namespace is
+// unnamed.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +7,7 @@
 namespace stoker {
 namespace {
 
-// Clipped to 0..255, rounded half up; NaN becomes 0.
+// Clips to 0..255 and rounds half up; NaN becomes 0.
 inline std::uint8_t to_uint8(float value) {
     const float low = value > 0.0F ? value : 0.0F;
     const float clipped = low < 255.0F ? low : 255.0F;

@@ -1,4 +1,4 @@
-// Boxes and keypoints where nothing is warped; the slow truth is stoker.augment.geometry.
+// Boxes and keypoints of objects in images that are not warped; the reference is stoker.augment.geometry.boxes.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace stoker {
 
-// The N images that objects belong to; see stoker.augment.params.ImageParams.
+// The N images that objects belong to; see stoker.augment.params.image_params.ImageParams.
 struct AlignedColumns {
     int height, width;          // of the output
     std::size_t count;
@@ -14,18 +14,20 @@ struct AlignedColumns {
     const std::int32_t* dest;   // top, left, height, width
     const bool* flip;           // horizontally, vertically
     const bool* shown;
-    const double* window;       // null, or what the centre of a box must lie in, as `region`
+    const double* window;       // where the centre of a box must lie, as in `region`; null: anywhere
 };
 
 struct BoxRules {
     double min_visible, min_size;
 };
 
-// One object each; `owner` is its image.
-// `box` is left, top, right, bottom in the source, `out` in the output. False where it is to be dropped.
-bool place_box(const AlignedColumns& images, std::size_t owner, const float* box, const BoxRules& rules, double* out);
-// `count` keypoints of x, y and visibility; in a mirrored image keypoint k is what swap[k] was, if `swap` is given.
-void place_keypoints(const AlignedColumns& images, std::size_t owner, const float* keypoints, std::size_t count,
+// Transforms a box of image `owner` from the source to the output: left, top, right, bottom. Returns false for
+// a box to drop.
+bool transform_box(const AlignedColumns& images, std::size_t owner, const float* box, const BoxRules& rules,
+                   double* out);
+// Transforms `count` keypoints of one object: x, y, visibility. In a mirrored image, keypoint k is the former
+// keypoint swap[k], unless `swap` is null.
+void transform_keypoints(const AlignedColumns& images, std::size_t owner, const float* keypoints, std::size_t count,
                      const std::int64_t* swap, double* out);
 
 }  // namespace stoker

@@ -13,11 +13,12 @@ constexpr std::uint16_t kLengthBase[] = {3,  4,  5,  6,  7,  8,  9,  10, 11,  13
                                          31, 35, 43, 51, 59, 67, 83, 99, 115, 131, 163, 195, 227, 258};
 constexpr std::uint8_t kLengthBits[] = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2,
                                         2, 3, 3, 3, 3, 4, 4, 4, 4, 5, 5, 5, 5, 0};
-constexpr std::uint16_t kDistanceBase[] = {1,   2,   3,   4,   5,   7,    9,    13,   17,   25,   33,   49,   65,    97,    129,
-                                           193, 257, 385, 513, 769, 1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
+constexpr std::uint16_t kDistanceBase[] = {1,   2,   3,   4,   5,   7,    9,    13,   17,   25,
+                                           33,  49,  65,  97,  129, 193,  257,  385,  513,  769,
+                                           1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577};
 constexpr std::uint8_t kDistanceBits[] = {0, 0, 0, 0, 1, 1, 2, 2,  3,  3,  4,  4,  5,  5,  6,
                                           6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11, 12, 12, 13, 13};
-// The order in which the lengths of the code of lengths come.
+// The order in which a stream has the lengths of the code of lengths.
 constexpr std::uint8_t kOrder[] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
 
 }  // namespace
@@ -30,12 +31,12 @@ bool HuffmanCode::set(const std::uint8_t* lengths, int count) {
     int left = 1, longest = 0;
     for (int length = 1; length <= kMaxCodeLength; ++length) {
         left = 2 * left - counts_[length];
-        if (left < 0) return false;  // more codes than there can be
+        if (left < 0) return false;  // more code words than there can be
         if (counts_[length] != 0) longest = length;
         next_index[length + 1] = static_cast<std::uint16_t>(next_index[length] + counts_[length]);
         codes[length + 1] = static_cast<std::uint16_t>((codes[length] + counts_[length]) << 1);
     }
-    if (left > 0 && longest > 1) return false;  // fewer, which is allowed of a single one
+    if (left > 0 && longest > 1) return false;  // too few code words; only a code of one word may be incomplete
     table_.fill({0, 0});
     for (int symbol = 0; symbol < count; ++symbol) {
         const int length = lengths[symbol];
@@ -83,15 +84,15 @@ bool Inflate::run(const std::uint8_t* data, std::size_t length, std::uint8_t* ou
     size_ = size;
     while (written_ < size_) {
         std::uint32_t last = 0, kind = 0;
-        if (!take(1, last) || !take(2, kind)) return false;
-        const bool good = kind == 0 ? stored() : kind == 3 ? false : kind == 1 ? codes() : read_codes();
-        if (!good || (kind != 0 && !symbols())) return false;
+        if (!read_bits(1, last) || !read_bits(2, kind)) return false;
+        const bool good = kind == 0 ? copy_stored() : kind == 3 ? false : kind == 1 ? use_fixed_codes() : read_codes();
+        if (!good || (kind != 0 && !decode_symbols())) return false;
         if (last != 0) break;
     }
     return written_ == size_;
 }
 
-// At least 56 bits, or all that are left.
+// Reads bits until there are at least 56, or all that are left.
 inline void Inflate::refill() {
     if (end_ - at_ >= 8) {
         std::uint64_t next;
@@ -104,7 +105,7 @@ inline void Inflate::refill() {
     for (; count_ <= 56 && at_ < end_; count_ += 8) bits_ |= std::uint64_t{*at_++} << count_;
 }
 
-bool Inflate::take(int count, std::uint32_t& value) {
+bool Inflate::read_bits(int count, std::uint32_t& value) {
     refill();
     if (count_ < count) return false;
     value = static_cast<std::uint32_t>(bits_ & ((std::uint64_t{1} << count) - 1));
@@ -113,8 +114,8 @@ bool Inflate::take(int count, std::uint32_t& value) {
     return true;
 }
 
-bool Inflate::stored() {
-    // From here on bytes count: give back those that wait among the bits.
+bool Inflate::copy_stored() {
+    // A stored block starts at a byte: return the whole bytes that are among the bits.
     at_ -= count_ / 8;
     bits_ = 0;
     count_ = 0;
@@ -129,8 +130,8 @@ bool Inflate::stored() {
     return true;
 }
 
-// The codes that need not be told.
-bool Inflate::codes() {
+// The codes of RFC 1951, 3.2.6.
+bool Inflate::use_fixed_codes() {
     std::array<std::uint8_t, 288> lengths{};
     std::fill_n(lengths.begin(), 144, std::uint8_t{8});
     std::fill_n(lengths.begin() + 144, 112, std::uint8_t{9});
@@ -143,14 +144,14 @@ bool Inflate::codes() {
 
 bool Inflate::read_codes() {
     std::uint32_t literals = 0, distances = 0, own = 0;
-    if (!take(5, literals) || !take(5, distances) || !take(4, own)) return false;
+    if (!read_bits(5, literals) || !read_bits(5, distances) || !read_bits(4, own)) return false;
     literals += 257;
     distances += 1;
     if (literals > 286 || distances > 30) return false;
     std::array<std::uint8_t, 320> lengths{};
     for (std::uint32_t i = 0; i < own + 4; ++i) {
         std::uint32_t length = 0;
-        if (!take(3, length)) return false;
+        if (!read_bits(3, length)) return false;
         lengths[kOrder[i]] = static_cast<std::uint8_t>(length);
     }
     if (!literals_.set(lengths.data(), 19)) return false;
@@ -159,13 +160,13 @@ bool Inflate::read_codes() {
         int used = 0;
         const int symbol = literals_.decode(bits_, used);
         std::uint32_t repeat = 1;
-        if (symbol < 0 || !take(used, repeat)) return false;
+        if (symbol < 0 || !read_bits(used, repeat)) return false;
         std::uint8_t value = static_cast<std::uint8_t>(symbol);
         repeat = 1;
         if (symbol >= 16) {
             if (symbol == 16 && i == 0) return false;
             value = symbol == 16 ? lengths[i - 1] : 0;
-            if (!take(symbol == 16 ? 2 : symbol == 17 ? 3 : 7, repeat)) return false;
+            if (!read_bits(symbol == 16 ? 2 : symbol == 17 ? 3 : 7, repeat)) return false;
             repeat += symbol == 18 ? 11 : 3;
         }
         if (i + repeat > literals + distances) return false;
@@ -176,9 +177,9 @@ bool Inflate::read_codes() {
            distances_.set(lengths.data() + literals, static_cast<int>(distances));
 }
 
-bool Inflate::symbols() {
+bool Inflate::decode_symbols() {
     while (written_ < size_) {
-        refill();  // enough for a length and a distance: 15 + 5 + 15 + 13 bits
+        refill();  // enough bits for a length and a distance: 15 + 5 + 15 + 13
         int used = 0;
         const int symbol = literals_.decode(bits_, used);
         if (symbol < 0 || used > count_) return false;

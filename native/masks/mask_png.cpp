@@ -9,15 +9,15 @@ namespace {
 
 constexpr std::uint8_t kSignature[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 constexpr std::size_t kHeader = 13;   // bytes of IHDR
-constexpr std::size_t kChunkOverhead = 12;   // of a chunk's length, name and checksum
-constexpr std::uint8_t kGray8Form[] = {8, 0, 0, 0, 0};  // bits, grey, and the only methods; not interlaced
+constexpr std::size_t kChunkOverhead = 12;   // bytes of a chunk's length, name and checksum
+constexpr std::uint8_t kGray8Form[] = {8, 0, 0, 0, 0};  // 8 bits, grey, the only methods, not interlaced
 
 std::uint32_t big_endian(const std::uint8_t* p) {
     return static_cast<std::uint32_t>(p[0]) << 24 | static_cast<std::uint32_t>(p[1]) << 16 |
            static_cast<std::uint32_t>(p[2]) << 8 | p[3];
 }
 
-// The CRC of ISO 3309, which PNG has.
+// The CRC of PNG (ISO 3309).
 std::uint32_t crc32(const std::uint8_t* data, std::size_t size) {
     static const auto table = [] {
         std::array<std::uint32_t, 256> made{};
@@ -68,7 +68,7 @@ bool undo_filter(int filter, std::uint8_t* row, const std::uint8_t* above, int w
 const std::uint8_t* MaskPng::decode(const std::uint8_t* data, std::size_t size, int height, int width, int rows) {
     if (!find_stream(data, size, height, width)) return nullptr;
     const std::size_t bytes = static_cast<std::size_t>(rows) * static_cast<std::size_t>(stride(width));
-    // Before the first row lies one of zeros.
+    // The row before the first one is 0.
     const std::size_t before = static_cast<std::size_t>(width);
     pixels_.resize(before + bytes + kInflateSlack);
     std::memset(pixels_.data(), 0, before);
@@ -104,7 +104,7 @@ bool MaskPng::find_stream(const std::uint8_t* data, std::size_t size, int height
             }
             stream_size_ += length;
         } else if (std::memcmp(name, "acTL", 4) == 0) {
-            return false;  // an animation, whose first picture need not be the mask
+            return false;  // an animation; its first frame need not be the mask
         } else if (stream_size_ != 0) {
             return true;
         }

@@ -1,4 +1,4 @@
-// Masks of classes, decoded as far as they are needed.
+// The decoder of class masks: PNGs of one channel, decoded to the last row that is needed.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace stoker {
 
 class MaskPng {
   public:
-    // The first `rows` rows of a mask of a known size, `width` bytes each and `stride(width)` apart, valid until
-    // the next call. Null for all that is not an intact PNG of one channel of 8 bits, not interlaced: there are
-    // libraries for those.
+    // Returns the first `rows` rows of a mask of this size, `width` bytes each, stride(width) bytes apart. They
+    // are valid until the next call. Returns null for anything but an intact PNG of one channel of 8 bits that
+    // is not interlaced: the caller decodes those with Pillow.
     const std::uint8_t* decode(const std::uint8_t* data, std::size_t size, int height, int width, int rows);
-    static std::ptrdiff_t stride(int width) { return width + 1; }  // each row has its filter before it
+    static std::ptrdiff_t stride(int width) { return width + 1; }  // a row comes after the number of its filter
 
   private:
     bool find_stream(const std::uint8_t* data, std::size_t size, int height, int width);
@@ -23,7 +23,7 @@ class MaskPng {
 
     const std::uint8_t* stream_ = nullptr;
     std::size_t stream_size_ = 0;
-    std::vector<std::uint8_t> joined_chunks_;  // where the stream comes in several chunks
+    std::vector<std::uint8_t> joined_chunks_;  // for a stream in several chunks
     std::vector<std::uint8_t> pixels_;
     Inflate inflate_;
 };

@@ -7,10 +7,10 @@
 namespace stoker {
 namespace {
 
-// So far from any image that the arithmetic of edges may overflow; infinity and NaN are farther.
+// The limit of coordinates, beyond which the arithmetic of edges may overflow.
 constexpr double kMaxCoordinate = 1e100;
 
-// The first row, or column, whose centre lies at `place` or behind, among `size`.
+// Returns the first of `size` rows, or columns, whose centre lies at `position` or after it.
 int first_from(double position, int size) {
     return static_cast<int>(std::clamp(std::ceil(position - 0.5), 0.0, static_cast<double>(size)));
 }
@@ -26,7 +26,7 @@ PolygonFill::PolygonFill(int height, int width)
 void PolygonFill::add(const Point* polygon, std::size_t count, const double* region, const double* matrix,
                       std::uint8_t* mask) {
     points_.assign(polygon, polygon + count);
-    cut(region);
+    clip(region);
     if (points_.empty() || !map(matrix)) return;
     top_ = height_;
     bottom_ = 0;
@@ -36,14 +36,14 @@ void PolygonFill::add(const Point* polygon, std::size_t count, const double* reg
 }
 
 // Sutherland and Hodgman, "Reentrant polygon clipping", 1974.
-void PolygonFill::cut(const double* region) {
-    keep(false, 1, region[1]);
-    keep(false, -1, region[3]);
-    keep(true, 1, region[0]);
-    keep(true, -1, region[2]);
+void PolygonFill::clip(const double* region) {
+    clip_side(false, 1, region[1]);
+    clip_side(false, -1, region[3]);
+    clip_side(true, 1, region[0]);
+    clip_side(true, -1, region[2]);
 }
 
-void PolygonFill::keep(bool vertical, double sign, double bound) {
+void PolygonFill::clip_side(bool vertical, double sign, double bound) {
     const auto depth = [&](const Point& point) { return sign * ((vertical ? point.y : point.x) - bound); };
     if (std::all_of(points_.begin(), points_.end(), [&](const Point& point) { return depth(point) >= 0; })) return;
     kept_.clear();
@@ -60,7 +60,8 @@ void PolygonFill::keep(bool vertical, double sign, double bound) {
 
 bool PolygonFill::map(const double* m) {
     for (Point& point : points_) {
-        // In this order, so that every digit is that of stoker.augment.geometry.apply_matrix.
+        // The operations have the order of stoker.augment.geometry.transform.apply_matrix, so results are equal
+        // to the bit.
         const double w = point.x * m[6] + point.y * m[7] + m[8];
         if (!(w > 0)) return false;
         point = {(point.x * m[0] + point.y * m[1] + m[2]) / w, (point.x * m[3] + point.y * m[4] + m[5]) / w};

@@ -49,7 +49,8 @@ void SourcePixels::find_each(const double* m, const SourceWindow& source) {
         const double y = r + 0.5;
         for (int c = 0; c < width_; ++c, ++at) {
             const double x = c + 0.5;
-            // In this order, so that every digit is that of stoker.augment.geometry.apply_matrix.
+            // In the order of stoker.augment.geometry.transform.apply_matrix, so that results are equal to the
+            // bit.
             const double w = x * m[6] + y * m[7] + m[8];
             if (!(w > 0)) continue;
             rows_[at] = row_at((x * m[3] + y * m[4] + m[5]) / w, source);
@@ -73,24 +74,24 @@ std::pair<int, int> SourcePixels::rows_between(int low, int high) const {
 }
 
 void SourcePixels::sample(const std::uint8_t* source, std::ptrdiff_t row_stride, std::ptrdiff_t column_stride,
-                           std::uint8_t background, std::uint8_t* out) const {
+                           std::uint8_t fill, std::uint8_t* out) const {
     const std::size_t width = static_cast<std::size_t>(width_);
     if (!axis_aligned_) {
         for (std::size_t i = 0; i < rows_.size(); ++i)
             out[i] = rows_[i] < 0 || columns_[i] < 0
-                         ? background
+                         ? fill
                          : source[rows_[i] * row_stride + columns_[i] * column_stride];
         return;
     }
     for (int r = 0; r < height_; ++r, out += width) {
         if (rows_[r] < 0) {
-            std::memset(out, background, width);
+            std::memset(out, fill, width);
         } else if (r > 0 && rows_[r] == rows_[r - 1]) {
             std::memcpy(out, out - width, width);
         } else {
             const std::uint8_t* row = source + rows_[r] * row_stride;
             for (std::size_t c = 0; c < width; ++c)
-                out[c] = columns_[c] < 0 ? background : row[columns_[c] * column_stride];
+                out[c] = columns_[c] < 0 ? fill : row[columns_[c] * column_stride];
         }
     }
 }

@@ -1,4 +1,4 @@
-// Which pixel of a source each pixel of an output takes: the nearest; see stoker.augment.geometry.
+// The nearest source pixel of each output pixel; see stoker.augment.geometry.transform.
 #pragma once
 
 #include <cstddef>
@@ -8,34 +8,35 @@
 
 namespace stoker {
 
-// The source of an image: its pixels, and what of it is seen.
+// The size of a source, and its visible region.
 struct SourceWindow {
     int height, width;
-    const double* region;  // top, left, bottom, right; within the source up to rounding, and finite
+    const double* region;  // top, left, bottom, right; finite, and within the source up to rounding
 };
 
+// The map of an output of this size.
 class SourcePixels {
   public:
     SourcePixels(int height, int width) : height_(height), width_(width) {}
 
-    // `matrix`, row-major and finite, leads from (x, y, 1) in the output to the source, of which nothing is seen
-    // where `shown` is false.
+    // Computes the map. `matrix`, 3x3, row-major, finite, leads from (x, y, 1) in the output to the source. If
+    // `shown` is false, the output shows nothing of the source.
     void find(const double* matrix, const SourceWindow& source, bool shown);
 
-    // The last row of the source that any pixel takes; -1 for none.
+    // Returns the last row of the source that is shown, or -1 if none is.
     int last_row() const;
 
-    // Whether each axis of the output is one of the source, and its columns then: -1 for nothing.
+    // Whether the map is axis-aligned; then columns() has the source column of each output column, or -1 for
+    // none.
     bool axis_aligned() const { return axis_aligned_; }
     const std::vector<int>& columns() const { return columns_; }
-    // Where it is upright, the rows of the output from `first` to below `second` that take a row of the source
-    // from `low` to below `high`, from 0.
+    // Returns the rows [first, second) of an axis-aligned output that show the rows [low, high) of the source.
     std::pair<int, int> rows_between(int low, int high) const;
 
-    // The values of a source whose pixel (row, column) lies at row * row_stride + column * column_stride;
-    // `background` where the output shows nothing of it. `out` is (height, width).
+    // Writes the values that the output shows into `out`, (height, width), and `fill` where it shows nothing of
+    // the source. The pixel (row, column) of the source lies at row * row_stride + column * column_stride.
     void sample(const std::uint8_t* source, std::ptrdiff_t row_stride, std::ptrdiff_t column_stride,
-                 std::uint8_t background, std::uint8_t* out) const;
+                 std::uint8_t fill, std::uint8_t* out) const;
 
   private:
     void find_axis_aligned(const double* matrix, const SourceWindow& source);
@@ -43,9 +44,10 @@ class SourcePixels {
 
     int height_, width_;
     bool axis_aligned_ = true;
-    // -1 for nothing. One a row and one a column of the output where it is upright, else one a pixel.
+    // -1 for none. For an axis-aligned output, one for each row and one for each column; otherwise one for each
+    // pixel.
     std::vector<int> rows_, columns_;
-    int first_ = 0, end_ = 0;  // the rows of an upright output that show something
+    int first_ = 0, end_ = 0;  // the rows of an axis-aligned output that show some of the source
 };
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Memory that begins a cache line: where vectors are loaded and stored fastest.
+// A buffer that starts at a cache line, where loads and stores of vectors are fastest.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@ namespace stoker {
 
 class AlignedBytes {
   public:
-    // Contents are undefined afterwards.
+    // The contents are undefined afterwards.
     void grow(std::size_t bytes) {
         const std::size_t lines = (bytes + sizeof(Line) - 1) / sizeof(Line);
         if (lines_.size() < lines) lines_.resize(lines);

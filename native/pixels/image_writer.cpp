@@ -29,10 +29,10 @@ void ImageWriter::row(int y, const std::uint8_t* planes, int plane) {
 }
 
 void ImageWriter::erase(const Rectangle& box, const float* value) {
-    finish_stores();  // what was streamed to these places comes before what is written now
+    finish_stores();  // streamed stores must come before the stores below
     const float color[12] = {0, 0, 0, value[0], 0, 0, 0, value[1], 0, 0, 0, value[2]};
     StorePass pass = pass_of(box.top, box.left);
-    pass.planes = line_.data();  // no pixel of it counts
+    pass.planes = line_.data();  // the colour map ignores the pixels
     pass.plane = plane_;
     pass.width = box.width;
     pass.color = color;

@@ -1,4 +1,4 @@
-// Finished rows of a image, uint8 RGB in planes, become one image of the batch.
+// The writer of one image of the batch: colours, element type and layout are applied to finished rows.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace stoker {
 
-// An image of the batch: colour, element type, layout, and where it lies in memory.
+// An image of the batch: its memory, element type, layout and colour map.
 struct Target {
     void* out = nullptr;
     std::size_t bytes = 0;
@@ -20,22 +20,21 @@ struct Target {
     Layout layout = Layout::nchw;
     int height = 0;
     int width = 0;
-    const float* color = nullptr;  // 3x4
+    const float* color = nullptr;  // 3x4, row-major
     const std::uint8_t* fill = nullptr;  // RGB
     bool stream = false;                 // see StorePass
 };
 
 class ImageWriter final : public RowSink {
   public:
-    // `dest` is the rectangle that rows will come for, in the output as it is after any mirroring; what
-    // lies outside it is filled at once.
+    // Rows will come for the rectangle `dest` of the mirrored output. The rest of the image is filled at once.
     void begin(const Target& target, const Rectangle& dest);
 
     const Rectangle& dest() const { return dest_; }
 
-    // Store dest.width pixels as row `y` of dest.
+    // Stores dest.width pixels as row `y` of dest.
     void row(int y, const std::uint8_t* planes, int plane) override;
-    // Overwrite a rectangle of the image, which must be stored by now, by `value`, RGB in its own units.
+    // Overwrites a rectangle with `value`, RGB in the units of the output. All rows must be stored before.
     void erase(const Rectangle& box, const float* value);
     void erase(const Rectangle& box, const Noise& noise);
 
@@ -43,14 +42,14 @@ class ImageWriter final : public RowSink {
     template <class Out>
     void write(const Rectangle& box, const Noise& noise);
     void store(int y, const std::uint8_t* planes, int plane);
-    std::size_t bytes_to(int rows, int columns) const;  // from the image's first byte on
-    StorePass pass_of(int y, int x) const;  // of a row from there on, its pixels still missing
+    std::size_t bytes_to(int rows, int columns) const;  // offset of a pixel from the first byte of the image
+    StorePass pass_of(int y, int x) const;  // a row that starts at this pixel, without its planes
 
     Target target_;
     Rectangle dest_{};
     int plane_ = 0;
     bool diagonal_ = false;
-    std::vector<std::uint8_t> line_;  // a whole row of the output: fill, with dest in between
+    std::vector<std::uint8_t> line_;  // a row of the output: fill, with dest between
 };
 
 }  // namespace stoker

@@ -1,4 +1,4 @@
-// Normal noise as a function of a key and of the position of a pixel; see stoker.augment.noise.
+// Normal noise, as a function of a key and of the position of a pixel; see stoker.augment.noise.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ struct Noise {
     std::uint64_t key = 0;
     float mean[3] = {}, deviation[3] = {};
 
-    // The RGB values of a pixel, counted along the rows of the image.
+    // Computes the RGB values of a pixel; `pixel` counts along the rows of the image.
     void at(std::uint64_t pixel, float* rgb) const {
         std::uint64_t bits = key + (pixel + 1) * 0x9E3779B97F4A7C15;
         bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;

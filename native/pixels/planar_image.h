@@ -1,4 +1,4 @@
-// A whole image of the batch between resampling and storing.
+// A whole image between resampling and storing.
 #pragma once
 
 #include <array>
@@ -11,11 +11,11 @@
 
 namespace stoker {
 
-// uint8 RGB; a row is three planes, red first, as kernels take them. Columns from width() to plane() hold
-// anything.
+// An image of uint8 RGB values. A row is three planes, red first, plane() bytes apart. Columns from width() on
+// are undefined.
 class PlanarImage {
   public:
-    // Contents are undefined afterwards.
+    // The contents are undefined afterwards.
     void reset(int height, int width);
     void copy(const PlanarImage& other);
 
@@ -26,7 +26,7 @@ class PlanarImage {
     const std::uint8_t* row(int y) const { return bytes_.data() + static_cast<std::size_t>(y) * stride(); }
 
     std::array<double, 3> mean() const;
-    // The same colour in `row` from column `begin` to `end`.
+    // Fills row `y` from column `begin` to `end` with one colour.
     void fill(int y, int begin, int end, const std::uint8_t* rgb);
 
   private:
@@ -38,7 +38,7 @@ class PlanarImage {
     std::vector<std::uint8_t> bytes_;
 };
 
-// Puts rows into a rectangle of a image, which is filled around it.
+// Writes rows into a rectangle of an image, and fills the rest of the image.
 class PlanarSink final : public RowSink {
   public:
     void begin(PlanarImage& image, const Rectangle& dest, const std::uint8_t* fill);

@@ -14,7 +14,7 @@ struct Rectangle {
     int top, left, height, width;
 };
 
-// The columns [left, right) and rows [top, bottom) of a source image, at the size at which it is decoded.
+// Columns [left, right) and rows [top, bottom) of a source image, at the size at which it is decoded.
 struct Window {
     int left, top, right, bottom;
 

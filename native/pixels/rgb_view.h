@@ -1,4 +1,4 @@
-// A view of interleaved RGB pixels, uint8, that belong to somebody else.
+// A view of interleaved RGB pixels, uint8, which does not own them.
 #pragma once
 
 #include <cstdint>

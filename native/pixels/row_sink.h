@@ -1,11 +1,11 @@
-// Where finished rows go.
+// The receiver of the rows of an image.
 #pragma once
 
 #include <cstdint>
 
 namespace stoker {
 
-// Takes the rows of a image, uint8 RGB: three planes, `plane` bytes apart, with slack.
+// Takes rows of uint8 RGB values: three planes, `plane` bytes apart, with kRowSlack bytes behind.
 class RowSink {
   public:
     virtual void row(int y, const std::uint8_t* planes, int plane) = 0;

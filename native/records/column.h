@@ -1,7 +1,7 @@
-// The description of an array that Python passes for a batch: its name, element type and shape.
+// Columns: descriptions of the arrays that Python passes for a batch.
 //
-// A struct of pointers and a table of its columns are all that one kind of work declares: the binding checks and
-// unpacks arrays by the table, and Python packs them by it.
+// A kind of work declares a struct of pointers and the table of its columns. The binding checks and unpacks
+// arrays by the table, and Python packs arrays by the same table.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@ namespace stoker {
 
 enum class ElementType : std::uint8_t { boolean, uint8, int16, int32, int64, uint32, uint64, float32, float64 };
 
-// The size of a dimension that only the array tells.
+// The size of a dimension that may have any size.
 constexpr std::size_t kAnySize = static_cast<std::size_t>(-1);
 
-// Rows of a size that only the array tells.
+// Rows of a size that is known from the array only.
 template <class T>
 struct RowsOfAnySize {
     const T* data = nullptr;
@@ -27,8 +27,8 @@ struct RowsOfAnySize {
     const T* row(std::size_t i) const { return data + i * row_size; }
 };
 
-// An array that was checked: its first element and the number of elements in a row; null for an optional one that
-// is not there.
+// An array that passed the check: its first element, and the number of elements in a row. The pointer is null
+// for an optional array that is missing.
 struct ColumnValue {
     const void* data = nullptr;
     std::size_t row_size = 0;
@@ -37,11 +37,11 @@ struct ColumnValue {
 struct Column {
     const char* name;
     ElementType type;
-    bool per_sample;  // one row for each sample of the batch; otherwise one for all
+    bool per_sample;  // whether each sample has a row; otherwise all samples share the array
     bool optional;
     int dimensions;  // of a row
     std::array<std::size_t, 2> shape;
-    void (*set)(void* columns, const ColumnValue& value);  // stores the value in the struct of pointers
+    void (*set)(void* columns, const ColumnValue& value);  // stores a value in the struct of pointers
 
     std::span<const std::size_t> row_shape() const { return {shape.data(), static_cast<std::size_t>(dimensions)}; }
 };
@@ -95,13 +95,13 @@ constexpr Column column(const char* name, bool per_sample, std::initializer_list
 
 }  // namespace detail
 
-// The column of a member of a struct, with a row of this shape for each sample.
+// Returns the column of a struct's member, with a row of this shape for each sample.
 template <auto member>
 constexpr Column per_sample(const char* name, std::initializer_list<std::size_t> row_shape = {}) {
     return detail::column<member>(name, true, row_shape);
 }
 
-// The column of a member of a struct, of this shape, that all samples share.
+// Returns the column of a struct's member, with one array of this shape for all samples.
 template <auto member>
 constexpr Column per_batch(const char* name, std::initializer_list<std::size_t> shape = {}) {
     return detail::column<member>(name, false, shape);
@@ -112,7 +112,7 @@ constexpr Column optional(Column column) {
     return column;
 }
 
-// The struct of pointers to checked arrays, which come in the order of the table.
+// Returns the struct of pointers to checked arrays, given in the order of the table.
 template <class Columns>
 Columns columns_from(std::span<const Column> table, std::span<const ColumnValue> values) {
     Columns columns{};

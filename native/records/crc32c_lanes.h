@@ -1,7 +1,7 @@
-// CRC32C with an instruction that takes eight bytes, in three interleaved lanes.
+// CRC32C in three interleaved lanes, by an instruction that takes eight bytes.
 //
-// The instruction has a latency of about three cycles and a throughput of one, so three independent
-// checksums run at the price of one; they are joined by multiplication with x^(8 * lane) modulo the
+// The instruction has a latency of about three cycles and a throughput of one for each cycle. So three
+// independent checksums take the time of one. They are joined by a multiplication with x^(8 * lane) modulo the
 // polynomial, in the bit-reflected representation.
 #pragma once
 
@@ -24,7 +24,7 @@ constexpr std::uint32_t crc_multiply(std::uint32_t a, std::uint32_t b) {
     return product;
 }
 
-// x^(8 * bytes) for a power of two.
+// Returns x^(8 * bytes) for a number of bytes that is a power of two.
 constexpr std::uint32_t crc_power(std::size_t bytes) {
     std::uint32_t power = 0x00800000;  // x^8
     for (; bytes > 1; bytes /= 2) power = crc_multiply(power, power);
@@ -47,7 +47,8 @@ std::uint64_t crc_lanes(const std::uint8_t*& data, std::size_t& size, std::uint6
     constexpr std::uint32_t two = crc_multiply(one, one);
     for (; size >= 3 * lane; size -= 3 * lane, data += 3 * lane) {
         std::uint64_t a = crc, b = 0, c = 0;
-        // Prefetchers of the processor end with a page, and so do lanes: without help each begins with a wait.
+        // The processor prefetches within a page only, and a lane is as long as a page. Without this, each lane
+        // would begin with a cache miss.
         const std::size_t ahead = size >= 6 * lane ? 3 * lane : 0;
         for (std::size_t i = 0; i < lane; i += 8) {
             if (i % kCacheLine == 0)
@@ -66,7 +67,7 @@ std::uint64_t crc_lanes(const std::uint8_t*& data, std::size_t& size, std::uint6
     return crc;
 }
 
-// `step` takes eight bytes, `step8` one.
+// `step` takes eight bytes, `step8` takes one.
 template <class Step, class Step8>
 std::uint32_t crc_hardware(const std::uint8_t* data, std::size_t size, std::uint32_t value, Step step,
                            Step8 step8) {

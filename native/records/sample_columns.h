@@ -1,4 +1,4 @@
-// The index columns of a batch's samples, as they lie in stoker.formats.dataset.samples.Samples.
+// The columns of a batch's samples: the fields of stoker.formats.dataset.samples.Samples that C++ reads.
 #pragma once
 
 #include "records/column.h"
@@ -16,7 +16,7 @@ struct SampleColumns {
     const std::uint8_t* orientation;
 };
 
-// Columns are named after the attributes of Samples.
+// A column has the name of the attribute of Samples that it holds.
 inline constexpr Column kSampleColumns[] = {
     per_sample<&SampleColumns::shard>("shard"),
     per_sample<&SampleColumns::offset>("offset"),

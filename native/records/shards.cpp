@@ -20,7 +20,7 @@ namespace {
 int open_checked(const std::string& path, std::int64_t size) {
     int fd = -1;
     do fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    while (fd < 0 && errno == EINTR);  // a file system in a network may take its time
+    while (fd < 0 && errno == EINTR);  // a signal may interrupt a slow network file system
     if (fd < 0) fail(path);
     struct stat info{};
     if (::fstat(fd, &info) != 0) {
@@ -56,7 +56,7 @@ DataFile::DataFile(const std::string& path, std::int64_t size, bool mapped)
     if (!mapped || size == 0) return;
     void* map = ::mmap(nullptr, static_cast<std::size_t>(size), PROT_READ, MAP_SHARED, fd_, 0);
     const int error = errno;
-    ::close(fd_);  // a mapping needs no descriptor, and there may be thousands of shards
+    ::close(fd_);  // a mapping needs no descriptor, and a dataset may have thousands of shards
     fd_ = -1;
     if (map == MAP_FAILED) throw std::system_error(error, std::generic_category(), path);
     map_ = static_cast<std::uint8_t*>(map);
@@ -82,8 +82,8 @@ Payload DataFile::read(std::int64_t offset, std::int64_t length, std::vector<std
 }
 
 void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcept {
-    // Linux reads no more ahead for one call than the device's readahead or its largest request, whichever is
-    // more, and forgets the rest in silence; 128 KiB is its smallest default. It merges what is adjacent.
+    // For one call Linux reads at most the device's readahead or its largest request, whichever is more, and
+    // silently ignores the rest. The smallest default of these is 128 KiB. Linux merges adjacent requests.
     constexpr std::int64_t most = 128 << 10;
     static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t end = offset + length;
@@ -134,9 +134,9 @@ std::shared_ptr<const DataFile> Shards::file(std::int64_t shard, std::int64_t of
 }
 
 void Shards::will_need(std::vector<Range> ranges) const {
-    constexpr std::int64_t gap = 128 << 10;  // reading that much costs less than another request
+    constexpr std::int64_t gap = 128 << 10;  // reading the bytes between costs less than another request
     const auto files = this->files();
-    // Before they are joined: their ends may be no numbers.
+    // Check the ranges before they are joined, because their ends may overflow.
     for (const Range& range : ranges) file_of(*files, range.shard, range.offset, range.length);
     for (const Range& range : join_ranges(std::move(ranges), gap))
         (*files)[static_cast<std::size_t>(range.shard)]->will_need(range.offset, range.length);

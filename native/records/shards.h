@@ -1,4 +1,4 @@
-// Data files, mapped or read piece by piece.
+// The data files of a dataset, either mapped or read one payload at a time.
 #pragma once
 
 #include <cstddef>
@@ -10,16 +10,16 @@
 
 namespace stoker {
 
-// Bytes of a payload: within a mapping, or a copy in `storage`; `owner` keeps a mapping alive.
+// The bytes of one payload, in a mapping or in a buffer. They belong to the file or to the buffer.
 struct Payload {
     const std::uint8_t* data = nullptr;
     std::size_t size = 0;
 };
 
-// One open file of a known size. Unmapped and closed when the last user lets go.
+// One open file of a known size. The destructor unmaps and closes it.
 class DataFile {
   public:
-    // Throws std::system_error, or std::length_error where the file has another size.
+    // Throws std::system_error, and std::length_error if the file has another size.
     DataFile(const std::string& path, std::int64_t size, bool mapped);
     ~DataFile();
     DataFile(const DataFile&) = delete;
@@ -30,9 +30,10 @@ class DataFile {
     bool contains(std::int64_t offset, std::int64_t length) const {
         return offset >= 0 && length >= 0 && offset <= size_ && length <= size_ - offset;
     }
-    // The bytes, without a copy where mapped, else read into `storage`. Throws std::system_error, and
-    // std::out_of_range where the file is shorter.
+    // Returns bytes of the mapping, or reads them into `storage`. Throws std::system_error, and
+    // std::out_of_range if the file has become shorter.
     Payload read(std::int64_t offset, std::int64_t length, std::vector<std::uint8_t>& storage) const;
+    // Asks the kernel to read these bytes ahead.
     void will_need(std::int64_t offset, std::int64_t length) const noexcept;
 
   private:
@@ -50,16 +51,17 @@ struct Range {
     std::int64_t length;
 };
 
-// Ranges in file order, those less than `gap` bytes apart joined.
+// Returns the ranges in the order of the files, and joins ranges that lie less than `gap` bytes apart.
 std::vector<Range> join_ranges(std::vector<Range> ranges, std::int64_t gap);
 
+// The open data files of a dataset.
 class Shards {
   public:
     Shards(const std::vector<std::string>& paths, const std::vector<std::int64_t>& sizes, bool mapped);
 
-    // The open files; a batch holds them, so that close() never pulls bytes from under it.
+    // Returns the open files. A batch holds them, so they stay open after close() until the batch is done.
     std::shared_ptr<const DataFiles> files() const;
-    // Throws std::out_of_range where the shard is closed or the range is not within it.
+    // Throws std::out_of_range if the files are closed, or the range does not lie within the shard.
     std::shared_ptr<const DataFile> file(std::int64_t shard, std::int64_t offset, std::int64_t length) const;
     void will_need(std::vector<Range> ranges) const;
     void close();

@@ -6,13 +6,14 @@
 namespace stoker {
 namespace {
 
-// Rounded down, for the numbers of pixels that occur; std::floor is a call on the oldest x86-64.
-int whole(double value) {
+// Rounds down. std::floor is a function call on the oldest x86-64.
+int round_down(double value) {
     const int truncated = static_cast<int>(value);
     return truncated - (value < truncated);
 }
 
-// Where an image shrinks more, rounding may leave more than the tallest weight.
+// The maximum scale for the triangle kernel. Beyond it, the rounding error may be larger than the largest
+// weight.
 constexpr double kMaxTriangleScale = 64;
 
 // Keys' cubic convolution with a = -0.5.
@@ -31,22 +32,22 @@ float sinc(float x) {
 
 float lanczos(float x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
 
-// Weights of `count` samples, the first of which lies `offset` from the centre. Sums are rounded, not weights: many
-// small ones add up.
+// Computes the weights of `count` source pixels, the first at `offset` from the centre. It rounds cumulative
+// sums instead of weights, because the errors of many small weights would add up.
 template <class Filter>
-void weigh_by(Filter filter, float offset, float slope, int count, std::vector<float>& heights,
+void compute_weights(Filter filter, float offset, float slope, int count, std::vector<float>& values,
               std::int16_t* weights) {
     constexpr int one = 1 << kWeightBits;
-    heights.resize(static_cast<std::size_t>(count));
+    values.resize(static_cast<std::size_t>(count));
     float total = 0;
-    for (std::size_t t = 0; t < heights.size(); ++t)
-        total += heights[t] = filter((offset + static_cast<float>(t)) * slope);
-    const float factor = one / total;  // not 0, as no centre is farther than the middle lobe from a sample
+    for (std::size_t t = 0; t < values.size(); ++t)
+        total += values[t] = filter((offset + static_cast<float>(t)) * slope);
+    const float factor = one / total;  // the sum is not 0: a pixel lies within the middle lobe of each centre
     float sum = 0.5F;
     int before = 0;
     for (int t = 0; t < count; ++t) {
-        sum += heights[static_cast<std::size_t>(t)] * factor;
-        const int now = t + 1 == count ? one : whole(sum);
+        sum += values[static_cast<std::size_t>(t)] * factor;
+        const int now = t + 1 == count ? one : round_down(sum);
         weights[t] = static_cast<std::int16_t>(now - before);
         before = now;
     }
@@ -66,8 +67,8 @@ void Axis::set(const Span& span, bool reversed, Interpolation interpolation) {
     }
 }
 
-// Where the filter is cut off at the end, zeros come first, so that kernels read nothing past `high` but the one
-// tap that makes their number even.
+// A filter that is cut off at the end of the image starts earlier, with weights of 0. So kernels read at most
+// one pixel past `high`: the tap that makes the number of taps even.
 AxisPass Axis::pass_of(const Span& span, bool reversed, double radius) {
     const double shrink = std::max(span.scale(), 1.0);
     AxisPass pass;
@@ -99,20 +100,20 @@ void Axis::set_filter(const Span& span, bool reversed, double radius, Filter fil
     kernels().axis(pass);
     std::int16_t* to = weights.data();
     for (const float offset : offset_) {
-        weigh_by(filter, offset, pass.slope, pass.used, heights_, to);
+        compute_weights(filter, offset, pass.slope, pass.used, values_, to);
         to += taps;
     }
 }
 
 void Axis::set_nearest(const Span& span, bool reversed) {
     const double scale = span.scale();
-    // As many taps as the triangle has, up to eight: the more, the fewer outputs does a kernel take at once,
-    // and neighbours here lie as far apart.
+    // As many taps as the triangle has, up to eight. A kernel takes fewer outputs at once for more taps, which
+    // suits source pixels that lie as far apart as here.
     reserve(span.outputs, 2 * std::clamp(static_cast<int>(std::ceil(scale)), 1, 4));
     for (int i = 0; i < outputs; ++i) {
-        int nearest = whole(span.begin + (i + 0.5) * scale);
-        if (span.mirrored > 0)  // the right one of two is so in the picture that parameters speak of
-            nearest = span.mirrored - 1 - whole(span.mirrored - span.end + (outputs - i - 0.5) * scale);
+        int nearest = round_down(span.begin + (i + 0.5) * scale);
+        if (span.mirrored > 0)  // "the right one of two" refers to the oriented image
+            nearest = span.mirrored - 1 - round_down(span.mirrored - span.end + (outputs - i - 0.5) * scale);
         const auto output = static_cast<std::size_t>(reversed ? outputs - 1 - i : i);
         first[output] = std::clamp(nearest, span.low, span.high - 1);
         weights[output * static_cast<std::size_t>(taps)] = 1 << kWeightBits;

@@ -1,4 +1,4 @@
-// Filter weights of one axis of a resize.
+// The filter weights of one axis of a resize.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,26 @@
 
 namespace stoker {
 
-constexpr int kAxisSlack = 64;  // elements that may be read past the end of either column
+constexpr int kAxisSlack = 64;  // elements that may be read past the end of `first` and `weights`
 
-// For each output sample the source samples [first, first + taps) and their weights, which sum to
-// 1 << kWeightBits; unused taps at the end have weight 0.
+// For each output the source pixels [first, first + taps) and their weights. The weights of an output sum to
+// 1 << kWeightBits, and unused taps at the end have weight 0.
 struct Axis {
     int outputs = 0;
     int taps = 0;  // even
     bool negative_lobes = false;  // some weights are negative
-    std::vector<std::int32_t> first;    // outputs, and slack
-    std::vector<std::int16_t> weights;  // outputs * taps, and slack
+    std::vector<std::int32_t> first;    // `outputs` elements, then slack
+    std::vector<std::int16_t> weights;  // `outputs` * `taps` elements, then slack
 
-    // Pillow's antialiased filters (precompute_coeffs in Resample.c): as much wider as the image shrinks,
-    // cut off and renormalised at the borders. Or the sample that an output's centre falls into, the right
-    // one of two. Outputs go backwards if `reversed`. Needs low <= begin < end <= high, up to rounding, and
-    // low < high.
+    // Computes the weights of Pillow's antialiased filters (precompute_coeffs in Resample.c), which widen as
+    // the image shrinks, and are cut off and normalised again at the borders. For `nearest` an output takes the
+    // pixel that its centre falls into, the right one where it falls between two. `reversed` outputs go
+    // backwards. The span must have low <= begin < end <= high, up to rounding, and low < high.
     void set(const Span& span, bool reversed, Interpolation interpolation);
 
-    int begin() const;  // the first source sample of all
-    int end() const;    // past the last one, `high` or a few more: the slack of kernels
-    void shift(int by);  // to other source coordinates
+    int begin() const;  // the first source pixel of all outputs
+    int end() const;    // past the last source pixel: `high`, or a few more
+    void shift(int by);  // moves the source coordinates
 
   private:
     AxisPass pass_of(const Span& span, bool reversed, double radius);
@@ -38,8 +38,8 @@ struct Axis {
     void set_nearest(const Span& span, bool reversed);
     void reserve(int outputs, int taps);
 
-    std::vector<float> offset_;   // of each output's first sample from its centre
-    std::vector<float> heights_;  // of one output's filter
+    std::vector<float> offset_;   // from each output's centre to its first source pixel
+    std::vector<float> values_;  // of the filter, for one output
 };
 
 }  // namespace stoker

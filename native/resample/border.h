@@ -1,4 +1,4 @@
-// Padding that continues an image: see stoker.augment.extras.Border.
+// Padding that repeats rows and columns of an image; see stoker.augment.params.optional_params.Border.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,13 @@
 
 namespace stoker {
 
-// The rows and columns of a tile that the pixels of an output show, within it.
+// For each row and column of the output, the row or column of the tile that it repeats.
 struct Border {
-    const std::int32_t* rows = nullptr;  // null: there is none
+    const std::int32_t* rows = nullptr;  // null if there is no border
     const std::int32_t* columns = nullptr;
 };
 
+// Copies rows and columns of a tile to the output.
 class BorderPainter {
   public:
     void run(const PlanarImage& tile, const Border& border, int height, int width, RowSink& sink);

@@ -40,7 +40,8 @@ void NearestSampler::gather(const PlanarImage& image, const std::uint8_t* fill, 
     }
 }
 
-// In this order, so that every digit is that of stoker.augment.geometry.apply_matrix; dividing by 1 changes none.
+// The operations have the order of stoker.augment.geometry.transform.apply_matrix, so that results are equal to
+// the bit. A division by 1 would change nothing.
 template <bool affine>
 void NearestSampler::locate(const PlanarImage& image, const double* m, double y) {
     const double width = image.width(), height = image.height();

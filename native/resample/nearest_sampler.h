@@ -1,4 +1,4 @@
-// Pixels of an output picked from a image.
+// Nearest-neighbour resampling by a projective map.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace stoker {
 
-// Each pixel of the output is that of a picture which its centre falls into: see stoker.augment.resample.pick.
+// Each output pixel takes the image's pixel that its centre falls into; see
+// stoker.augment.reference.resample.pick.
 class NearestSampler {
   public:
-    // `matrix`, row-major, leads from (x, y, 1) in the output to the image; around that there is `fill`.
+    // `matrix`, 3x3, row-major, maps (x, y, 1) in the output to the image. Outside the image there is `fill`.
     void run(const PlanarImage& image, const double* matrix, int height, int width, const std::uint8_t* fill,
              RowSink& sink);
 
@@ -21,7 +22,7 @@ class NearestSampler {
     void locate(const PlanarImage& image, const double* matrix, double y);
     void gather(const PlanarImage& image, const std::uint8_t* fill, int plane);
 
-    std::vector<std::int64_t> offsets_;  // of a row's pixels, from the picture's first; -1 for none
+    std::vector<std::int64_t> offsets_;  // of a row's pixels, from the first byte of the image; -1 outside
     std::vector<std::uint8_t> line_;
 };
 

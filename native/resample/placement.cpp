@@ -44,7 +44,8 @@ Placement placement_of(const Parameters& parameters, Orientation orientation, Si
 
 int dct_eighths(const Placement& placement) {
     if (placement.interpolation == Interpolation::nearest) return 8;
-    // 3/8 and the like keep a little more work away from the resampler, but have no SIMD in libjpeg-turbo.
+    // 3/8 and similar sizes would save the resampler a little more work, but libjpeg-turbo has no SIMD for
+    // them.
     const double scale = std::min(placement.x.scale(), placement.y.scale());
     return scale >= 8 ? 1 : scale >= 4 ? 2 : scale >= 2 ? 4 : 8;
 }

@@ -1,5 +1,5 @@
-// From the parameters of a sample, which speak of the oriented image, to what a decoder and a resampler
-// do with the stored one.
+// The placement of a stored image on the output, computed from a sample's parameters, which refer to the
+// oriented image.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace stoker {
 
-// One row of stoker.augment.params.ImageParams.
+// One row of stoker.augment.params.image_params.ImageParams.
 struct Parameters {
     const std::int32_t* crop;   // top, left, height, width
     const double* region;       // top, left, bottom, right
@@ -19,18 +19,19 @@ struct Parameters {
     Interpolation interpolation = Interpolation::bilinear;
 };
 
+// The resize of a stored image onto a rectangle.
 struct Placement {
-    Span x, y;        // of the stored image
-    bool transposed;  // the stored y axis runs along the output's rows
-    Rectangle dest;   // after mirroring
+    Span x, y;        // the axes of the stored image
+    bool transposed;  // whether the stored y axis runs along the output's rows
+    Rectangle dest;   // in the mirrored output
     Interpolation interpolation = Interpolation::bilinear;
 };
 
-// `source` is the size of the oriented image, `frame` the size that parameters.dest refers to.
+// `source` is the size of the oriented image, `frame` the size of the image that parameters.dest lies in.
 Placement placement_of(const Parameters& parameters, Orientation orientation, Size source, Size frame);
 
-// The smallest DCT size, in eighths, that keeps the output's resolution in both directions: 1, 2, 4 or 8.
-// All of it where pixels are picked, not averaged.
+// Returns the smallest size of decoding, in eighths of the image's, that keeps the output's resolution along
+// both axes: 1, 2, 4 or 8. Nearest-neighbour resampling needs the full size.
 int dct_eighths(const Placement& placement);
 
 }  // namespace stoker

@@ -8,7 +8,7 @@ namespace stoker {
 Window Resampler::set(const Placement& placement) {
     const Span &x = placement.x, &y = placement.y;
     x_.set(x, x.reversed, placement.interpolation);
-    // Rows come from the top, whichever way the output goes: the placer turns them around.
+    // Rows always come from the top; the row orienter mirrors them.
     y_.set(y, false, placement.interpolation);
     const Window window{x_.begin(), y_.begin(), std::min(x_.end(), x.high), std::min(y_.end(), y.high)};
     x_.shift(-window.left);
@@ -25,7 +25,7 @@ void Resampler::begin(RowSink& sink, int source_rows) {
     slot_bytes_ = (vertical_first_ ? source_bytes_ : 3 * plane_) + kRowSlack;
     next_row_ = 0;
     next_output_ = 0;
-    int slots = 2;  // a power of two, which makes the ring's index a mask
+    int slots = 2;  // a power of two, so that a mask computes the index in the ring
     while (slots < y_.taps) slots *= 2;
     ring_mask_ = slots - 1;
     ring_.grow(static_cast<std::size_t>(slot_bytes_) * static_cast<std::size_t>(slots));
@@ -50,10 +50,10 @@ void Resampler::push(const std::uint8_t* rgb) {
         std::memcpy(slot(row), rgb, static_cast<std::size_t>(source_bytes_));
     else
         horizontal_.run(horizontal_, rgb, slot(row));
-    while (!finished() && next_row_ >= rows_wanted()) emit();
+    while (!finished() && next_row_ >= rows_needed()) emit();
 }
 
-int Resampler::rows_wanted() const {
+int Resampler::rows_needed() const {
     return std::min(y_.first[static_cast<std::size_t>(next_output_)] + y_.taps, source_rows_);
 }
 

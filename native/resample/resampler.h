@@ -1,4 +1,4 @@
-// Antialiased resize of rows as they come from a decoder.
+// The antialiased resize of rows, as a decoder returns them.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,28 @@
 
 namespace stoker {
 
-// Horizontal first, rounded and clipped to uint8, then vertical, in the picture as it is seen: where it is
-// stored on its side it is the other way round. Only the rows that one output row needs are kept.
+// Resizes along the x axis of the oriented image first, rounds and clips to uint8, then along the y axis. For a
+// transposed image this is the other way round in the stored image. The ring holds only the rows that one
+// output row needs.
 class Resampler {
   public:
-    // Before begin(). Returns the window of the source that is wanted, row by row.
+    // Prepares a resize, before begin(). Returns the window of the source that push() needs.
     Window set(const Placement& placement);
     void begin(RowSink& sink, int source_rows);
-    // The next row of source pixels, interleaved RGB; kRowSlack bytes past its end may be read.
+    // Takes the next row of the window, interleaved RGB, followed by kRowSlack readable bytes.
     void push(const std::uint8_t* rgb);
     bool finished() const { return next_output_ == y_.outputs; }
 
   private:
     std::uint8_t* slot(int row) { return ring_.data() + static_cast<std::ptrdiff_t>(row & ring_mask_) * slot_bytes_; }
-    int rows_wanted() const;  // before the next output can be made
+    int rows_needed() const;  // before the next output row can be computed
     void emit();
 
     const Kernels& kernels_ = kernels();
-    Axis x_, y_;  // in coordinates of the window
+    Axis x_, y_;  // in the coordinates of the window
     RowSink* sink_ = nullptr;
     bool vertical_first_ = false;
-    int source_bytes_ = 0;  // of a row
+    int source_bytes_ = 0;  // in a row of the window
     HorizontalPass horizontal_;
     int plane_ = 0;
     int slot_bytes_ = 0;
@@ -43,7 +44,7 @@ class Resampler {
     int next_output_ = 0;
     AlignedBytes table_;
     AlignedBytes ring_;
-    AlignedBytes output_, planes_;  // of the vertical pass, and of a horizontal one behind it
+    AlignedBytes output_, planes_;  // of the vertical pass, and of a horizontal pass after it
     std::vector<const std::uint8_t*> rows_;
 };
 

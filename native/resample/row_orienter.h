@@ -1,4 +1,4 @@
-// Turns resampled rows into rows of the output.
+// The orientation of resampled rows: from rows of the stored image to rows of the output.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace stoker {
 
-// Mirrors them, or transposes them by way of a buffer.
+// Mirrors rows vertically, or transposes them in a buffer.
 class RowOrienter final : public RowSink {
   public:
     void begin(RowSink& sink, const Placement& placement);
@@ -23,7 +23,7 @@ class RowOrienter final : public RowSink {
     int rows_ = 0;
     int columns_ = 0;
     int plane_ = 0;
-    std::vector<std::uint8_t> transposed_rows_;  // [column][channel][row] of a transposed one
+    std::vector<std::uint8_t> transposed_rows_;  // [column][channel][row], for a transposed image
 };
 
 }  // namespace stoker

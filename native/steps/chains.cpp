@@ -1,4 +1,4 @@
-// AugMix: chains of steps, and the resampling that only they contain.
+// The steps of AugMix: a weighted sum of chains, and the resampling within chains.
 #include <algorithm>
 #include <stdexcept>
 #include <vector>
@@ -32,7 +32,7 @@ class Distort final : public Step {
     void run(std::size_t i, StepRunner& runner) const override {
         const bool nearest = *columns_.nearest;
         PlanarImage& image = runner.image();
-        const PlanarImage& source = nearest ? runner.copy() : image;  // of which a warper keeps what it needs
+        const PlanarImage& source = nearest ? runner.copy() : image;  // a warper copies the pixels that it needs
         const int height = image.height(), width = image.width();
         PlanarSink sink;
         sink.begin(image, {0, 0, height, width}, columns_.fill);
@@ -51,7 +51,7 @@ struct WeightedSumColumns {
     RowsOfAnySize<float> weights;  // of the image, then of each chain
 };
 
-// Sums the image and what chains of steps make of it, weighted.
+// Computes a weighted sum of the image and of the results of chains of steps.
 class WeightedSum final : public Step {
   public:
     using Columns = WeightedSumColumns;

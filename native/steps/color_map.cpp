@@ -12,7 +12,7 @@ namespace stoker {
 namespace {
 
 std::uint8_t to_uint8(double value) {
-    if (!(value > 0)) return 0;  // NaN, too
+    if (!(value > 0)) return 0;  // also for NaN
     return static_cast<std::uint8_t>(std::min(value, 255.0) + 0.5);
 }
 
@@ -37,7 +37,8 @@ class Affine final : public Step {
     void run(std::size_t i, StepRunner& runner) const override {
         float color[12];
         std::copy(columns_.color + 12 * i, columns_.color + 12 * (i + 1), color);
-        if (columns_.mean_matrix != nullptr) add_mean(color, columns_.mean_matrix + 9 * i, runner.image().mean().data());
+        if (columns_.mean_matrix != nullptr)
+            add_mean(color, columns_.mean_matrix + 9 * i, runner.image().mean().data());
         if (is_diagonal(color))
             by_table(color, runner);
         else

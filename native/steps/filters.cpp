@@ -1,4 +1,4 @@
-// Steps that look at neighbours.
+// Steps that read neighbouring pixels.
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
@@ -29,7 +29,7 @@ class Sharpen final : public Step {
         PlanarImage& image = runner.image();
         if (image.height() < 3 || image.width() < 3) return;
         const PlanarImage& before = runner.copy();
-        // A change of more than 255 levels is as good as one of 255.
+        // A change of more than 255 has the effect of one of 255.
         const double amount = std::clamp(1 - static_cast<double>(columns_.factor[i]), -256.0, 256.0);
         if (std::isnan(amount)) return;
         for (int y = 1; y < image.height() - 1; ++y)
@@ -44,7 +44,8 @@ class Sharpen final : public Step {
     Columns columns_;
 };
 
-// Of `size` pixels the one that is seen at `at` in mirrors behind the first and the last.
+// Returns the pixel at `at` of an axis that is continued by reflection about the first and the last of `size`
+// pixels.
 int reflect(int at, int size) {
     if (size == 1) return 0;
     const int period = 2 * (size - 1);

@@ -1,4 +1,4 @@
-// Steps that replace each level of a channel by another.
+// Steps that replace each value of a channel by another, by a lookup table.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -72,7 +72,7 @@ struct SolarizeColumns {
     const std::int16_t* threshold;
 };
 
-// Inverts the values from a threshold on.
+// Inverts values from a threshold on.
 class Solarize final : public Step {
   public:
     using Columns = SolarizeColumns;
@@ -85,7 +85,8 @@ class Solarize final : public Step {
     void run(std::size_t i, StepRunner& runner) const override {
         LookupTables tables;
         for (auto& values : tables.channel)
-            for (int x = 0; x < 256; ++x) values[x] = static_cast<std::uint8_t>(x >= columns_.threshold[i] ? 255 - x : x);
+            for (int x = 0; x < 256; ++x)
+                values[x] = static_cast<std::uint8_t>(x >= columns_.threshold[i] ? 255 - x : x);
         runner.apply_lut(tables);
     }
 
@@ -141,7 +142,8 @@ class Equalize final : public Step {
     }
 
   private:
-    // Counted four at a time: neighbours are often alike, and a count must not wait for the one before.
+    // Four histograms are counted in turn: neighbours often have one value, and a count would wait for the one
+    // before.
     static Histogram histogram_of(const PlanarImage& image, int channel) {
         std::array<Histogram, 4> counts{};
         for (int y = 0; y < image.height(); ++y) {

@@ -1,7 +1,7 @@
 // The contract of a step: one operation on the pixels of finished images; see stoker.augment.steps.
 //
-// A new operation is a file with a struct of columns, their table, a class and its StepKind, and a line of the list
-// in steps/step_kinds.cpp.
+// To add a step, write a file with a struct of columns, their table, a class and its StepKind, and add the kind
+// to the list in steps/step_kinds.cpp.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace stoker {
 
 class StepRunner;
 
-// One step of a batch. Its columns belong to the caller.
+// One step of a batch. It does not own its columns.
 class Step {
   public:
     explicit Step(const bool* where) : where_(where) {}
@@ -36,15 +36,15 @@ class Step {
 
 using Steps = std::vector<std::unique_ptr<const Step>>;
 
-// A kind of step: its name, its columns, and how to make one of checked columns. Only a weighted sum has chains.
+// A kind of step: its name, its columns, and the maker of a step. Only a weighted sum has chains.
 struct StepKind {
     const char* name;
     std::span<const Column> columns;
     std::unique_ptr<const Step> (*make)(std::span<const ColumnValue> values, std::vector<Steps> chains);
 };
 
-// The kind of a class that has a struct Columns, a table kColumns, and is made of the struct, and chains if any.
-// The class throws std::invalid_argument for values that make no step.
+// Returns the kind of a class. The class has a struct Columns and a table kColumns, and its constructor takes
+// the struct, and chains if it has them. The constructor throws std::invalid_argument for wrong values.
 template <class Kind>
 constexpr StepKind step_kind(const char* name) {
     using Columns = typename Kind::Columns;

@@ -1,4 +1,4 @@
-// The list of all kinds of steps.
+// The list of all kinds of steps, from which the binding makes them by name.
 #pragma once
 
 #include <span>

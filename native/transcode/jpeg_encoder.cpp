@@ -30,7 +30,7 @@ struct Encoder {
             std::longjmp(self.jump, 1);
         };
         errors.emit_message = [](j_common_ptr, int) {};
-        // Not jpeg_mem_dest(): when it finds no memory, what it says the bytes are is freed already.
+        // jpeg_mem_dest() leaves a pointer to freed memory when it runs out of memory.
         destination.init_destination = [](j_compress_ptr encoder) { grow(encoder); };
         destination.empty_output_buffer = grow;
         destination.term_destination = [](j_compress_ptr) {};
@@ -45,7 +45,7 @@ struct Encoder {
 
     std::size_t size() const { return capacity - destination.free_in_buffer; }
 
-    // Only plain data on its stack, so a longjmp out of libjpeg skips no destructor.
+    // This method has only plain data on its stack, so that a longjmp of libjpeg skips no destructor.
     bool run(const std::uint8_t* rgb, int height, int width, int quality, Subsampling subsampling) {
         if (setjmp(jump)) return false;
         jpeg_create_compress(&encoder);
@@ -72,7 +72,7 @@ struct Encoder {
   private:
     static Encoder& of(j_common_ptr encoder) { return *static_cast<Encoder*>(encoder->client_data); }
 
-    // Doubles the room for bytes, all of which is taken.
+    // Doubles the capacity, which is used up.
     static boolean grow(j_compress_ptr encoder) {
         Encoder& self = of(reinterpret_cast<j_common_ptr>(encoder));
         const std::size_t taken = self.capacity, larger = taken == 0 ? 1 << 16 : 2 * taken;

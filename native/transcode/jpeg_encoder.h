@@ -1,4 +1,4 @@
-// Encodes RGB pixels as a baseline JPEG.
+// The encoder of baseline JPEG, on libjpeg-turbo.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace stoker {
 
 enum class Subsampling { s444, s422, s420 };
 
-// JFIF, sRGB as YCbCr. Throws std::runtime_error with libjpeg's reason.
+// Encodes RGB pixels as JFIF, in YCbCr. Throws std::runtime_error with libjpeg's reason.
 std::vector<std::uint8_t> encode_jpeg(const std::uint8_t* rgb, int height, int width, int quality,
                                       Subsampling subsampling);
 

@@ -15,22 +15,22 @@ namespace {
 constexpr int kLargestJpegSide = 65500;  // JPEG_MAX_DIMENSION of libjpeg
 
 template <class Value>
-struct Word {
-    const char* word;
+struct Choice {
+    const char* name;
     Value value;
 };
 
 template <class Value, std::size_t n>
-Value parse(const std::string& name, const std::string& word, const Word<Value> (&words)[n]) {
+Value parse(const std::string& name, const std::string& word, const Choice<Value> (&choices)[n]) {
     std::string known;
-    for (const auto& entry : words) {
-        if (word == entry.word) return entry.value;
-        known += known.empty() ? entry.word : std::string(", ") + entry.word;
+    for (const auto& choice : choices) {
+        if (word == choice.name) return choice.value;
+        known += known.empty() ? choice.name : std::string(", ") + choice.name;
     }
     throw std::invalid_argument(name + " must be one of " + known + "; found " + word);
 }
 
-// The part of the source that is shown, the size of the output, and where in it the part lies.
+// The region of the source, the size of the output, and the rectangle that the region becomes.
 struct Plan {
     double region[4];
     int height, width;
@@ -73,7 +73,7 @@ Plan fill_plan(int h, int w, int height, int width) {
     const bool pad_y = x_ratio > y_ratio;
     const int size = pad_y ? h : w, target = pad_y ? height : width;
     int resized = std::min(target, rounded(size / std::max(y_ratio, x_ratio)));
-    resized += (target - resized) & 1;  // the same width of padding at both ends
+    resized += (target - resized) & 1;  // so that the padding is equal at both ends
     (pad_y ? plan.dest.height : plan.dest.width) = resized;
     (pad_y ? plan.dest.top : plan.dest.left) = (target - resized) / 2;
     return plan;
@@ -91,7 +91,7 @@ Plan plan_of(const TranscodeOptions& options, int h, int w) {
     return whole(h, w, h, w);
 }
 
-// One picture, made outside of any batch.
+// An image that is rendered outside a batch.
 class OutputImage {
   public:
     OutputImage(const Plan& plan, Orientation orientation, int source_height, int source_width)
@@ -125,7 +125,7 @@ class OutputImage {
     Target target_;
 };
 
-// Buffers and decoder of a thread.
+// The decoders and buffers of one thread.
 struct Worker {
     Decoders decoders;
     Renderer renderer;
@@ -140,11 +140,15 @@ Worker& thread_worker() {
 void require_pixels(std::int64_t height, std::int64_t width, std::int64_t max_pixels) {
     if (height * width > max_pixels)
         throw std::invalid_argument(std::to_string(height) + "x" + std::to_string(width) +
-                                    " pixels, of which max_pixels allows " + std::to_string(max_pixels));
+                                    " pixels are more than max_pixels, " + std::to_string(max_pixels));
 }
 
 void require_ok(const Outcome& outcome) {
     if (outcome.status != Status::ok) throw std::invalid_argument(outcome.message);
+}
+
+void open(Decoder& decoder, const EncodedImage& image) {
+    if (!decoder.open(image)) throw std::invalid_argument(decoder.failure().message);
 }
 
 std::vector<std::uint8_t> rendered(const RgbView& pixels, const Plan& plan) {
@@ -153,9 +157,7 @@ std::vector<std::uint8_t> rendered(const RgbView& pixels, const Plan& plan) {
     auto& [decoders, renderer, writer] = thread_worker();
     Decoder& decoder = *decoders.find(Codec::raw);
     const auto bytes = static_cast<std::size_t>(3 * pixels.height * pixels.width);
-    require_ok(decoder.open({{pixels.data, bytes}, pixels.height, pixels.width, pixels.height * pixels.width})
-                   ? Outcome{}
-                   : decoder.failure());
+    open(decoder, {{pixels.data, bytes}, pixels.height, pixels.width, pixels.height * pixels.width});
     require_ok(renderer.render(decoder, output.geometry(), &output.begin(writer)));
     return std::move(output.rgb());
 }
@@ -201,7 +203,7 @@ Transcoded transcode_payload(const Payload& payload, const TranscodeOptions& opt
     Decoder* decoder = decoders.find(header.codec);
     if (decoder == nullptr)
         throw std::invalid_argument("the data is not an image that is decoded here: " + codec_names());
-    require_ok(decoder->open({payload, header.height, header.width, options.max_pixels}) ? Outcome{} : decoder->failure());
+    open(*decoder, {payload, header.height, header.width, options.max_pixels});
     int height = decoder->height(), width = decoder->width();
     require_pixels(height, width, options.max_pixels);
     const Orientation orientation = Orientation::exif(header.orientation);

@@ -7,7 +7,7 @@
 namespace stoker {
 namespace {
 
-// A row or column of outputs, all of which lie somewhere in [low, high) or in a margin around it.
+// The span of an axis of outputs, all of which read pixels in [low, high) and in a margin around it.
 Span span_of(const AxisMap& map, int low, int high, int outputs) {
     const double first = map.shift, last = map.scale * outputs + map.shift;
     const int margin = 2 * static_cast<int>(std::ceil(std::max(1.0, std::abs(map.scale)))) + 1;

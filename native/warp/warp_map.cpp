@@ -9,13 +9,13 @@
 namespace stoker {
 namespace {
 
-// Of maps along the axes, those with which an Axis gets along: its weights have few bits for many taps.
+// The limits of axis-aligned maps that the resampler can execute: its weights have too few bits for more taps.
 constexpr double kMinScale = 1e-3, kMaxScale = 64, kMaxShift = 1e6;
 
-constexpr int kSupportStep = 16;  // pixels of the output
+constexpr int kSupportStep = 16;  // distance of the points at which supports are computed, in output pixels
 
-// NaN becomes `low`.
-double within(double value, double low, double high) {
+// Clamps to [low, high]; NaN becomes `low`.
+double clamped(double value, double low, double high) {
     if (!(value > low)) return low;
     return value < high ? value : high;
 }
@@ -41,7 +41,8 @@ WarpMap::WarpMap(const double* matrix, const Placement& placement) : WarpMap(mat
     window_ = {low(x), low(y), high(x), high(y)};
 }
 
-// Canvas coordinate offset + p * outputs is begin + p * (end - begin), or end - p * (end - begin), in the source.
+// The canvas coordinate offset + p * outputs is begin + p * (end - begin) in the source, or end - p * (end -
+// begin).
 void WarpMap::compose_axis(int row, double begin, double end, int offset, int outputs, bool reversed) {
     const double scale = (reversed ? begin - end : end - begin) / outputs;
     const double shift = (reversed ? end : begin) - offset * scale;
@@ -60,23 +61,23 @@ bool WarpMap::aligned() const {
 SourcePoint WarpMap::at(double column, double row) const {
     const double w = m_[6] * column + m_[7] * row + m_[8];
     if (!(w > 0)) return {-kFarAway, -kFarAway, 1, 1, false};
-    const double x = within((m_[0] * column + m_[1] * row + m_[2]) / w, -kFarAway, kFarAway);
-    const double y = within((m_[3] * column + m_[4] * row + m_[5]) / w, -kFarAway, kFarAway);
+    const double x = clamped((m_[0] * column + m_[1] * row + m_[2]) / w, -kFarAway, kFarAway);
+    const double y = clamped((m_[3] * column + m_[4] * row + m_[5]) / w, -kFarAway, kFarAway);
     const auto support = [&](double along_column, double along_row) {
-        return within(std::sqrt(along_column * along_column + along_row * along_row) / w, 1, kFarAway);
+        return clamped(std::sqrt(along_column * along_column + along_row * along_row) / w, 1, kFarAway);
     };
     return {x, y, support(m_[0] - x * m_[6], m_[1] - x * m_[7]), support(m_[3] - y * m_[6], m_[4] - y * m_[7]), true};
 }
 
-// Where no horizon is in sight a rectangle becomes a convex quadrilateral, and the derivative of x along
-// columns or rows, times w * w, depends linearly on the row or column alone: corners bound it all.
+// If the output shows no horizon, its rectangle maps to a convex quadrilateral. The derivative of x along
+// columns or rows, times w * w, depends linearly on the row or column alone. So the corners bound all values.
 Footprint WarpMap::footprint(int height, int width) const {
     Footprint footprint{kFarAway, kFarAway, -kFarAway, -kFarAway, kFarAway};
     double least_w = kFarAway, slopes[2] = {0, 0};
     for (const double row : {0.5, height - 0.5})
         for (const double column : {0.5, width - 0.5}) {
             const SourcePoint point = at(column, row);
-            if (!point.seen) return {-kFarAway, -kFarAway, kFarAway, kFarAway, 1};
+            if (!point.visible) return {-kFarAway, -kFarAway, kFarAway, kFarAway, 1};
             const double w = m_[6] * column + m_[7] * row + m_[8];
             least_w = std::min(least_w, w);
             slopes[0] = std::max(slopes[0], point.support_x * w * w);
@@ -86,7 +87,7 @@ Footprint WarpMap::footprint(int height, int width) const {
             footprint.top = std::min(footprint.top, point.y);
             footprint.bottom = std::max(footprint.bottom, point.y);
         }
-    const auto support = [&](double slope) { return within(slope / (least_w * least_w), 1, kFarAway); };
+    const auto support = [&](double slope) { return clamped(slope / (least_w * least_w), 1, kFarAway); };
     footprint.left -= support(slopes[0]);
     footprint.right += support(slopes[0]);
     footprint.top -= support(slopes[1]);
@@ -95,7 +96,7 @@ Footprint WarpMap::footprint(int height, int width) const {
     return footprint;
 }
 
-// At places kSupportStep apart, between which it changes little.
+// Computes supports at points kSupportStep apart, between which they change little.
 double WarpMap::least_support(int height, int width) const {
     double least = kFarAway;
     const int step_y = affine() ? height : kSupportStep, step_x = affine() ? width : kSupportStep;

@@ -1,4 +1,4 @@
-// From the pixels of a warped output to places in the stored image.
+// The projective map from the pixels of a warped output to the stored image.
 #pragma once
 
 #include <array>
@@ -9,48 +9,48 @@
 
 namespace stoker {
 
-// What one output shows: a place in the source, pixels, edges of pixels being integers, and how far the
-// filter reaches there, from 1. `seen` is false behind the horizon.
+// The point of the source that an output pixel shows, in pixels, with integers at the edges of pixels; and the
+// support of the filter there, from 1 on. `visible` is false behind the horizon.
 struct SourcePoint {
     double x, y;
     double support_x, support_y;
-    bool seen;
+    bool visible;
 };
 
-// What a warp's outputs do not reach beyond in the source, and the least support of all, nearly.
+// The part of the source that the outputs read, and approximately the smallest support of all outputs.
 struct Footprint {
     double left, top, right, bottom;
     double support = 1;
 };
 
-// One axis of a map that is along the axes: the source's place of each of the output's.
+// One axis of an axis-aligned map: source = output * scale + shift.
 struct AxisMap {
     double scale, shift;
 };
 
-// A projective map of pixels of the output, which is resampled once: see stoker.augment.extras.Warp.
+// A projective map from the output to the source; see stoker.augment.params.optional_params.Warp.
 class WarpMap {
   public:
     WarpMap() = default;
-    // `matrix`, row-major, leads straight to the source, of which `window` is seen.
+    // `matrix`, 3x3, row-major, leads to the source, of which `window` is visible.
     WarpMap(const double* matrix, const Window& window);
-    // `matrix` leads to a canvas, onto which `placement` puts the stored image.
+    // `matrix` leads to a canvas, on which the stored image lies at `placement`.
     WarpMap(const double* matrix, const Placement& placement);
 
     bool affine() const { return m_[6] == 0 && m_[7] == 0 && m_[8] == 1; }
-    // Whether rows and columns stay what they are; then axis_x() and axis_y() say it all.
+    // Whether the map is axis-aligned. Then axis_x() and axis_y() describe it.
     bool aligned() const;
     AxisMap axis_x() const { return {m_[0], m_[2]}; }
     AxisMap axis_y() const { return {m_[4], m_[5]}; }
-    SourcePoint at(double column, double row) const;  // of the output: centres of pixels end in .5
-    // How far an affine map moves from one column of the output to the next.
+    SourcePoint at(double column, double row) const;  // of the output; the centre of a pixel ends in .5
+    // The distance in the source from one column of the output to the next, of an affine map.
     double step_x() const { return m_[0]; }
     double step_y() const { return m_[3]; }
     const double* matrix() const { return m_.data(); }
     Footprint footprint(int height, int width) const;
-    // The part of the source that is seen; what lies outside is fill.
+    // The visible part of the source; everything else is fill.
     const Window& window() const { return window_; }
-    // In an image of eighths/8 the size.
+    // Converts the map to a source of `eighths`/8 of the size.
     void reduce(int eighths);
 
   private:
@@ -61,7 +61,8 @@ class WarpMap {
     Window window_{};
 };
 
-// The smallest DCT size, in eighths, that keeps the output's resolution everywhere.
+// Returns the smallest size of decoding, in eighths of the image's, that keeps the output's resolution
+// everywhere.
 int dct_eighths(const Footprint& footprint);
 
 }  // namespace stoker

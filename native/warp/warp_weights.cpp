@@ -10,14 +10,14 @@ namespace {
 
 constexpr int kPhases = 1 << kPhaseBits;
 
-// Sum of 1 - d / support over d = distance, distance + 1, ... below support.
+// Returns the sum of 1 - d / support for d = distance, distance + 1, ... below support.
 double half_sum(double distance, double support) {
     const double n = std::max(std::ceil(support - distance), 0.0);
     return n - (n * distance + n * (n - 1) / 2) / support;
 }
 
-// Rounded down; std::floor is a call on the oldest x86-64.
-int whole(double value) {
+// Rounds down. std::floor is a function call on the oldest x86-64.
+int round_down(double value) {
     const int truncated = static_cast<int>(value);
     return truncated - (value < truncated);
 }
@@ -32,7 +32,7 @@ void PhaseTable::set(double support) {
     weights_.resize(static_cast<std::size_t>(kPhases * taps_));
     std::int32_t first[kPhases];
     float offset[kPhases];
-    AxisPass pass;  // of which each output is a phase: its triangle begins between the tap before the first and that
+    AxisPass pass;  // each of its outputs is a phase, whose triangle begins less than a pixel before the first tap
     pass.outputs = kPhases;
     pass.scale = 1.0 / kPhases;
     pass.begin = support - 0.5 - pass.scale / 2;
@@ -46,7 +46,7 @@ void PhaseTable::set(double support) {
 }
 
 std::int64_t PhaseTable::begin(double center) const {
-    return std::llround((center - support_ + 0.5) * (1 << kPositionBits));
+    return std::llround((center - support_ + 0.5) * (1 << kFractionBits));
 }
 
 void PointWeights::begin(int size) {
@@ -58,8 +58,8 @@ void PointWeights::begin(int size) {
 void PointWeights::add(double center, double support) {
     const double first = center - support + 0.5, end = center + support - 0.5;
     Entry entry{center, support, 0, 0, first < -1, end > size_ + 1};
-    entry.first = whole(std::clamp(first, -1.0, static_cast<double>(size_)));
-    entry.end = -whole(-std::clamp(end, entry.first + 1.0, size_ + 1.0));
+    entry.first = round_down(std::clamp(first, -1.0, static_cast<double>(size_)));
+    entry.end = -round_down(-std::clamp(end, entry.first + 1.0, size_ + 1.0));
     const int used = entry.end - entry.first;
     taps_ = std::max(taps_, used + (used & 1));
     spots_.push_back(entry);
@@ -71,30 +71,31 @@ void PointWeights::finish() {
     for (std::size_t i = 0; i < spots_.size(); ++i) {
         Entry& entry = spots_[i];
         const int first = std::min(entry.first, size_ + 2 - taps_);
-        weigh(entry, weights_.data() + i * taps + (entry.first - first));
+        compute(entry, weights_.data() + i * taps + (entry.first - first));
         entry.first = first;
     }
 }
 
-// All that falls outside is seen as one pixel. Sums are rounded, not weights: many small ones add up.
-void PointWeights::weigh(const Entry& entry, std::int16_t* weights) {
+// All taps outside the window count for one pixel of fill. Cumulative sums are rounded, not weights, because
+// the errors of many small weights would add up.
+void PointWeights::compute(const Entry& entry, std::int16_t* weights) {
     const int used = entry.end - entry.first;
-    heights_.resize(static_cast<std::size_t>(used));
+    values_.resize(static_cast<std::size_t>(used));
     const double offset = entry.first + 0.5 - entry.center, slope = 1 / entry.support;
     double total = 0;
     for (int t = 0; t < used; ++t)
-        total += heights_[static_cast<std::size_t>(t)] = std::max(0.0, 1 - std::abs(offset + t) * slope);
+        total += values_[static_cast<std::size_t>(t)] = std::max(0.0, 1 - std::abs(offset + t) * slope);
     if (entry.clipped_before || entry.clipped_after) {
         const double below = entry.center - 0.5 - std::floor(entry.center - 0.5);
         const double all = half_sum(below, entry.support) + half_sum(1 - below, entry.support);
-        heights_[entry.clipped_before ? 0 : heights_.size() - 1] += std::max(0.0, all - total);
+        values_[entry.clipped_before ? 0 : values_.size() - 1] += std::max(0.0, all - total);
         total = std::max(all, total);
     }
     const double factor = (1 << kWeightBits) / total;
     double sum = 0.5;
     int before = 0;
     for (int t = 0; t < used; ++t) {
-        sum += heights_[static_cast<std::size_t>(t)] * factor;
+        sum += values_[static_cast<std::size_t>(t)] * factor;
         const int now = t + 1 == used ? 1 << kWeightBits : std::min(static_cast<int>(sum), 1 << kWeightBits);
         weights[t] = static_cast<std::int16_t>(now - before);
         before = now;

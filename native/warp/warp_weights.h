@@ -1,4 +1,4 @@
-// Weights along one axis of a warp.
+// The filter weights along one axis of a warp.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,17 @@
 
 namespace stoker {
 
-// For one support: weights of the taps by the fraction of the first tap's place, so that a pixel's weights
-// are looked up.
+// Weights of one support for each phase, which is the fraction of the first tap's coordinate. A pixel's weights
+// are looked up here.
 class PhaseTable {
   public:
-    // Larger supports are rare, and their tables large.
+    // Larger supports are rare, and their tables would be large.
     static constexpr double kMaxSupport = 16;
 
     void set(double support);
     int taps() const { return taps_; }  // even
     const std::int16_t* weights() const { return weights_.data(); }
-    // The source coordinate, with kPositionBits after the point, from which LocateAxis counts.
+    // Returns LocateAxis::begin for an output whose centre lies here in the source.
     std::int64_t begin(double center) const;
 
   private:
@@ -27,14 +27,14 @@ class PhaseTable {
     std::vector<std::int16_t> weights_;
 };
 
-// For any supports: weights of a few outputs one by one. Pixels are those from 0 to size - 1; what lies
-// outside is seen as pixels -1 and `size`.
+// Weights of a few outputs, each with a support of its own of any size. Source pixels are numbered 0 to size -
+// 1; the pixels -1 and `size` stand for all that lies outside.
 class PointWeights {
   public:
     void begin(int size);
     void add(double center, double support);
     void finish();
-    int taps() const { return taps_; }  // even; pixels -1 to size + 1 are read
+    int taps() const { return taps_; }  // even; taps read the pixels -1 to size + 1
     int first(int i) const { return spots_[static_cast<std::size_t>(i)].first; }
     const std::int16_t* weights() const { return weights_.data(); }
 
@@ -44,12 +44,12 @@ class PointWeights {
         int first, end;
         bool clipped_before, clipped_after;
     };
-    void weigh(const Entry& entry, std::int16_t* weights);
+    void compute(const Entry& entry, std::int16_t* weights);
 
     int size_ = 0;
     int taps_ = 0;
     std::vector<Entry> spots_;
-    std::vector<double> heights_;
+    std::vector<double> values_;
     std::vector<std::int16_t> weights_;
 };
 

@@ -7,13 +7,13 @@
 namespace stoker {
 namespace {
 
-// Of `window` what lies between the two places, a pixel more for what rounding moves.
+// Narrows [low, high) to [begin, end) and one pixel more, for rounding.
 void narrow(int& low, int& high, double begin, double end) {
     low = std::max(low, static_cast<int>(std::floor(begin)) - 1);
     high = std::min(high, static_cast<int>(std::ceil(end)) + 1);
 }
 
-// Behind the row's end, where places make no sense.
+// Repeats the last point of a row, because points past the end have no valid coordinates.
 void repeat_last(SamplePoints& points, int count) {
     const auto repeat = [count](auto* values) { std::fill(values + count, values + kSamplePoints, values[count - 1]); };
     repeat(points.x);
@@ -24,7 +24,8 @@ void repeat_last(SamplePoints& points, int count) {
 
 }  // namespace
 
-const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int height, int width, const std::uint8_t* fill) {
+const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int height, int width,
+                         const std::uint8_t* fill) {
     map_ = map;
     height_ = height;
     width_ = width;
@@ -47,7 +48,7 @@ const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int 
         phases_y_.set(point.support_y);
         before_ = after_ = std::max(phases_x_.taps(), phases_y_.taps());
     }
-    frame();
+    fill_margin();
     const std::size_t outputs = (static_cast<std::size_t>(width) + 63) / 64 * 64;
     offset_.assign(outputs, 0);
     weights_x_.assign(outputs, 0);
@@ -55,8 +56,8 @@ const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int 
     return window_;
 }
 
-// The margin.
-void Warper::frame() {
+// Fills the margin.
+void Warper::fill_margin() {
     const auto columns = static_cast<std::size_t>(window_.right - window_.left + before_ + after_);
     const auto rows = static_cast<std::size_t>(window_.bottom - window_.top + before_ + after_);
     stride_ = 3 * columns;
@@ -127,7 +128,7 @@ void Warper::warp_by_phase(int y) {
     const auto axis = [&](const PhaseTable& phases, double center, double step, int size, std::ptrdiff_t stride) {
         LocateAxis axis;
         axis.begin = phases.begin(center);
-        axis.step = std::llround(step * (1 << kPositionBits));
+        axis.step = std::llround(step * (1 << kFractionBits));
         axis.low = -before_;
         axis.high = size;
         axis.stride = stride;
@@ -158,12 +159,12 @@ void Warper::warp_by_points(int y) {
         const int count = std::min(kSamplePoints, width_ - x);
         kernels_.map_points(map_.matrix(), x + 0.5, y + 0.5, spots_);
         repeat_last(spots_, count);
-        const float most_x = *std::max_element(spots_.support_x, spots_.support_x + kSamplePoints);
-        const float most_y = *std::max_element(spots_.support_y, spots_.support_y + kSamplePoints);
-        if (2 * std::max(most_x, most_y) <= kPointTaps)
-            weigh(most_x, most_y);
+        const float max_x = *std::max_element(spots_.support_x, spots_.support_x + kSamplePoints);
+        const float max_y = *std::max_element(spots_.support_y, spots_.support_y + kSamplePoints);
+        if (2 * std::max(max_x, max_y) <= kPointTaps)
+            set_weights(max_x, max_y);
         else
-            weigh_one_by_one();
+            set_large_weights();
         const auto stride = static_cast<std::int64_t>(stride_);
         for (std::size_t i = 0; i < kSamplePoints; ++i) {
             offset_[i] = first_y_[i] * stride + 3 * std::int64_t{first_x_[i]};
@@ -178,14 +179,14 @@ void Warper::warp_by_points(int y) {
     }
 }
 
-void Warper::weigh(float most_x, float most_y) {
-    const auto axis = [&](const double* centers, const float* supports, float most, int begin, int end,
+void Warper::set_weights(float max_x, float max_y) {
+    const auto axis = [&](const double* centers, const float* supports, float max_support, int begin, int end,
                           std::int32_t* first, std::int16_t* weights) {
         WeighPass pass;
         pass.centers = centers;
         pass.supports = supports;
         pass.origin = begin;
-        pass.taps = 2 * static_cast<int>(std::ceil(most));
+        pass.taps = 2 * static_cast<int>(std::ceil(max_support));
         pass.low = -before_;
         pass.high = end - begin;
         pass.first = first;
@@ -193,13 +194,13 @@ void Warper::weigh(float most_x, float most_y) {
         kernels_.weigh_points(pass);
         return pass.taps;
     };
-    pass_.taps_x = axis(spots_.x, spots_.support_x, most_x, window_.left, window_.right, first_x_, block_weights_[0]);
-    pass_.taps_y = axis(spots_.y, spots_.support_y, most_y, window_.top, window_.bottom, first_y_, block_weights_[1]);
+    pass_.taps_x = axis(spots_.x, spots_.support_x, max_x, window_.left, window_.right, first_x_, block_weights_[0]);
+    pass_.taps_y = axis(spots_.y, spots_.support_y, max_y, window_.top, window_.bottom, first_y_, block_weights_[1]);
     pass_.table_x = block_weights_[0];
     pass_.table_y = block_weights_[1];
 }
 
-void Warper::weigh_one_by_one() {
+void Warper::set_large_weights() {
     point_weights_x_.begin(window_.right - window_.left);
     point_weights_y_.begin(window_.bottom - window_.top);
     for (int i = 0; i < kSamplePoints; ++i) {

@@ -34,12 +34,12 @@ class MaskMemory:
     """Memory for masks of objects, which is reused: new pages of memory cost more than drawing."""
 
     def __init__(self) -> None:
-        self._arena = _native.Arena(_BATCHES)
+        self._pool = _native.BufferPool(_BATCHES)
 
     def empty(self, count: int, size: tuple[int, int]) -> Mask:
         """(count, H, W) uint8 with undefined contents, for images of ``size``, (H, W)."""
         rounded = -(-count // _OBJECTS) * _OBJECTS
-        return self._arena.array((rounded, *size), "uint8")[:count]
+        return self._pool.array((rounded, *size), "uint8")[:count]
 
 
 def draw_segments(

@@ -34,7 +34,7 @@ def place_boxes(
     """Boxes of the output, (M, 4) float64 XYXY, and which to keep, (M,) bool; see :func:`transform_boxes`."""
     if params.warp is not None or params.border is not None:
         return transform_boxes(params, boxes, owner, min_visible=min_visible, min_size=min_size)
-    return _native.place_boxes(
+    return _native.transform_boxes(
         boxes,
         owner,
         params.size,
@@ -55,6 +55,6 @@ def place_keypoints(
     if params.warp is not None or params.border is not None:
         return transform_keypoints(params, keypoints, owner, swap or None)
     exchanged = np.array(swap, np.int64) if swap else None
-    return _native.place_keypoints(
+    return _native.transform_keypoints(
         keypoints, owner, params.size, params.region, params.dest, params.flip, shown(params), exchanged
     )

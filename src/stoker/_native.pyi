@@ -1,4 +1,7 @@
-"""Types of the C++ module. Buffers are anything with the buffer protocol, C-contiguous."""
+"""Types of the C++ module, in the order of the folders of ``native/``.
+
+A "buffer" is any C-contiguous object with the buffer protocol. Functions that say so release the GIL.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,30 +9,140 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-DECODED_CODECS: tuple[int, ...]
-"""The codecs that the module decodes; their numbers are those of ``stoker.formats.codecs.codec.Codec``."""
+# native/records
+
+class Column(NamedTuple):
+    """The description of an array that C++ takes for a batch. Tables of columns say what to pass, by name.
+
+    Attributes:
+        name: Key of the array, and path of the attribute that it holds.
+        dtype: NumPy's name of its element type.
+        per_sample: Whether each sample has a row; otherwise all samples share the array.
+        optional: Whether it may be missing.
+        row_shape: Shape of a row, or of the array that samples share; None for a dimension of any size.
+    """
+
+    name: str
+    dtype: str
+    per_sample: bool
+    optional: bool
+    row_shape: tuple[int | None, ...]
+
+SAMPLE_COLUMNS: tuple[Column, ...]
+"""Columns of ``stoker.formats.dataset.samples.Samples``."""
 
 def crc32c(data: Any, value: int = 0) -> int:
-    """CRC32C of ``data``, continuing from ``value``; in hardware where there is any. GIL released."""
+    """Return the CRC32C of a buffer, which continues ``value``, the checksum of the bytes before.
 
-def cpu_level() -> str:
-    """Instruction set chosen at run time: avx512, avx2, neon or plain."""
-
-def probe(data: Any) -> tuple[int, int, int, int, int]:
-    """(codec, stored width, stored height, EXIF orientation, channels) from the header of an image.
-
-    Knows JPEG and PNG; (255, 0, 0, 1, 0) for what it does not know. Raises ValueError with the
-    reason for a damaged header. Codec numbers are those of ``stoker.formats.codecs.codec.Codec``.
+    It uses the processor's instruction if there is one, and releases the GIL.
     """
+
+class Shards:
+    """Data files that are open for reading.
+
+    Args:
+        paths: Paths of the files.
+        sizes: Bytes that each file must have.
+        mapped: Map the files; otherwise each payload is read into memory.
+
+    Raises:
+        OSError: A file cannot be opened, or has another size.
+    """
+
+    def __init__(self, paths: Sequence[str], sizes: Sequence[int], mapped: bool = True) -> None: ...
+    def view(self, shard: int, offset: int, length: int) -> memoryview:
+        """Return the bytes of a payload, read-only, and without a copy if the file is mapped.
+
+        Raises:
+            ValueError: The range does not lie within the shard.
+        """
+
+    def will_need(
+        self, shard: npt.NDArray[np.int32], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
+    ) -> None:
+        """Ask the kernel to read these ranges ahead, neighbouring ones in one request."""
+
+    def close(self) -> None:
+        """Close the files as soon as no batch uses them."""
 
 def take_lists(
     columns: list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]], rows: npt.NDArray[np.int64]
 ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[Any]]]:
-    """The lists at ``rows`` of columns, each (starts, values) as ``ListColumn`` has them.
+    """Return the lists at ``rows`` of columns of lists.
 
-    Where lists lie alike in two columns, both results have the same ``starts``. Raises IndexError for a row
-    that is not there, ValueError for starts that are no places in the values.
+    Args:
+        columns: Starts and values of each column, as in ``stoker.formats.dataset.list_column.ListColumn``.
+        rows: Positions of the lists to take.
+
+    Returns:
+        Starts and values of each column. Columns whose lists have equal bounds share their starts.
+
+    Raises:
+        IndexError: A row does not exist.
+        ValueError: Starts are not ascending positions in the values.
     """
+
+# native/decode
+
+DECODED_CODECS: tuple[int, ...]
+"""Codecs that C++ decodes; the numbers are those of ``stoker.formats.codecs.codec.Codec``."""
+
+def probe(data: Any) -> tuple[int, int, int, int, int]:
+    """Read the header of an image, a buffer, without decoding.
+
+    Returns:
+        Codec, stored width, stored height, EXIF orientation and number of channels of a JPEG or PNG;
+        (255, 0, 0, 1, 0) for anything else. Codec numbers are those of ``stoker.formats.codecs.codec.Codec``.
+
+    Raises:
+        ValueError: The header is damaged; the message is the reason.
+    """
+
+def payloads(
+    shards: Shards, samples: dict[str, npt.NDArray[Any]], count: int, max_pixels: int, verify: bool
+) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]]]:
+    """Read and check the payloads of ``count`` samples for another decoder. It releases the GIL.
+
+    It checks the header, size and end marker of a JPEG, the number of raw pixels, and for other codecs the
+    checksum only.
+
+    Args:
+        shards: Data files.
+        samples: Arrays by name, see ``SAMPLE_COLUMNS``.
+        count: Number of samples.
+        max_pixels: An image with more pixels is refused.
+        verify: Compare payloads with their checksums.
+
+    Returns:
+        The bytes of each payload, (length,) uint8, read-only, and without a copy if the file is mapped; empty
+        if they cannot be read. And by position, the status and the reason of each bad sample.
+    """
+
+# native/steps
+
+STEP_COLUMNS: dict[str, tuple[Column, ...]]
+"""Columns of each step, by the ``operation`` of its class in ``stoker.augment.steps``."""
+
+class Steps:
+    """The steps of a batch of ``count`` samples, which run in the order of the calls.
+
+    A batch or a weighted sum takes the steps. After that, ``append`` raises ValueError.
+    """
+
+    def __init__(self, count: int) -> None: ...
+    def append(self, kind: str, columns: dict[str, npt.NDArray[Any]], chains: Sequence[Steps] = ()) -> None:
+        """Append a step.
+
+        Args:
+            kind: A key of ``STEP_COLUMNS``.
+            columns: Arrays by name, see there. They are kept alive.
+            chains: Chains of a weighted sum, which takes them.
+
+        Raises:
+            ValueError: The kind is unknown, or an array is missing, unknown, or of another type or shape.
+        """
+
+# native/masks
 
 def fill_polygons(
     out: npt.NDArray[np.uint8],
@@ -41,12 +154,20 @@ def fill_polygons(
     sizes: npt.NDArray[np.int64],
     polygons: npt.NDArray[np.int64],
 ) -> None:
-    """Write masks, ``out`` (M, H, W): 1 for pixels whose centres lie in polygons, else 0. GIL released.
+    """Write masks of polygons: 1 for pixels whose centres lie in them, otherwise 0. It releases the GIL.
 
-    ``owner`` (M,) names the image of each object, out of N; ``matrix`` (N, 3, 3) leads from the source to the
-    output, ``region`` (N, 4) is top, left, bottom, right of what is seen, ``shown`` (N,) whether anything is.
-    ``polygons`` (M,) says how many of the ``sizes`` (P,) each object has, those how many of the ``points``
-    (V, 2). Raises ValueError for numbers that do not fit together or are not finite.
+    Args:
+        out: (M, H, W), masks of M objects to write.
+        owner: (M,), position of each object's image among N images.
+        matrix: (N, 3, 3), row-major, from the source to the output.
+        region: (N, 4), top, left, bottom, right of the part of the source that is visible.
+        shown: (N,), whether the output shows any of the source.
+        points: (V, 2), x and y of all points.
+        sizes: (P,), number of points of each polygon.
+        polygons: (M,), number of polygons of each object.
+
+    Raises:
+        ValueError: Lengths do not match, or numbers are not finite.
     """
 
 def fill_runs(
@@ -60,10 +181,21 @@ def fill_runs(
     runs: npt.NDArray[np.uint32],
     counts: npt.NDArray[np.int64],
 ) -> None:
-    """Draw run lengths, down the columns of sources of ``height`` and ``width`` (N,), into masks.
+    """Draw run lengths into masks that ``fill_polygons`` wrote. It releases the GIL.
 
-    Other arguments as in ``fill_polygons``; ``out`` was written by it. ``matrix`` leads from the output to
-    the source here. ``counts`` (M,) says how many of the ``runs`` (R,) each object has.
+    Args:
+        out: As in ``fill_polygons``.
+        owner: As in ``fill_polygons``.
+        matrix: (N, 3, 3), row-major, from the output to the source.
+        region: As in ``fill_polygons``.
+        shown: As in ``fill_polygons``.
+        height: (N,), heights of the sources, pixels.
+        width: (N,), widths of the sources, pixels.
+        runs: (R,), lengths of zeros and ones in turn, down the columns of the sources.
+        counts: (M,), number of runs of each object.
+
+    Raises:
+        ValueError: Lengths do not match, or numbers are not finite.
     """
 
 def class_masks(
@@ -74,15 +206,29 @@ def class_masks(
     shown: npt.NDArray[np.bool_],
     height: npt.NDArray[np.int32],
     width: npt.NDArray[np.int32],
-    nothing: int,
+    fill: int,
 ) -> list[int]:
-    """Write masks of classes, N files of PNG, into ``out`` (N, H, W); ``nothing`` where no source is seen.
+    """Write class masks, from PNG files. It releases the GIL.
 
-    Other arguments as in ``fill_runs``. Returns the positions of the files that are no intact PNG of one
-    channel of 8 bits and of their source's size; their masks are left as they are. GIL released.
+    Args:
+        out: (N, H, W), masks to write.
+        data: N buffers.
+        matrix: As in ``fill_runs``.
+        region: As in ``fill_runs``.
+        shown: As in ``fill_runs``.
+        height: As in ``fill_runs``.
+        width: As in ``fill_runs``.
+        fill: Value of pixels that show nothing of the source.
+
+    Returns:
+        Positions of the masks that were not written. Their files are not intact PNGs with one channel of 8
+        bits and the size of their source.
+
+    Raises:
+        ValueError: Lengths do not match, or numbers are not finite.
     """
 
-def place_boxes(
+def transform_boxes(
     boxes: npt.NDArray[np.float32],
     owner: npt.NDArray[np.int64],
     size: tuple[int, int],
@@ -94,13 +240,28 @@ def place_boxes(
     min_visible: float,
     min_size: float,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """Boxes (M, 4) XYXY in an output of ``size`` that is not warped, and which to keep, (M,).
+    """Transform boxes to outputs that are not warped.
 
-    ``owner`` (M,) names the image of each; the other arrays are those of ``ImageParams``, but for ``shown``
-    (N,): whether anything of an image is. Raises ValueError for arrays that do not fit together.
+    Args:
+        boxes: (M, 4), left, top, right, bottom in the sources.
+        owner: (M,), position of each object's image among N images.
+        size: Height and width of the outputs, pixels.
+        region: (N, 4), see ``ImageParams``.
+        dest: (N, 4), see ``ImageParams``.
+        flip: (N, 2), see ``ImageParams``.
+        shown: (N,), whether the output shows any of the source.
+        window: (N, 4), see ``ImageParams``.
+        min_visible: The share of a box that must be visible.
+        min_size: The least height and width of the visible part, pixels.
+
+    Returns:
+        (M, 4) boxes in the outputs, and (M,) whether to keep each of them.
+
+    Raises:
+        ValueError: Lengths do not match.
     """
 
-def place_keypoints(
+def transform_keypoints(
     keypoints: npt.NDArray[np.float32],
     owner: npt.NDArray[np.int64],
     size: tuple[int, int],
@@ -110,112 +271,64 @@ def place_keypoints(
     shown: npt.NDArray[np.bool_],
     swap: npt.NDArray[np.int64] | None,
 ) -> npt.NDArray[np.float64]:
-    """Keypoints (M, K, 3) likewise; ``swap`` (K,) says what each was in a mirrored image."""
+    """Transform keypoints to outputs that are not warped.
 
-class Column(NamedTuple):
-    """An array that C++ takes for a batch. Tables of them say what to pass, by name.
+    Args:
+        keypoints: (M, K, 3), x, y and visibility in the sources.
+        owner: As in ``transform_boxes``.
+        size: As in ``transform_boxes``.
+        region: As in ``transform_boxes``.
+        dest: As in ``transform_boxes``.
+        flip: As in ``transform_boxes``.
+        shown: As in ``transform_boxes``.
+        swap: (K,), the keypoint that each keypoint becomes in a mirrored image.
 
-    Attributes:
-        name: Its key, and the path of the attribute that it holds.
-        dtype: NumPy's name of its element type.
-        per_sample: Whether it has a row for each sample; otherwise all samples share it.
-        optional: Whether it may be missing.
-        row_shape: The shape of a row, or of the whole where samples share it; None for any size.
+    Returns:
+        (M, K, 3) keypoints in the outputs.
+
+    Raises:
+        ValueError: Lengths do not match.
     """
 
-    name: str
-    dtype: str
-    per_sample: bool
-    optional: bool
-    row_shape: tuple[int | None, ...]
-
-SAMPLE_COLUMNS: tuple[Column, ...]
-"""Attributes of ``stoker.formats.dataset.samples.Samples``."""
+# native/engine
 
 PARAMETER_COLUMNS: tuple[Column, ...]
-"""Attributes of ``stoker.augment.params.image_params.ImageParams``, and of its warp and border."""
+"""Columns of ``stoker.augment.params.image_params.ImageParams``, its warp and its border."""
 
 ERASE_COLUMNS: tuple[Column, ...]
-"""Attributes of ``stoker.augment.params.optional_params.Erase`` and of its noise, and its ``quantiles``."""
+"""Columns of ``stoker.augment.params.optional_params.Erase``, its noise, and the noise's ``quantiles``."""
 
-STEP_COLUMNS: dict[str, tuple[Column, ...]]
-"""For each kind of step the attributes of its class in ``stoker.augment.steps``."""
+class BufferPool:
+    """A pool of buffers for batches, aligned to 64 bytes.
 
-class Arena:
-    """Memory for batches, aligned to 64 bytes, used again once the last array over it is gone.
-
-    At most ``keep`` unused blocks stay allocated.
+    An array gives its buffer back when the last reference to it is gone. At most ``keep`` unused buffers stay
+    allocated.
     """
 
     def __init__(self, keep: int) -> None: ...
     def array(self, shape: Sequence[int], dtype: str) -> npt.NDArray[Any]:
-        """A C-contiguous array of uint8, uint16, float16 or float32, its contents undefined."""
+        """Return a C-contiguous array of uint8, uint16, float16 or float32 with undefined contents."""
 
 class Job:
-    """A batch under way. When it is dropped, samples that nobody has begun are given up."""
+    """A batch in flight. If it is dropped, the samples that no thread has begun are cancelled."""
 
     def wait(self) -> None:
-        """Wait, GIL released, until every sample of the batch has its status."""
-    def done(self) -> bool: ...
+        """Wait until every sample of the batch has its status. It releases the GIL."""
+
+    def done(self) -> bool:
+        """Return whether every sample of the batch has its status."""
+
     def reason(self, i: int) -> str:
-        """What the decoder said of sample ``i``; empty for a good one."""
-
-class Shards:
-    """Data files opened for reading; ``sizes`` are the bytes each must have (checked: OSError)."""
-
-    def __init__(self, paths: Sequence[str], sizes: Sequence[int], mapped: bool = True) -> None: ...
-    def view(self, shard: int, offset: int, length: int) -> memoryview:
-        """Read-only bytes of a payload, without a copy where mapped. Raises ValueError out of bounds."""
-    def will_need(
-        self, shard: npt.NDArray[np.int32], offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64]
-    ) -> None:
-        """Ask the kernel to read these ranges ahead, neighbouring ones in one request."""
-    def close(self) -> None: ...
-
-def payloads(
-    shards: Shards, samples: dict[str, npt.NDArray[Any]], count: int, max_pixels: int, verify: bool
-) -> tuple[list[npt.NDArray[np.uint8]], dict[int, tuple[int, str]]]:
-    """Read and check the payloads of ``count`` samples for another decoder. The GIL is released.
-
-    Args:
-        shards: The data files.
-        samples: Arrays by name, see ``SAMPLE_COLUMNS``.
-        count: Number of samples.
-        max_pixels: An image with more pixels is refused.
-        verify: Whether to compare payloads with their checksums.
-
-    Returns:
-        The bytes of each payload, (length,) uint8, read-only, without a copy where the file is mapped, empty
-        where they cannot be read; and by position the status and the reason of each bad sample. Of a JPEG the
-        header, the size and the end marker are checked, of raw pixels their number, of other codecs the
-        checksum alone.
-    """
-
-class Steps:
-    """The steps of a batch of ``count`` samples, done in the order of the calls.
-
-    A batch or a weighted sum takes the steps for itself: after that ``append`` raises ValueError.
-    """
-
-    def __init__(self, count: int) -> None: ...
-    def append(self, kind: str, columns: dict[str, npt.NDArray[Any]], chains: Sequence[Steps] = ()) -> None:
-        """Append a step.
-
-        Args:
-            kind: A key of ``STEP_COLUMNS``.
-            columns: Arrays by name, see there. They are kept alive.
-            chains: The chains of a weighted sum, which takes them.
-
-        Raises:
-            ValueError: The kind is unknown, or an array is missing, unknown or of another type or shape.
-        """
+        """Return the reason of sample ``i``, if it is bad; otherwise an empty string."""
 
 class Pool:
-    """Threads that execute batches, first come first served."""
+    """Threads that execute batches, in the order of submission."""
 
     def __init__(self, num_threads: int) -> None: ...
     @property
-    def num_threads(self) -> int: ...
+    def num_threads(self) -> int:
+        """Number of threads."""
+
     def submit(
         self,
         shards: Shards,
@@ -235,27 +348,29 @@ class Pool:
         """Start a batch. All arrays are kept alive until it is done.
 
         Args:
-            shards: The data files.
+            shards: Data files.
             samples: Arrays by name, see ``SAMPLE_COLUMNS``.
             params: Arrays by name, see ``PARAMETER_COLUMNS``.
-            out: The images to write, in the order of ``layout``: uint8, float16, float32, or uint16 for
-                bfloat16.
-            status: (N,) uint8 to write.
-            layout: 0 for NCHW, 1 for NHWC, 2 for NHWC padded to four channels.
+            out: Images to write, in the order of ``layout``: uint8, float16, float32, or uint16 for bfloat16.
+            status: (N,), statuses to write.
+            layout: 0 for NCHW, 1 for NHWC, 2 for NHWC with four channels.
             max_pixels: An image with more pixels is refused.
-            verify: Whether to compare payloads with their checksums.
-            decoded: Oriented pixels, (H, W, 3) uint8, by position, for samples that are decoded already.
+            verify: Compare payloads with their checksums.
+            decoded: By position, oriented pixels, (H, W, 3), of samples that are decoded already.
             steps: Steps, which the batch takes.
-            erase: Boxes to overwrite: arrays by name, see ``ERASE_COLUMNS``.
-            decode_only: Leave ``out`` as it is: the ceiling that a benchmark compares with.
+            erase: Boxes to erase: arrays by name, see ``ERASE_COLUMNS``.
+            decode_only: Decode only, and leave ``out`` unchanged, for benchmarks.
 
         Raises:
-            ValueError: An array is missing, unknown, or of another type or shape than its column, or a
+            ValueError: An array is missing, unknown, or of another type or shape than its column; or a
                 parameter leads outside an image.
             RuntimeError: The pool is closed, or belongs to the parent of this process.
         """
+
     def close(self) -> None:
-        """Give up what nobody has begun, wait for the rest, end the threads."""
+        """Cancel all samples that no thread has begun, wait for the others, and end the threads."""
+
+# native/transcode
 
 def transcode(
     data: Any,
@@ -267,21 +382,37 @@ def transcode(
     subsampling: str,
     max_pixels: int,
 ) -> tuple[bytes, int, int]:
-    """Decode a JPEG, apply its EXIF orientation, resize, encode: (payload, height, width). GIL released.
+    """Decode an image, apply its EXIF orientation, resize it and encode it. It releases the GIL.
 
-    ``encoding``: jpeg or raw; ``subsampling``: 444, 422 or 420. ``mode``:
+    Images of at least twice the new size are reduced while they are decoded, as in the loader. ``mode`` is
+    the size of the result:
 
     - none: the size of the image;
-    - shorter: the shorter side becomes ``height``, the other is rounded down as torchvision's ``Resize``
-      does; smaller images keep their size;
-    - longer: the same with the longer side;
-    - squash: ``height`` x ``width``, whatever becomes of the aspect;
-    - crop: scaled to cover ``height`` x ``width``, then its centre;
+    - shorter: the shorter side becomes ``height``; the other side is rounded down, as in torchvision's
+      ``Resize``; smaller images keep their size;
+    - longer: the longer side becomes ``height``, likewise;
+    - squash: ``height`` x ``width``, with another aspect ratio;
+    - crop: scaled to cover ``height`` x ``width``, then cut to its centre;
     - fill: scaled to fit into ``height`` x ``width``, then centred on black.
 
-    The last three scale up too; their sizes and offsets are rounded as in ``resize_image`` of NVIDIA DIGITS
-    (digits/utils/image.py), which fills with noise instead of black. Images of at least twice the new size
-    are reduced while they are decoded, as in the loader. Raises ValueError with the reason.
+    squash, crop and fill also enlarge. Sizes and offsets of crop and fill are rounded as in ``resize_image``
+    of NVIDIA DIGITS (digits/utils/image.py), which fills with noise instead of black.
+
+    Args:
+        data: A buffer, an image of a codec that C++ decodes.
+        mode: See above.
+        height: Pixels.
+        width: Pixels.
+        encoding: jpeg or raw.
+        quality: Quality of the JPEG, 1 to 100.
+        subsampling: Chroma subsampling of the JPEG: 444, 422 or 420.
+        max_pixels: An image with more pixels is refused.
+
+    Returns:
+        The payload, its height and its width.
+
+    Raises:
+        ValueError: The image cannot be decoded, or an argument is wrong; the message is the reason.
     """
 
 def transcode_pixels(
@@ -294,12 +425,22 @@ def transcode_pixels(
     subsampling: str,
     max_pixels: int,
 ) -> tuple[bytes, int, int]:
-    """The same as :func:`transcode` for (H, W, 3) uint8 RGB, C-contiguous, from another decoder."""
+    """Resize and encode RGB pixels, (H, W, 3), C-contiguous. Other arguments are those of ``transcode``."""
 
 def resize(
     pixels: npt.NDArray[np.uint8], size: tuple[int, int], box: tuple[float, float, float, float] | None = None
 ) -> npt.NDArray[np.uint8]:
-    """Antialiased bilinear resize of (H, W, 3) uint8 to ``size`` (height, width), Pillow's within one level.
+    """Resize RGB pixels by an antialiased bilinear filter, which differs from Pillow's by at most 1.
 
-    ``box`` is (top, left, bottom, right) in the source. GIL released.
+    It releases the GIL.
+
+    Args:
+        pixels: (H, W, 3), C-contiguous.
+        size: Height and width of the result.
+        box: Top, left, bottom and right of the part to resize; None for all.
     """
+
+# native/kernels
+
+def cpu_level() -> str:
+    """Return the instruction set of the kernels, chosen at run time: avx512, avx2, neon or plain."""

@@ -53,7 +53,7 @@ def _class_masks(mutate: Any, images: Any, sizes: Any, size: tuple[int, ...], rn
     ]
     out = np.empty((_N, *size), np.uint8)
     with contextlib.suppress(ValueError):
-        _native.class_masks(out, files, **images, **sizes, nothing=int(rng.integers(0, 256)))
+        _native.class_masks(out, files, **images, **sizes, fill=int(rng.integers(0, 256)))
 
 
 def _png(height: int, width: int, mutate: Any, rng: Rng) -> bytes:
@@ -109,9 +109,9 @@ def _objects(region: Any, shown: Any, size: tuple[int, ...], rng: Rng) -> None:
         "shown": shown,
     }
     window = region if rng.random() < 0.5 else None
-    _native.place_boxes(boxes, **placed, window=window, min_visible=0.1, min_size=1.0)
+    _native.transform_boxes(boxes, **placed, window=window, min_visible=0.1, min_size=1.0)
     points = rng.normal(30, 40, (m, 3, 3)).astype(np.float32)
-    _native.place_keypoints(points, **placed, swap=rng.permutation(3))
+    _native.transform_keypoints(points, **placed, swap=rng.permutation(3))
 
 
 def _lists(rng: Rng) -> None:

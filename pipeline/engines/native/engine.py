@@ -104,7 +104,7 @@ class NativeEngine:
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._pool = _native.Pool(num_threads)
         self._pillow = ThreadPoolExecutor(num_threads, "stoker-pillow")
-        self._empty = empty or _native.Arena(self.max_in_flight + 2).array
+        self._empty = empty or _native.BufferPool(self.max_in_flight + 2).array
         self._under_way: deque[_Batch] = deque()
         self._closed = False
 

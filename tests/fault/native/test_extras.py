@@ -190,7 +190,7 @@ def test_decoded_pixels_outlive_their_dict(tmp_path: Path) -> None:
 def test_wrong_steps_are_refused(tmp_path: Path) -> None:
     steps = _native.Steps(N)
     weights = {"where": WHERE, "weights": np.ones((N, 2), np.float32)}
-    with pytest.raises(ValueError, match="steps must be of as many samples"):
+    with pytest.raises(ValueError, match="steps must be for the same number of samples"):
         Batch(tmp_path).run(steps=_native.Steps(N + 1))
     with pytest.raises(ValueError, match="there is no step 'Sharpen'; the kinds are affine, "):
         steps.append("Sharpen", {"where": WHERE, "factor": np.ones(N, np.float32)})

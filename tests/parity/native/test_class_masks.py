@@ -232,7 +232,7 @@ def test_arguments_of_other_sizes_are_refused(changed: dict[str, Any]) -> None:
         "shown": np.ones(1, bool),
         "height": np.array([4], np.int32),
         "width": np.array([4], np.int32),
-        "nothing": 0,
+        "fill": 0,
     }
     assert _native.class_masks(**given) == [0]
     with pytest.raises(ValueError, match="must"):

@@ -129,22 +129,22 @@ def given_to_native(**changed: Any) -> dict[str, Any]:
 def test_arguments_of_other_sizes_are_refused(changed: dict[str, Any]) -> None:
     boxes = {"boxes": np.zeros((2, 4), np.float32), "window": None, "min_visible": 0.0, "min_size": 0.0}
     points = {"keypoints": np.zeros((2, 5, 3), np.float32), "swap": np.array(SWAP)}
-    _native.place_boxes(**given_to_native(**boxes))
-    _native.place_keypoints(**given_to_native(**points))
+    _native.transform_boxes(**given_to_native(**boxes))
+    _native.transform_keypoints(**given_to_native(**points))
     with pytest.raises(ValueError, match="must"):
-        _native.place_boxes(**given_to_native(**boxes, **changed))
+        _native.transform_boxes(**given_to_native(**boxes, **changed))
     with pytest.raises(ValueError, match="must"):
-        _native.place_keypoints(**given_to_native(**points, **changed))
+        _native.transform_keypoints(**given_to_native(**points, **changed))
 
 
 def test_windows_and_swaps_of_other_sizes_are_refused() -> None:
     boxes = {"boxes": np.zeros((2, 4), np.float32), "min_visible": 0.0, "min_size": 0.0}
     with pytest.raises(ValueError, match="window"):
-        _native.place_boxes(**given_to_native(**boxes, window=np.zeros((3, 4))))
+        _native.transform_boxes(**given_to_native(**boxes, window=np.zeros((3, 4))))
     points = np.zeros((2, 5, 3), np.float32)
     for swap in ([0, 1], [0, 1, 2, 3, 5], [0, 1, 2, 3, -1]):
         with pytest.raises(ValueError, match="swap"):
-            _native.place_keypoints(**given_to_native(keypoints=points, swap=np.array(swap)))
+            _native.transform_keypoints(**given_to_native(keypoints=points, swap=np.array(swap)))
 
 
 @given(data=st.data())
@@ -170,7 +170,7 @@ def test_lists_are_gathered_in_order(data: st.DataObject) -> None:
     "starts", [[0, 2, 6], [0, -1, 5], [2, 1, 5], [-1, 2, 5], [0, 2**62, 5], [-(2**63), 2**63 - 1, 5]]
 )
 def test_lists_outside_their_column_are_refused(starts: list[int]) -> None:
-    with pytest.raises(ValueError, match="reach out of their column"):
+    with pytest.raises(ValueError, match="positions in the values"):
         ListColumn(np.array(starts), np.arange(5)).take([0, 1])
 
 

@@ -222,7 +222,7 @@ class TestShards:
             _native.Shards([str(path) + "-gone"], [200])
         with pytest.raises(OSError, match="200 bytes and should have 199"):
             _native.Shards([str(path)], [199])
-        with pytest.raises(ValueError, match="one length"):
+        with pytest.raises(ValueError, match="the same length"):
             _native.Shards([str(path)], [])
 
     def test_no_descriptor_is_left_open(self, path: Path) -> None:
@@ -234,30 +234,30 @@ class TestShards:
         assert descriptors(path) == 0
 
 
-class TestArena:
+class TestBufferPool:
     def test_a_block_is_used_again_when_nobody_holds_it(self) -> None:
-        arena = _native.Arena(2)
-        array = arena.array((4, 5), "float32")
+        pool = _native.BufferPool(2)
+        array = pool.array((4, 5), "float32")
         assert (array.shape, array.dtype, array.ctypes.data % 64) == ((4, 5), np.float32, 0)
         address, view = array.ctypes.data, array[1:]
         del array
-        other = arena.array((4, 5), "float32")
+        other = pool.array((4, 5), "float32")
         assert other.ctypes.data != address
         del view
-        assert arena.array((4, 5), "float32").ctypes.data == address
+        assert pool.array((4, 5), "float32").ctypes.data == address
 
-    def test_arrays_outlive_the_arena(self) -> None:
-        array = _native.Arena(0).array((1000,), "uint8")
+    def test_arrays_outlive_the_pool(self) -> None:
+        array = _native.BufferPool(0).array((1000,), "uint8")
         array[:] = 7
         assert array.sum() == 7000
 
     def test_shapes_that_cannot_be(self) -> None:
         with pytest.raises(ValueError, match="too large"):
-            _native.Arena(0).array((2**40, 2**40), "uint8")
+            _native.BufferPool(0).array((2**40, 2**40), "uint8")
         with pytest.raises(MemoryError):
-            _native.Arena(0).array((2**64 - 1,), "uint8")
+            _native.BufferPool(0).array((2**64 - 1,), "uint8")
         with pytest.raises(ValueError, match="dtype"):
-            _native.Arena(0).array((1,), "int64")
+            _native.BufferPool(0).array((1,), "int64")
 
 
 class TestResize:

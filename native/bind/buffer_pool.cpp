@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "bind/bind.h"
-#include "engine/arena.h"
+#include "engine/buffer_pool.h"
 
 namespace stoker {
 namespace {
@@ -14,9 +14,9 @@ nb::dlpack::dtype dtype_named(const std::string& name) {
     throw nb::value_error("dtype must be uint8, uint16, float16 or float32");
 }
 
-nb::ndarray<nb::numpy> array(Arena& arena, const std::vector<std::size_t>& shape, const std::string& dtype) {
+nb::ndarray<nb::numpy> array(BufferPool& pool, const std::vector<std::size_t>& shape, const std::string& dtype) {
     struct Lease {
-        std::shared_ptr<Arena> arena;
+        std::shared_ptr<BufferPool> pool;
         void* memory;
         std::size_t bytes;
     };
@@ -24,20 +24,20 @@ nb::ndarray<nb::numpy> array(Arena& arena, const std::vector<std::size_t>& shape
     std::size_t bytes = type.bits / 8;
     for (const std::size_t size : shape)
         if (__builtin_mul_overflow(bytes, size, &bytes)) throw nb::value_error("shape is too large");
-    auto lease = std::make_unique<Lease>(Lease{arena.shared_from_this(), arena.take(bytes), bytes});
+    auto lease = std::make_unique<Lease>(Lease{pool.shared_from_this(), pool.take(bytes), bytes});
     void* memory = lease->memory;
     const nb::capsule owner(lease.release(), [](void* p) noexcept {
         const std::unique_ptr<Lease> ended(static_cast<Lease*>(p));
-        ended->arena->give_back(ended->memory, ended->bytes);
+        ended->pool->give_back(ended->memory, ended->bytes);
     });
     return nb::ndarray<nb::numpy>(memory, shape.size(), shape.data(), owner, nullptr, type);
 }
 
 }  // namespace
 
-void bind_arena(nb::module_& m) {
-    nb::class_<Arena>(m, "Arena")
-        .def(nb::new_([](std::size_t keep) { return std::make_shared<Arena>(keep); }), "keep"_a)
+void bind_buffer_pool(nb::module_& m) {
+    nb::class_<BufferPool>(m, "BufferPool")
+        .def(nb::new_([](std::size_t keep) { return std::make_shared<BufferPool>(keep); }), "keep"_a)
         .def("array", array, "shape"_a, "dtype"_a);
 }
 

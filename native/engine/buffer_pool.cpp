@@ -1,4 +1,4 @@
-#include "engine/arena.h"
+#include "engine/buffer_pool.h"
 
 #include <sys/mman.h>
 
@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t kHugePage = 2 << 20;
 
 void* allocate(std::size_t bytes) {
-    if (bytes > PTRDIFF_MAX) throw std::bad_alloc();  // rounding up might end at 0
+    if (bytes > PTRDIFF_MAX) throw std::bad_alloc();  // rounding up might overflow
     const std::size_t alignment = bytes < 2 * kHugePage ? 64 : kHugePage;
     const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     void* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded);
@@ -25,11 +25,11 @@ void* allocate(std::size_t bytes) {
 
 }  // namespace
 
-Arena::~Arena() {
-    for (const Block& block : unused_) std::free(block.memory);
+BufferPool::~BufferPool() {
+    for (const Buffer& buffer : unused_) std::free(buffer.memory);
 }
 
-void* Arena::take(std::size_t bytes) {
+void* BufferPool::take(std::size_t bytes) {
     {
         const std::lock_guard<std::mutex> lock(mutex_);
         for (auto it = unused_.rbegin(); it != unused_.rend(); ++it) {
@@ -42,17 +42,17 @@ void* Arena::take(std::size_t bytes) {
     return allocate(bytes);
 }
 
-void Arena::give_back(void* memory, std::size_t bytes) noexcept {
-    Block evicted{memory, bytes};
+void BufferPool::give_back(void* memory, std::size_t bytes) noexcept {
+    Buffer evicted{memory, bytes};
     try {
         const std::lock_guard<std::mutex> lock(mutex_);
         unused_.push_back(evicted);
         evicted.memory = nullptr;
-        if (unused_.size() > keep_) {  // the oldest goes: a size that is no longer asked for
+        if (unused_.size() > keep_) {  // the oldest, whose size is probably no longer used
             evicted = unused_.front();
             unused_.erase(unused_.begin());
         }
-    } catch (const std::bad_alloc&) {  // then it is freed
+    } catch (const std::bad_alloc&) {  // the buffer is freed below
     }
     std::free(evicted.memory);
 }
