@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["convert"]
 
+_NAMED = 5  # classes that an error names
+
 
 @renamed_option("num_workers", "num_threads")
 def convert(
@@ -53,6 +55,8 @@ def convert(
     num_threads: int | None = None,
     class_depth: int | None = None,
     classes: Sequence[str] | None = None,
+    allow_missing_classes: bool = False,
+    follow_links: bool = True,
     max_pixels: int = MAX_PIXELS,
     overwrite: bool = False,
     engine: Engine = "local",
@@ -103,6 +107,9 @@ def convert(
         class_depth: Number of leading folders that name the class; None for all of them.
         classes: Names of the classes, that of label 0 first, such as those of another dataset,
             ``stoker.open("shards/train").classes``; by default those of the source, in its order.
+        allow_missing_classes: Convert a source although a class of it has no image: a folder of it is empty
+            or cannot be read, or no image that a list names for it can be read.
+        follow_links: Whether to follow links in the source, to files and folders anywhere.
         max_pixels: Images of more pixels are skipped.
         overwrite: Replace a dataset, or another unfinished conversion, in ``dst``.
         engine: ``local``, or ``ray``: each shard is a task of the Ray cluster that this process is
@@ -118,7 +125,7 @@ def convert(
 
     Raises:
         ConfigError: An option has a value that it cannot have.
-        SourceError: The source cannot be used, or has a class that is not among ``classes``.
+        SourceError: The source cannot be used, or has a class without an image or not among ``classes``.
         DatasetError: There is another dataset or another unfinished conversion in ``dst``.
         LockedError: Another process is converting into ``dst``.
         DecodeError: ``strict``, and a file is no intact image, or an object of one is broken.
@@ -128,7 +135,7 @@ def convert(
     check_named(source=src, target=dst, images=images, masks=masks)
     mode, height, width = parse_resize(resize)
     names = check_classes(classes)
-    source = Source(src, images, masks, ignore_index, class_depth)
+    source = Source(src, images, masks, ignore_index, class_depth, follow_links)
     found_format = find_format(source, source_format)
     options = ConvertOptions(
         container=format,
@@ -156,6 +163,8 @@ def convert(
     listing = list_source(source, found_format)
     if strict:
         _check_nothing_lost(src, listing)
+    if not allow_missing_classes:
+        _check_classes_have_images(src, listing)
     if names is not None:
         listing = number_classes(listing, names, src)
     plan = plan_conversion(listing, options)
@@ -186,3 +195,18 @@ def _check_nothing_lost(src: str | os.PathLike[str], listing: Listing) -> None:
             key=skip.key,
             hint="repair or remove the file, or convert without strict to skip it",
         )
+
+
+def _check_classes_have_images(src: str | os.PathLike[str], listing: Listing) -> None:
+    """Raise SourceError if classes of the source have no image."""
+    missing = listing.missing_classes
+    if not missing:
+        return
+    named = ", ".join(f"{skip.key} ({skip.message})" for skip in missing[:_NAMED])
+    more = f" and {len(missing) - _NAMED:,} more" if len(missing) > _NAMED else ""
+    raise SourceError(
+        f"classes without an image: {named}{more}",
+        path=src,
+        hint="repair or remove them, or convert the other classes alone: --allow-missing-classes "
+        "(allow_missing_classes=True)",
+    )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import os
-
-__all__ = ["is_inside", "is_regular", "printable_name"]
+__all__ = ["is_inside", "is_regular", "leaves_folder", "printable_name"]
 
 
 def is_regular(status: os.stat_result) -> bool:
@@ -19,6 +16,11 @@ def is_regular(status: os.stat_result) -> bool:
 def is_inside(path: str, folder: str) -> bool:
     """Return whether a resolved path lies in a resolved folder."""
     return path.startswith(folder.rstrip("/") + "/")
+
+
+def leaves_folder(name: str) -> bool:
+    """Return whether a path relative to a folder is absolute or names something outside, as ``../x`` does."""
+    return os.path.normpath(name).startswith(("/", "../")) or os.path.normpath(name) == ".."
 
 
 def printable_name(name: str) -> str:

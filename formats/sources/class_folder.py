@@ -21,6 +21,8 @@ from ..remote.store import Store, is_url
 from .file_table import FileTable
 from .folders.local_images import walk_images
 from .folders.stored_images import find_stored_images
+from .folders.suffixes import has_image_suffix
+from .folders.walk import SkippedFolder
 from .listing import Listing, Skip
 from .no_images import no_images_error
 from .source_reader import looks_like_image
@@ -43,32 +45,41 @@ def list_class_folder(source: Source) -> Listing:
 
     Raises: As :func:`list_folder`, and StorageError where a URL cannot be listed.
     """
-    list_classes = _list_stored_folder if is_url(source.path) else list_folder
-    return list_classes(os.fspath(source.path), class_depth=source.class_depth)
+    path = os.fspath(source.path)
+    if is_url(path):
+        return _list_stored_folder(path, class_depth=source.class_depth)
+    return list_folder(path, class_depth=source.class_depth, follow_links=source.follow_links)
 
 
-def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None) -> Listing:
+def list_folder(
+    root: str | os.PathLike[str], *, class_depth: int | None = None, follow_links: bool = True
+) -> Listing:
     """List the images of a folder and of the folders in it.
 
-    A folder in which no file looks like an image is no class.
+    A folder in which no file looks like an image is no class. It is a missing class if it is empty, is left
+    out as a whole, or has files with the names of images.
 
     Args:
         root: The folder; may itself be a link.
         class_depth: Number of leading folders that name the class; None for all of them.
+        follow_links: Whether to follow links.
 
     Raises:
         SourceError: The folder cannot be read, or holds no image in a class.
     """
     folder = os.path.realpath(root)
-    table, classes = FileTable(), _Classes(folder, class_depth)
-    skipped = []
-    for found in walk_images(folder):
+    table, classes = FileTable(), _Classes(folder, class_depth, follow_links)
+    skipped: list[Skip] = []
+    for found in walk_images(folder, follow_links=follow_links):
         if isinstance(found, Skip):
             skipped.append(found)
+        elif isinstance(found, SkippedFolder):
+            skipped += found.skips
+            classes.add_skipped(found.skip)
         else:
             table.add(*found)
             classes.add(found.key)
-    files, order = table.sorted(Path(folder))
+    files, order = table.sorted(Path(folder), follow_links=follow_links)
     labels = classes.labels()[order]
     taken = labels >= 0
     skipped += [
@@ -89,15 +100,18 @@ def list_folder(root: str | os.PathLike[str], *, class_depth: int | None = None)
         labels=pa.array(labels[taken]),
         classes=classes.names(),
         skipped=tuple(sorted(skipped)),
+        missing_classes=classes.missing(),
     )
 
 
 class _Classes:
     """Collects the class of each file, which is named by the folder that holds the file."""
 
-    def __init__(self, root: str, depth: int | None) -> None:
+    def __init__(self, root: str, depth: int | None, follow_links: bool) -> None:
         self._root = root
         self._depth = depth
+        self._follow_links = follow_links
+        self._skipped: dict[str, Skip] = {}
         self._numbers: dict[str, int] = {}
         self._number_of_file = array("q")
         self._with_image: set[str] = set()
@@ -106,8 +120,21 @@ class _Classes:
         """Add a file; files of a class are opened only until one is found to be an image."""
         name = "/".join(key.split("/")[:-1][: self._depth])
         self._number_of_file.append(self._numbers.setdefault(name, len(self._numbers)))
-        if name and name not in self._with_image and looks_like_image(self._root, key):
+        if not name or name in self._with_image:
+            return
+        if looks_like_image(self._root, key, follow_links=self._follow_links):
             self._with_image.add(name)
+        elif has_image_suffix(key):
+            self._skipped.setdefault(name, Skip(name, "no file in it is an image"))
+
+    def add_skipped(self, folder: Skip) -> None:
+        """Add a folder that was left out or is empty."""
+        name = "/".join(folder.key.split("/")[: self._depth])
+        self._skipped.setdefault(name, Skip(name, folder.reason, folder.detail))
+
+    def missing(self) -> tuple[Skip, ...]:
+        """The folders that would be classes, but have no image."""
+        return tuple(sorted(skip for name, skip in self._skipped.items() if name not in self._with_image))
 
     def names(self) -> tuple[str, ...]:
         """The folders that are classes, in sorted order."""

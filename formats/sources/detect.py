@@ -65,7 +65,7 @@ def list_source(source: Source, source_format: SourceFormat) -> Listing:
     listing = source_format.list_samples(source)
     if source.masks is None:
         return listing
-    return with_masks(listing, source.masks, source.ignore_index)
+    return with_masks(listing, source.open(source.masks), source.ignore_index)
 
 
 def _check_options(source: Source, source_format: SourceFormat) -> None:

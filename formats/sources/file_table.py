@@ -48,7 +48,9 @@ class FileTable:
         self._sizes.append(size)
         self._modified.append(modified)
 
-    def sorted(self, root: Path | str) -> tuple[ListedFiles, npt.NDArray[np.int64]]:
+    def sorted(
+        self, root: Path | str, *, follow_links: bool = True
+    ) -> tuple[ListedFiles, npt.NDArray[np.int64]]:
         """The files sorted by key, and the number of each, (N,) int64, in the order in which they were added.
 
         Keys are sorted by their bytes, which in UTF-8 is the order of Python's strings; equal keys keep their
@@ -57,4 +59,5 @@ class FileTable:
         keys = self._names.to_arrow()
         sizes, modified = (np.frombuffer(values, np.int64) for values in (self._sizes, self._modified))
         order = pc.sort_indices(keys).to_numpy().view(np.int64)
-        return ListedFiles(root, keys, sizes, modified).take(order), order
+        files = ListedFiles(root, keys, sizes, modified, follow_links=follow_links)
+        return files.take(order), order

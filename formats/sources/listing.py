@@ -49,19 +49,27 @@ class ListedFiles:
         keys: (N,) large_string, paths relative to ``root`` with ``/``, or absolute paths of a list.
         sizes: (N,) int64, bytes.
         modified: (N,) int64, nanoseconds since 1970, by which a changed source is recognised.
+        follow_links: Whether files may be links when they are read.
     """
 
     root: Path | str
     keys: pa.Array
     sizes: npt.NDArray[np.int64]
     modified: npt.NDArray[np.int64]
+    follow_links: bool = field(default=True, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def take(self, rows: npt.NDArray[np.int64]) -> ListedFiles:
         """The files at ``rows``, (M,) int64."""
-        return ListedFiles(self.root, take_strings(self.keys, rows), self.sizes[rows], self.modified[rows])
+        return ListedFiles(
+            self.root,
+            take_strings(self.keys, rows),
+            self.sizes[rows],
+            self.modified[rows],
+            follow_links=self.follow_links,
+        )
 
     def names(self) -> Iterator[str]:
         """The keys one after the other."""
@@ -110,6 +118,7 @@ class Listing(ListedFiles):
         classes: Names of the classes; position is label. Empty where labels are plain numbers.
         columns: Further columns of the index, (N,) each.
         skipped: Files and objects that were left out while listing.
+        missing_classes: Classes of the source that have no image, with the reason.
         objects: Objects of the images, if the source has any.
         masks: The mask of each image, if the source has masks.
         info: Meaning of the objects and masks.
@@ -119,6 +128,7 @@ class Listing(ListedFiles):
     classes: tuple[str, ...]
     columns: Mapping[str, pa.Array] = field(default_factory=dict)
     skipped: tuple[Skip, ...] = ()
+    missing_classes: tuple[Skip, ...] = ()
     objects: ListedObjects | None = None
     masks: ListedFiles | None = None
     info: AnnotationInfo = field(default_factory=AnnotationInfo)

@@ -19,9 +19,7 @@ __all__ = ["no_images_error"]
 
 # The next thing to do, by reason.
 _REMEDIES = {
-    "link that leaves the source": "links out of the source are not followed: give the folder that they lead "
-    "to, or a CSV or JSON list with absolute paths and labels",
-    "link to a folder": "links to folders are not followed: give a CSV or JSON list with paths and labels",
+    "link": "links are not followed, as asked: leave out --no-follow-links (follow_links=False)",
     "path that leaves the source": "relative paths stay in the folder of the list: write absolute ones",
     "URL in a list on a disk": "a list of images at URLs must lie at a URL, too: "
     "put it there and convert its URL",

@@ -27,6 +27,7 @@ class Source:
         masks: Folder of the images' masks, or its URL.
         ignore_index: Value in masks for pixels without a class; None if there is none.
         class_depth: Number of leading folders that name the class; None for all of them.
+        follow_links: Whether to follow links on a disk, wherever they lead.
     """
 
     path: str | os.PathLike[str]
@@ -34,6 +35,7 @@ class Source:
     masks: str | os.PathLike[str] | None = None
     ignore_index: int | None = 255
     class_depth: int | None = None
+    follow_links: bool = True
     _folders: dict[str, SourceFolder] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -45,5 +47,5 @@ class Source:
         """The folder at a path or URL, which need not exist; always the same one."""
         key = os.fspath(path)
         if key not in self._folders:
-            self._folders[key] = open_folder(path)
+            self._folders[key] = open_folder(path, follow_links=self.follow_links)
         return self._folders[key]

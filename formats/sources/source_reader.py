@@ -1,7 +1,6 @@
 """Reading the image files of a source, which may be broken or hostile.
 
-The reader opens no file outside of the source and none that could block, and returns a file whole or not at
-all.
+The reader opens no file that could block, and returns a file whole or not at all.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from stoker.errors import DecodeError, ImageTooLargeError
 
 from ..codecs.header import Header, read_header
 from ..codecs.registry import CODECS, SIGNATURE_BYTES, is_image_start
-from ..files.paths import is_inside, is_regular
+from ..files.paths import is_regular
 from ..remote.store import Store, is_url
 
 __all__ = ["SkippedError", "check_image", "looks_like_image", "read_source_file"]
 
-_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # A protocol buffer message is shorter than 2 GiB.
 _LONGEST = (1 << 31) - (1 << 16)
 
@@ -28,23 +27,25 @@ class SkippedError(Exception):
     """The reason to leave a file out; ``args`` are the reason and the detail of a :class:`.listing.Skip`."""
 
 
-def _open(root: str, key: str) -> int:
+def _open(root: str, key: str, follow_links: bool) -> int:
     path = os.path.join(root, key)  # noqa: PTH118 - a path object would take longer than reading
-    try:
+    if follow_links:
         return os.open(path, _OPEN_FLAGS)
+    # A folder of the path may have become a link since it was listed; an absolute path is its user's choice.
+    if not key.startswith("/") and os.path.realpath(path) != path:
+        raise SkippedError("link", "")
+    try:
+        return os.open(path, _OPEN_FLAGS | os.O_NOFOLLOW)
     except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-    target = os.path.realpath(path)
-    if not is_inside(target, root):
-        raise SkippedError("link that leaves the source", "")
-    return os.open(target, _OPEN_FLAGS)
+        if error.errno == errno.ELOOP:
+            raise SkippedError("link", "") from error
+        raise
 
 
-def looks_like_image(root: str, key: str) -> bool:
+def looks_like_image(root: str, key: str, *, follow_links: bool = True) -> bool:
     """Whether the first bytes of a file are those of an image; False where it cannot be read."""
     try:
-        descriptor = _open(root, key)
+        descriptor = _open(root, key, follow_links)
     except (OSError, SkippedError):
         return False
     try:
@@ -55,13 +56,14 @@ def looks_like_image(root: str, key: str) -> bool:
         os.close(descriptor)
 
 
-def read_source_file(root: str, key: str, size: int) -> bytes:
+def read_source_file(root: str, key: str, size: int, *, follow_links: bool = True) -> bytes:
     """Read a file of a source.
 
     Args:
         root: The source's folder, resolved; or its URL.
-        key: Path of the file in it; a link may lead to a file in the same folder.
+        key: Path of the file in it.
         size: Bytes of the file when the source was listed.
+        follow_links: Whether the file may be a link.
 
     Raises:
         SkippedError: The file cannot be read, has changed, is too large, or is no image.
@@ -69,7 +71,7 @@ def read_source_file(root: str, key: str, size: int) -> bytes:
     if is_url(root):
         return _read_remote(root, key, size)
     try:
-        descriptor = _open(root, key)
+        descriptor = _open(root, key, follow_links)
         try:
             return _read(descriptor, size)
         finally:

@@ -76,6 +76,19 @@ def convert(
         typer.Option(help="Number of directory levels that name a class; by default all, as animals/cat."),
     ] = None,
     classes: Classes = None,
+    allow_missing_classes: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing-classes",
+            help="Convert although a class has no image, for instance because its folder is empty.",
+        ),
+    ] = False,
+    follow_links: Annotated[
+        bool,
+        typer.Option(
+            "--follow-links/--no-follow-links", help="Follow links in the source, wherever they lead."
+        ),
+    ] = True,
     source_format: Annotated[
         str | None,
         typer.Option(
@@ -146,6 +159,8 @@ def convert(
             test=test,
             class_depth=class_depth,
             classes=None if classes is None else parse_class_names(classes),
+            allow_missing_classes=allow_missing_classes,
+            follow_links=follow_links,
             images=images,
             masks=masks,
             ignore_index=ignore_index,

@@ -99,7 +99,8 @@ class ImageEncoder:
             return Skip(source.key, *skip.args)
 
     def _record(self, source: _Source) -> EncodedRecord:
-        data = read_source_file(str(self.listing.root), source.key, source.size)
+        root, follow_links = str(self.listing.root), self.listing.follow_links
+        data = read_source_file(root, source.key, source.size, follow_links=follow_links)
         image = encode_image(data, self.options)
         objects, skipped = self._fit(source, image)
         mask = self._mask(source.row, image)
@@ -145,7 +146,8 @@ class ImageEncoder:
         if masks is None:
             return None
         try:
-            data = read_source_file(str(masks.root), masks.keys[row].as_py(), int(masks.sizes[row]))
+            key, size = masks.keys[row].as_py(), int(masks.sizes[row])
+            data = read_source_file(str(masks.root), key, size, follow_links=masks.follow_links)
         except SkippedError as error:
             raise SkippedError("broken mask", ": ".join(filter(None, error.args))) from error
         ignore = self.listing.info.ignore

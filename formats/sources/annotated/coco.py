@@ -65,15 +65,21 @@ def list_coco(source: Source) -> Listing:
     """
     folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
     with local_copies([source.path]) as (file,):
-        return list_coco_file(file, source.images or folder)
+        return list_coco_file(file, source.images or folder, follow_links=source.follow_links)
 
 
-def list_coco_file(path: str | os.PathLike[str], images: str | os.PathLike[str] | None = None) -> Listing:
+def list_coco_file(
+    path: str | os.PathLike[str],
+    images: str | os.PathLike[str] | None = None,
+    *,
+    follow_links: bool = True,
+) -> Listing:
     """List the images of a COCO JSON, with their objects.
 
     Args:
         path: The file.
         images: Folder in which the images lie, or its URL; by default that of the file.
+        follow_links: Whether images may be links.
 
     Raises:
         SourceError: The file is no such JSON, or none of its images exists.
@@ -93,7 +99,7 @@ def list_coco_file(path: str | os.PathLike[str], images: str | os.PathLike[str] 
             hint="give an object with images, annotations and categories, or an array of path and label",
         )
     root = resolve(file.parent if images is None else images)
-    found, skipped = find_files(root, reader.names)
+    found, skipped = find_files(root, reader.names, follow_links=follow_links)
     if not len(found.files):
         raise SourceError(
             f"not one of {len(reader.names):,} images is in {root}: {reader.names[0]}",

@@ -16,7 +16,6 @@ import numpy as np
 
 from stoker.errors import ConfigError, SourceError
 
-from ..folders.source_folder import open_folder
 from ..listing import Listing, Skip
 from ..no_images import no_images_error
 
@@ -44,27 +43,27 @@ def list_pairs(source: Source) -> Listing:
     """
     if source.masks is None:
         raise ConfigError("pairs of images and masks need the folder of the masks", hint="--masks DIR")
-    return list_images(source.path)
+    return list_images(source.folder)
 
 
-def list_images(root: str | os.PathLike[str]) -> Listing:
+def list_images(folder: SourceFolder) -> Listing:
     """List the images of a folder and the folders in it, without labels.
 
     Raises:
         SourceError: The folder cannot be read, or holds no image.
     """
-    files, skipped = open_folder(root).images()
+    files, skipped = folder.images()
     if not len(files):
-        raise no_images_error("the folder holds no image", root, skipped)
+        raise no_images_error("the folder holds no image", folder.root, skipped)
     return Listing(**vars(files), labels=None, classes=(), skipped=tuple(skipped))
 
 
-def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | None) -> Listing:
+def with_masks(listing: Listing, folder: SourceFolder, ignore: int | None) -> Listing:
     """A listing with the masks of its images; images without a mask are skipped.
 
     Args:
         listing: The images.
-        folder: Folder of the masks, or its URL. Its ``classes.txt``, or one beside the folder, has the names
+        folder: Folder of the masks. Its ``classes.txt``, or one beside the folder, has the names
             of the classes in its lines, by value.
         ignore: Value of pixels that belong to no class; None if there is none.
 
@@ -74,8 +73,7 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
     """
     if ignore is not None and not 0 <= ignore < 1 << 16:
         raise ConfigError(f"ignore_index must be a value of a mask, 0 to 65535, not {ignore}")
-    source = open_folder(folder)
-    masks, _ = source.images()
+    masks, _ = folder.images()
     by_path = {_stem(key): row for row, key in enumerate(masks.names())}
     names = Counter(stem.rpartition("/")[2] for stem in by_path)
     by_name = {name: row for stem, row in by_path.items() if names[name := stem.rpartition("/")[2]] == 1}
@@ -84,17 +82,17 @@ def with_masks(listing: Listing, folder: str | os.PathLike[str], ignore: int | N
     if not len(rows):
         raise SourceError(
             f"not one of {len(listing):,} images has a mask among {len(masks):,}",
-            path=folder,
+            path=folder.root,
             hint="a mask has the name of its image, up to the suffix",
         )
     used = masks.take(mask_of[rows])
-    _check_no_image_has_two(masks, used, folder)
+    _check_no_image_has_two(masks, used, folder.root)
     without = (Skip(key, "image without a mask") for key in listing.keys.filter(mask_of < 0).to_pylist())
     return replace(
         listing.take(rows),
         skipped=tuple(sorted([*listing.skipped, *without])),
         masks=used,
-        info=replace(listing.info, ignore=ignore, mask_classes=_class_names(source)),
+        info=replace(listing.info, ignore=ignore, mask_classes=_class_names(folder)),
     )
 
 
@@ -113,7 +111,7 @@ def _mask_of(key: str, by_path: dict[str, int], by_name: dict[str, int]) -> int:
     return -1
 
 
-def _check_no_image_has_two(masks: ListedFiles, used: ListedFiles, folder: str | os.PathLike[str]) -> None:
+def _check_no_image_has_two(masks: ListedFiles, used: ListedFiles, folder: str) -> None:
     """Raise SourceError if an image has two masks, such as ``x.png`` and ``x.tif``."""
     several = Counter(map(_stem, masks.names()))
     for stem in map(_stem, used.names()):

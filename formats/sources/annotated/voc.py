@@ -18,7 +18,7 @@ import numpy as np
 
 from stoker.errors import SourceError
 
-from ..folders.source_folder import open_folder, split_at_folder
+from ..folders.source_folder import split_at_folder
 from ..listing import ListedObjects, Listing, Skip
 from ..lists.file_list import find_files
 from ..lists.list_entries import has_list_suffix
@@ -72,7 +72,7 @@ def list_voc(source: Source) -> Listing:
         )
     reader = _Reader(root, root.child(_IMAGES))
     whole = source.folder.exists()
-    stems = _stems(root) if whole else _listed(os.fspath(source.path))
+    stems = _stems(root) if whole else _listed(source)
     contents = root.child(_ANNOTATIONS).read(f"{stem}{_SUFFIX}" for stem in stems)
     for stem, content in zip(stems, contents, strict=True):
         reader.read(stem, content)
@@ -84,10 +84,11 @@ def _stems(root: SourceFolder) -> list[str]:
     return sorted(name.removesuffix(_SUFFIX) for name in names if "/" not in name)
 
 
-def _listed(file: str) -> list[str]:
+def _listed(source: Source) -> list[str]:
     """Names in a list of ImageSets; its second column, whether an image shows a class, is not used."""
+    file = os.fspath(source.path)
     folder, _, name = file.rpartition("/")
-    lines = open_folder(folder or ".").lines(name)
+    lines = source.open(folder or ".").lines(name)
     if lines is None:
         raise SourceError("there is no such list of images", path=file)
     return sorted({line.split()[0] for line in lines if line.strip()})
@@ -150,7 +151,7 @@ class _Reader:
 
     def listing(self, whole: bool) -> Listing:
         """The listing of all annotated images; with ``whole``, images without an annotation are skips."""
-        found, missing = find_files(self.root.root, self.images)
+        found, missing = find_files(self.root.root, self.images, follow_links=self.root.follow_links)
         if not len(found.files):
             raise SourceError(
                 f"not one of the images of {len(self.images):,} annotations is there",

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from stoker.errors import SourceError
 
 from ...concurrency.bounded_map import bounded_map
-from ...files.paths import is_inside
+from ...files.paths import leaves_folder
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
 from .local_images import find_images
 from .stored_images import find_stored_images
+from .walk import FileEntry, walk_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,9 +37,11 @@ class SourceFolder(ABC):
 
     Attributes:
         root: Its path, resolved, or its URL.
+        follow_links: Whether to follow links; at a URL there are none.
     """
 
     root: str
+    follow_links: bool = True
 
     @abstractmethod
     def child(self, name: str) -> SourceFolder:
@@ -100,9 +103,9 @@ class SourceFolder(ABC):
             raise SourceError(f"the names cannot be read: {error}", path=f"{self.root}/{name}") from error
 
 
-def open_folder(path: str | os.PathLike[str]) -> SourceFolder:
+def open_folder(path: str | os.PathLike[str], *, follow_links: bool = True) -> SourceFolder:
     """The folder at a path or URL, which need not be there."""
-    return _StoredFolder(Store(path)) if is_url(path) else _LocalFolder(Path(path))
+    return _StoredFolder(Store(path)) if is_url(path) else _LocalFolder(Path(path), follow_links)
 
 
 def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] | None:
@@ -116,16 +119,17 @@ def split_at_folder(path: str | os.PathLike[str], name: str) -> tuple[str, str] 
 class _LocalFolder(SourceFolder):
     """A folder on a disk."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, follow_links: bool) -> None:
         self._path = path
+        self.follow_links = follow_links
         self.root = os.path.realpath(path)
 
     def child(self, name: str) -> SourceFolder:
-        return _LocalFolder(self._path / name)
+        return _LocalFolder(self._path / name, self.follow_links)
 
     @property
     def parent(self) -> SourceFolder:
-        return _LocalFolder(self._path.absolute().parent)
+        return _LocalFolder(self._path.absolute().parent, self.follow_links)
 
     def exists(self) -> bool:
         return self._path.is_dir()
@@ -134,14 +138,11 @@ class _LocalFolder(SourceFolder):
         return (self._path / name).is_file()
 
     def images(self) -> tuple[ListedFiles, list[Skip]]:
-        return find_images(self.root)
+        return find_images(self.root, follow_links=self.follow_links)
 
     def names(self, suffix: str) -> list[str]:
-        found = []
-        for folder, _, names in os.walk(self.root):
-            inside = folder.removeprefix(self.root).lstrip("/")
-            found += [f"{inside}/{name}" if inside else name for name in names if name.endswith(suffix)]
-        return sorted(found)
+        found = walk_folder(self.root, follow_links=self.follow_links)
+        return sorted(one.key for one in found if isinstance(one, FileEntry) and one.key.endswith(suffix))
 
     def read(self, names: Iterable[str]) -> Iterator[bytes | OSError | ValueError]:
         return map(self._try, names)
@@ -156,9 +157,11 @@ class _LocalFolder(SourceFolder):
             return error
 
     def _read(self, name: str) -> bytes:
-        path = os.path.realpath(os.path.join(self.root, name))  # noqa: PTH118 - a path object a file costs more
-        if not is_inside(path, self.root):
+        if leaves_folder(name):
             raise ValueError("path that leaves the source")
+        path = f"{self.root}/{name}"
+        if not self.follow_links and os.path.realpath(path) != os.path.normpath(path):
+            raise ValueError("link")
         with open_regular(path) as (descriptor, size):
             _check_size(size)
             return read_at(descriptor, 0, size)

@@ -83,6 +83,13 @@ class EntryColumns:
             numbers, classes = _classes(self._labels.text(taken.values))
         return ListColumn(taken.starts, numbers).to_arrow() if self._several else pa.array(numbers), classes
 
+    def class_names(self) -> tuple[str, ...]:
+        """The names of the classes of all entries, in sorted order; empty if labels are numbers."""
+        everything = np.arange(len(self._labels), dtype=np.int64)
+        if self._labels.integers(everything) is not None:
+            return ()
+        return _classes(self._labels.text(everything))[1]
+
     def others(self, rows: Rows) -> dict[str, pa.Array]:
         """The further columns of the entries at ``rows``: int64, float64 or large_string, (M,) each."""
         return {name: self._others[name].take(rows) for name in sorted(self._others)}
@@ -104,6 +111,9 @@ class _Column:
         self._strings = Strings()
         for _ in range(missing):
             self.add(None)
+
+    def __len__(self) -> int:
+        return len(self._strings)
 
     def add(self, value: Any) -> None:
         self.types.add(self._type_of_cell(value) if self._cells else type(value))

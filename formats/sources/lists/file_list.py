@@ -5,14 +5,15 @@ text. A label is a number or a name; the sorted names are the classes. Where ima
 none, entries have ``labels`` instead of ``label``: in JSON a list of numbers or names, which ``label`` may
 hold, too; in CSV a text with ``|`` between the labels.
 
-A relative path starts at the folder of the list and stays in it, links included: a list from elsewhere must
-not reach other files. An absolute path is taken as it is, because its writer has named the file on purpose.
+A relative path starts at the folder of the list and stays in it. An absolute path is taken as it is. Both may
+be links.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
+import stat
 from array import array
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
-from ...files.paths import is_inside, is_regular, printable_name
+from ...files.paths import is_regular, leaves_folder, printable_name
 from ...remote.copies import local_copies
 from ...remote.store import Store, is_url
 from ..file_table import FileTable
@@ -53,7 +54,7 @@ def list_listed_images(source: Source) -> Listing:
     """
     folder = os.fspath(source.path).rpartition("/")[0] if is_url(source.path) else None
     with local_copies([source.path]) as (file,):
-        return list_file(file, folder)
+        return list_file(file, folder, follow_links=source.follow_links)
 
 
 class NamedFiles(NamedTuple):
@@ -63,12 +64,18 @@ class NamedFiles(NamedTuple):
     entries: npt.NDArray[np.int64]
 
 
-def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> Listing:
+def list_file(
+    path: str | os.PathLike[str],
+    root: str | os.PathLike[str] | None = None,
+    *,
+    follow_links: bool = True,
+) -> Listing:
     """List the images that a file names; each of them once.
 
     Args:
         path: The file.
         root: Folder where relative paths start, or its URL; that of the file by default.
+        follow_links: Whether to follow links.
 
     Raises:
         SourceError: The file is no such list; the error names the entry and the reason.
@@ -76,13 +83,14 @@ def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None 
     file = Path(path)
     folder = resolve(file.parent if root is None else root)
     columns = EntryColumns(cells=has_cells(file))
-    found, skipped = find_files(folder, columns.gather(read_entries(file)))
+    found, skipped = find_files(folder, columns.gather(read_entries(file)), follow_links=follow_links)
     if not len(found.files) and not skipped:
         fail(file, "the list has no entries")
     if not len(found.files):
         raise no_images_error("the list names no image that can be read", file, skipped)
     try:
         labels, classes = columns.labels(found.entries)
+        missing = set(columns.class_names()) - set(classes) if classes and skipped else set()
     except ValueError as error:
         fail(file, str(error))
     return Listing(
@@ -91,6 +99,7 @@ def list_file(path: str | os.PathLike[str], root: str | os.PathLike[str] | None 
         classes=classes,
         columns=columns.others(found.entries),
         skipped=tuple(sorted(skipped)),
+        missing_classes=tuple(Skip(name, "no image of it can be read") for name in sorted(missing)),
     )
 
 
@@ -99,14 +108,17 @@ def resolve(folder: str | os.PathLike[str]) -> str:
     return os.fspath(folder).rstrip("/") if is_url(folder) else os.path.realpath(folder)
 
 
-def find_files(root: str, paths: Iterable[str]) -> tuple[NamedFiles, list[Skip]]:
+def find_files(
+    root: str, paths: Iterable[str], *, follow_links: bool = True
+) -> tuple[NamedFiles, list[Skip]]:
     """The files that a list names, each once; and the others, as skips.
 
     Args:
         root: Folder in which relative paths start and stay, from :func:`resolve`.
         paths: Paths of the list.
+        follow_links: Whether files may be links, and folders on the way to them.
     """
-    look: Callable[[str], tuple[str, int, int] | Skip] = partial(_look_at, root)
+    look: Callable[[str], tuple[str, int, int] | Skip] = partial(_look_at, root, follow_links)
     if is_url(root):
         paths = list(paths)
         look = _in_store(Store(root), paths)
@@ -119,7 +131,7 @@ def find_files(root: str, paths: Iterable[str]) -> tuple[NamedFiles, list[Skip]]
         else:
             table.add(*looked)
             entries.append(number)
-    files, order = table.sorted(root)
+    files, order = table.sorted(root, follow_links=follow_links)
     found = NamedFiles(files, np.frombuffer(entries, np.int64)[order])
     again = np.zeros(len(files), bool)
     again[1:] = pc.equal(files.keys[1:], files.keys[:-1]).to_numpy(zero_copy_only=False)
@@ -129,24 +141,30 @@ def find_files(root: str, paths: Iterable[str]) -> tuple[NamedFiles, list[Skip]]
     return found, skipped
 
 
-def _look_at(root: str, path: str) -> tuple[str, int, int] | Skip:
+def _look_at(root: str, follow_links: bool, path: str) -> tuple[str, int, int] | Skip:
     """Key, bytes and time of a file; or a skip."""
     if is_url(path):
         return Skip(printable_name(path), "URL in a list on a disk")
     key = os.path.normpath(path)
+    if not key.startswith("/") and leaves_folder(key):
+        return Skip(printable_name(key), "path that leaves the source")
+    target = os.path.join(root, key)  # noqa: PTH118 - a path object would take longer
     try:
         key.encode()
-        target = os.path.realpath(os.path.join(root, key))  # noqa: PTH118 - a path object would take longer
-        if not key.startswith("/") and not is_inside(target, root):
-            return Skip(printable_name(key), "path that leaves the source")
-        status = os.stat(target)  # noqa: PTH116 - likewise
+        status = os.stat(target, follow_symlinks=follow_links)  # noqa: PTH116 - likewise
     except UnicodeEncodeError:
         return Skip(printable_name(key), "name is not UTF-8")
     except (OSError, ValueError) as error:
         return Skip(printable_name(key), "unreadable", getattr(error, "strerror", None) or str(error))
-    if not is_regular(status):
-        return Skip(printable_name(key), "not a regular file")
+    is_link = not follow_links and (stat.S_ISLNK(status.st_mode) or _is_linked(target, key))
+    if is_link or not is_regular(status):
+        return Skip(printable_name(key), "link" if is_link else "not a regular file")
     return key, status.st_size, status.st_mtime_ns
+
+
+def _is_linked(target: str, key: str) -> bool:
+    """Whether a folder on a relative path is a link; those of an absolute path are its writer's choice."""
+    return not key.startswith("/") and os.path.realpath(target) != target
 
 
 def _in_store(store: Store, paths: Sequence[str]) -> Callable[[str], tuple[str, int, int] | Skip]:

@@ -121,6 +121,33 @@ def test_class_depth_is_for_folders(photos: Path, tmp_path: Path) -> None:
         stoker.convert(tmp_path / "list.csv", tmp_path / "out", class_depth=1)
 
 
+@pytest.mark.parametrize("kind", ["folder", "list"])
+def test_a_class_without_an_image_is_refused(photos: Path, tmp_path: Path, kind: str) -> None:
+    if kind == "folder":
+        (photos / "fox").mkdir()
+    else:
+        rows = "cat/0.jpg,cat\ndog/0.jpg,dog\nfox/gone.jpg,fox\n"
+        (photos / "list.csv").write_text(f"path,label\n{rows}")
+    source = photos if kind == "folder" else photos / "list.csv"
+    with pytest.raises(SourceError, match="classes without an image: fox") as caught:
+        stoker.convert(source, tmp_path / "out")
+    assert "--allow-missing-classes" in str(caught.value.hint)
+    assert not (tmp_path / "out").exists()
+    stoker.convert(source, tmp_path / "out", allow_missing_classes=True)
+    assert "fox" not in stoker.open(tmp_path / "out").classes
+
+
+def test_a_source_of_links_gives_the_same_dataset(photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "links").mkdir()
+    for folder in photos.iterdir():
+        (tmp_path / "links" / folder.name).symlink_to(folder)
+    stoker.convert(photos, tmp_path / "plain")
+    stoker.convert(tmp_path / "links", tmp_path / "linked")
+    assert stoker.open(tmp_path / "plain").fingerprint == stoker.open(tmp_path / "linked").fingerprint
+    with pytest.raises(SourceError, match="no image in a class folder"):
+        stoker.convert(tmp_path / "links", tmp_path / "out", follow_links=False)
+
+
 class TestStrict:
     def test_strict_stops_and_names_the_file(self, photos: Path, tmp_path: Path) -> None:
         (photos / "dog/3.jpg").write_bytes((photos / "dog/3.jpg").read_bytes()[:-2])

@@ -111,10 +111,17 @@ def test_the_error_for_a_source_without_images(tmp_path: Path, kind: str) -> Non
 
 
 class TestHostileTrees:
-    """The walk never leaves the root, never blocks, never loops, and reports the files that it skips."""
+    """The walk never blocks, never loops, and reports the files that it skips."""
 
-    def check(self, root: Path, expected: dict[str, str], kept: set[str] | None = None) -> None:
-        listing = list_folder(root)
+    def check(
+        self,
+        root: Path,
+        expected: dict[str, str],
+        kept: set[str] | None = None,
+        *,
+        follow_links: bool = True,
+    ) -> None:
+        listing = list_folder(root, follow_links=follow_links)
         assert reasons(listing) == expected
         assert set(content(listing)) == ({"a/1.jpg"} if kept is None else kept)
 
@@ -129,40 +136,52 @@ class TestHostileTrees:
         (folder / "secret.jpg").write_bytes(make_jpeg(99))
         return folder
 
-    def test_link_to_a_file_outside(self, root: Path, outside: Path) -> None:
-        (root / "a/2.jpg").symlink_to(outside / "secret.jpg")
-        self.check(root, {"a/2.jpg": "link that leaves the source"})
-
-    def test_relative_link_to_a_file_outside(self, root: Path, outside: Path) -> None:
-        (root / "a/2.jpg").symlink_to("../../outside/secret.jpg")
-        self.check(root, {"a/2.jpg": "link that leaves the source"})
-
-    def test_link_to_a_folder_outside(self, root: Path, outside: Path) -> None:
-        (root / "b").symlink_to(outside)
-        self.check(root, {"b": "link that leaves the source"})
-
-    def test_link_to_a_sibling_whose_name_continues_the_roots(self, root: Path, outside: Path) -> None:
-        sibling = outside.rename(root.with_name("source-2"))
-        (root / "a/2.jpg").symlink_to(sibling / "secret.jpg")
-        self.check(root, {"a/2.jpg": "link that leaves the source"})
-
-    def test_chain_of_links_that_ends_outside(self, root: Path, outside: Path) -> None:
-        (root / "a/3.jpg").symlink_to(outside / "secret.jpg")
-        (root / "a/2.jpg").symlink_to("3.jpg")
-        self.check(root, dict.fromkeys(["a/2.jpg", "a/3.jpg"], "link that leaves the source"))
-
-    def test_link_to_a_file_inside_is_followed(self, root: Path) -> None:
+    @pytest.mark.parametrize("target", ["{outside}/secret.jpg", "../../outside/secret.jpg", "chain.jpg"])
+    def test_a_link_to_a_file_anywhere_is_followed(self, root: Path, outside: Path, target: str) -> None:
+        (outside / "chain.jpg").symlink_to("secret.jpg")
         (root / "b").mkdir()
-        (root / "b/2.jpg").symlink_to("../a/1.jpg")
-        self.check(root, {}, {"a/1.jpg", "b/2.jpg"})
+        (root / "b/chain.jpg").symlink_to(outside / "chain.jpg")
+        (root / "b/2.jpg").symlink_to(target.format(outside=outside))
+        self.check(root, {}, {"a/1.jpg", "b/2.jpg", "b/chain.jpg"})
+        self.check(root, dict.fromkeys(["b/2.jpg", "b/chain.jpg"], "link"), follow_links=False)
 
-    def test_link_to_the_folder_above_does_not_loop(self, root: Path) -> None:
-        (root / "a/loop").symlink_to("..")
-        self.check(root, {"a/loop": "link that leaves the source"})
+    def test_a_link_to_a_folder_anywhere_is_followed(self, root: Path, outside: Path) -> None:
+        (outside / "deeper").mkdir()
+        (outside / "deeper/2.jpg").symlink_to("../secret.jpg")
+        (root / "b").symlink_to(outside)
+        self.check(root, {}, {"a/1.jpg", "b/secret.jpg", "b/deeper/2.jpg"})
+        self.check(root, dict.fromkeys(["b/secret.jpg", "b/deeper"], "link"), follow_links=False)
 
-    def test_link_to_its_own_folder_does_not_loop(self, root: Path) -> None:
-        (root / "a/loop").symlink_to(".")
-        self.check(root, {"a/loop": "link to a folder"})
+    def test_two_links_to_one_folder_are_two_classes(self, root: Path, outside: Path) -> None:
+        (root / "b").symlink_to(outside)
+        (root / "c").symlink_to(outside)
+        self.check(root, {}, {"a/1.jpg", "b/secret.jpg", "c/secret.jpg"})
+
+    @pytest.mark.parametrize("target", ["..", ".", "../..", "/"])
+    def test_a_link_to_a_folder_that_holds_it_does_not_loop(self, root: Path, target: str) -> None:
+        (root / "a/loop").symlink_to(target)
+        self.check(root, {"a/loop": "link to a folder that holds it"})
+
+    def test_folders_that_link_to_each_other_do_not_loop(self, root: Path, outside: Path) -> None:
+        (root / "b").symlink_to(outside)
+        (outside / "back").symlink_to(root)
+        (outside / "self").symlink_to(outside)
+        expected = dict.fromkeys(["b/back", "b/self"], "link to a folder that holds it")
+        self.check(root, expected, {"a/1.jpg", "b/secret.jpg"})
+
+    def test_folders_with_countless_paths_of_links_end(
+        self, root: Path, tmp_path: Path, make_jpeg: Callable[..., bytes]
+    ) -> None:
+        folders = [tmp_path / f"f{i}" for i in range(7)]
+        for folder in folders:
+            folder.mkdir()
+            (folder / "1.jpg").write_bytes(make_jpeg(1))
+            for other in folders:
+                (folder / other.name).symlink_to(other)
+        (root / "b").symlink_to(folders[0])
+        listing = list_folder(root)
+        assert "b/f1/f2/f3/1.jpg" in content(listing)
+        assert "link behind too many links" in reasons(listing).values()
 
     def test_links_to_each_other(self, root: Path) -> None:
         (root / "a/2.jpg").symlink_to("3.jpg")
@@ -180,7 +199,7 @@ class TestHostileTrees:
 
     def test_link_to_a_device(self, root: Path) -> None:
         (root / "a/2.jpg").symlink_to("/dev/zero")
-        self.check(root, {"a/2.jpg": "link that leaves the source"})
+        self.check(root, {"a/2.jpg": "not a regular file"})
 
     def test_socket(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(root / "a")  # the path of a socket has at most 107 bytes
@@ -264,4 +283,46 @@ def test_a_folder_whose_name_is_not_utf8_is_not_entered(
     folder = root / os.fsdecode(b"\xff")
     folder.mkdir()
     (folder / "2.jpg").write_bytes(make_jpeg(5))
-    assert reasons(list_folder(root)) == {"\\xff": "name is not UTF-8"}
+    (folder / "3.jpg").write_bytes(make_jpeg(6))
+    listing = list_folder(root)
+    assert reasons(listing) == dict.fromkeys(["\\xff/2.jpg", "\\xff/3.jpg"], "name is not UTF-8")
+    assert [skip.key for skip in listing.missing_classes] == ["\\xff"]
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda folder: folder.mkdir(), "empty folder"),
+        (lambda folder: (folder / ".hidden").mkdir(parents=True), "empty folder"),
+        (lambda folder: folder.symlink_to("gone"), "unreadable"),
+        (lambda folder: (folder / "x").mkdir(parents=True), "empty folder"),
+        (lambda folder: (folder.mkdir(), (folder / "1.jpg").touch()), "no file in it is an image"),
+    ],
+    ids=["empty", "hidden files only", "dangling link", "empty folder in it", "files of Git LFS"],
+)
+def test_a_class_without_an_image_is_missing(
+    tree: Callable[..., Path], make: Callable[[Path], object], reason: str
+) -> None:
+    root = tree("a/1.jpg", "b/2.jpg")
+    make(root / "c")
+    listing = list_folder(root)
+    assert listing.classes == ("a", "b")
+    assert [(skip.key[0], skip.reason) for skip in listing.missing_classes] == [("c", reason)]
+
+
+def test_a_link_that_is_not_followed_is_a_missing_class(tree: Callable[..., Path], tmp_path: Path) -> None:
+    root = tree("a/1.jpg", "b/2.jpg")
+    (root / "b").rename(tmp_path / "b")
+    (root / "b").symlink_to(tmp_path / "b")
+    listing = list_folder(root, follow_links=False)
+    assert [skip[:2] for skip in listing.missing_classes] == [("b", "link")]
+    assert list_folder(root).missing_classes == ()
+
+
+def test_an_empty_folder_in_a_class_is_no_class(tree: Callable[..., Path]) -> None:
+    root = tree("a/1.jpg", "a/x/1.jpg", "docs/2.jpg")
+    (root / "a/y").mkdir()
+    (root / "notes").mkdir()
+    (root / "notes/read.me").write_text("text")
+    assert [skip.key for skip in list_folder(root).missing_classes] == ["a/y"]
+    assert list_folder(root, class_depth=1).missing_classes == ()

@@ -1,6 +1,7 @@
 """The error for a source that has no image left."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from stoker.errors import SourceError
 from stoker.formats.sources.annotated.mask_pairs import list_images
 from stoker.formats.sources.class_folder import list_folder
+from stoker.formats.sources.folders.source_folder import open_folder
 from stoker.formats.sources.lists.file_list import list_file
 
 
@@ -16,19 +18,20 @@ def test_links_to_class_folders(photos: Path, tmp_path: Path) -> None:
     for name in ("cat", "dog"):
         (tmp_path / "links" / name).symlink_to(photos / name)
     (tmp_path / "links" / ".hidden").touch()
-    with pytest.raises(SourceError, match="left out: 2 x link that leaves the source, 1 x hidden") as caught:
-        list_folder(tmp_path / "links")
-    assert "absolute paths" in str(caught.value.hint)
+    with pytest.raises(SourceError, match="left out: 20 x link, 1 x hidden") as caught:
+        list_folder(tmp_path / "links", follow_links=False)
+    assert "--no-follow-links" in str(caught.value.hint)
 
 
-def test_links_to_images_out_of_the_source(photos: Path, tmp_path: Path) -> None:
+def test_links_to_images(photos: Path, tmp_path: Path) -> None:
     (tmp_path / "links" / "cat").mkdir(parents=True)
     for file in (photos / "cat").iterdir():
         (tmp_path / "links" / "cat" / file.name).symlink_to(file)
-    for list_links in (list_folder, list_images):
-        with pytest.raises(SourceError, match="left out: 10 x link that leaves the source") as caught:
-            list_links(tmp_path / "links")
-        assert "absolute paths" in str(caught.value.hint)
+    folder = open_folder(tmp_path / "links", follow_links=False)
+    for list_links in (partial(list_folder, folder.root, follow_links=False), partial(list_images, folder)):
+        with pytest.raises(SourceError, match="left out: 10 x link") as caught:
+            list_links()
+        assert "--no-follow-links" in str(caught.value.hint)
 
 
 def test_images_without_a_class(photos: Path) -> None:

@@ -52,18 +52,24 @@ def test_a_file_that_became_a_fifo_does_not_block(root: Path) -> None:
     assert not looks_like_image(str(root), "b.jpg")
 
 
-def test_a_file_that_became_a_link_out_of_the_source(root: Path, tmp_path: Path) -> None:
-    secret = tmp_path / "secret.jpg"
-    (root / "a.jpg").rename(secret)
-    (root / "a.jpg").symlink_to(secret)
-    assert refusal(root, "a.jpg", secret.stat().st_size) == "link that leaves the source"
-    assert not looks_like_image(str(root), "a.jpg")
-
-
-def test_a_link_within_the_source_is_followed(root: Path) -> None:
+def test_a_file_that_became_a_link(root: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere.jpg"
     data = (root / "a.jpg").read_bytes()
-    (root / "b.jpg").symlink_to("a.jpg")
-    assert read_source_file(str(root), "b.jpg", len(data)) == data
+    (root / "a.jpg").rename(elsewhere)
+    (root / "a.jpg").symlink_to(elsewhere)
+    for key in ("a.jpg", str(root / "a.jpg")):
+        assert read_source_file(str(root), key, len(data)) == data
+        with pytest.raises(SkippedError, match="link"):
+            read_source_file(str(root), key, len(data), follow_links=False)
+        assert not looks_like_image(str(root), key, follow_links=False)
+
+
+def test_a_folder_that_became_a_link(root: Path) -> None:
+    (root / "b").symlink_to(root)
+    data = (root / "a.jpg").read_bytes()
+    assert read_source_file(str(root), "b/a.jpg", len(data)) == data
+    with pytest.raises(SkippedError, match="link"):
+        read_source_file(str(root), "b/a.jpg", len(data), follow_links=False)
 
 
 def test_a_removed_file(root: Path) -> None:

@@ -115,9 +115,13 @@ def test_labels_without_an_image_and_labels_that_are_no_text(root: Path) -> None
     (root / "labels" / "classes.txt").write_text("a")
     (root / "labels" / "train" / "b.txt").write_bytes(b"\xff\xfe")
     (root / "labels" / "train" / "a.txt").unlink()
-    (root.parent / "secret").write_text("0 0.5 0.5 0.5 0.5")
-    (root / "labels" / "train" / "a.txt").symlink_to(root.parent / "secret")
+    (root.parent / "elsewhere").write_text("0 0.5 0.5 0.5 0.5")
+    (root / "labels" / "train" / "a.txt").symlink_to(root.parent / "elsewhere")
     assert [skip[:2] for skip in list_yolo(Source(root)).skipped] == [
+        ("train/b.png", "labels that cannot be read"),
+        ("val/gone.txt", "labels without an image"),
+    ]
+    assert [skip[:2] for skip in list_yolo(Source(root, follow_links=False)).skipped] == [
         ("train/a.png", "labels that cannot be read"),
         ("train/b.png", "labels that cannot be read"),
         ("val/gone.txt", "labels without an image"),

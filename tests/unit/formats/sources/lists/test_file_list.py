@@ -106,13 +106,31 @@ def test_several_labels_in_csv(folder: Path) -> None:
 
 def test_paths_may_not_leave_the_folder(folder: Path) -> None:
     inner = folder / "images"
-    (inner / "link.jpg").symlink_to("../../etc/hostname")
     (folder / "beside.jpg").write_bytes((inner / "0.jpg").read_bytes())
-    paths = ["../beside.jpg", "x/../../beside.jpg", "link.jpg", "0.jpg", "./1.jpg"]
+    paths = ["../beside.jpg", "x/../../beside.jpg", "..", "0.jpg", "./1.jpg"]
     listing = listed(inner, "path,label\n" + "".join(f"{path},a\n" for path in paths))
     assert listing.keys.to_pylist() == ["0.jpg", "1.jpg"]
     assert {skip.reason for skip in listing.skipped} == {"path that leaves the source"}
     assert len(listing.skipped) == 3
+
+
+def test_links_are_followed_unless_the_caller_refuses_them(folder: Path, tmp_path: Path) -> None:
+    (folder / "images" / "0.jpg").rename(tmp_path / "elsewhere.jpg")
+    (folder / "images" / "0.jpg").symlink_to(tmp_path / "elsewhere.jpg")
+    (folder / "linked").symlink_to("images")
+    paths = ["images/0.jpg", "linked/1.jpg", f"{folder}/images/0.jpg", "images/1.jpg"]
+    text = "path,label\n" + "".join(f"{path},a\n" for path in paths)
+    assert len(listed(folder, text)) == 4
+    listing = list_file(folder / "list.csv", follow_links=False)
+    assert list(listing.names()) == ["images/1.jpg"]
+    assert [skip.reason for skip in listing.skipped] == ["link"] * 3
+
+
+def test_a_class_without_a_readable_image_is_missing(folder: Path) -> None:
+    text = "path,label\nimages/0.jpg,dog\nimages/gone.jpg,cat\nimages/1.jpg,eel\nimages/2.jpg,dog\n"
+    assert [skip.key for skip in listed(folder, text).missing_classes] == ["cat"]
+    numbers = listed(folder, "path,label\nimages/0.jpg,1\nimages/gone.jpg,0\n")
+    assert numbers.missing_classes == ()
 
 
 def test_an_absolute_path_is_taken_as_it_is(folder: Path) -> None:

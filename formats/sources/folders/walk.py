@@ -1,0 +1,163 @@
+"""Walking a local folder and the folders in it, with links or without.
+
+A link may lead anywhere, to a regular file or to a folder, as in subsets of ImageNet, in the caches of
+Hugging Face and in DVC. A link to a folder that holds the link is not followed, so the walk ends. A file or
+folder whose name starts with a dot is hidden.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING, NamedTuple
+
+from stoker.errors import SourceError
+
+from ...files.paths import is_inside, printable_name
+from ..listing import Skip
+from .suffixes import has_image_suffix
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["EMPTY", "FileEntry", "SkippedFolder", "walk_folder"]
+
+EMPTY = "empty folder"
+
+_MOST_LINKS = 4  # to folders in linked folders: folders that link to each other have countless paths
+
+
+class FileEntry(NamedTuple):
+    """A file, or anything else that is no folder.
+
+    Attributes:
+        key: Its path in the source.
+        entry: Its entry in its folder.
+    """
+
+    key: str
+    entry: os.DirEntry[str]
+
+
+class SkippedFolder(NamedTuple):
+    """A folder that is left out, so that a class may be missing.
+
+    Attributes:
+        skip: The folder and the reason.
+        files: The files in it, so that each is counted; empty where they cannot be listed.
+    """
+
+    skip: Skip
+    files: tuple[Skip, ...] = ()
+
+    @property
+    def skips(self) -> tuple[Skip, ...]:
+        """The files that are left out; the folder itself where they are not known."""
+        return self.files or (self.skip,)
+
+
+class _Folder(NamedTuple):
+    """A folder to walk.
+
+    Attributes:
+        key: Its path in the source.
+        path: Its path on the disk without links.
+        links: Paths on the disk, without links, of the folders that hold the links that lead to it.
+    """
+
+    key: str
+    path: str
+    links: tuple[str, ...] = ()
+
+
+def walk_folder(root: str, *, follow_links: bool) -> Iterator[FileEntry | Skip | SkippedFolder]:
+    """Everything under ``root``, a resolved folder.
+
+    Raises:
+        SourceError: The folder itself cannot be read.
+    """
+    folders = [_Folder("", root)]
+    while folders:
+        folder = folders.pop()
+        empty = True
+        try:
+            with os.scandir(folder.path) as entries:
+                for entry in entries:
+                    key = f"{folder.key}/{entry.name}" if folder.key else entry.name
+                    if entry.name.startswith("."):
+                        yield Skip(printable_name(key), "hidden")
+                        continue
+                    empty = False
+                    found = _look_at(entry, key, folder, follow_links)
+                    if isinstance(found, _Folder):
+                        folders.append(found)
+                    else:
+                        yield found
+        except OSError as error:
+            if not folder.key:
+                raise SourceError(f"the folder cannot be read: {error.strerror}", path=root) from error
+            yield SkippedFolder(Skip(folder.key, "unreadable", error.strerror or ""))
+            continue
+        if empty and folder.key:
+            yield SkippedFolder(Skip(folder.key, EMPTY))
+
+
+def _look_at(
+    entry: os.DirEntry[str], key: str, folder: _Folder, follow_links: bool
+) -> _Folder | FileEntry | Skip | SkippedFolder:
+    """The entry of a folder, or the folder that it is or leads to."""
+    path = f"{folder.path}/{entry.name}"
+    is_folder = entry.is_dir(follow_symlinks=False)
+    if not _is_utf8(entry.name):
+        skip = Skip(printable_name(key), "name is not UTF-8")
+        return _skipped_folder(path, skip) if is_folder else skip
+    if is_folder:
+        return _Folder(key, path, folder.links)
+    return _look_at_link(entry, key, folder, follow_links) if entry.is_symlink() else FileEntry(key, entry)
+
+
+def _look_at_link(
+    entry: os.DirEntry[str], key: str, folder: _Folder, follow_links: bool
+) -> _Folder | FileEntry | Skip | SkippedFolder:
+    path = f"{folder.path}/{entry.name}"
+    try:
+        leads_to_folder = stat.S_ISDIR(entry.stat().st_mode)
+    except OSError as error:
+        skip = Skip(key, "unreadable", error.strerror or "")
+        return (
+            skip if folder.key or has_image_suffix(key) else SkippedFolder(skip)
+        )  # at the top it may be a class
+    if not follow_links:
+        skip = Skip(key, "link")
+        return _skipped_folder(path, skip) if leads_to_folder else skip
+    return _linked_folder(path, key, folder) if leads_to_folder else FileEntry(key, entry)
+
+
+def _linked_folder(path: str, key: str, folder: _Folder) -> _Folder | SkippedFolder | Skip:
+    target = os.path.realpath(path)
+    links = (*folder.links, folder.path)
+    if any(holder == target or is_inside(holder, target) for holder in links):
+        return Skip(key, "link to a folder that holds it")
+    if len(links) > _MOST_LINKS:
+        return SkippedFolder(Skip(key, "link behind too many links"))
+    return _Folder(key, target, links)
+
+
+def _skipped_folder(path: str, skip: Skip) -> SkippedFolder:
+    try:
+        names = sorted(name for name in os.listdir(path) if not name.startswith("."))  # noqa: PTH208 - a text
+    except OSError:
+        names = []
+    return SkippedFolder(
+        skip, tuple(Skip(f"{skip.key}/{printable_name(name)}", skip.reason) for name in names)
+    )
+
+
+def _is_utf8(name: str) -> bool:
+    if name.isascii():
+        return True
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
