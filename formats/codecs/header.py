@@ -12,6 +12,7 @@ from stoker import _native
 from stoker.errors import DecodeError, ImageTooLargeError
 
 from .codec import Codec
+from .orientation import exif_orientation
 from .registry import PILLOW_CODECS, open_image
 
 __all__ = ["MAX_PIXELS", "Header", "read_header"]
@@ -19,7 +20,7 @@ __all__ = ["MAX_PIXELS", "Header", "read_header"]
 MAX_PIXELS = 178_956_970
 """Most pixels of an image that is decoded: Pillow's limit, 512 MiB of RGB."""
 
-_WIDTH, _HEIGHT, _ORIENTATION = 0x0100, 0x0101, 0x0112  # tags of TIFF and Exif
+_WIDTH, _HEIGHT = 0x0100, 0x0101  # tags of TIFF
 
 
 @dataclass(frozen=True)
@@ -67,12 +68,11 @@ def read_header(data: Any) -> Header:
 def _ask_pillow(data: Any) -> tuple[int, int, int, int]:
     try:
         with open_image(data) as image:
-            orientation = image.getexif().get(_ORIENTATION, 1)
+            orientation = exif_orientation(data, image)
             width, height = image.size
             if isinstance(image, TiffImageFile):
                 # Pillow turns only this format by itself, and newer versions give the turned size.
                 width, height = image.tag_v2[_WIDTH], image.tag_v2[_HEIGHT]
-            orientation = orientation if orientation in range(1, 9) else 1
             return PILLOW_CODECS[str(image.format)], width, height, orientation
     except UnidentifiedImageError as error:
         raise DecodeError("not an image of a known format") from error

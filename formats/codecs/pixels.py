@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import ImageOps
 
 from stoker.errors import DecodeError
+
+from .orientation import turned
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -51,8 +52,8 @@ def planes_to_rgb(data: Any, height: int, width: int) -> npt.NDArray[np.uint8]:
     return np.ascontiguousarray(np.broadcast_to(planes[::-1], (3, height, width)).transpose(1, 2, 0))
 
 
-def to_rgb(image: Image.Image) -> npt.NDArray[np.uint8]:
-    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, its EXIF orientation applied.
+def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
+    """Return the pixels of an opened image as (H, W, 3) uint8 RGB, as its EXIF orientation shows it.
 
     Of 16 bits the higher 8 are taken, as Pillow does for colours; its own conversion of 16-bit grey makes
     all but the darkest 256 levels white. Transparency is left out.
@@ -60,11 +61,11 @@ def to_rgb(image: Image.Image) -> npt.NDArray[np.uint8]:
     Raises:
         DecodeError: The pixels are integers of 32 bits or floats, whose range has no known black and white.
     """
-    turned = ImageOps.exif_transpose(image)
-    if turned.mode in _SIXTEEN_BITS or (turned.mode == "I" and image.format in _SIXTEEN_BITS_AS_I):
-        grey = (np.asarray(turned).astype(np.uint16) >> 8).astype(np.uint8)
+    shown = turned(image, orientation)
+    if shown.mode in _SIXTEEN_BITS or (shown.mode == "I" and image.format in _SIXTEEN_BITS_AS_I):
+        grey = (np.asarray(shown).astype(np.uint16) >> 8).astype(np.uint8)
         return np.repeat(grey[..., np.newaxis], 3, axis=2)
-    if turned.mode in ("I", "F"):
-        numbers = "integers of 32 bits" if turned.mode == "I" else "floats"
+    if shown.mode in ("I", "F"):
+        numbers = "integers of 32 bits" if shown.mode == "I" else "floats"
         raise DecodeError(f"the pixels are {numbers}, of which nothing says what is black and white")
-    return np.array(turned.convert("RGB"))
+    return np.array(shown.convert("RGB"))

@@ -19,6 +19,7 @@ from stoker.errors import ImageTooLargeError
 
 from .codec import Codec
 from .damage import jpeg_damage, png_damage, webp_damage
+from .orientation import exif_orientation
 from .pixels import planes_to_rgb, raw_to_rgb, to_rgb
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def _decode_with_pillow(data: Any, height: int, width: int, max_pixels: int) -> 
     try:
         with open_image(data) as image:
             _check_size(image.height, image.width, max_pixels)
-            return to_rgb(image)
+            return to_rgb(image, exif_orientation(data, image))
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ImageTooLargeError(str(error)) from error
 

@@ -115,7 +115,7 @@ def _decode(data: bytes, images: Samples, i: int) -> str | None:
         return None if fits else f"{len(data)} bytes are not {height} x {width} pixels"
     try:
         header = read_header(data)
-        decode_rgb(data, header.codec, height, width)
+        pixels = decode_rgb(data, header.codec, height, width)
     except DecodeError as error:
         return f"not decodable: {error.message}"
     # Pillow's decoders raise almost anything on a damaged image.
@@ -124,6 +124,9 @@ def _decode(data: bytes, images: Samples, i: int) -> str | None:
     found = (header.codec, header.height, header.width, header.orientation)
     if found != (images.codec[i], height, width, images.orientation[i]):
         return f"the image is {header.width} x {header.height}, not as the index says"
+    if pixels.shape[:2] != (height, width):
+        found_size = f"{pixels.shape[1]} x {pixels.shape[0]}"
+        return f"the decoded image is {found_size}, not {width} x {height} as its header says"
     return None
 
 

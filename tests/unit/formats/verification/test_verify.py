@@ -22,6 +22,7 @@ from stoker.formats.dataset.list_column import ListColumn
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.external import external_index
 from stoker.formats.files.reading import file_digest
+from stoker.formats.verification import payloads
 from stoker.formats.verification.verify import Problem
 
 Make = Callable[..., Path]
@@ -46,6 +47,15 @@ def test_decoding_is_reported_every_few_images(make_dataset: Make, make_jpeg: Ca
     folder = make_dataset(payloads=[make_jpeg(0)] * 40)
     stoker.verify(folder, decode=True, progress=lambda done, _: seen.append(done))
     assert set(seen) == {0, 16, 32, 40}
+
+
+def test_an_image_that_decodes_to_another_size_is_found(
+    make_dataset: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payloads, "decode_rgb", lambda *_: np.zeros((7, 9, 3), np.uint8))
+    report = stoker.verify(make_dataset(), decode=True)
+    assert len(report.problems) == 6
+    assert "the decoded image is 9 x 7, not" in report.problems[0].message
 
 
 def flip(folder: Path, row: int, byte: int = 0) -> None:

@@ -1,0 +1,57 @@
+"""EXIF orientation: one rule for headers and for pixels, whatever else a file says about its orientation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from PIL import Image, ImageOps
+from PIL.TiffImagePlugin import TiffImageFile
+
+from stoker import _native
+
+from .codec import Codec
+
+__all__ = ["exif_orientation", "turned"]
+
+_ORIENTATION = 0x0112  # tag of TIFF and Exif
+
+_TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+
+
+def exif_orientation(data: Any, image: Image.Image) -> int:
+    """Return the EXIF orientation of an image, 1 to 8; 1 where it has none.
+
+    It is in the EXIF segment of a JPEG, the eXIf chunk of a PNG, the tags of a TIFF, or the EXIF of a WebP or
+    an AVIF. The orientation in XMP and in ImageMagick's "Raw profile type exif" does not count, though Pillow
+    reads both: other decoders, DALI's among them, do not.
+
+    Args:
+        data: The encoded image, any C-contiguous buffer.
+        image: The same, opened with Pillow.
+    """
+    codec, _, _, orientation, _ = _native.probe(data)
+    if codec != Codec.OTHER:
+        return int(orientation)
+    if isinstance(image, TiffImageFile):
+        found = image.tag_v2.get(_ORIENTATION, 1)
+    else:
+        exif = Image.Exif()
+        exif.load(image.info.get("exif", b""))
+        found = exif.get(_ORIENTATION, 1)
+    return int(found) if found in range(1, 9) else 1
+
+
+def turned(image: Image.Image, orientation: int) -> Image.Image:
+    """Return an image, opened and not yet loaded, as its EXIF orientation shows it."""
+    if isinstance(image, TiffImageFile):  # which Pillow turns when it loads it, by XMP where there is no tag
+        image.info.pop("xmp", None)
+        return ImageOps.exif_transpose(image)
+    return image.transpose(_TURNS[orientation]) if orientation in _TURNS else image
