@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -111,7 +112,10 @@ class EpochIterator:
             self._ended = self._progress.failed = self._batches.closed
             raise
         self._count()
+        is_first_bad = bool(finished.bad_keys) and not self._totals.bad_keys
         self._totals.receive(finished)
+        if is_first_bad:
+            _warn_of_bad_sample(finished)
         if finished.ready:
             finished.ready()
         return finished.batch
@@ -137,3 +141,11 @@ class EpochIterator:
         self._ended = self._progress.received < len(self._progress.steps)
         if not self._complete:
             self._batches.close()
+
+
+def _warn_of_bad_sample(finished: FinishedBatch) -> None:
+    warnings.warn(
+        f"a bad sample was {'skipped' if finished.skipped else 'replaced'}, {finished.bad_keys[0]!r}; "
+        "loader.stats() counts them all, and stoker verify --decode lists them",
+        stacklevel=4,  # the line of the consumer, above _receive and __next__
+    )

@@ -18,6 +18,8 @@ _KEYS_KEPT = 1000
 class StatsTotals:
     """Running totals of one loader: seconds, samples and bad samples.
 
+    ``seen`` counts the samples that were made, bad ones included, and ``samples`` those received.
+
     The worker thread and the consumer's thread each write their own fields.
     """
 
@@ -31,6 +33,7 @@ class StatsTotals:
     handing_over: float = 0.0
     idle: float = 0.0
     on_batches: dict[str, float] = field(default_factory=dict)
+    seen: int = 0
     skipped: int = 0
     replaced: int = 0
     bad_keys: list[str] = field(default_factory=list)
@@ -105,9 +108,15 @@ class Stats:
 
     @property
     def verdict(self) -> str:
-        """A sentence on what limits the training loop."""
+        """What limits the training loop, and how many samples were bad, in a few sentences."""
         if not self.batches:
             return "Nothing has been loaded yet."
+        bad = self.skipped + self.replaced
+        what = "skipped" if self.skipped else "replaced"
+        count = f" {bad} bad sample{'s were' if bad > 1 else ' was'} {what}." if bad else ""
+        return self._limit() + count
+
+    def _limit(self) -> str:
         if self.waited_share < 0.05:
             return f"The step is the limit: the loop waited for data {self.waited_share:.1%} of the time."
         busiest = max(self.producer.keys() - {"idle"}, key=lambda name: self.producer[name])

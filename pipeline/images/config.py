@@ -21,6 +21,7 @@ from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sample_source import batchable_columns, value_dtype
 from ..order.sampling import make_loader_order, open_source
 from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
+from .bad_samples import BadSampleBudget, make_bad_sample_budget
 from .batch_transforms import BatchTransformPlan, split_transforms
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class ImageLoaderConfig:
         image_format: Dtype and layout of the images that the engine makes.
         columns: Names of a batch's columns, in their order.
         on_error: What happens to a bad sample.
+        bad_sample_budget: How many bad samples an epoch may have where they are no errors.
         seed: Seed of the order and of random parameters.
         batch_type: Makes a batch of the values of its columns, in their order.
         batch_transform_plan: What happens to a batch after the engine.
@@ -69,6 +71,7 @@ class ImageLoaderConfig:
     image_format: ImageFormat
     columns: tuple[str, ...]
     on_error: OnError
+    bad_sample_budget: BadSampleBudget
     seed: int
     batch_type: Callable[..., Any]
     batch_transform_plan: BatchTransformPlan
@@ -194,6 +197,7 @@ def make_config(
     dtype: DType | None,
     layout: Layout,
     on_error: OnError,
+    max_bad: int | float | None,
     objects: ObjectConfig,
 ) -> ImageLoaderConfig:
     """Check the arguments of a loader and open its dataset; see :class:`stoker.ImageLoader`.
@@ -216,6 +220,7 @@ def make_config(
         ImageFormat(plan.dtype, layout),
         names,
         on_error,
+        make_bad_sample_budget(max_bad, on_error),
         seed,
         batch_type(names),
         batch_transform_plan,

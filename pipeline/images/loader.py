@@ -108,7 +108,11 @@ class ImageLoader(Loader):
         read_ahead: Batches whose bytes the operating system is asked to read before the engine needs them; 0
             for none. The default covers half a second at a thousand images a second.
         on_error: What happens to a bad sample. "raise" raises an error that names it, "skip" leaves it out of
-            its batch, and "replace" puts the next good sample of the batch in its place.
+            its batch, and "replace" puts the next good sample of the batch in its place. The first bad
+            sample is a warning, and ``stats()`` counts all.
+        max_bad: Largest number of bad samples of an epoch on this rank that are skipped or replaced; one more
+            is an error. A float is a share of the epoch, which counts once a hundred samples were seen. None
+            is 0.01.
         max_pixels: An image with more pixels is a bad sample. Its header is checked before it is decoded.
         verify: Whether every payload is compared with its checksum.
         mapped: Whether shards are mapped into memory. False reads each payload instead, which suits network
@@ -154,6 +158,7 @@ class ImageLoader(Loader):
         prefetch: int = 4,
         read_ahead: int = 8,
         on_error: OnError = "raise",
+        max_bad: int | float | None = None,
         max_pixels: int = MAX_PIXELS,
         verify: bool = True,
         mapped: bool = True,
@@ -182,6 +187,7 @@ class ImageLoader(Loader):
             dtype=dtype,
             layout=layout,
             on_error=on_error,
+            max_bad=max_bad,
             objects=ObjectConfig(
                 form=objects, box_format=box_format, min_visible=min_visible, min_size=min_size
             ),

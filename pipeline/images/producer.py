@@ -95,6 +95,9 @@ class ImageBatchProducer:
             self._cached_epoch = cache_prefetcher.begin(
                 lambda: (p.samples.row for p in planned_batches(config, schedule, epoch))
             )
+        self._samples = schedule.n / schedule.world_size
+        self._bad = 0
+        self._last_bad: SampleError | None = None
         self._in_flight: deque[tuple[PlannedBatch, Callable[[], BatchAnnotations]]] = deque()
 
     def start(self) -> bool:
@@ -143,7 +146,9 @@ class ImageBatchProducer:
         self._totals.executing += perf_counter() - began
         is_bad = result.status != Status.OK
         is_bad[list(annotated.errors)] = True
+        self._totals.seen += len(planned)
         kept = self._choose_samples(planned, result, annotated, is_bad) if is_bad.any() else None
+        self._check_budget()
         stream = self._copy_stream
         with stream or contextlib.nullcontext():
             batch = self._assembler.make(planned, result.images, annotated, kept)
@@ -173,19 +178,32 @@ class ImageBatchProducer:
             SampleError: A sample is bad, (N,), and errors are raised, or no sample is left to replace it.
         """
         good, bad = np.flatnonzero(~is_bad), np.flatnonzero(is_bad)
+        if self._config.on_error == "raise" or (self._config.on_error == "replace" and not good.size):
+            raise self._sample_error(planned, result, annotated, int(bad[0]))
+        self._bad += len(bad)
+        self._last_bad = self._sample_error(planned, result, annotated, int(bad[-1]))
         if self._config.on_error == "skip":
             return good
-        if self._config.on_error == "raise" or not good.size:
-            first = int(bad[0])
-            if result.status[first] == Status.OK:
-                raise annotated.errors.pop(first)  # popped, or the error would hold itself by its traceback
-            raise self._error(planned, result, first)
         chosen = np.arange(len(planned))
         # The next good sample of the batch, and the first one after the last, so that nothing more is drawn.
         chosen[bad] = good[np.searchsorted(good, bad) % good.size]
         return chosen
 
-    def _error(self, planned: PlannedBatch, result: Result, i: int) -> SampleError:
+    def _check_budget(self) -> None:
+        """Raise the error of the last bad sample if the epoch has too many."""
+        budget, error = self._config.bad_sample_budget, self._last_bad
+        if error and budget.is_exceeded(self._bad, samples=self._samples, seen=self._totals.seen):
+            self._last_bad = None  # the error's traceback refers to this producer
+            error.message = f"{self._bad} samples of this epoch are bad, the last one: {error.message}"
+            error.hint = f"max_bad={budget.max_bad} allows fewer; stoker verify --decode lists them all."
+            raise error
+
+    def _sample_error(
+        self, planned: PlannedBatch, result: Result, annotated: BatchAnnotations, i: int
+    ) -> SampleError:
+        """The error of the bad sample ``i`` of a batch."""
+        if result.status[i] == Status.OK:
+            return annotated.errors.pop(i)  # popped, or the error would hold itself by its traceback
         error_class, message, hint = _ERRORS[Status(int(result.status[i]))]
         reason = result.reason.get(i, "")
         return self._config.dataset.error(

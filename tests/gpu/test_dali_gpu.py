@@ -171,6 +171,7 @@ def test_two_passes_show_the_same_pixels(dataset: Path) -> None:
     assert bool((first.label == second.label).all())
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 @pytest.mark.parametrize("at", [0, 3, 7])
 def test_a_bad_sample_is_skipped_and_its_neighbours_are_whole(
     pack_images: Callable[..., Path], photographs: list[Path], at: int

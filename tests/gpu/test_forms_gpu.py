@@ -149,6 +149,7 @@ def test_memory_is_not_reused_before_its_consumer_is_done(squares: Path, dtype: 
             assert all(np.array_equal(values(one), other) for one, other in zip(late, expected, strict=True))
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 @pytest.mark.parametrize("at", [0, 4])
 def test_a_bad_sample_is_replaced(squares: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = on_gpu(squares, batch_size=12)[0]

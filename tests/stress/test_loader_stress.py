@@ -94,13 +94,15 @@ class Model:
     held: list[Any] = field(default_factory=list)
     others: list[Any] = field(default_factory=list)
     counted: bool = False
+    failed: bool = False
 
     def begin(self) -> None:
-        """Begin the next epoch, or the same one again if it gave no batch."""
+        """Begin the next epoch, or the same one again if it gave no batch, or go on after an error."""
         self.others.append(self.running)
         self.running = iter(self.loader)
-        if self.counted and not self.received:
-            self.epoch, self.step = self.running_epoch, self.first
+        if self.counted and (self.failed or not self.received):
+            self.epoch, self.step = self.place()
+        self.failed = False
         self.running_epoch, self.first, self.received, self.counted = self.epoch, self.step, 0, True
         self.epoch, self.step = self.epoch + 1, 0
 
@@ -127,7 +129,7 @@ class Model:
             self.running = None
             return False
         except SampleError as error:
-            self.running, key = None, error.key
+            self.running, self.failed, key = None, True, error.key
         assert wanted is not None, "more than there is"
         if key is not None:
             assert bad, f"an error of {key}, and nothing is bad"
@@ -226,7 +228,9 @@ class Stress:
         columns = ("image", "row", "segmentation") if masks else ("image", "row")
         given = {"columns": columns, "dtype": "uint8", "engine": "native", **order, **fast}
         transforms = [Resize((12, 16)), RandomHorizontalFlip()]
-        loader = ImageLoader(source(folder), transforms=transforms, on_error=options["on_error"], **given)
+        if options["on_error"] != "raise":
+            given |= {"on_error": options["on_error"], "max_bad": 1.0}
+        loader = ImageLoader(source(folder), transforms=transforms, **given)
         name = f"{kind} {masks} {sorted(order.items(), key=lambda item: item[0])}"
 
         def epochs(epoch: int) -> list[list[int]]:

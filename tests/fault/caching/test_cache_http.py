@@ -134,6 +134,7 @@ def test_dropped_connections_and_damaged_answers(
     assert not any(server.corrupt.values())
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 def test_a_sample_that_is_damaged_on_the_server(
     source: Path, tmp_path: Path, serve: Callable[[Path], Any]
 ) -> None:
@@ -145,7 +146,7 @@ def test_a_sample_that_is_damaged_on_the_server(
     ):
         epoch(remote)
     assert (caught.value.shard, caught.value.path) == (SHARD, f"{server.url}/{SHARD}")
-    with loader(server.url, cache=tmp_path / "b", on_error="skip") as remote:
+    with loader(server.url, cache=tmp_path / "b", on_error="skip", max_bad=1.0) as remote:
         rows = [row for batch, _ in epoch(remote) for row in batch]
         assert 0 < remote.stats().skipped < 156
         assert len(rows) == 156 - remote.stats().skipped

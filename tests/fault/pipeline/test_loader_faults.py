@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
+
 BAD = [0, 7, 14]
 """First, in the middle, and last in batches of five."""
 GOOD = [row for row in range(15) if row not in BAD]

@@ -65,6 +65,7 @@ def test_values_are_those_of_numpy_for_as_long_as_they_are_held(thumbnails: Path
         assert batch.key == [f"k{row}" for row in batch.row.tolist()]
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
     folder = pack_images([make_jpeg(0), b"bad", make_jpeg(2)], **headers(3))

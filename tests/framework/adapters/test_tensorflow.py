@@ -142,6 +142,7 @@ def test_a_checkpoint_of_another_loader_is_refused(thumbnails: Path, tmp_path: P
             tf.train.Checkpoint(loader=LoaderState(other)).restore(path)
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
     headers = {"codec": np.ones(3), "height": np.full(3, 12), "width": np.full(3, 16)}
@@ -152,6 +153,7 @@ def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str
     assert batch.image.shape == (len(batch.row), 3, 16, 16)
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 def test_an_empty_batch_has_its_types(pack_images: Any, make_jpeg: Any) -> None:
     folder = pack_images([make_jpeg(0)], crc=np.zeros(1, np.uint32))
     with load(folder, on_error="skip", columns=("image", "label", "key")) as loader:

@@ -123,6 +123,7 @@ def test_workers_of_torch_are_refused(thumbnails: Path, monkeypatch: pytest.Monk
             iter(iterable_dataset(loader))
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 @pytest.mark.parametrize("on_error", ["skip", "replace"])
 def test_bad_samples_are_skipped(pack_images: Any, make_jpeg: Any, on_error: str) -> None:
     folder = pack_images([make_jpeg(i) for i in range(4)], crc=np.zeros(4, np.uint32))

@@ -107,7 +107,8 @@ def bad_samples(sandbox: Sandbox) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for engine in ("native", "reference"):
         for on_error in ("skip", "replace"):
-            given = {**OPTIONS, "engine": engine, "on_error": on_error, "batch_size": 7, "shuffle": True}
+            given = {**OPTIONS, "engine": engine, "on_error": on_error, "batch_size": 7, "max_bad": 1.0}
+            given["shuffle"] = True
             names = ("row", "key", "label")
             with stoker.ImageLoader(folder, transforms=[aug.CenterCrop(8)], columns=names, **given) as made:
                 batches = [[list(batch) for batch in made] for _ in range(2)]

@@ -246,6 +246,7 @@ def test_a_shard_that_is_a_fifo_does_not_block(make_dataset: Make) -> None:
     assert any("not a regular file" in problem.message for problem in stoker.verify(folder).problems)
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 def test_decoding_finds_what_a_loader_refuses(pack_images: Make, make_jpeg: Callable[..., bytes]) -> None:
     """Pillow decodes a JPEG whose data end early as grey if its end marker is in place."""
     whole = make_jpeg(0, height=64, width=64)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.filterwarnings("ignore:a bad sample was")
+
 
 @pytest.fixture(scope="module")
 def make(pack_images: Callable[..., Path]) -> Callable[..., Path]:

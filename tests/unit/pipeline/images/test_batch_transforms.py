@@ -149,6 +149,7 @@ class TestLoader:
         assert [batch.label.shape for batch in two] == [(10, 3)]
         two.close()
 
+    @pytest.mark.filterwarnings("ignore:a bad sample was")
     def test_skipped_samples_are_no_partners(self, pack_images: Any, make_jpeg: Any) -> None:
         payloads = [make_jpeg(i) if i != 2 else make_jpeg(2)[:200] for i in range(5)]
         whole = open_dataset(pack_images([make_jpeg(i) for i in range(5)])).index

@@ -79,6 +79,7 @@ def test_a_rank_without_samples_in_the_last_batch_continues_with_the_next_epoch(
     assert np.array_equal(next(iter(loader)).image[0], wanted)
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 @pytest.mark.parametrize("bad", [0, 10])
 def test_the_mask_keeps_padding_that_a_good_sample_replaces(
     load: Callable[..., ImageLoader],

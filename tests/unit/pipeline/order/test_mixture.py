@@ -142,6 +142,7 @@ def test_columns_that_only_some_datasets_have_are_left_out(
         stoker.ImageLoader(mixture, batch_size=1, columns=("image", "score"), transforms=[Resize((3, 4))])
 
 
+@pytest.mark.filterwarnings("ignore:a bad sample was")
 def test_errors_name_the_right_dataset(load: Callable[..., stoker.ImageLoader], folders: list[Path]) -> None:
     dataset = stoker.open(folders[2])
     samples = dataset.samples([3])

@@ -1,0 +1,136 @@
+"""The budget of bad samples: a warning at the first, an error beyond it, and a count in the verdict."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from stoker import ImageLoader
+from stoker.augment import Resize
+from stoker.errors import ConfigError, SampleError
+from stoker.formats.open import open as open_dataset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+FIRST = "a bad sample was {}, 'k{}'"
+
+
+@pytest.fixture
+def damaged(pack_images: Callable[..., Path], make_jpeg: Callable[..., bytes]) -> Callable[..., Path]:
+    """``damaged(n, bad)``: a dataset of ``n`` images, of which those at ``bad`` have another checksum."""
+
+    def make(n: int, bad: list[int]) -> Path:
+        payloads = [make_jpeg(0)] * n
+        crc = open_dataset(pack_images(payloads)).index.column("crc").copy()
+        crc[bad] ^= 1
+        return pack_images(payloads, crc=crc)
+
+    return make
+
+
+def load(folder: Path, **options: Any) -> ImageLoader:
+    given = {"batch_size": 10, "columns": ("row",), "num_threads": 1, "on_error": "skip", **options}
+    return ImageLoader(folder, transforms=[Resize((8, 8))], **given)
+
+
+def receive(loader: ImageLoader) -> list[int]:
+    return [int(row) for batch in loader for row in batch.row]
+
+
+def test_a_dataset_of_bad_samples_alone_is_an_error(damaged: Callable[..., Path]) -> None:
+    with load(damaged(300, list(range(300)))) as loader:
+        with (
+            pytest.warns(UserWarning, match=FIRST.format("skipped", 0)),
+            pytest.raises(SampleError) as caught,
+        ):
+            receive(loader)
+        assert loader.state_dict()["position"] == 90, "not before a hundred samples were seen"
+        assert "100 samples of this epoch are bad, the last one: the payload does not match" in str(
+            caught.value
+        )
+        assert "max_bad=0.01 allows fewer" in str(caught.value)
+        assert caught.value.key == "k99"
+
+
+@pytest.mark.parametrize(
+    ("options", "bad", "position"),
+    [
+        ({}, [150, 151, 152], None),
+        ({}, [150, 151, 152, 299], 290),
+        ({"on_error": "replace"}, [150, 151, 152, 155], 150),
+        ({"max_bad": 0.02}, [*range(1, 61, 10)], None),
+        ({"max_bad": 0.02}, [*range(1, 71, 10)], 90),
+        ({"max_bad": 2}, [1, 11, 21], 20),
+        ({"max_bad": np.int64(0)}, [1], 0),
+        ({"max_bad": np.float32(0)}, [1], 90),
+        ({"max_bad": 1.0, "on_error": "replace"}, [*range(1, 300, 2)], None),
+        ({"rank": 1, "world_size": 2}, [101, 281], 280),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:a bad sample was")
+def test_a_budget_is_a_number_or_a_share_of_an_epoch(
+    damaged: Callable[..., Path], options: dict[str, Any], bad: list[int], position: int | None
+) -> None:
+    """``position`` is that of the batch with one bad sample too many."""
+    with load(damaged(300, bad), **options) as loader:
+        if position is None:
+            for _ in range(3):  # each epoch has a budget of its own
+                receive(loader)
+        else:
+            with pytest.raises(SampleError, match="of this epoch are bad"):
+                receive(loader)
+            assert loader.state_dict()["position"] == position
+
+
+def test_small_epochs_are_judged_once_a_hundred_samples_were_seen(damaged: Callable[..., Path]) -> None:
+    with load(damaged(40, [3])) as loader:
+        with pytest.warns(UserWarning, match=FIRST.format("skipped", 3)):
+            receive(loader)
+        assert [len(receive(loader)), loader.state_dict()["epoch"]] == [39, 2]
+        with pytest.raises(SampleError, match="1 samples of this epoch"):
+            receive(loader)
+
+
+def test_only_the_first_bad_sample_is_a_warning_and_the_verdict_counts_all(
+    damaged: Callable[..., Path],
+) -> None:
+    with load(damaged(20, [3, 15]), on_error="replace") as loader:
+        assert "bad" not in loader.stats().verdict
+        with pytest.warns(UserWarning, match=FIRST.format("replaced", 3)) as caught:
+            receive(loader)
+        assert [warning.filename for warning in caught] == [__file__]
+        assert loader.stats().verdict.endswith(" 2 bad samples were replaced.")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            receive(loader)
+
+
+@pytest.mark.filterwarnings("ignore:a bad sample was")
+def test_a_state_does_not_depend_on_the_budget(damaged: Callable[..., Path]) -> None:
+    folder = damaged(20, [3])
+    with load(folder) as one, load(folder, max_bad=5) as other:
+        next(iter(one))
+        other.load_state_dict(one.state_dict())
+        assert receive(other) == list(range(10, 20))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_bad": 1.5}, "max_bad as a float is a share, 0 to 1, found 1.5"),
+        ({"max_bad": float("nan")}, "max_bad as a float is a share"),
+        ({"max_bad": -1}, "max_bad must be at least 0, found -1"),
+        ({"max_bad": "1%"}, "max_bad must be a number or a share, found '1%'"),
+        ({"max_bad": 3, "on_error": "raise"}, "on_error='raise' does neither"),
+    ],
+)
+def test_a_wrong_budget_is_refused(
+    damaged: Callable[..., Path], options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load(damaged(2, []), **options)
