@@ -87,6 +87,7 @@ def convert_text(
     shards: int | None = None,
     val: str | float | Fraction = 0,
     test: str | float | Fraction = 0,
+    parallel: bool = False,
     strict: bool = False,
     num_threads: int | None = None,
     overwrite: bool = False,
@@ -101,13 +102,14 @@ def convert_text(
     without tokens is skipped.
 
     Args:
-        src: A text file with one sample in each line, or a file of JSON Lines (``.jsonl``); or several
-            parallel text files, whose lines of one number form a sample. Each file may be compressed with
-            gzip, and may be at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first.
+        src: A text file with one sample in each line, or a file of JSON Lines (``.jsonl``); or several such
+            files, which form one corpus in the order given. Each file may be compressed with gzip, and may be
+            at a URL (s3, gs, http, ... as fsspec knows them), from which it is copied first.
         dst: Folder to write; made if missing. It may be such a URL, too.
         tokenizer: "whitespace" (words, of which the vocabulary is counted first), "bytes" (of UTF-8), or the
             path of a Hugging Face tokenizers JSON. The dataset holds it as ``tokenizer.json``.
-        fields: For JSON Lines, the fields to convert, by default ``text``; for text files, a name for each.
+        fields: For JSON Lines, the fields to convert, by default ``text``; for lines, the name of the field,
+            by default ``tokens``; for parallel files, a name for each.
         format: Container of the shards: ``tfrecord`` or ``lmdb``.
         seed: Seed of a global shuffle; None keeps the order of the lines.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
@@ -116,6 +118,8 @@ def convert_text(
         val: Share of the samples that becomes a validation dataset: ``0.1`` or ``10%``. Only the samples'
             keys decide which samples these are.
         test: Share that becomes a test dataset, chosen in the same way.
+        parallel: Whether the text files are parallel, as translations are: their lines of one number form a
+            sample, with a field for each file.
         strict: Stop at the first line that would be skipped.
         num_threads: By default the number of cores that this process may use.
         overwrite: Replace a dataset, or another unfinished conversion, in ``dst``.
@@ -140,7 +144,7 @@ def convert_text(
     with (
         os_errors(scratch),
         local_copies(sources) as paths,
-        open_text(paths, fields, scratch) as listing,
+        open_text(paths, fields, scratch, parallel=parallel) as listing,
     ):
         chosen = _tokenizer(tokenizer, listing, threads)
         options = TextOptions(

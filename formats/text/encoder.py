@@ -111,7 +111,7 @@ class TextEncoder:
         """See :class:`Encoder`."""
         return SourceError(
             skip.message,
-            path=self.listing.files[0].path,
+            path=self.listing.path_of(skip.key),
             key=skip.key,
             hint="repair or remove the line, or convert without strict to skip it",
         )

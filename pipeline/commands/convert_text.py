@@ -31,8 +31,8 @@ def convert_text(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Text files with a sample on each line, or a .jsonl file; also .gz and URLs. Several files "
-            "are parallel: their first lines are the first sample, and so on."
+            help="Text files with a sample on each line, or .jsonl files; also .gz and URLs. Several files "
+            "form one corpus."
         ),
     ],
     target: Target,
@@ -43,6 +43,12 @@ def convert_text(
         str | None,
         typer.Option(help="Fields of the JSON lines, or names for parallel files, with commas between."),
     ] = None,
+    parallel: Annotated[
+        bool,
+        typer.Option(
+            "--parallel", help="The text files are parallel: their first lines are one sample, and so on."
+        ),
+    ] = False,
     container: Container = DEFAULT_CONTAINER,
     seed: Annotated[
         int | None, typer.Option(help="Seed of a shuffle; without it, the lines keep their order.")
@@ -63,7 +69,8 @@ def convert_text(
 
     Examples:
       stoker convert-text gsm8k.jsonl shards/gsm8k --fields question,answer --seed 0
-      stoker convert-text train.en train.de shards/pairs --tokenizer tokenizer.json
+      stoker convert-text part-*.txt shards/corpus --tokenizer tokenizer.json
+      stoker convert-text train.en train.de shards/pairs --parallel
     """
     from stoker.formats.text.convert import convert_text as run
 
@@ -79,6 +86,7 @@ def convert_text(
             target,
             tokenizer=tokenizer,
             fields=split_names(fields),
+            parallel=parallel,
             seed=seed,
             val=val,
             test=test,

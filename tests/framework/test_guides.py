@@ -66,6 +66,8 @@ for name, count in (("questions", 60), ("more", 20)):
         for i in range(count)
     ]
     Path(f"{name}.jsonl").write_text("\\n".join(map(json.dumps, lines)))
+for name in ("part-1.txt", "part-2.txt", "train.en", "train.de"):
+    Path(name).write_text("to be or not to be\\n" * 9)
 """
 TEXT_AFTER = """
 assert loader.dataset is mixture

@@ -19,7 +19,8 @@ def write_shards(folder: Path) -> Path:
     for name, period in (("q", 30), ("a", 7)):
         lines = ["".join(chr(33 + (i * i + j) % 90) for j in range(1 + i % period)) for i in range(N)]
         (folder / f"t.{name}").write_text("\n".join(lines))
-    stoker.convert_text([folder / "t.q", folder / "t.a"], folder / "d", tokenizer="bytes", shards=3, seed=1)
+    files = [folder / "t.q", folder / "t.a"]
+    stoker.convert_text(files, folder / "d", parallel=True, tokenizer="bytes", shards=3, seed=1)
     return folder / "d"
 
 

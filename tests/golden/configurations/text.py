@@ -48,8 +48,8 @@ def text_shards(sandbox: Sandbox) -> dict[str, Any]:
     for name, source, options in (
         ("words", sandbox.questions, {"fields": ["question", "answer"], "seed": 3, "shards": 3}),
         ("words-lmdb", sandbox.questions, {"fields": ["answer"], "format": "lmdb"}),
-        ("bytes", parallel, {"tokenizer": "bytes", "seed": 1, "shard_records": 40}),
-        ("bytes-named", parallel, {"tokenizer": "bytes", "fields": ["a", "b"]}),
+        ("bytes", parallel, {"parallel": True, "tokenizer": "bytes", "seed": 1, "shard_records": 40}),
+        ("bytes-named", parallel, {"parallel": True, "tokenizer": "bytes", "fields": ["a", "b"]}),
     ):
         folder = sandbox.remade(f"texts/{name}")
         summary = stoker.convert_text(source, folder, **options)

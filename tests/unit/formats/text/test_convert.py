@@ -124,6 +124,23 @@ def test_the_dataset_holds_the_tokenizers_file(tmp_path: Path, source: Path) -> 
     assert options["tokenizer_digest"] == hashlib.sha256((tmp_path / "my.json").read_bytes()).hexdigest()
 
 
+def test_parts_of_a_corpus_become_one_dataset(tmp_path: Path) -> None:
+    parts = [tmp_path / f"part_{number}.txt" for number in range(3)]
+    for number, part in enumerate(parts):
+        part.write_text("\n".join(LINES[16 * number : 16 * number + 16]))
+    whole = tmp_path / "whole.txt"
+    whole.write_text("\n".join(LINES[:48]))
+    stoker.convert_text(whole, tmp_path / "a", tokenizer="bytes", shards=2)
+    summary = stoker.convert_text(parts, tmp_path / "b", tokenizer="bytes", shards=2)
+    assert summary.written == 48
+    assert list(ids_of(tmp_path / "b").values()) == list(ids_of(tmp_path / "a").values())
+    bad = tmp_path / "part_3.txt"
+    bad.write_bytes(b"\xff")
+    with pytest.raises(SourceError, match="not UTF-8") as caught:
+        stoker.convert_text([*parts, bad], tmp_path / "c", tokenizer="bytes", strict=True)
+    assert caught.value.path == str(bad)
+
+
 def test_lines_without_tokens_are_skipped_counted_and_named(tmp_path: Path) -> None:
     source = tmp_path / "a.txt"
     source.write_bytes(b"one\n\n  \nb\xff\ntwo")

@@ -83,7 +83,7 @@ def test_a_misspelt_field_is_an_error_that_lists_the_fields(tmp_path: Path) -> N
 
 def test_parallel_files_belong_together_line_by_line(tmp_path: Path) -> None:
     paths = [write(tmp_path / "train.en.gz", b"one\ntwo\n"), write(tmp_path / "train.de", b"eins\nzwei")]
-    with open_text(paths, None, tmp_path) as listing:
+    with open_text(paths, None, tmp_path, parallel=True) as listing:
         assert listing.fields == ("en", "de")
         assert listing.keys.to_pylist() == ["train.en.gz:1", "train.en.gz:2"]
         assert listing.texts(np.array([1])) == [("two", "zwei")]
@@ -91,10 +91,55 @@ def test_parallel_files_belong_together_line_by_line(tmp_path: Path) -> None:
 
 def test_parallel_files_of_different_length_are_refused(tmp_path: Path) -> None:
     paths = [write(tmp_path / "a.en", b"one\ntwo\n"), write(tmp_path / "a.de", b"eins\n")]
-    with pytest.raises(SourceError, match=r"2 in a\.en, 1 in a\.de"), open_text(paths, None, tmp_path):
-        pass
-    with pytest.raises(SourceError, match=r"1 in a\.de, 2 in a\.en"), open_text(paths[::-1], None, tmp_path):
-        pass
+    for files, message in ((paths, r"2 in a\.en, 1 in a\.de"), (paths[::-1], r"1 in a\.de, 2 in a\.en")):
+        with (
+            pytest.raises(SourceError, match=message),
+            open_text(files, None, tmp_path, parallel=True),
+        ):
+            pass
+
+
+def test_several_files_are_one_corpus_in_the_order_given(tmp_path: Path) -> None:
+    lines = {"b.txt": ["one", "two"], "a.txt.gz": ["three"], "c.txt": [], "d.txt": ["four", "five"]}
+    paths = [write(tmp_path / name, "\n".join(content).encode()) for name, content in lines.items()]
+    with open_text(paths, None, tmp_path) as listing:
+        assert listing.fields == ("tokens",)
+        keys = [f"{name}:{number + 1}" for name, content in lines.items() for number in range(len(content))]
+        assert listing.keys.to_pylist() == keys
+        assert listing.texts(np.arange(5)) == [("one",), ("two",), ("three",), ("four",), ("five",)]
+        assert listing.texts(np.array([4, 0, 2])) == [("five",), ("one",), ("three",)]
+        assert listing.path_of("d.txt:2") == paths[3]
+        assert listing.sizes.tolist() == [4, 3, 5, 5, 4]
+        first = listing.fingerprint()
+    with open_text(paths[::-1], None, tmp_path) as listing:
+        assert listing.fingerprint() != first
+
+
+def test_several_files_of_json_lines_are_one_corpus(tmp_path: Path) -> None:
+    paths = [write(tmp_path / name, json.dumps({"text": name}).encode()) for name in ("a.jsonl", "b.ndjson")]
+    assert all_texts(paths) == [("a.jsonl",), ("b.ndjson",)]
+    write(paths[1], b'{"body": "x"}')
+    with pytest.raises(SourceError, match="no field 'text'") as caught:
+        all_texts(paths)
+    assert caught.value.path == str(paths[1])
+
+
+def test_files_of_one_name_in_different_folders_have_different_keys(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "part.txt" for folder in ("x", "y")]
+    for path in paths:
+        path.parent.mkdir()
+        write(path, b"line")
+    with open_text(paths, None, tmp_path) as listing:
+        assert listing.keys.to_pylist() == ["x/part.txt:1", "y/part.txt:1"]
+        assert listing.root == tmp_path
+
+
+def test_a_file_that_is_named_twice_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.txt", b"line")
+    (tmp_path / "link.txt").symlink_to(path)
+    for second in (path, tmp_path / "link.txt"):
+        with pytest.raises(ConfigError, match="named twice"):
+            all_texts([path, second])
 
 
 def test_lines_that_are_not_utf8_are_skipped(tmp_path: Path) -> None:
@@ -119,10 +164,11 @@ def test_a_line_that_is_too_long_is_skipped_and_not_read(
     ("names", "fields", "message"),
     [
         ([], None, "no source"),
-        (["a.txt"], ("x", "y"), "1 files of lines and 2 fields"),
+        (["a.txt"], ("x", "y"), "one corpus with one field, and there are 2 fields"),
+        (["a.txt", "b.txt"], ("x", "y"), "one corpus with one field, and there are 2 fields"),
         (["a.txt", "b.txt"], ("x", "x"), "different names"),
         (["a.txt"], ("x,y",), "without commas"),
-        (["a.jsonl", "b.jsonl"], None, "parallel files hold lines"),
+        (["a.txt", "b.jsonl"], None, "cannot form one corpus"),
     ],
 )
 def test_invalid_options_are_refused(
@@ -130,6 +176,25 @@ def test_invalid_options_are_refused(
 ) -> None:
     paths = [write(tmp_path / name, b'{"text": "x"}\n') for name in names]
     with pytest.raises(ConfigError, match=message), open_text(paths, fields, tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("names", "fields", "message"),
+    [
+        (["a.txt"], None, "two or more"),
+        (["a.txt", "b.txt"], ("x", "y", "z"), "2 parallel files and 3 fields"),
+        (["a.jsonl", "b.jsonl"], None, "parallel files hold lines"),
+    ],
+)
+def test_invalid_options_of_parallel_files_are_refused(
+    tmp_path: Path, names: list[str], fields: tuple[str, ...] | None, message: str
+) -> None:
+    paths = [write(tmp_path / name, b"x") for name in names]
+    with (
+        pytest.raises(ConfigError, match=message),
+        open_text(paths, fields, tmp_path, parallel=True),
+    ):
         pass
 
 

@@ -28,7 +28,8 @@ def pairs(tmp_path: Path) -> list[Path]:
 
 
 def test_parallel_files_then_the_target(tmp_path: Path, pairs: list[Path]) -> None:
-    said = run("convert-text", *pairs, tmp_path / "d", "--seed", 1, "--val", "10%", "--fields", "en, de")
+    options = ("--parallel", "--seed", 1, "--val", "10%", "--fields", "en, de")
+    said = run("convert-text", *pairs, tmp_path / "d", *options)
     assert "200 samples" in said
     assert len(stoker.open(tmp_path / "d" / "val")) == 20
     assert text_lengths(stoker.open(tmp_path / "d" / "train")).shape == (180, 2)
@@ -53,7 +54,7 @@ def test_buckets_compares_and_writes_both_files(tmp_path: Path, pairs: list[Path
 
 
 def test_two_fields_have_nested_shapes(tmp_path: Path, pairs: list[Path]) -> None:
-    stoker.convert_text(pairs, tmp_path / "d")
+    stoker.convert_text(pairs, tmp_path / "d", parallel=True)
     lengths = text_lengths(stoker.open(tmp_path / "d"))
     reports = compare_methods(lengths, Settings(batch_size=10, buckets=4))
     assert len(reports["optimal"].buckets[0].length) == 2
@@ -67,7 +68,7 @@ def test_two_fields_have_nested_shapes(tmp_path: Path, pairs: list[Path]) -> Non
 def test_invalid_options_are_refused(
     tmp_path: Path, pairs: list[Path], options: list[str], message: str
 ) -> None:
-    stoker.convert_text(pairs, tmp_path / "d")
+    stoker.convert_text(pairs, tmp_path / "d", parallel=True)
     with pytest.raises(stoker.errors.ConfigError, match=message):
         run("buckets", tmp_path / "d", *options)
 

@@ -71,7 +71,7 @@ def test_each_field_keeps_its_closing_special_tokens(
     files = [tmp_path / "x.long", tmp_path / "x.short"]
     files[0].write_text("\n".join(lines))
     files[1].write_text("\n".join(" ".join(line.split()[::-1][:5]) for line in lines))
-    stoker.convert_text(files, tmp_path / "two", tokenizer=tmp_path / "t.json")
+    stoker.convert_text(files, tmp_path / "two", parallel=True, tokenizer=tmp_path / "t.json")
     tokenizer.enable_truncation(6)
     columns = ("long_input_ids", "long_lengths", "short_input_ids", "short_lengths", "row")
     options: dict[str, Any] = {"fields": None, "max_length": 6, "too_long": "truncate", "columns": columns}

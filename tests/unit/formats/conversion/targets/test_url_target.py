@@ -215,14 +215,14 @@ def test_text_from_and_to_urls(tmp_path: Path, memory: Any, compressed: bool) ->
         names.append(f"text.{'ab'[side]}")
         (tmp_path / names[-1]).write_bytes(gzip.compress(content_of) if compressed else content_of)
         memory.pipe(f"/bucket/{names[-1]}", (tmp_path / names[-1]).read_bytes())
-    options: dict[str, Any] = {"shards": 2, "seed": 1, "val": "20%"}
+    options: dict[str, Any] = {"parallel": True, "shards": 2, "seed": 1, "val": "20%"}
     stoker.convert_text([tmp_path / name for name in names], tmp_path / "out", **options)
     urls = [f"memory://bucket/{name}" for name in names]
     stoker.convert_text(urls, "memory://bucket/out", **options)
     assert stored(memory, "/bucket/out") == read_files(tmp_path / "out")
     memory.pipe("/bucket/text.b", b"one\n")
     with pytest.raises(SourceError, match="lines") as caught:
-        stoker.convert_text(urls, tmp_path / "other")
+        stoker.convert_text(urls, tmp_path / "other", parallel=True)
     assert caught.value.path == urls[1]
     with pytest.raises(StorageError, match="does not exist") as missing:
         stoker.convert_text("memory://bucket/none.txt", tmp_path / "other")
