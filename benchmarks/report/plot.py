@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from stoker.benchmarks.peers import TITLES
 from stoker.benchmarks.report.table import machine_line
-from stoker.errors import MissingDependencyError
+from stoker.errors import MissingDependencyError, install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,9 +33,7 @@ def plot(comparisons: Sequence[Comparison], path: Path) -> None:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingDependencyError(
-            "plots need matplotlib", hint="Install it with: pip install 'stoker[plot]'"
-        ) from error
+        raise MissingDependencyError("plots need matplotlib", hint=install_hint("matplotlib")) from error
     rows = [len(comparison.measured()) for comparison in comparisons]
     with mpl.rc_context({"svg.hashsalt": "stoker", "svg.fonttype": "none"}):
         figure = Figure(figsize=(8, 0.9 * len(rows) + _BAR_INCHES * sum(rows) + 0.4), layout="constrained")

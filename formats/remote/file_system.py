@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from stoker.errors import MissingDependencyError, StorageError
+from stoker.errors import MissingDependencyError, StorageError, install_hint
 
 __all__ = ["file_system", "modified"]
 
@@ -24,7 +24,7 @@ def file_system(url: str) -> tuple[Any, str]:
         import fsspec.core
     except ImportError as error:
         raise MissingDependencyError(
-            f"{url} needs the package fsspec", path=url, hint="pip install 'stoker[remote]'"
+            f"{url} needs the package fsspec", path=url, hint=install_hint("fsspec", "aiohttp")
         ) from error
     options: dict[str, Any] = {}
     try:
@@ -36,7 +36,11 @@ def file_system(url: str) -> tuple[Any, str]:
             }
         fs, root = fsspec.core.url_to_fs(url, **options)
     except ImportError as error:
-        raise MissingDependencyError(f"{error}", path=url, hint="pip install 'stoker[remote]'") from error
+        raise MissingDependencyError(
+            f"a package for this storage is missing: {error}",
+            path=url,
+            hint="Install the package that the error names.",
+        ) from error
     except ValueError as error:
         raise StorageError(f"no such storage: {error}", path=url) from error
     return fs, root

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from stoker.errors import ConfigError, MissingDependencyError, SourceError
+from stoker.errors import ConfigError, MissingDependencyError, SourceError, install_hint
 
 if TYPE_CHECKING:
     import os
@@ -165,7 +165,7 @@ class File:
             import tokenizers
         except ImportError as error:
             raise MissingDependencyError(
-                "a tokenizer from a file needs the package tokenizers", hint="pip install 'stoker[text]'"
+                "a tokenizer from a file needs the package tokenizers", hint=install_hint("tokenizers")
             ) from error
         try:
             self.file = Path(path).read_bytes()

@@ -21,7 +21,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from stoker.errors import ConfigError, MissingDependencyError
+from stoker.errors import ConfigError, MissingDependencyError, install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -198,5 +198,5 @@ def _module(framework: Framework) -> Any:
     except ImportError as error:
         raise MissingDependencyError(
             f"output={name!r} needs {name}, which is not installed",
-            hint=f"pip install {framework.package or name}",
+            hint=install_hint(framework.package or name),
         ) from error

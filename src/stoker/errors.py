@@ -41,6 +41,7 @@ __all__ = [
     "StokerError",
     "StorageError",
     "WriteError",
+    "install_hint",
 ]
 
 
@@ -104,6 +105,14 @@ class ConfigError(StokerError, ValueError):
 
 class MissingDependencyError(StokerError, ImportError):
     """An optional package is needed and not installed."""
+
+
+def install_hint(*packages: str) -> str:
+    """Return the hint of a MissingDependencyError: the command that installs the packages.
+
+    It names the packages themselves, as extras of Stoker can be installed only from where Stoker lies.
+    """
+    return f"Install it: pip install {' '.join(packages)}"
 
 
 class DatasetError(StokerError, ValueError):

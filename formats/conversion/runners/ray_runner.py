@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from stoker.errors import EngineError, MissingDependencyError, StokerError
+from stoker.errors import EngineError, MissingDependencyError, StokerError, install_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,7 +96,7 @@ def _cluster(num_cpus: int) -> Iterator[Any]:
     try:
         import ray
     except ImportError as error:
-        raise MissingDependencyError("engine='ray' needs Ray", hint="pip install 'stoker[ray]'") from error
+        raise MissingDependencyError("engine='ray' needs Ray", hint=install_hint("ray")) from error
     if ray.is_initialized():
         yield ray
         return

@@ -8,6 +8,7 @@ import sys
 from dataclasses import dataclass
 
 from stoker import __version__
+from stoker.errors import install_hint
 from stoker.formats.concurrency.cores import available_cores
 
 from ...engines.devices import this_machine
@@ -75,7 +76,7 @@ def _gpu() -> list[Finding]:
         return [Finding("GPU", "none that the driver reports")]
     advice = ""
     if not machine.has_dali:
-        advice = "To decode on the GPU: pip install 'stoker[dali-cuda12]' (driver 525 or later)."
+        advice = install_hint("nvidia-dali-cuda120") + " (driver 525 or later), to decode on the GPU."
     return [Finding("GPU", f"{machine.gpus} visible", advice)]
 
 

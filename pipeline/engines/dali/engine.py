@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from stoker.errors import ConfigError, EngineError, MissingDependencyError
+from stoker.errors import ConfigError, EngineError, MissingDependencyError, install_hint
 from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import ImageFormat, Result, Status, Work
@@ -260,6 +260,7 @@ def _require_dali() -> None:
         import nvidia.dali  # noqa: F401 - to see whether it is there
     except ImportError as error:
         raise MissingDependencyError(
-            "The dali engine needs NVIDIA DALI, which is not installed",
-            hint="pip install 'stoker[dali-cuda12]', or 'stoker[dali-cuda13]' with a driver of 580 or later.",
+            "the dali engine needs NVIDIA DALI, which is not installed",
+            hint=install_hint("nvidia-dali-cuda120")
+            + ", or nvidia-dali-cuda130 with a driver of 580 or later.",
         ) from error
