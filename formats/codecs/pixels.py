@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from PIL import ImageChops
 
 from stoker.errors import DecodeError
 
@@ -68,4 +69,6 @@ def to_rgb(image: Image.Image, orientation: int) -> npt.NDArray[np.uint8]:
     if shown.mode in ("I", "F"):
         numbers = "integers of 32 bits" if shown.mode == "I" else "floats"
         raise DecodeError(f"the pixels are {numbers}, of which nothing says what is black and white")
+    if shown.mode == "CMYK" and image.format in ("JPEG", "MPO") and "adobe" not in image.info:
+        shown = ImageChops.invert(shown)  # Pillow takes every JPEG for Adobe's, which stores inverted inks
     return np.array(shown.convert("RGB"))

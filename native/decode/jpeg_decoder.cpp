@@ -180,10 +180,10 @@ bool JpegDecoder::start(const Window& window, int eighths) {
     return true;
 }
 
-// libjpeg-turbo (2.1.5, 3.1) computes a wrong row width for a component that it reduces less than the others
-// and still has to upsample. This needs a sampling factor of 3 or 4.
+// With a sampling factor of 3 or 4, libjpeg-turbo (2.1.5, 3.1) upsamples the ends of cropped rows wrongly: it
+// computes a wrong row width for a component that it reduces less than the others.
 bool JpegDecoder::can_crop() const {
-    return decoder_.scale_num == 8 || std::max(decoder_.max_h_samp_factor, decoder_.max_v_samp_factor) <= 2;
+    return std::max(decoder_.max_h_samp_factor, decoder_.max_v_samp_factor) <= 2;
 }
 
 bool JpegDecoder::set_columns() {

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from PIL import Image
-from pillow_decoding import decode_with_pillow
+from pillow_decoding import decode_with_pillow, without_adobe_marker
 
 from stoker.augment import (
     CenterCrop,
@@ -228,6 +228,13 @@ def test_grey_and_cmyk_jpeg_are_near_the_reference(
 ) -> None:
     payloads = [encoded(picture.convert(mode), "JPEG", quality=95) for picture in pictures]
     check(open_dataset(pack_images(payloads)), CROP)
+
+
+def test_cmyk_without_adobe_marker_is_near_the_reference(
+    pack_images: Callable[..., Path], pictures: list[Image.Image]
+) -> None:
+    files = [encoded(picture.convert("CMYK"), "JPEG", quality=95) for picture in pictures]
+    check(open_dataset(pack_images([without_adobe_marker(file) for file in files])), CROP)
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "P", "RGBA", "1", "I;16"])

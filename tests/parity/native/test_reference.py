@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from pillow_decoding import decode_with_pillow
+from pillow_decoding import decode_with_pillow, without_adobe_marker
 
 from stoker import _native
 from stoker.augment import ImageParams
 from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
+from stoker.formats.codecs.decode import decode_for_reference
 from stoker.formats.dataset.samples import Samples
 from stoker.pipeline.engines.base import ImageFormat, Result, Work
 from stoker.pipeline.engines.native.engine import NativeEngine
@@ -317,6 +318,26 @@ def test_unusual_sampling_factors_are_near_pillow(horizontal: int, vertical: int
         np.testing.assert_array_equal(result.images[0], pixels[top:, left:])
 
 
+@pytest.mark.parametrize(
+    "factors", [(0x41, 0x21, 0x11), (0x41, 0x11, 0x21), (0x11, 0x41, 0x21), (0x21, 0x11, 0x21)]
+)
+def test_a_region_of_components_with_three_widths_is_decoded_bit_for_bit(
+    factors: tuple[int, int, int], tmp_path: Path
+) -> None:
+    data = bytearray(encode(photograph(64, 64), subsampling="4:4:4", quality=90))
+    frame = data.index(b"\xff\xc0")
+    data[frame + 5 : frame + 7] = (8).to_bytes(2, "big")
+    data[frame + 11 : frame + 20 : 3] = bytes(factors)
+    payload = bytes(data)
+    pixels = decode_with_pillow(payload)
+    for left, right in [(0, 1), (0, 2), (1, 2), (1, 7), (3, 6), (29, 35), (62, 64)]:
+        params = whole((8, right - left), (8, 64))
+        params.crop[:] = 0, left, 8, right - left
+        params.region[:] = 0, left, 8, right
+        result = execute(samples_of([payload], tmp_path), params, tmp_path, ImageFormat("uint8", "NHWC"))
+        np.testing.assert_array_equal(result.images[0], pixels[:, left:right])
+
+
 @pytest.mark.parametrize(("horizontal", "vertical"), [(4, 2), (2, 4), (2, 2)])
 def test_unusual_sampling_factors_at_half_the_size_are_near_pillow(
     horizontal: int, vertical: int, tmp_path: Path
@@ -353,20 +374,19 @@ def test_a_region_is_decoded_bit_for_bit(subsampling: str, progressive: bool, tm
 
 
 def test_cmyk_without_adobe_marker_is_not_inverted(tmp_path: Path) -> None:
-    payload = bytearray(encode(photograph(24, 24).convert("CMYK"), quality=95))
-    adobe = payload.index(b"Adobe")
-    del payload[adobe - 4 : adobe + 12]
-    expected = np.asarray(Image.open(io.BytesIO(bytes(payload))), np.int64)
+    payload = without_adobe_marker(encode(photograph(24, 24).convert("CMYK"), quality=95))
+    expected = np.asarray(Image.open(io.BytesIO(payload)), np.int64)
     # Pillow takes every CMYK for Adobe's; undo that, then convert by its own formula.
     ink = 255 - expected
     rgb = (255 - ink[..., 3:]) - ((255 - ink[..., 3:]) * ink[..., :3] + 127) // 255
     result = execute(
-        samples_of([bytes(payload)], tmp_path),
+        samples_of([payload], tmp_path),
         whole((24, 24), (24, 24)),
         tmp_path,
         ImageFormat("uint8", "NHWC"),
     )
-    assert np.abs(result.images[0] - rgb).max() <= 1
+    for pixels in (result.images[0], decode_for_reference(payload, Codec.JPEG, 24, 24)):
+        assert np.abs(pixels - rgb).max() <= 1
 
 
 def test_trailing_bytes_are_tolerated(tmp_path: Path) -> None:
