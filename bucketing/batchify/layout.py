@@ -92,24 +92,28 @@ class Layout:
         """Return (B, width) int32: the number of the sequence in its row, from 1; 0 for padding."""
         return np.repeat(self._spans.segment, self._spans.lengths).reshape(self.mask.shape)
 
-    def labels(self, ignore_index: int, dtype: npt.DTypeLike | None = None) -> npt.NDArray[Any]:
-        """Return (B, width): the tokens, but ``ignore_index`` for padding and for each first token.
+    def labels(
+        self, ignore_index: int, dtype: npt.DTypeLike | None = None, *, causal: bool = True
+    ) -> npt.NDArray[Any]:
+        """Return (B, width): the tokens, but ``ignore_index`` for padding and, if causal, each first token.
 
-        A model that compares its output at t with the label at t + 1 then never predicts the first token
-        of a sequence from the last token of another.
+        A causal model, which compares its output at t with the label at t + 1, then never predicts the first
+        token of a sequence from the last token of another.
         """
         labels = self.tokens(ignore_index, dtype)
-        labels.reshape(-1)[self._first_tokens] = ignore_index
+        if causal:
+            labels.reshape(-1)[self._first_tokens] = ignore_index
         return labels
 
-    def loss_weights(self, *, by_sequence: bool) -> npt.NDArray[np.float32]:
+    def loss_weights(self, *, by_sequence: bool, causal: bool = True) -> npt.NDArray[np.float32]:
         """Return (B, width) float32: 0 where ``labels`` ignores, else 1, or a share of the sequence's 1."""
         spans = self._spans
         each = (spans.segment > 0).astype(np.float32)
         if by_sequence:
-            each /= np.maximum(spans.lengths - 1, 1)
+            each /= np.maximum(spans.lengths - causal, 1)
         weights = np.repeat(each, spans.lengths)
-        weights[self._first_tokens] = 0
+        if causal:
+            weights[self._first_tokens] = 0
         return weights.reshape(self.mask.shape)
 
     def cu_seqlens(self, max_sequences: int | None) -> npt.NDArray[np.int32]:

@@ -20,7 +20,7 @@ from .ragged import Packed, Ragged, as_packed, as_ragged
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Flatten", "Output", "Pack", "Pad"]
+__all__ = ["Flatten", "Labels", "Output", "Pack", "Pad"]
 
 Output = Literal[
     "input_ids",
@@ -35,6 +35,10 @@ Output = Literal[
 ]
 
 LossWeights = Literal["tokens", "sequences"]
+
+Labels = Literal["causal", "seq2seq"]
+"""What "labels" are for. "causal" models predict each token from those before it in the same row, so that the
+first token of a sequence has no label. "seq2seq" are the targets of encoder-decoders, which predict all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,7 @@ class _Tokens:
         ignore_index: Label where nothing is predicted.
         loss_weights: With "tokens" the weight of each label is 1, with "sequences" the weights of a
             sequence add up to 1.
+        labels: See :data:`Labels`; ``loss_weights`` follow.
     """
 
     outputs: Sequence[Output] = ("input_ids", "attention_mask")
@@ -61,6 +66,7 @@ class _Tokens:
     position_start: int = 0
     ignore_index: int = -100
     loss_weights: LossWeights = "tokens"
+    labels: Labels = "causal"
 
     def __post_init__(self) -> None:
         unknown = set(self.outputs) - set(get_args(Output))
@@ -70,6 +76,8 @@ class _Tokens:
             raise ConfigError(
                 f"loss_weights must be one of {get_args(LossWeights)}, found {self.loss_weights!r}"
             )
+        if self.labels not in get_args(Labels):
+            raise ConfigError(f"labels must be one of {get_args(Labels)}, found {self.labels!r}")
         if self.multiple_of < 1:
             raise ConfigError(f"multiple_of must be at least 1, found {self.multiple_of}")
 
@@ -77,14 +85,17 @@ class _Tokens:
         return max(-(-longest // self.multiple_of), 1) * self.multiple_of if length is None else length
 
     def _arrays(self, layout: Layout, max_sequences: int | None = None) -> dict[str, Any]:
+        causal = self.labels == "causal"
         make: dict[Output, Callable[[], Any]] = {
             "input_ids": lambda: layout.tokens(self.value, self.dtype),
             "attention_mask": lambda: layout.mask,
             "lengths": lambda: layout.filled.astype(np.int32),
             "position_ids": lambda: layout.position_ids(self.position_start),
             "segment_ids": layout.segment_ids,
-            "labels": lambda: layout.labels(self.ignore_index, self.dtype),
-            "loss_weights": lambda: layout.loss_weights(by_sequence=self.loss_weights == "sequences"),
+            "labels": lambda: layout.labels(self.ignore_index, self.dtype, causal=causal),
+            "loss_weights": lambda: layout.loss_weights(
+                by_sequence=self.loss_weights == "sequences", causal=causal
+            ),
             "cu_seqlens": lambda: layout.cu_seqlens(max_sequences),
             "max_seqlen": lambda: layout.max_seqlen(max_sequences),
         }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from stoker.bucketing import Batchify
+    from stoker.bucketing.batchify.sequences import Labels
 
     from ..order.sample_source import SampleSource
     from .batching_config import BatchingConfig
@@ -31,16 +32,19 @@ _PADDED: tuple[Output, ...] = ("input_ids", "attention_mask")
 _PACKED: tuple[Output, ...] = ("input_ids", "segment_ids", "position_ids")
 
 
-def default_batchify(planner: TextPlanner, reader: TokenReader, columns: Sequence[str] | None) -> Batchify:
+def default_batchify(
+    planner: TextPlanner, reader: TokenReader, columns: Sequence[str] | None, labels: Labels
+) -> Batchify:
     """The function that makes the arrays that ``columns`` names; None names the usual ones."""
+    shared: dict[str, Any] = {"value": reader.pad_id, "labels": labels}
     if planner.batching.pack is not None:
         outputs = [name for name in _OUTPUTS if columns is None or name in columns]
         chosen = _PACKED if columns is None else outputs
-        return Pack(outputs=chosen, value=reader.pad_id, max_sequences=planner.max_sequences)
+        return Pack(outputs=chosen, max_sequences=planner.max_sequences, **shared)
     pads = {}
     for field, prefix in zip(reader.fields, _prefixes(reader.fields), strict=True):
         outputs = [name for name in _OUTPUTS if columns is not None and prefix + name in columns]
-        pads[field] = Pad(outputs=_PADDED if columns is None else outputs, prefix=prefix, value=reader.pad_id)
+        pads[field] = Pad(outputs=_PADDED if columns is None else outputs, prefix=prefix, **shared)
     return Dict(cast("Mapping[str, Batchify]", pads)) if len(pads) > 1 else pads[reader.fields[0]]
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import Batchify
+    from stoker.bucketing.batchify.sequences import Labels
 
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
@@ -83,6 +84,7 @@ def make_config(
     columns: Sequence[str] | None,
     dtype: str,
     batchify: Batchify | None,
+    labels: Labels,
     world_size: int,
     verify: bool,
 ) -> TextLoaderConfig:
@@ -101,7 +103,11 @@ def make_config(
     order = make_loader_order(dataset, shuffle, sampler, batching.samples_per_epoch, batching.seed)
     reader = TokenReader(dataset, fields, dtype, batching.too_long, verify=verify)
     planner = TextPlanner(batching, reader.lengths, order, world_size, sum(reader.special_tokens))
-    chosen = batchify or default_batchify(planner, reader, columns)
+    if batchify is not None and labels != "causal":
+        raise ConfigError(
+            "labels has no effect beside batchify", hint="Give it to the batchify function: Pad(labels=...)."
+        )
+    chosen = batchify or default_batchify(planner, reader, columns, labels)
     arrays = probe_batchify(chosen, planner, reader)
     names = column_names(columns, arrays, dataset, batching, reader.fields)
     return TextLoaderConfig(dataset, reader, planner, chosen, arrays, names, batch_type(names))

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.bucketing import Batchify, BatchPlan, BatchSampler, BucketBoundaries
+    from stoker.bucketing.batchify.sequences import Labels
     from stoker.bucketing.samplers.batch_sampler import Balance
 
     from ..order.sample_source import SampleSource
@@ -110,6 +111,9 @@ class TextLoader(Loader):
         dtype: Dtype of token ids, "int32" or "int64". None takes int64 for PyTorch, whose losses need it, and
             int32 for other frameworks.
         prefetch: Batches that may be ready or in flight ahead of the step, from 1.
+        labels: What the column "labels" is for. "causal" models shift the labels themselves, so the first
+            token of a sequence has the label -100. "seq2seq" are the targets of encoder-decoders, which
+            predict the first token, too. Padding has the label -100.
         batchify: Function that makes the arrays of a batch, for arrays that ``columns`` cannot name; see
             :mod:`stoker.bucketing`. It is called with a ``Ragged`` (with a ``Packed`` for packed rows, and
             with a dict of ``Ragged`` by field for several fields) and the padded length, and returns a dict
@@ -156,6 +160,7 @@ class TextLoader(Loader):
         columns: Sequence[str] | None = None,
         dtype: str | None = None,
         prefetch: int = 3,
+        labels: Labels = "causal",
         batchify: Batchify | None = None,
         verify: bool = True,
         pin_memory: bool = False,
@@ -190,6 +195,7 @@ class TextLoader(Loader):
             columns=columns,
             dtype=_check_dtype(dtype, framework.ids_dtype),
             batchify=batchify,
+            labels=labels,
             world_size=self._ranks.world_size,
             verify=verify,
         )

@@ -177,7 +177,23 @@ def test_two_sequences_a_sample():
         Dict({"q": Pad(), "a": Pad()})(named)
 
 
+def test_labels_of_encoder_decoders_keep_the_first_token():
+    for function, samples in (
+        (Pad, [[5, 6, 7], [8]]),
+        (Flatten, [[5, 6, 7], [8]]),
+        (Pack, [[[5, 6, 7], [8]]]),
+    ):
+        made = function(outputs=("labels", "loss_weights"), labels="seq2seq", loss_weights="sequences")(
+            samples
+        )
+        assert made["labels"][made["labels"] >= 0].tolist() == [5, 6, 7, 8]
+        assert np.allclose(made["loss_weights"][made["labels"] >= 0], [1 / 3] * 3 + [1])
+        assert made["loss_weights"].sum() == pytest.approx(2)
+
+
 def test_refused():
+    with pytest.raises(ConfigError, match="labels must be one of"):
+        Pad(labels="masked")
     with pytest.raises(ConfigError, match="outputs must be"):
         Pad(outputs=("token_type_ids",))
     with pytest.raises(ConfigError, match="side must be one of"):

@@ -10,6 +10,7 @@ import pytest
 from text_shards import make
 
 import stoker
+from stoker.bucketing import Pad
 from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def test_long_sequences_are_refused_truncated_or_split(
             {"batch_size": None, "batch_sampler": partial, "buckets": [9, 32]},
             "buckets has no effect beside batch_sampler",
         ),
+        ({"labels": "masked"}, "labels must be one of"),
+        ({"labels": "seq2seq", "batchify": Pad()}, "labels has no effect beside batchify"),
         ({"too_long": "truncate"}, "needs a largest length"),
         ({"batch_sampler": partial}, "one of batch_size, max_tokens and batch_sampler"),
         ({"too_long": "hope", "max_length": 4}, "too_long"),

@@ -1,0 +1,104 @@
+"""Labels of text batches, compared with the collators of Hugging Face by the losses of small models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stoker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+torch = pytest.importorskip("torch")
+tokenizers = pytest.importorskip("tokenizers")
+transformers = pytest.importorskip("transformers")
+
+PAD, EOS, WORDS = 0, 1, 60
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A tokenizer of transformers that ends each sequence with an end of text."""
+    vocab = {"[PAD]": PAD, "[EOS]": EOS, **{f"w{i}": 2 + i for i in range(WORDS)}}
+    made = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab, unk_token="[PAD]"))
+    made.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    made.post_processor = tokenizers.processors.TemplateProcessing(
+        single="$A [EOS]", special_tokens=[("[EOS]", EOS)]
+    )
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
+    made.save(str(path))
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_file=str(path), pad_token="[PAD]", eos_token="[EOS]"
+    )
+
+
+@pytest.fixture(scope="module")
+def sentences() -> dict[str, list[str]]:
+    """Pairs of sentences of different lengths."""
+    return {
+        side: [" ".join(f"w{(i * j + start) % WORDS}" for j in range(1 + i % period)) for i in range(24)]
+        for side, period, start in (("source", 9, 1), ("target", 7, 5))
+    }
+
+
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory: pytest.TempPathFactory, tokenizer: Any, sentences: dict[str, list[str]]) -> Path:
+    folder = tmp_path_factory.mktemp("text")
+    for side, lines in sentences.items():
+        (folder / f"t.{side}").write_text("\n".join(lines))
+    tokenizer.save_pretrained(folder)
+    files = [folder / f"t.{side}" for side in sentences]
+    stoker.convert_text(files, folder / "d", parallel=True, tokenizer=folder / "tokenizer.json")
+    return folder / "d"
+
+
+def loss_of(model: Any, inputs: Any) -> float:
+    with torch.no_grad():
+        return float(model(**inputs).loss)
+
+
+def test_labels_of_an_encoder_decoder_have_the_loss_of_its_collator(
+    shards: Path, tokenizer: Any, sentences: dict[str, list[str]]
+) -> None:
+    torch.manual_seed(0)
+    config = transformers.T5Config(
+        vocab_size=64, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2, decoder_start_token_id=PAD
+    )
+    model = transformers.T5ForConditionalGeneration(config).eval()
+    collate = transformers.DataCollatorForSeq2Seq(tokenizer, model)
+    encoded = tokenizer(sentences["source"], text_target=sentences["target"])
+    columns = ("source_input_ids", "source_attention_mask", "target_labels", "row")
+    loader = stoker.TextLoader(
+        shards, batch_size=6, shuffle=True, output="torch", columns=columns, labels="seq2seq"
+    )
+    for input_ids, attention_mask, labels, row in loader:
+        features = [
+            {
+                "input_ids": encoded["input_ids"][i],
+                "attention_mask": encoded["attention_mask"][i],
+                "labels": encoded["labels"][i],
+            }
+            for i in row.tolist()
+        ]
+        ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
+        assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
+
+
+def test_labels_of_a_causal_model_have_the_loss_of_its_collator(
+    shards: Path, tokenizer: Any, sentences: dict[str, list[str]]
+) -> None:
+    torch.manual_seed(0)
+    config = transformers.GPT2Config(vocab_size=64, n_embd=16, n_layer=1, n_head=2, n_positions=32)
+    model = transformers.GPT2LMHeadModel(config).eval()
+    collate = transformers.DataCollatorForLanguageModeling(tokenizer, mlm=False)
+    encoded = tokenizer(sentences["source"], return_token_type_ids=False)
+    columns = ("input_ids", "attention_mask", "labels", "row")
+    loader = stoker.TextLoader(
+        shards, batch_size=6, shuffle=True, output="torch", columns=columns, fields=["source"]
+    )
+    for input_ids, attention_mask, labels, row in loader:
+        features = [{"input_ids": encoded["input_ids"][i]} for i in row.tolist()]
+        ours = {"input_ids": input_ids, "attention_mask": attention_mask.long(), "labels": labels}
+        assert loss_of(model, ours) == pytest.approx(loss_of(model, collate(features)), rel=1e-5)
