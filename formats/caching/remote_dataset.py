@@ -12,7 +12,7 @@ from stoker.errors import DatasetError
 
 from ..concurrency.bounded_map import bounded_map
 from ..containers.registry import find_container
-from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, Manifest
+from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ..remote.store import Store, is_url
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
         StorageError: The manifest cannot be read.
     """
     store = Store(url, stop)
-    content = store.read_if_there(MANIFEST_NAME)
+    content = store.read_if_there(MANIFEST_NAME, most=MOST_MANIFEST_BYTES + 1)
     if content is None:
         raise DatasetError(
             f"not a dataset: {MANIFEST_NAME} does not exist",
@@ -122,9 +122,7 @@ def open_remote(url: str | os.PathLike[str], stop: threading.Event | None = None
             hint="give the address of the folder that stoker convert made",
         )
     try:
-        manifest = Manifest.from_json(content.decode())
-    except UnicodeDecodeError as error:
-        raise DatasetError("the manifest is not UTF-8", path=store.at(MANIFEST_NAME)) from error
+        manifest = Manifest.from_bytes(content)
     except DatasetError as error:
         raise DatasetError(error.message, path=store.at(MANIFEST_NAME), hint=error.hint) from error
     files = tuple(_file(shard, manifest, store) for shard in manifest.shards)
@@ -159,5 +157,8 @@ def _check(shard: Shard, store: Store) -> None:
             shard=shard.name,
             hint="index the shards in the folder where they lie: stoker index SHARDS --into FOLDER",
         )
-    if str(path).startswith(".") or str(path) in (INDEX_NAME, MANIFEST_NAME, *_OPTIONAL):
+    # A copy has the shard at its path, and at its name where the path is a URL.
+    names = {shard.name, *(() if is_url(shard.path) else (str(path),))}
+    others = {INDEX_NAME, MANIFEST_NAME, *_OPTIONAL}
+    if any(name.startswith(".") or name in others for name in names):
         raise DatasetError("a shard has the name of another file", path=store.url, shard=shard.name)

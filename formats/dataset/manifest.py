@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "INDEX_NAME",
     "MANIFEST_NAME",
+    "MOST_MANIFEST_BYTES",
     "SKIPPED_NAME",
     "STATE_NAME",
     "TOKENIZER_NAME",
@@ -41,14 +42,13 @@ INDEX_NAME = "index.arrow"
 SKIPPED_NAME = "skipped.jsonl"
 TOKENIZER_NAME = "tokenizer.json"
 STATE_NAME = ".stoker-convert"  # of a conversion that has not ended
+MOST_MANIFEST_BYTES = 1 << 28  # a million shards take about 150 MB; more than that is no manifest
 VERSION = 1
 
 Option = str | int | float | bool | None
 
 _DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
 _SAMPLE_TYPES = ("image", "text")
-# A million shards take about 150 MB; more than that is no manifest.
-_MOST_BYTES = 1 << 28
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,23 @@ class Manifest:
         return from_document(cls, document, "the manifest")
 
     @classmethod
+    def from_bytes(cls, content: bytes) -> Manifest:
+        """Return the manifest of the first ``MOST_MANIFEST_BYTES + 1`` bytes of a file.
+
+        Raises:
+            DatasetError: The file is larger than a manifest, or as for :meth:`from_json`.
+        """
+        if len(content) > MOST_MANIFEST_BYTES:
+            raise DatasetError(
+                f"the manifest has more than {MOST_MANIFEST_BYTES} bytes",
+                hint="the file is none that Stoker wrote: convert or index again",
+            )
+        try:
+            return cls.from_json(content.decode())
+        except UnicodeDecodeError as error:
+            raise DatasetError("the manifest is not UTF-8") from error
+
+    @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Manifest:
         """Read the manifest of the dataset in ``folder``.
 
@@ -210,10 +227,8 @@ class Manifest:
         path = Path(folder) / MANIFEST_NAME
         try:
             with open_regular(path) as (descriptor, size):
-                if size > _MOST_BYTES:
-                    raise DatasetError(f"the manifest has {size} bytes")
-                text = read_at(descriptor, 0, size).decode()
-            return cls.from_json(text)
+                content = read_at(descriptor, 0, min(size, MOST_MANIFEST_BYTES + 1))
+            return cls.from_bytes(content)
         except NotADirectoryError as error:
             raise DatasetError(
                 "not a dataset: a dataset is a folder, and this is a file",
@@ -225,8 +240,6 @@ class Manifest:
             raise DatasetError(
                 f"not a dataset: {MANIFEST_NAME} {reason}", path=folder, hint=_hint(Path(folder))
             ) from error
-        except UnicodeDecodeError as error:
-            raise DatasetError("the manifest is not UTF-8", path=path) from error
         except DatasetError as error:
             raise DatasetError(error.message, path=path, hint=error.hint) from error
 

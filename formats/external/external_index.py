@@ -112,7 +112,7 @@ def index(
 def _index_to_url(
     indexer: _Indexer, shards: list[ExternalShard], locations: list[str], store: Store
 ) -> Manifest:
-    if store.read_if_there(MANIFEST_NAME) is not None:
+    if store.size(MANIFEST_NAME) is not None:
         raise DatasetError(
             "there is a dataset already", path=store.url, hint="name another URL, or remove its dataset.json"
         )

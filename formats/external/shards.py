@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError, SourceError, StokerError
+from stoker.urls import without_credentials
 
 from ..concurrency.bounded_map import bounded_map
 from ..containers.registry import CONTAINERS, DEFAULT_CONTAINER, detect_container, find_container
@@ -91,6 +92,7 @@ class ExternalShard:
         """Return the path or URL of the shard for the manifest of a dataset in the folder ``into``.
 
         The path is relative if both may move together: at a URL in the folder, on a disk in it or beside it.
+        A URL has no credentials: fsspec's configuration must have them.
 
         Raises:
             SourceError: The dataset is at a URL, and the shard is not in its folder.
@@ -105,7 +107,7 @@ class ExternalShard:
                 )
             return self.source.removeprefix(f"{folder}/")
         if is_url(self.source):
-            return self.source
+            return without_credentials(self.source)
         home = Path(into).resolve()
         inside = Path(self.source).is_relative_to(home.parent)
         return os.path.relpath(self.source, home) if inside else self.source

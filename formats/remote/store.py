@@ -13,6 +13,7 @@ from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from stoker.errors import StorageError
+from stoker.urls import without_credentials
 
 from .file_system import file_system, modified
 from .retry import Retrier, StoppedError
@@ -70,7 +71,7 @@ class Store:
         self._protocols = (protocol,) if isinstance(protocol, str) else tuple(protocol)
 
     def __repr__(self) -> str:
-        return f"Store({self.url!r})"
+        return f"Store({without_credentials(self.url)!r})"
 
     def at(self, name: str) -> str:
         """URL of a file in the folder."""
@@ -302,4 +303,4 @@ class Store:
                 path=self.at(name) if name else self.url,
                 hint="check the address, whether it can be reached from this machine, and that you have "
                 "access to it",
-            ) from error
+            ) from (error if without_credentials(self.url) == self.url else None)

@@ -24,6 +24,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from stoker.urls import without_credentials
+
 __all__ = [
     "CheckpointError",
     "ConfigError",
@@ -46,7 +48,7 @@ __all__ = [
 
 
 class StokerError(Exception):
-    """Base of all errors raised by Stoker.
+    """Base of all errors raised by Stoker. Its texts are freed of credentials in URLs.
 
     Args:
         message: What is wrong, in one sentence.
@@ -67,14 +69,15 @@ class StokerError(Exception):
         key: str | None = None,
         hint: str | None = None,
     ) -> None:
+        message = without_credentials(message)
         # First: ImportError's own sets a path, to None.
         super().__init__(message)
         self.message = message
-        self.path = None if path is None else str(path)
+        self.path = None if path is None else without_credentials(str(path))
         self.shard = shard
         self.record = record
         self.key = key
-        self.hint = hint
+        self.hint = None if hint is None else without_credentials(hint)
 
     def __str__(self) -> str:
         where = [

@@ -89,3 +89,21 @@ def test_it_travels_between_processes(error: type[StokerError], through: object)
     arrived = through(raised)
     assert type(arrived) is error
     assert (str(arrived), vars(arrived)) == (str(raised), vars(raised))
+
+
+@pytest.mark.parametrize(
+    ("text", "safe"),
+    [
+        ("https://user:SECRET@host/a b", "https://host/a b"),
+        ("https://SECRET@host:8080/x.tfrecord?X-Amz-Signature=SECRET", "https://host:8080/x.tfrecord"),
+        ("403, url='http://host/x?sig=SECRET', and s3://a:SECRET@b", "403, url='http://host/x', and s3://b"),
+        ("HTTPS://host/x#token=SECRET", "HTTPS://host/x"),
+        ("simplecache::ftp://u:SECRET@host/x", "simplecache::ftp://host/x"),
+        ("s3://bucket/train-0000?", "s3://bucket/train-0000?"),
+        ("/data/user@host/x?y", "/data/user@host/x?y"),
+    ],
+)
+def test_errors_show_no_credentials_of_urls(text: str, safe: str) -> None:
+    error = errors.StorageError(text, path=text, hint=text)
+    assert (error.message, error.path, error.hint, error.args) == (safe, safe, safe, (safe,))
+    assert "SECRET" not in str(pickle.loads(pickle.dumps(error)))

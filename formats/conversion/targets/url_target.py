@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from stoker.errors import DatasetError, SampleError, SourceError
 
 from ...concurrency.bounded_map import bounded_map
-from ...dataset.manifest import MANIFEST_NAME, Manifest
+from ...dataset.manifest import MANIFEST_NAME, MOST_MANIFEST_BYTES, Manifest
 from ...remote.store import Store
 from ..shards import published_names, shard_files, write_shard
 from .folder_state import STATE_NAME, FolderState
@@ -125,7 +125,7 @@ class _UrlTarget:
 
     def _retire(self, dataset: Store, *, overwrite: bool) -> None:
         """Remove the dataset that is replaced: its manifest first, then its shards."""
-        content = dataset.read_if_there(MANIFEST_NAME)
+        content = dataset.read_if_there(MANIFEST_NAME, most=MOST_MANIFEST_BYTES + 1)
         if content is None:
             return
         if not overwrite:
@@ -135,8 +135,8 @@ class _UrlTarget:
                 hint="name another URL, or replace it with overwrite=True (--overwrite)",
             )
         dataset.remove(MANIFEST_NAME)
-        with suppress(DatasetError, UnicodeDecodeError):
-            manifest = Manifest.from_json(content.decode())
+        with suppress(DatasetError):
+            manifest = Manifest.from_bytes(content)
             for shard in manifest.shards if manifest.options.get("made_by") != "index" else ():
                 for name in published_names(shard.name, manifest.container).values():
                     dataset.remove(name)

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow.compute as pc
 
+from stoker.urls import without_credentials
+
 from ...files.paths import is_regular, leaves_folder, printable_name
 from ...remote.copies import local_copies
 from ...remote.store import Store, is_url
@@ -144,7 +146,7 @@ def find_files(
 def _look_at(root: str, follow_links: bool, path: str) -> tuple[str, int, int] | Skip:
     """Key, bytes and time of a file; or a skip."""
     if is_url(path):
-        return Skip(printable_name(path), "URL in a list on a disk")
+        return Skip(without_credentials(printable_name(path)), "URL in a list on a disk")
     key = os.path.normpath(path)
     if not key.startswith("/") and leaves_folder(key):
         return Skip(printable_name(key), "path that leaves the source")
@@ -181,7 +183,7 @@ def _in_store(store: Store, paths: Sequence[str]) -> Callable[[str], tuple[str, 
     def look_at(path: str) -> tuple[str, int, int] | Skip:
         key = key_of(path)
         if not key:
-            return Skip(printable_name(path), "path that leaves the source")
+            return Skip(without_credentials(printable_name(path)), "path that leaves the source")
         file = there.get(key)
         if file is None:
             return Skip(printable_name(key), "unreadable", "No such file or directory")

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from stoker.errors import DatasetError
+from stoker.formats.caching import remote_dataset
+from stoker.formats.dataset import manifest as manifest_module
 from stoker.formats.dataset.annotations import AnnotationInfo
 from stoker.formats.dataset.manifest import MANIFEST_NAME, IndexFile, Manifest, Shard
 
@@ -169,6 +171,24 @@ def test_a_huge_manifest_is_not_read(tmp_path: Path) -> None:
         file.truncate(1 << 40)
     with pytest.raises(DatasetError, match="bytes"):
         Manifest.load(tmp_path)
+
+
+def test_a_huge_manifest_at_a_url_is_not_read_whole(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_module, "MOST_MANIFEST_BYTES", 1000)
+    monkeypatch.setattr(remote_dataset, "MOST_MANIFEST_BYTES", 1000)
+    read: list[int] = []
+    cat = type(memory).cat_file
+
+    def counted(self: Any, path: str, **limits: Any) -> bytes:
+        data = bytes(cat(self, path, **limits))
+        read.append(len(data))
+        return data
+
+    monkeypatch.setattr(type(memory), "cat_file", counted)
+    memory.pipe(f"/bucket/{MANIFEST_NAME}", b" " * 5000)
+    with pytest.raises(DatasetError, match="more than 1000 bytes"):
+        remote_dataset.open_remote("memory://bucket")
+    assert max(read) <= 1001
 
 
 ANNOTATIONS = AnnotationInfo(("left", "right"), (1, 0), ((0, 1),), 255, ("sky", "sea"))

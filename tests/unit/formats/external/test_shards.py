@@ -19,6 +19,7 @@ from stoker.formats.containers.example import encode_example
 from stoker.formats.external import external_index
 from stoker.formats.external import shards as external_shards
 from stoker.formats.remote import retry
+from stoker.formats.remote.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,3 +174,24 @@ def test_a_folder_whose_name_begins_alike_is_another() -> None:
     with pytest.raises(SourceError, match="this one is not in"):
         shard.location(ROOT)
     assert shard.location(f"{ROOT}-2") == "x.tfrecord"
+
+
+def test_credentials_do_not_get_into_the_dataset(tmp_path: Path) -> None:
+    url = "https://user:SECRET@host/x.tfrecord?X-Amz-Signature=SECRET"
+    shard = external_shards.ExternalShard(url, url, 10)
+    assert shard.location(tmp_path) == "https://host/x.tfrecord"
+
+
+def test_credentials_do_not_get_into_an_error_of_the_storage(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store("memory://user:SECRET@bucket/shards")
+    assert "SECRET" not in repr(store)
+
+    def refuse(path: str) -> None:
+        raise PermissionError(f"no access to {path} for SECRET")
+
+    monkeypatch.setattr(store._fs, "info", refuse)  # fsspec shares its objects
+    with pytest.raises(StorageError) as caught:
+        store.size("x")
+    assert "SECRET" not in str(caught.value.path)
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__

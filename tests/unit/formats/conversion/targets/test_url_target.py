@@ -320,3 +320,14 @@ def test_shards_stay_in_the_folder_of_their_dataset(
         stoker.open("memory://bucket/out", cache=tmp_path / "cache")
     assert caught.value.shard == "shard-00000-of-00001.tfrecord"
     assert not (tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("name", ["index.arrow", "dataset.json", "tokenizer.json", ".blocks"])
+def test_shards_have_no_name_of_another_file(memory: Any, photos: Path, tmp_path: Path, name: str) -> None:
+    stoker.convert(photos, "memory://bucket/out", shards=1)
+    manifest = json.loads(memory.cat_file("/bucket/out/dataset.json"))
+    shard = manifest["shards"][0]
+    shard["path"], shard["name"] = shard["name"], name
+    memory.pipe("/bucket/out/dataset.json", json.dumps(manifest).encode())
+    with pytest.raises(DatasetError, match="name of another file"):
+        stoker.open("memory://bucket/out", cache=tmp_path / "cache")

@@ -1,0 +1,20 @@
+"""Credentials in URLs, which must not get into files or errors."""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["without_credentials"]
+
+_USER = re.compile(r"(\b[\w+.-]+://)[^/\s?#@'\"]*@")
+_QUERY = re.compile(r"(\bhttps?://[^\s?#'\"]*)[?#][^\s'\"]*", re.IGNORECASE)
+
+
+def without_credentials(text: str) -> str:
+    """Return a text whose URLs have neither user names and passwords nor, for web servers, queries.
+
+    A query is removed whole, because signatures have other names on every storage.
+    """
+    if "://" not in text:
+        return text
+    return _QUERY.sub(r"\1", _USER.sub(r"\1", text))
