@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["EXECUTES", "pack_erase", "pack_steps"]
 
-_STEPS = frozenset(getattr(kinds, name) for name in kinds.__all__ if name != "step_names") - {kinds.Step}
+_STEPS = frozenset(
+    kind
+    for kind in vars(kinds).values()
+    if isinstance(kind, type) and issubclass(kind, kinds.Step) and kind.operation in _native.STEP_COLUMNS
+)
 """The steps that C++ executes, each by its ``operation``."""
 
 _QUANTILES = "quantiles"
