@@ -1,4 +1,4 @@
-"""The contract of a container: what a format of shard files must say to be written, read and indexed.
+"""The contract of a container: what a format of shard files must say to be read, indexed and written.
 
 A container is one module with one :class:`Container`, and one row in
 :mod:`stoker.formats.containers.registry`. No other module knows which containers there are.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .image_record import ExternalSample, FeatureNames, ImageRecord
 
-__all__ = ["Container", "ReadStart", "Record", "Sidecar", "Writer", "WrittenShard"]
+__all__ = ["Container", "ReadStart", "Record", "Sidecar", "Writer", "Writing", "WrittenShard"]
 
 ReadStart = Callable[[str, int], bytes | None]
 """Reads the start of a file of a shard: called with the file's name in the shard (empty for the shard
@@ -97,7 +97,8 @@ class Sidecar:
     """A small file beside a shard that another reader needs, with one entry for each record.
 
     Attributes:
-        suffix: Suffix of its name, such as ``.idx``; none of those of shards, ``.arrow`` and ``.json``.
+        suffix: Suffix of its name, such as ``.idx``. It must differ from the suffix of every container, and
+            from ``.arrow`` and ``.json``.
         reader: The program that reads it, for messages.
         entry: Returns the entry of one record, called with ``Record.offset`` and ``Record.length``.
     """
@@ -116,13 +117,31 @@ class Sidecar:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Writing:
+    """How conversions write the shards of a container.
+
+    Attributes:
+        suffix: Suffix of the names of shards.
+        writer: Starts a shard at a path that does not exist.
+        wrap_image: Returns the bytes of a record before the encoded image and after it; the image stands
+            between them in one piece. A mask stands uncut in the bytes after it: conversion looks for its
+            offset there.
+    """
+
+    suffix: str
+    writer: Callable[[Path], Writer]
+    wrap_image: Callable[[ImageRecord], tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Container:
     """One format of shard files. A shard is a file, or a folder with one data file in it.
 
+    The payload of every record must be contiguous in the data file: loaders read it by offset and length.
+
     Attributes:
         name: Name in manifests and on the command line.
-        suffix: Suffix of the names of shards that Stoker writes.
-        shards: What the shards are, in the plural and for messages, such as "TFRecord files".
+        plural: What the shards are, in the plural and for messages, such as "TFRecord files".
         recognizes: Returns whether a shard is one of this container, by the first bytes of its files.
         data_file: Returns the data file of the shard at a local path.
         data_url: Returns the URL, or the path in a remote dataset, of the data file of the shard at a URL or
@@ -132,23 +151,19 @@ class Container:
         parse_image: Returns where the image lies in a record of an external shard, and what the record says
             of it. Raises SourceError for a record without an image, DecodeError for an image whose header
             is damaged, and CorruptRecordError for a damaged record.
-        wrap_image: Returns the bytes of a record before the encoded image and after it. A mask is whole in
-            the bytes after it.
-        writer: Starts a shard at a path that does not exist; None for a container that is only read.
+        writing: How shards are written; None for a container that is only read.
         sidecars: The files beside each shard; the writer writes them, and ``stoker index`` does for external
             shards.
         has_feature_names: Whether ``parse_image`` finds the parts of a record by the names that it gets.
     """
 
     name: str
-    suffix: str
-    shards: str
+    plural: str
     recognizes: Callable[[ReadStart], bool]
     data_file: Callable[[Path], Path]
     data_url: Callable[[str], str]
     scan: Callable[[Path], Iterator[Record]]
     parse_image: Callable[[Record, FeatureNames], ExternalSample]
-    wrap_image: Callable[[ImageRecord], tuple[bytes, bytes]]
-    writer: Callable[[Path], Writer] | None = None
+    writing: Writing | None = None
     sidecars: tuple[Sidecar, ...] = ()
     has_feature_names: bool = False

@@ -20,7 +20,7 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
 from ..files.reading import file_digest, open_regular, read_at
-from .base import Container, Record, WrittenShard
+from .base import Container, Record, Writing, WrittenShard
 from .datum import parse_image, wrap_image
 from .lmdb_pages import BadPageError, walk
 
@@ -176,13 +176,11 @@ def _os_errors(path: Path) -> Iterator[None]:
 
 LMDB = Container(
     name="lmdb",
-    suffix=".lmdb",
-    shards="LMDB folders or data files",
+    plural="LMDB folders or data files",
     recognizes=_recognizes,
     data_file=_data_file,
     data_url=_data_url,
     scan=scan,
     parse_image=parse_image,
-    wrap_image=wrap_image,
-    writer=Writer,
+    writing=Writing(suffix=".lmdb", writer=Writer, wrap_image=wrap_image),
 )

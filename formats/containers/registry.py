@@ -8,11 +8,17 @@ from stoker.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
-    from .base import Container, ReadStart, Writer
+    from .base import Container, ReadStart, Writing
 
-__all__ = ["CONTAINERS", "DEFAULT_CONTAINER", "detect_container", "find_container", "find_writer"]
+__all__ = [
+    "CONTAINERS",
+    "DEFAULT_CONTAINER",
+    "WRITABLE",
+    "detect_container",
+    "find_container",
+    "find_writing",
+]
 
 
 def _tfrecord() -> Container:
@@ -29,6 +35,8 @@ def _lmdb() -> Container:
 
 # Functions, so that the command line knows the names without importing the modules.
 CONTAINERS: dict[str, Callable[[], Container]] = {"tfrecord": _tfrecord, "lmdb": _lmdb}
+WRITABLE = ("tfrecord", "lmdb")
+"""Names of the containers with a :class:`~.base.Writing`, which conversions can write."""
 DEFAULT_CONTAINER = "tfrecord"
 
 
@@ -43,17 +51,16 @@ def find_container(name: str) -> Container:
     return CONTAINERS[name]()
 
 
-def find_writer(name: str) -> Callable[[Path], Writer]:
-    """Return what starts a shard of a container at a path that does not exist.
+def find_writing(name: str) -> Writing:
+    """Return how the shards of the container with a name are written.
 
     Raises:
         ConfigError: There is no such container, or it is only read.
     """
-    if (writer := find_container(name).writer) is not None:
-        return writer
-    writable = [other for other in CONTAINERS if find_container(other).writer is not None]
+    if (writing := find_container(name).writing) is not None:
+        return writing
     raise ConfigError(
-        f"format {name} cannot be written, only read", hint=f"write {' or '.join(writable)} instead"
+        f"format {name} cannot be written, only read", hint=f"write {' or '.join(WRITABLE)} instead"
     )
 
 

@@ -19,7 +19,7 @@ from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 
 from ..files.reading import digest_of, open_regular, read_at
-from .base import Container, Record, Sidecar, WrittenShard
+from .base import Container, Record, Sidecar, Writing, WrittenShard
 from .image_example import parse_image, wrap_image
 
 if TYPE_CHECKING:
@@ -177,15 +177,13 @@ def _itself(shard: _Shard) -> _Shard:
 
 TFRECORD = Container(
     name="tfrecord",
-    suffix=".tfrecord",
-    shards="TFRecord files",
+    plural="TFRecord files",
     recognizes=_recognizes,
     data_file=_itself,
     data_url=_itself,
     scan=scan,
     parse_image=parse_image,
-    wrap_image=wrap_image,
-    writer=Writer,
+    writing=Writing(suffix=".tfrecord", writer=Writer, wrap_image=wrap_image),
     sidecars=(DALI_INDEX,),
     has_feature_names=True,
 )

@@ -14,7 +14,7 @@ from stoker.errors import ConfigError
 
 from ..codecs.header import MAX_PIXELS
 from ..codecs.transcode import BYTES_PER_PIXEL
-from ..containers.registry import DEFAULT_CONTAINER, find_writer
+from ..containers.registry import DEFAULT_CONTAINER, find_writing
 from ..files.byte_size import parse_byte_size
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class ShardOptions:
     made_by: ClassVar[str] = "convert"
 
     def __post_init__(self) -> None:
-        find_writer(self.container)
+        find_writing(self.container)
         if self.seed is not None:
             self._set_integer("seed", 0, (1 << 64) - 1)
         for name in ("shard_bytes", "shard_records", "shards"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..concurrency.bounded_map import bounded_map
-from ..containers.registry import find_container, find_writer
+from ..containers.registry import find_container, find_writing
 from ..dataset.index_writing import write_index
 from ..dataset.strings import take_strings
 from ..files.publishing import move_durably, remove, sync, sync_folder, write_durably
@@ -87,9 +87,8 @@ def shard_files(state: Path, number: int, container: str) -> dict[str, Path]:
 
     Each sidecar file has its suffix as key.
     """
-    found = find_container(container)
-    suffixes = {"shard": found.suffix, "index": ".arrow", "result": ".json"}
-    suffixes |= {sidecar.suffix: sidecar.suffix for sidecar in found.sidecars}
+    suffixes = {"shard": find_writing(container).suffix, "index": ".arrow", "result": ".json"}
+    suffixes |= {sidecar.suffix: sidecar.suffix for sidecar in find_container(container).sidecars}
     return {file: state / f"{number:05d}{suffix}" for file, suffix in suffixes.items()}
 
 
@@ -164,7 +163,7 @@ class _ShardTask:
         attributes, written = array("q"), array("q")
         skipped: list[Skip] = []
         details: list[Any] = []
-        with find_writer(self._plan.options.container)(path) as writer:
+        with find_writing(self._plan.options.container).writer(path) as writer:
             for chunk, outcomes in self._outcomes():
                 for i, outcome in zip(chunk, outcomes, strict=True):
                     if isinstance(outcome, Skip):

@@ -10,7 +10,7 @@ from PIL import Image
 
 from stoker.formats.codecs.header import read_header
 from stoker.formats.containers.image_record import ImageRecord
-from stoker.formats.containers.registry import find_container, find_writer
+from stoker.formats.containers.registry import find_writing
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import concat_indexes, write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
@@ -35,15 +35,15 @@ def wrap(container: str, row: int, size: int) -> tuple[bytes, bytes]:
     """Prefix and suffix of a record, as a conversion would write them."""
     labels = (row % len(CLASSES),)
     record = ImageRecord(f"k{row}", size, "JPEG", height=12, width=16, labels=labels, classes=CLASSES)
-    return find_container(container).wrap_image(record)
+    return find_writing(container).wrap_image(record)
 
 
 def build_shard(
     folder: Path, container: str, number: int, of: int, rows: list[int], payloads: Sequence[bytes]
 ) -> Shard:
     """Write one shard, and its part of the index as ``part-<number>``."""
-    name = f"shard-{number:05d}-of-{of:05d}{find_container(container).suffix}"
-    with find_writer(container)(folder / name) as writer:
+    name = f"shard-{number:05d}-of-{of:05d}{find_writing(container).suffix}"
+    with find_writing(container).writer(folder / name) as writer:
         for row in rows:
             prefix, suffix = wrap(container, row, len(payloads[row]))
             writer.write(b"k%d" % row, prefix, payloads[row], suffix)
@@ -89,7 +89,7 @@ def build(folder: Path, container: str, payloads: Sequence[bytes], shards: int) 
 def pack(folder: Path, payloads: Sequence[bytes], columns: dict[str, Any]) -> Path:
     """Write any payloads as a dataset of one TFRecord shard; see the fixture of the same name."""
     name = "shard-00000-of-00001.tfrecord"
-    with find_writer("tfrecord")(folder / name) as writer:
+    with find_writing("tfrecord").writer(folder / name) as writer:
         for row, payload in enumerate(payloads):
             prefix, suffix = wrap("tfrecord", row, len(payload))
             writer.write(b"", prefix, payload, suffix)

@@ -14,7 +14,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
 from stoker.formats.codecs.header import read_header
-from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar, WrittenShard
+from stoker.formats.containers.base import Container, ReadStart, Record, Sidecar, Writing, WrittenShard
 from stoker.formats.containers.image_record import ExternalSample, FeatureNames, ImageRecord
 from stoker.formats.containers.wire import Span
 from stoker.formats.files.reading import file_digest
@@ -89,15 +89,13 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
 POSITIONS = Sidecar(".positions", "a toy", lambda offset, length: b"%d+%d\n" % (offset, length))
 TOY = Container(
     name="toy",
-    suffix=".toy",
-    shards="toys",
+    plural="toys",
     recognizes=recognizes,
     data_file=lambda shard: shard,
     data_url=lambda shard: shard,
     scan=scan,
     parse_image=parse_image,
-    wrap_image=wrap_image,
-    writer=Writer,
+    writing=Writing(suffix=".toy", writer=Writer, wrap_image=wrap_image),
     sidecars=(POSITIONS,),
 )
-READ_ONLY = replace(TOY, name="read-only", writer=None)
+READ_ONLY = replace(TOY, name="read-only", writing=None)

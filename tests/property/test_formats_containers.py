@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError
-from stoker.formats.containers.registry import CONTAINERS, find_container, find_writer
+from stoker.formats.containers.registry import CONTAINERS, find_container, find_writing
 from stoker.formats.files.reading import file_digest
 
 RECORDS = st.lists(
@@ -32,8 +32,8 @@ def test_records_come_back_from_where_the_writer_says(
 ) -> None:
     module = find_container(container)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"shard{module.suffix}"
-        with find_writer(container)(path) as writer:
+        path = Path(folder) / f"shard{find_writing(container).suffix}"
+        with find_writing(container).writer(path) as writer:
             for record in records:
                 writer.write(*record)
             shard = writer.finish()

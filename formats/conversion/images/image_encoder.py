@@ -14,7 +14,7 @@ import pyarrow as pa
 from stoker._native import crc32c
 from stoker.errors import DecodeError
 
-from ...containers.registry import find_container
+from ...containers.registry import find_writing
 from ...dataset.annotation_columns import MASK_COLUMNS, from_columns, to_columns
 from ...dataset.list_column import ListColumn
 from ...sources.listing import Skip
@@ -106,7 +106,7 @@ class ImageEncoder:
         mask = self._mask(source.row, image)
         sample = Sample(source.key, source.labels, objects, mask)
         record = image_record(sample, image, self.listing.classes, self.listing.info.keypoints)
-        prefix, suffix = find_container(self.options.container).wrap_image(record)
+        prefix, suffix = find_writing(self.options.container).wrap_image(record)
         mask_location = (0, 0, 0) if mask is None else (suffix.index(mask), len(mask), crc32c(mask))
         known = objects is not None or mask is not None
         return EncodedRecord(

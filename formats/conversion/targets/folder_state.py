@@ -18,7 +18,7 @@ import numpy as np
 
 from stoker.errors import DatasetError, SourceError
 
-from ...containers.registry import find_container
+from ...containers.registry import find_writing
 from ...dataset.index import Index
 from ...dataset.index_writing import concat_indexes, write_index
 from ...dataset.manifest import (
@@ -101,7 +101,7 @@ class FolderState:
         return state
 
     def _refuse_to_replace(self) -> None:
-        shards = f"shard-*-of-*{find_container(self._container).suffix}"
+        shards = f"shard-*-of-*{find_writing(self._container).suffix}"
         for dataset in self.datasets().values():
             if (dataset / MANIFEST_NAME).exists():
                 raise DatasetError(
@@ -239,7 +239,7 @@ class FolderState:
             for number, (shard, result) in enumerate(zip(self.plan.shards, results, strict=True))
             if shard.split == split and result.records
         ]
-        suffix = find_container(self._container).suffix
+        suffix = find_writing(self._container).suffix
         return [
             _NamedShard(number, f"shard-{position:05d}-of-{len(numbers):05d}{suffix}", results[number])
             for position, number in enumerate(numbers)

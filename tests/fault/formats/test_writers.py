@@ -10,7 +10,7 @@ import pytest
 
 from stoker.errors import CorruptRecordError
 from stoker.formats.containers.base import WrittenShard
-from stoker.formats.containers.registry import CONTAINERS, find_container, find_writer
+from stoker.formats.containers.registry import CONTAINERS, find_container, find_writing
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def files_limited_to(size: int) -> Iterator[None]:
 
 def write(container: str, path: Path) -> WrittenShard:
     rng = random.Random(0)
-    with find_writer(container)(path) as writer:
+    with find_writing(container).writer(path) as writer:
         for i in range(40):
             writer.write(b"%d" % i, b"<", rng.randbytes(rng.choice([10, 2500, 300_000])), b">")
         return writer.finish()
@@ -57,7 +57,7 @@ def test_a_write_that_fails_at_any_of_a_hundred_places_leaves_nothing_open(
 def test_a_writer_that_is_left_early_leaves_no_descriptor(
     container: str, tmp_path: Path, open_files: Callable[[], list[Path]]
 ) -> None:
-    with suppress(ZeroDivisionError), find_writer(container)(tmp_path / "shard") as writer:
+    with suppress(ZeroDivisionError), find_writing(container).writer(tmp_path / "shard") as writer:
         writer.write(b"a", b"", b"payload", b"")
         assert open_files()
         raise ZeroDivisionError

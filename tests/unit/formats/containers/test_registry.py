@@ -13,7 +13,7 @@ from stoker.augment import Resize
 from stoker.errors import ConfigError, CorruptRecordError
 from stoker.formats.caching.stage import stage
 from stoker.formats.containers import registry
-from stoker.formats.containers.registry import CONTAINERS, find_container, find_writer
+from stoker.formats.containers.registry import CONTAINERS, WRITABLE, find_container, find_writing
 from stoker.formats.external.external_index import index
 
 Jpeg = Callable[..., bytes]
@@ -22,8 +22,8 @@ Jpeg = Callable[..., bytes]
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_a_record_is_found_where_it_was_written(name: str, tmp_path: Path) -> None:
     container = find_container(name)
-    path = tmp_path / f"shard{container.suffix}"
-    with find_writer(name)(path) as writer:
+    path = tmp_path / f"shard{find_writing(name).suffix}"
+    with find_writing(name).writer(path) as writer:
         writer.write(b"name", b"pre", b"payload", b"post")
         shard = writer.finish()
     assert container.name == name
@@ -97,7 +97,8 @@ def test_a_container_that_is_only_read(photos: Path, tmp_path: Path, monkeypatch
         stoker.convert(photos, tmp_path / "out", format="read-only")
     assert caught.value.hint == "write tfrecord or lmdb instead"
     payloads = [file.read_bytes() for file in sorted(photos.rglob("*.jpg"))]
-    with TOY.writer(tmp_path / "external.toy") as writer:  # type: ignore[misc]  # it has one
+    assert TOY.writing is not None
+    with TOY.writing.writer(tmp_path / "external.toy") as writer:
         for number, payload in enumerate(payloads):
             writer.write(b"%d" % number, b"%d\n" % (number // 3), payload, b"")
         writer.finish()
@@ -113,6 +114,10 @@ def test_a_container_that_is_only_read(photos: Path, tmp_path: Path, monkeypatch
     (tmp_path / "external.toy").write_bytes((tmp_path / "external.toy").read_bytes()[:-1])
     with pytest.raises(CorruptRecordError, match="the record is cut off"):
         index([tmp_path / "external.toy"], tmp_path / "again")
+
+
+def test_only_containers_that_can_be_written_are_offered_for_writing() -> None:
+    assert set(WRITABLE) == {name for name in CONTAINERS if find_container(name).writing is not None}
 
 
 def test_sidecars_of_external_shards_keep_the_whole_name() -> None:
