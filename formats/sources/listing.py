@@ -87,7 +87,8 @@ class ListedObjects:
         relative: Whether coordinates are shares of the image's width and height, instead of pixels.
         heights: (N,) int32, height of each image in pixels by its annotations; 0 where they have none.
         widths: (N,) int32, width of each image, likewise.
-        name: Name of an object in messages, with its id, such as "annotation {} of instances.json".
+        name: Name of an object in messages, such as "annotation {} of instances.json". The first ``{}``
+            stands for its id.
     """
 
     columns: Mapping[str, pa.Array]

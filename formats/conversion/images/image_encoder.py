@@ -213,5 +213,5 @@ class ImageEncoder:
 
 
 def _skip(key: str, listed: ListedObjects, objects: Annotations, dropped: Dropped) -> Skip:
-    name = listed.name.format(int(objects.id[dropped.object]))
+    name = listed.name.replace("{}", str(objects.id[dropped.object]), 1)
     return Skip(key, dropped.reason, f"{name}: {dropped.detail}" if dropped.detail else name)

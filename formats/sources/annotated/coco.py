@@ -163,7 +163,7 @@ class _Reader:
         except BadObjectError as error:
             self._issues.note(image, self._annotation_name(object_id), *error.args)
 
-    def _annotation_name(self, number: int) -> str:
+    def _annotation_name(self, number: int | str) -> str:
         return f"annotation {number} of {self._file.name}"
 
     def _object(self, value: dict[str, Any], image: int, object_id: int) -> None:
@@ -254,7 +254,7 @@ class _Reader:
                 relative=False,
                 heights=sizes[:, 0].copy(),
                 widths=sizes[:, 1].copy(),
-                name=self._annotation_name(0).replace("0", "{}", 1),
+                name=self._annotation_name("{}"),
             ),
             info=self._categories.info(self._table.keypoints),
         )

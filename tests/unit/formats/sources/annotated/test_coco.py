@@ -252,6 +252,16 @@ def test_polygons_belong_to_their_object(folder: Path) -> None:
     assert [[int(part[0, 0]) for part in some] for some in polygons] == [[1, 3], [], [5]]
 
 
+@pytest.mark.parametrize("name", ["a{b}.json", "{}.json", "a{0.json"])
+def test_the_name_of_the_file_may_hold_braces(folder: Path, name: str) -> None:
+    content = document()
+    content["annotations"][0]["bbox"] = [100, 100, 5, 5]
+    path = write(folder, content).rename(folder / name)
+    stoker.convert(path, folder / "out", images=folder / "images")
+    ((_, _, message),) = left_out(stoker.open(folder / "out"))
+    assert message.startswith(f"annotation 21 of {name}: box ")
+
+
 def test_broken_and_missing_images_are_skipped(folder: Path) -> None:
     content = document()
     content["images"] += [
