@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordClasses", "label_problems"]
 
-_FIELDS = ("encoded", "label", "text", "key")
-
 
 def label_problems(index: Index, rows: range, manifest: Manifest) -> Iterator[tuple[int, str]]:
     """Yield the position, and the problem, of each of some rows with a label that is no class."""
@@ -55,15 +53,16 @@ class RecordClasses:
 
     def __init__(self, manifest: Manifest) -> None:
         self._container = find_container(manifest.container)
-        names = {field: manifest.options.get(field) for field in _FIELDS}
-        self._looks = manifest.options.get("made_by") == "index" and bool(names["label"] and names["text"])
+        names = {field: manifest.options.get(field) for field in vars(FeatureNames())}
+        has_classes = bool(names["label"] and names["text"]) or not self._container.has_feature_names
+        self._is_enabled = manifest.options.get("made_by") == "index" and has_classes
         self._names = FeatureNames(**{field: str(name) for field, name in names.items()})
         self._classes = manifest.classes
         self._seen: dict[int, dict[LabelName, int]] = {}
 
     def add(self, shard: int, record: Record) -> None:
         """Add the class of a record of the shard at this position."""
-        if not self._looks:
+        if not self._is_enabled:
             return
         try:
             sample = self._container.parse_image(record, self._names)

@@ -4,10 +4,12 @@ import errno
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from toy_container import TOY
 
 import stoker
 from stoker.augment import CenterCrop
@@ -303,6 +305,24 @@ def test_records_that_contradict_the_classes_of_their_dataset(
     (tmp_path / "into" / MANIFEST_NAME).write_text(json.dumps(manifest))
     assert [str(problem) for problem in stoker.verify(tmp_path / "into").problems] == [
         "shard b, record 0: records contradict each other: label 0 is 'bird' here and 'cat' before"
+    ]
+
+
+def test_classes_are_compared_in_any_container_whose_records_name_them(
+    tmp_path: Path, make_jpeg: Callable[..., bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = iter(["cat", "cat", "cat", "bird"])  # as indexing and verification read two records
+    parse = TOY.parse_image
+    named = replace(TOY, parse_image=lambda *record: replace(parse(*record), text=next(texts)))
+    monkeypatch.setitem(CONTAINERS, "toy", lambda: named)
+    assert TOY.writing is not None
+    with TOY.writing.writer(tmp_path / "a.toy") as writer:
+        for number in range(2):
+            writer.write(b"%d" % number, b"0\n", make_jpeg(number), b"")
+        writer.finish()
+    external_index.index([tmp_path / "a.toy"], tmp_path / "into")
+    assert [str(problem) for problem in stoker.verify(tmp_path / "into").problems] == [
+        "shard a.toy, record 1: records contradict each other: label 0 is 'bird' here and 'cat' before"
     ]
 
 
