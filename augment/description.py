@@ -6,15 +6,18 @@ import contextlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
 from stoker.errors import ConfigError
+from stoker.porting import TRANSFORM_ARGUMENTS, check_arguments
 
 from .geometry.interpolation import Interpolation
 
 __all__ = ["Description", "as_pair", "as_tuple", "is_count", "is_finite", "is_whole"]
+
+D = TypeVar("D", bound="Description")
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,11 @@ class Description:
 
     :mod:`stoker.augment.recipe` saves and loads it.
     """
+
+    def __new__(cls: type[D], *_: object, **arguments: object) -> D:
+        """Refuse an argument that only torchvision's transform has, with what there is in its place."""
+        check_arguments(cls, arguments, TRANSFORM_ARGUMENTS)
+        return super().__new__(cls)
 
     def to_dict(self) -> dict[str, Any]:
         """The name and all arguments, in types that JSON has."""

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
+from stoker.porting import LOADER_ARGUMENTS, check_arguments
 from stoker.processes import OwnerProcess
 
 from .arguments import whole_number
@@ -47,6 +48,11 @@ class Loader(ABC):
     Raises:
         ConfigError: An epoch has no batch, or ``prefetch`` is no integer from 1.
     """
+
+    def __new__(cls: type[L], *_: Any, **arguments: Any) -> L:
+        """Refuse an argument that only other loaders have, with what there is in its place."""
+        check_arguments(cls, arguments, LOADER_ARGUMENTS)
+        return super().__new__(cls)
 
     def __init__(self, ranks: Ranks, identity: Mapping[str, Any], samples: int, prefetch: int) -> None:
         self._ranks = ranks
@@ -122,6 +128,15 @@ class Loader(ABC):
     def __len__(self) -> int:
         """Batches of a whole epoch on this rank."""
         return len(self._schedule(epoch=0, start=0))
+
+    def __getitem__(self, _: object) -> NoReturn:
+        """Refuse the place of a dataset in torch's DataLoader, which reads a dataset by index."""
+        raise ConfigError(
+            "a loader has no items: it makes whole batches, and takes the place of a DataLoader",
+            hint="Iterate over the loader. Code that needs a DataLoader takes "
+            "DataLoader(iterable_dataset(loader), batch_size=None), with iterable_dataset from "
+            "stoker.pipeline.adapters.torch.",
+        )
 
     @property
     def has_equal_epochs(self) -> bool:

@@ -76,7 +76,7 @@ def _gpu() -> list[Finding]:
         return [Finding("GPU", "none that the driver reports")]
     advice = ""
     if not machine.has_dali:
-        advice = install_hint("nvidia-dali-cuda120") + " (driver 525 or later), to decode on the GPU."
+        advice = "DALI would decode on it (driver 525 or later). " + install_hint("nvidia-dali-cuda120")
     return [Finding("GPU", f"{machine.gpus} visible", advice)]
 
 

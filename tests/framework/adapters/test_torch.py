@@ -9,6 +9,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, RandomHorizontalFlip, Resize
+from stoker.errors import ConfigError
 
 torch = pytest.importorskip("torch")
 
@@ -121,6 +122,17 @@ def test_workers_of_torch_are_refused(thumbnails: Path, monkeypatch: pytest.Monk
         monkeypatch.setattr(torch.utils.data, "get_worker_info", object)
         with pytest.raises(RuntimeError, match="num_workers=0"):
             iter(iterable_dataset(loader))
+
+
+@pytest.mark.parametrize("options", [{}, {"batch_size": None}, {"shuffle": True}])
+def test_a_data_loader_of_a_loader_is_refused_and_the_view_named(
+    thumbnails: Path, options: dict[str, Any]
+) -> None:
+    with load(thumbnails) as loader:
+        batches = torch.utils.data.DataLoader(loader, **options)
+        with pytest.raises(ConfigError, match=r"DataLoader\(iterable_dataset\(loader\), batch_size=None\)"):
+            next(iter(batches))
+        assert next(iter(loader)).image.shape[0] == 16  # and the loader itself still works
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample was")

@@ -1,0 +1,83 @@
+"""Arguments of other loaders and transforms, and what Stoker has in their place.
+
+Loaders and transforms look an unknown keyword argument up here, so that the error gives the equivalent.
+``docs/guide/porting.md`` has the same rows, which a test compares.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import TYPE_CHECKING
+
+from stoker.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+__all__ = ["LOADER_ARGUMENTS", "TRANSFORM_ARGUMENTS", "check_arguments"]
+
+_WORKERS = "`num_threads` for images; there are no worker processes"
+_FULL_SHUFFLE = "`shuffle=True`: a full shuffle"
+_DROP = '`batch_size=n, last_batch="drop"`'
+_PLACE = "found by the loader"
+
+LOADER_ARGUMENTS = {
+    "transform": "`transforms`: a list of transforms of `stoker.augment` with the same names; parameters are "
+    "drawn for each image",
+    "num_workers": _WORKERS,
+    "worker_init_fn": _WORKERS,
+    "persistent_workers": _WORKERS,
+    "multiprocessing_context": _WORKERS,
+    "prefetch_factor": "`prefetch`, counted in batches",
+    "drop_last": '`last_batch="drop"`',
+    "collate_fn": "`columns`, and `batchify` for texts; `MixUp()` and `CutMix()` go into the list of "
+    "transforms",
+    "generator": "`seed`. The default is 0, so two runs see the same order unless you give them different "
+    "seeds",
+    "batch_sampler": "`sampler` for images, which says what is drawn; `batch_size` says how much",
+    "shuffle_buffer": _FULL_SHUFFLE,
+    "buffer_size": _FULL_SHUFFLE,
+    "drop_remainder": _DROP,
+    "num_parallel_calls": "`num_threads` for images",
+    "shard_id": _PLACE,
+    "num_shards": _PLACE,
+    "device_id": _PLACE,
+    "last_batch_policy": '`last_batch="pad"`, `"drop"`, `"partial"`',
+    "prefetch_queue_depth": "`prefetch`",
+    "order": "`shuffle=True`, `shuffle=stoker.BlockShuffle()`, `shuffle=False`",
+    "batches_ahead": "`prefetch`",
+    "pipelines": "`columns` and `transforms`",
+    "distributed": "not needed: the loader knows its rank",
+    "os_cache": "not needed: the shards are in the page cache",
+}
+"""Equivalents of the arguments of other loaders, as the guide writes them."""
+TRANSFORM_ARGUMENTS = {
+    "antialias": "not needed: every resize antialiases",
+    "inplace": "not needed: the engine writes each image once",
+}
+"""Equivalents of the arguments of torchvision's transforms, as the guide writes them."""
+
+
+def check_arguments(owner: type, given: Collection[str], equivalents: dict[str, str]) -> None:
+    """Refuse keyword arguments that ``owner`` does not have and another library has.
+
+    Args:
+        owner: The class that is called.
+        given: Names of the keyword arguments.
+        equivalents: :data:`LOADER_ARGUMENTS` or :data:`TRANSFORM_ARGUMENTS`.
+
+    Raises:
+        ConfigError: An argument is one of another library; gives the equivalent.
+    """
+    foreign = [name for name in given if name in equivalents]
+    unknown = [name for name in foreign if not _takes(owner, name)]
+    if unknown:
+        hints = [f"In place of {name}: {equivalents[name]}".replace("`", "") for name in unknown]
+        raise ConfigError(f"{owner.__name__} has no argument {', '.join(unknown)}", hint="\n".join(hints))
+
+
+@cache
+def _takes(owner: type, name: str) -> bool:
+    parameters = inspect.signature(owner).parameters
+    return name in parameters or any(one.kind is one.VAR_KEYWORD for one in parameters.values())
