@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import mmap
 import os
 import struct
 import threading
@@ -24,6 +25,7 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ..remote.retry import StoppedError
+from .private_files import open_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -76,8 +78,9 @@ class BlockFiles:
             _make_sparse(path, size)
         state = folder / _STATE_NAME
         _make_sparse(state, max(1, int(self.first[-1])))
-        self._state: npt.NDArray[np.uint8] = np.memmap(state, np.uint8, "r+")[: int(self.first[-1])]
-        self._descriptor = os.open(state, os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = open_private(state, os.O_RDWR)
+        mapped = mmap.mmap(self._descriptor, max(1, int(self.first[-1])))
+        self._state: npt.NDArray[np.uint8] = np.frombuffer(mapped, np.uint8, int(self.first[-1]))
         self._close = weakref.finalize(self, os.close, self._descriptor)
         self._close.atexit = False  # threads may be fetching until the very end
 
@@ -155,7 +158,7 @@ class BlockFiles:
         return fetched
 
     def _write(self, file: int, offset: int, data: bytes) -> None:
-        descriptor = os.open(self.paths[file], os.O_WRONLY | os.O_CLOEXEC)
+        descriptor = open_private(self.paths[file], os.O_WRONLY)
         try:
             rest = memoryview(data)
             while rest:
@@ -259,7 +262,7 @@ def _punch_hole(path: Path, offset: int, length: int) -> None:
     """
     libc = ctypes.CDLL(None, use_errno=True)
     libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64]
-    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    descriptor = open_private(path, os.O_RDWR)
     try:
         if libc.fallocate(descriptor, _KEEP_SIZE_AND_PUNCH, offset, length):
             raise ConfigError(
@@ -272,7 +275,7 @@ def _punch_hole(path: Path, offset: int, length: int) -> None:
 
 
 def _make_sparse(path: Path, size: int) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = open_private(path, os.O_RDWR | os.O_CREAT)
     try:
         if os.fstat(descriptor).st_size != size:
             os.ftruncate(descriptor, 0)  # it has blocks of another size, or is no file of Stoker's

@@ -22,6 +22,7 @@ from ..files.byte_size import parse_byte_size
 from ..files.publishing import folder_lock, remove
 from ..files.reading import open_regular, read_at
 from .block_files import BlockFiles
+from .private_files import make_private_folder
 from .remote_dataset import FileReader, open_remote
 from .stage import FileFetcher, no_progress
 
@@ -221,14 +222,14 @@ def open_cached(
         ConfigError: A size is given, and the file system cannot free parts of a file.
         DatasetError: There is no dataset at the URL.
         StorageError: It cannot be read, or its index arrives damaged.
-        WriteError: The disk is full or refuses a write.
+        WriteError: The disk is full or refuses a write, or the folder in the cache is not this user's.
     """
     limit = None if size is None else parse_byte_size("cache_size", size)
     stop = threading.Event()
     remote = open_remote(url, stop)
     folder = Path(cache) / remote.manifest.fingerprint
     with cache_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         with _waiting_lock(folder, stop):
             if not (folder / INDEX_NAME).exists():
                 state = folder / _INDEX_STATE
@@ -253,6 +254,8 @@ def cache_errors(folder: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             message, hint = "the disk of the cache is full", "make room, or give it a smaller cache_size"
+        elif error.errno == errno.ELOOP:
+            message, hint = "the cache holds a link in place of a file", "remove its folder of this dataset"
         else:
             message = f"the cache cannot be written: {error.strerror or error}"
             hint = "name a folder with cache= that this process may write into"
