@@ -1,7 +1,5 @@
 """Which steps the native engine claims to execute."""
 
-from __future__ import annotations
-
 import importlib.util
 
 import pytest
