@@ -96,7 +96,8 @@ def convert_text(
     """Convert text into a dataset of token ids.
 
     The same source and options give the same bytes, whatever ``num_threads``. If the conversion is killed,
-    the same call resumes it, as with :func:`stoker.convert`. A record is a tf.train.Example with an
+    the same call resumes it; when it has finished, the same call does nothing and returns the same counts,
+    as with :func:`stoker.convert`. A record is a tf.train.Example with an
     int64_list of token ids for each field. The index has the number of tokens of each field in a column
     ``<field>_length`` (int32), so that lengths need not be read from the shards. A sample with a field
     without tokens is skipped.

@@ -172,7 +172,7 @@ def open_text(
             root=root,
             keys=pa.concat_arrays(keys),
             sizes=cast("npt.NDArray[np.int64]", sum(sizes) if parallel else np.concatenate(sizes)),
-            modified=np.broadcast_to(np.int64(0), number),
+            modified=np.broadcast_to(np.int64(max(path.stat().st_mtime_ns for path in paths)), number),
             labels=pa.array(np.zeros(number, np.int64)),
             classes=(),
             files=files,

@@ -2,7 +2,8 @@
 
 A dataset keeps its options and facts about each sample, but no digest of its source. These must be equal:
 options, classes, the names, order, labels and columns of the samples, the files that were left out and, where
-bytes are stored as they are, their number. No file of the source may be newer than the dataset.
+bytes are stored as they are, their number. No file of the source may be newer than the dataset. Of text, up
+to 4,096 samples are tokenized again, and must have the checksums in the index.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
+
+from stoker._native import crc32c
 
 from ...dataset.index import Index
 from ...dataset.manifest import INDEX_NAME, MANIFEST_NAME, SKIPPED_NAME, STATE_NAME, Manifest
@@ -28,19 +31,21 @@ if TYPE_CHECKING:
 
 __all__ = ["find_converted"]
 
+_COMPARED_TEXTS = 4096
+
 
 def find_converted(target: Path, plan: ConversionPlan, datasets: Mapping[str, Path]) -> list[Manifest] | None:
     """Manifests of the datasets if a conversion with this plan has made them, else None.
 
-    It is None, too, where this cannot be known: for text, and for objects, of which a dataset keeps only the
-    resized form.
+    It is None, too, where this cannot be known: for objects, of which a dataset keeps only the resized form,
+    and for text from a URL, whose copy is newer than any dataset.
 
     Args:
         target: Folder of the conversion.
         plan: The plan.
         datasets: Folder of each dataset by split.
     """
-    if not isinstance(plan.options, ConvertOptions) or plan.listing.objects is not None:
+    if plan.listing.objects is not None:
         return None
     if (target / STATE_NAME).exists():
         return None
@@ -85,9 +90,21 @@ def _has_samples(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index
     if not set(planned.filter(pc.invert(kept)).to_pylist()) <= skipped:
         return False
     rows = rows[kept.to_numpy(zero_copy_only=False)]
-    labels = {} if listing.labels is None else {"label": listing.labels}
+    has_labels = listing.labels is not None and plan.encoder.sample_type == "image"
+    labels = {"label": listing.labels} if has_labels else {}
     columns = {"key": listing.keys, **labels, **listing.columns}
     if not all(index.arrow(name).equals(column.take(rows)) for name, column in columns.items()):
         return False
-    assert isinstance(options, ConvertOptions), "find_converted() handles images alone"
+    if not isinstance(options, ConvertOptions):
+        return _has_texts(plan, rows, index)
     return not options.keeps_bytes or np.array_equal(index.column("length"), listing.sizes[rows])
+
+
+def _has_texts(plan: ConversionPlan, rows: npt.NDArray[np.int64], index: Index) -> bool:
+    """Whether samples at equal distances have the token ids that the index states."""
+    places = np.unique(np.linspace(0, len(rows) - 1, _COMPARED_TEXTS).astype(np.int64))
+    crcs = [
+        None if isinstance(record, Skip) else crc32c(record.payload)
+        for record in plan.encoder.encode(rows[places])
+    ]
+    return bool(crcs == index.column("crc")[places].tolist())

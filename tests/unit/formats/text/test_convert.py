@@ -1,8 +1,10 @@
 """Converting text: the contents of the dataset, and equal bytes for equal commands."""
 
+import dataclasses
 import gzip
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -187,6 +189,31 @@ def test_a_file_of_bad_lines_alone_is_refused(tmp_path: Path) -> None:
     source.write_text("\n \n")
     with pytest.raises(SourceError, match="no text could be converted"):
         stoker.convert_text(source, tmp_path / "d")
+
+
+@pytest.mark.parametrize("tokenizer", ["whitespace", "bytes"])
+def test_the_same_command_on_a_finished_target_says_so(tmp_path: Path, source: Path, tokenizer: str) -> None:
+    options: dict[str, Any] = {"tokenizer": tokenizer, "shards": 3, "seed": 2, "val": "20%"}
+    with gzip.open(source, "at") as file:
+        file.write("\n \nlast\n")  # a line without words is skipped
+    first = stoker.convert_text(source, tmp_path / "d", **options)
+    files = read_files(tmp_path / "d")
+    again = stoker.convert_text(source, tmp_path / "d", **options)
+    assert again == dataclasses.replace(first, already=True, seconds=0, images_per_second=0)
+    assert read_files(tmp_path / "d") == files
+
+
+def test_a_changed_text_is_not_already_converted(tmp_path: Path) -> None:
+    source = tmp_path / "a.txt"
+    source.write_text("one\ntwo\n")
+    stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
+    times = source.stat()
+    source.write_text("one\nTWO\n")
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
+    os.utime(source, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(DatasetError, match="already"):
+        stoker.convert_text(source, tmp_path / "d", tokenizer="bytes")
 
 
 def test_a_dataset_is_replaced_only_with_overwrite(tmp_path: Path, source: Path) -> None:
