@@ -105,6 +105,8 @@ def dataset_of(view: LoaderView) -> Any:
     options = tf.data.Options()
     # The loader works ahead itself, and its state counts the batches that were taken.
     options.experimental_optimization.inject_prefetch = False
+    # Each worker's loader draws its own share, of which a strategy would leave out all but a part.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return tf.data.Dataset.from_generator(batches, output_signature=tuple(specs)).with_options(options)
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from stoker.errors import ConfigError
 
 from .arguments import whole_number
+from .tf_config import read_tf_config
 
 __all__ = ["Ranks", "check_ranks", "find_ranks"]
 
-# Variables by launcher, in order of precedence: rank, world size, and both of these on this machine alone.
+# Variables by launcher: rank, world size, and both of these on this machine alone. TF_CONFIG follows Horovod.
 _ENVIRONMENTS = {
     "torchrun": ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"),
     "Horovod": ("HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE"),
@@ -29,6 +30,7 @@ _ENVIRONMENTS = {
     "Slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_STEP_TASKS_PER_NODE"),
 }
 
+_GIVE = "Give rank and world_size, or initialise torch.distributed or JAX first."
 _NUMBER = re.compile(r"[0-9]+")
 _PART = re.compile(r"([0-9]+)(?:\(x([0-9]+)\))?")
 
@@ -109,7 +111,24 @@ def _from_jax() -> Ranks | None:
 
 
 def _from_environment() -> Ranks | None:
-    for source, (rank, size, local_rank, local_size) in _ENVIRONMENTS.items():
+    found = (
+        _from_launcher("torchrun", "Horovod")
+        or _from_tf_config()
+        or _from_launcher("Open MPI", "PMI", "Slurm")
+    )
+    _check_halves(found)
+    return found
+
+
+def _from_tf_config() -> Ranks | None:
+    found = read_tf_config()
+    return Ranks(*found, *_on_this_machine(), "TF_CONFIG") if found else None
+
+
+def _from_launcher(*sources: str) -> Ranks | None:
+    """Return what the first of these launchers says that has set both rank and world size."""
+    for source in sources:
+        rank, size, local_rank, local_size = _ENVIRONMENTS[source]
         if rank in os.environ and size in os.environ:
             # srun sets PMI's rank and size, too, but not PMI's local variables.
             has_local = local_rank in os.environ
@@ -121,12 +140,41 @@ def _from_environment() -> Ranks | None:
                     hint="Unset the variables that another launcher has left, or give rank and world_size.",
                 )
             return found
+    return None
+
+
+def _check_halves(found: Ranks | None) -> None:
+    """Raise ConfigError if only a rank or a number of ranks is set, unless another launcher says the same.
+
+    Every rank would otherwise take itself for the only one, and draw all samples.
+    """
+    for source, (rank, size, _, _) in _ENVIRONMENTS.items():
+        if found and source == found.source:
+            return
+        # A batch script of Slurm has a rank, too, and is one process.
+        if source == "Slurm" or (rank in os.environ) == (size in os.environ):
+            continue
+        if rank in os.environ and not (found and found.rank == _number(rank, 0)):
+            raise _half(rank, size)
+        if size in os.environ and (found or Ranks()).world_size != _number(size, 1):
+            raise _half(size, rank)
+    if found:
+        return
     if _number("PMIX_RANK", 0):  # PMIx has no variable with the number of ranks
         raise ConfigError(
             f"the environment says rank {_number('PMIX_RANK', 0)} (PMIX_RANK), but no number of ranks",
-            hint="Give rank and world_size, or initialise torch.distributed or JAX first.",
+            hint=_GIVE,
         )
-    return None
+    if "GLOBAL_RANK" in os.environ:
+        raise _half("GLOBAL_RANK", "RANK and WORLD_SIZE")
+    if _number("LOCAL_RANK", 0):
+        raise _half("LOCAL_RANK", "RANK and WORLD_SIZE")
+
+
+def _half(present: str, missing: str) -> ConfigError:
+    return ConfigError(
+        f"the environment sets {present}, but not {missing}", hint=f"Set {missing}, too. {_GIVE}"
+    )
 
 
 def _on_this_machine() -> tuple[int, int]:

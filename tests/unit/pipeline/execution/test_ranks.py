@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -56,12 +56,22 @@ SLURM = {
     "SLURM_LOCALID": "2",
     "SLURM_STEP_TASKS_PER_NODE": "4(x2)",
 }
+OTHERS = ("GLOBAL_RANK", "TF_CONFIG")
+
+
+def tf_config(task: str | None, index: Any = 0, **cluster: int) -> dict[str, str]:
+    config: dict[str, Any] = {
+        "cluster": {job: [f"{job}-{i}:80" for i in range(n)] for job, n in cluster.items()}
+    }
+    if task is not None:
+        config["task"] = {"type": task, "index": index}
+    return {"TF_CONFIG": json.dumps(config)}
 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith(("HOROVOD_", "MPI_", "OMPI_", "PMI", "SLURM_")) or name in TORCHRUN:
+        if name.startswith(("HOROVOD_", "MPI_", "OMPI_", "PMI", "SLURM_")) or name in {*TORCHRUN, *OTHERS}:
             monkeypatch.delenv(name)
     monkeypatch.delitem(sys.modules, "torch.distributed", raising=False)
     monkeypatch.delitem(sys.modules, "torch.cuda", raising=False)
@@ -151,9 +161,104 @@ def test_a_batch_script_of_slurm_is_one_process(monkeypatch: pytest.MonkeyPatch)
     assert find_ranks() == Ranks()
 
 
-def test_a_rank_without_a_world_size_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANK", "3")
+@pytest.mark.parametrize(
+    ("variables", "missing"),
+    [
+        ({"RANK": "3"}, "WORLD_SIZE"),
+        ({"RANK": "0"}, "WORLD_SIZE"),
+        ({"WORLD_SIZE": "2"}, "RANK"),
+        ({"WORLD_SIZE": "2", "LOCAL_RANK": "1"}, "RANK"),
+        ({"GLOBAL_RANK": "1"}, "RANK"),
+        ({"WORLD_SIZE": "2", "GLOBAL_RANK": "1"}, "RANK"),
+        ({"LOCAL_RANK": "1"}, "RANK"),
+        ({"HOROVOD_RANK": "0"}, "HOROVOD_SIZE"),
+        ({"OMPI_COMM_WORLD_SIZE": "2"}, "OMPI_COMM_WORLD_RANK"),
+        ({"PMI_RANK": "1"}, "PMI_SIZE"),
+        ({"RANK": "1", **SLURM}, "WORLD_SIZE"),
+    ],
+)
+def test_half_set_variables_are_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], missing: str
+) -> None:
+    """Otherwise every rank would be one process, and draw the same samples."""
+    set_all(monkeypatch, variables)
+    with pytest.raises(ConfigError, match=rf"sets {next(iter(variables))}.* but not {missing}\b"):
+        find_ranks()
+    assert find_ranks(0, 2).world_size == 2
+
+
+@pytest.mark.parametrize(
+    "variables", [{"WORLD_SIZE": "1"}, {"WORLD_SIZE": "1", "LOCAL_RANK": "0"}, {"LOCAL_RANK": "0"}]
+)
+def test_variables_of_one_process_need_no_others(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str]
+) -> None:
+    set_all(monkeypatch, variables)
     assert find_ranks() == Ranks()
+
+
+def test_half_of_a_launcher_is_no_error_beside_another_that_says_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_all(monkeypatch, SLURM, {"WORLD_SIZE": "8", "LOCAL_RANK": "2", "PMI_RANK": "6"})
+    assert find_ranks() == Ranks(6, 8, 2, 4, "Slurm")
+    set_all(monkeypatch, TORCHRUN, {"GLOBAL_RANK": "1"})
+    assert find_ranks().source == "torchrun"
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (tf_config("worker", 1, worker=3), (1, 3)),
+        (tf_config("worker", "2", worker=3), (2, 3)),
+        (tf_config("chief", worker=2, chief=1), (0, 3)),
+        (tf_config("worker", 1, worker=2, chief=1), (2, 3)),
+        (tf_config("worker", 0, worker=2, evaluator=1), (0, 2)),
+        (tf_config("evaluator", worker=2, chief=1), (0, 1)),
+        (tf_config("worker", worker=1), (0, 1)),
+        (tf_config(None, worker=1), (0, 1)),
+    ],
+)
+def test_workers_of_tensorflow(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], expected: tuple[int, int]
+) -> None:
+    set_all(monkeypatch, variables)
+    assert find_ranks() == Ranks(*expected, 0, 1, "TF_CONFIG")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"cluster": {}}', '{"environment": "cloud"}'])
+def test_a_tf_config_without_a_cluster_is_one_process(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("TF_CONFIG", text)
+    assert find_ranks() == Ranks()
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"TF_CONFIG": "{"}, "TF_CONFIG cannot be read"),
+        ({"TF_CONFIG": "[1]"}, "TF_CONFIG cannot be read"),
+        ({"TF_CONFIG": '{"cluster": {"worker": 2}}'}, "TF_CONFIG cannot be read"),
+        (tf_config(None, worker=2), "names 2 workers and no task"),
+        (tf_config("worker", "two", worker=2), "TF_CONFIG cannot be read"),
+        (tf_config("worker", 2, worker=2), "rank 2 of 2"),
+        (tf_config("worker", -1, worker=2), "rank -1 of 2"),
+        (tf_config("worker", 0, worker=2, ps=1), "parameter servers"),
+        (tf_config("ps", 0, worker=1, ps=1), "parameter servers"),
+    ],
+)
+def test_a_tf_config_that_names_no_rank_is_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
+) -> None:
+    set_all(monkeypatch, variables)
+    with pytest.raises(ConfigError, match=message):
+        find_ranks()
+
+
+def test_torchrun_is_asked_before_tf_config_and_slurm_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, tf_config("worker", 1, worker=3), SLURM)
+    assert find_ranks() == Ranks(1, 3, 2, 4, "TF_CONFIG")
+    set_all(monkeypatch, TORCHRUN)
+    assert find_ranks().source == "torchrun"
 
 
 @pytest.mark.parametrize(
