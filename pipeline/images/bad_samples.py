@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import Literal, SupportsIndex
 
 from stoker.errors import ConfigError
 
 from ..execution.arguments import whole_number
 
-if TYPE_CHECKING:
-    from .config import OnError
+__all__ = ["BadSampleBudget", "OnError", "make_bad_sample_budget"]
 
-__all__ = ["BadSampleBudget", "make_bad_sample_budget"]
-
+OnError = Literal["raise", "skip", "replace"]
 _SHARE = 0.01
 _LEAST_SEEN = 100
 """Samples that a loader has seen before a share counts: one bad sample of ten says little."""

@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..order.epoch_order import BlockShuffle, Order, Stream
 from ..order.sample_source import batchable_columns, value_dtype
 from ..order.sampling import make_loader_order, open_source
 from .annotation_config import AnnotationConfig, make_annotation_config, task_columns
-from .bad_samples import BadSampleBudget, make_bad_sample_budget
+from .bad_samples import BadSampleBudget, OnError, make_bad_sample_budget
 from .batch_transforms import BatchTransformPlan, split_transforms
 
 if TYPE_CHECKING:
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from .batch_transforms import AnyTransform
     from .objects import ObjectConfig
 
-__all__ = ["ImageLoaderConfig", "OnError", "make_config"]
-
-OnError = Literal["raise", "skip", "replace"]
+__all__ = ["ImageLoaderConfig", "make_config"]
 
 
 @dataclass(frozen=True)

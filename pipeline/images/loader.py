@@ -18,8 +18,9 @@ from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import convert_stream_state
 from ..order.schedule import LastBatch, Schedule
+from .bad_samples import OnError
 from .batch_assembler import function_output_spec
-from .config import OnError, make_config
+from .config import make_config
 from .objects import ObjectConfig, ObjectForm
 from .producer import ImageBatchProducer
 
