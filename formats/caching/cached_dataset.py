@@ -14,6 +14,7 @@ import numpy as np
 from stoker._native import crc32c
 from stoker.errors import CorruptRecordError, LockedError, StokerError, WriteError
 from stoker.processes import PerProcess
+from stoker.urls import without_credentials
 
 from ..dataset.consistency import open_index
 from ..dataset.dataset import Dataset
@@ -153,7 +154,8 @@ class CachedDataset(Dataset):
         self._files = PerProcess(partial(_open_files, remote, folder))  # locks on open files are a process's
 
     def __repr__(self) -> str:
-        return f"<Dataset {self.remote.store.url!r}: {len(self)} samples of {len(self.classes)} classes>"
+        url = without_credentials(self.remote.store.url)
+        return f"<Dataset {url!r}: {len(self)} samples of {len(self.classes)} classes>"
 
     def tokenizer_file(self) -> bytes:
         """See :meth:`Dataset.tokenizer_file`; it is fetched at each call."""

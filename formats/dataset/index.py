@@ -13,6 +13,7 @@ int64, or large_list<int64> if samples have several labels; and the columns of o
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import pyarrow as pa
 from stoker.errors import DatasetError, StaleIndexError
 
 from .annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
+from .arrow_file import is_compressed
 from .list_column import ListColumn
 from .samples import Samples
 
@@ -83,13 +85,17 @@ class Index:
                         path=path,
                         hint=_HINT,
                     )
+                if is_compressed(source):  # a few kilobytes could hold gigabytes
+                    raise StaleIndexError(
+                        "the index is compressed or has dictionaries", path=path, hint=_HINT
+                    )
                 batch = reader.get_batch(0)
             batch.validate()
             _check_schema(batch.schema, path)
         except FileNotFoundError as error:
             raise StaleIndexError("the index is missing", path=path, hint=_HINT) from error
         # UnicodeError: the name of a column is damaged, or the path is not UTF-8.
-        except (pa.ArrowException, OSError, UnicodeError) as error:
+        except (pa.ArrowException, OSError, UnicodeError, struct.error) as error:
             raise StaleIndexError(f"the index cannot be read: {error}", path=path, hint=_HINT) from error
         # A validity bitmap may contradict the count of nulls; no column of a sound index has one.
         if any(column.null_count or column.buffers()[0] is not None for column in batch.columns):

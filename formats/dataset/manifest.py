@@ -45,6 +45,9 @@ STATE_NAME = ".stoker-convert"  # of a conversion that has not ended
 MOST_MANIFEST_BYTES = 1 << 28  # a million shards take about 150 MB; more than that is no manifest
 VERSION = 1
 
+_MOST_SHARD_BYTES = 1 << 44  # 16 TiB, the longest file of ext4
+_MOST_BYTES = 1 << 48  # 256 TiB: a cache keeps numbers for every block
+
 Option = str | int | float | bool | None
 
 _DIGEST = re.compile(r"crc32c:[0-9a-f]{8}")
@@ -71,8 +74,8 @@ class Shard:
 
     def __post_init__(self) -> None:
         _check_name("the name of a shard", self.name)
-        _check_count(f"bytes of shard {self.name!r}", self.bytes)
-        _check_count(f"records of shard {self.name!r}", self.records)
+        _check_count(f"bytes of shard {self.name!r}", self.bytes, _MOST_SHARD_BYTES)
+        _check_count(f"records of shard {self.name!r}", self.records, self.bytes)
         _check_digest(f"digest of shard {self.name!r}", self.digest)
         if self.path is not None and (not self.path or "\0" in self.path):
             raise DatasetError(f"path of shard {self.name!r} must name a file, not {self.path!r}")
@@ -87,8 +90,8 @@ class IndexFile:
     digest: str
 
     def __post_init__(self) -> None:
-        _check_count("rows of the index", self.rows)
-        _check_count("bytes of the index", self.bytes)
+        _check_count("bytes of the index", self.bytes, _MOST_SHARD_BYTES)
+        _check_count("rows of the index", self.rows, self.bytes)
         _check_digest("digest of the index", self.digest)
 
 
@@ -135,6 +138,8 @@ class Manifest:
             raise DatasetError("two shards have the same name")
         if self.index.rows > (records := sum(shard.records for shard in self.shards)):
             raise DatasetError(f"the index has {self.index.rows} rows, and the shards have {records} records")
+        if (total := self.index.bytes + sum(shard.bytes for shard in self.shards)) > _MOST_BYTES:
+            raise DatasetError(f"index and shards have {total} bytes, more than any dataset")
         for reason, count in self.skipped.items():
             _check_count(f"skipped[{reason!r}]", count)
 
@@ -264,9 +269,9 @@ def _check_name(what: str, name: str) -> None:
         raise DatasetError(f"{what} must be a plain file name, not {name!r}")
 
 
-def _check_count(what: str, value: int) -> None:
-    if not 0 <= value < 1 << 63:
-        raise DatasetError(f"{what} must be a count, not {value!r}")
+def _check_count(what: str, value: int, most: int = (1 << 63) - 1) -> None:
+    if not 0 <= value <= most:
+        raise DatasetError(f"{what} must be a count, from 0 to {most}, not {value!r}")
 
 
 def _check_digest(what: str, digest: str) -> None:

@@ -1,5 +1,6 @@
 """Tests of the sample index: columns, concatenation, and refused files."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from stoker.errors import DatasetError, StaleIndexError
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import concat_indexes, write_index
+from stoker.formats.dataset.manifest import INDEX_NAME
 from stoker.formats.dataset.samples import Samples
 
 
@@ -214,3 +216,30 @@ def test_a_key_out_of_bounds_is_refused(tmp_path: Path) -> None:
 def test_a_missing_index_is_named(tmp_path: Path) -> None:
     with pytest.raises(StaleIndexError, match="missing"):
         Index.open(tmp_path / "i")
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4"])
+def test_a_compressed_index_is_refused_before_it_is_inflated(
+    make_dataset: Callable[..., Path], compression: str
+) -> None:
+    folder = make_dataset()
+    index = Index.open(folder / INDEX_NAME)
+    batch = pa.record_batch([index.arrow(name) for name in index.types], schema=index.schema)
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with (
+        pa.OSFile(str(folder / "new"), "wb") as sink,
+        pa.ipc.new_file(sink, index.schema, options=options) as file,
+    ):
+        file.write_batch(batch)
+    before = pa.total_allocated_bytes()
+    with pytest.raises(StaleIndexError, match="compressed"):
+        Index.open(folder / "new")
+    assert pa.total_allocated_bytes() == before
+
+
+def test_an_index_with_dictionaries_is_refused(tmp_path: Path) -> None:
+    batch = pa.record_batch({"key": pa.array(["a", "a"]).dictionary_encode()})
+    with pa.OSFile(str(tmp_path / "x"), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as file:
+        file.write_batch(batch)
+    with pytest.raises(StaleIndexError, match="compressed"):
+        Index.open(tmp_path / "x")

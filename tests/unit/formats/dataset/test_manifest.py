@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import stoker
 from stoker.errors import DatasetError
 from stoker.formats.caching import remote_dataset
 from stoker.formats.dataset import manifest as manifest_module
@@ -189,6 +190,27 @@ def test_a_huge_manifest_at_a_url_is_not_read_whole(memory: Any, monkeypatch: py
     with pytest.raises(DatasetError, match="more than 1000 bytes"):
         remote_dataset.open_remote("memory://bucket")
     assert max(read) <= 1001
+
+
+@pytest.mark.parametrize("size", [1 << 50, 1 << 62, (1 << 63) - 1])
+@pytest.mark.parametrize("where", ["shards", "index"])
+def test_absurd_sizes_are_refused(make_dataset: Any, tmp_path: Path, size: int, where: str) -> None:
+    folder = make_dataset()
+    document = json.loads((folder / MANIFEST_NAME).read_text())
+    (document["shards"][0] if where == "shards" else document["index"])["bytes"] = size
+    (folder / MANIFEST_NAME).write_text(json.dumps(document))
+    for options in ({}, {"cache": tmp_path / "cache"}):
+        with pytest.raises(DatasetError, match="must be a count"):
+            stoker.open(folder, **options)
+    assert not (tmp_path / "cache").exists()
+
+
+def test_absurd_sums_and_counts_are_refused() -> None:
+    shards = tuple(Shard(f"{i}", 1 << 44, 1, "crc32c:00000000") for i in range(17))
+    with pytest.raises(DatasetError, match="more than any dataset"):
+        manifest(shards=shards, index=IndexFile(1, 4000, "crc32c:ffffffff"))
+    with pytest.raises(DatasetError, match="records of shard 'b' must be a count, from 0 to 10"):
+        Shard("b", 10, 11, "crc32c:00000000")
 
 
 ANNOTATIONS = AnnotationInfo(("left", "right"), (1, 0), ((0, 1),), 255, ("sky", "sea"))
