@@ -18,7 +18,6 @@ from ..execution.loader import Loader
 from ..execution.ranks import find_ranks
 from ..execution.state import convert_stream_state
 from ..order.schedule import LastBatch, Schedule
-from .bad_samples import OnError
 from .batch_assembler import function_output_spec
 from .config import make_config
 from .objects import ObjectConfig, ObjectForm
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from ..order.epoch_order import BlockShuffle
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
+    from .bad_samples import OnError
     from .batch_transforms import AnyTransform
 
 __all__ = ["ImageLoader"]
@@ -197,21 +197,7 @@ class ImageLoader(Loader):
         adapters.specialize_loader(self, output)
 
         framework = adapters.framework_of(output)
-        device = device_name(device)
-        plan = plan_execution(
-            engine,
-            device,
-            needs=self._config.plan.needs,
-            machine=this_machine(device),
-            ranks=self._ranks,
-            framework_sees_gpu=lambda: adapters.sees_gpu(framework),
-            copies_from_pinned=framework.pins_memory,
-            pin_memory=pin_memory,
-            num_threads=num_threads,
-            batch_size=batch_size,
-            prefetch=self._prefetch,
-        )
-
+        plan = self._plan_execution(engine, device, framework, pin_memory, num_threads)
         self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
         self._adapter = adapters.load(framework, plan.placement)
         self._engine = self._make_engine(plan, max_pixels=max_pixels, verify=verify, mapped=mapped)
@@ -281,6 +267,29 @@ class ImageLoader(Loader):
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
         super().load_state_dict(convert_stream_state(self._samples, state))
+
+    def _plan_execution(
+        self,
+        engine: str,
+        device: Any,
+        framework: adapters.Framework,
+        pin_memory: bool,
+        num_threads: int | None,
+    ) -> ExecutionPlan:
+        device = device_name(device)
+        return plan_execution(
+            engine,
+            device,
+            needs=self._config.plan.needs,
+            machine=this_machine(device),
+            ranks=self._ranks,
+            framework_sees_gpu=lambda: adapters.sees_gpu(framework),
+            copies_from_pinned=framework.pins_memory,
+            pin_memory=pin_memory,
+            num_threads=num_threads,
+            batch_size=self._batch_size,
+            prefetch=self._prefetch,
+        )
 
     def _make_engine(self, plan: ExecutionPlan, *, max_pixels: int, verify: bool, mapped: bool) -> Engine:
         settings = EngineSettings(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stoker.bucketing.batchify.sequences import Labels
     from stoker.bucketing.samplers.batch_sampler import Balance
 
+    from ..engines.devices import BatchPlacement
     from ..order.sample_source import SampleSource
     from ..order.sampling import Sampler
 
@@ -205,16 +206,8 @@ class TextLoader(Loader):
         super().__init__(self._ranks, self._config.identity, planner.most_steps, prefetch)
         adapters.specialize_loader(self, output)
 
-        device = device_name(device)
-        placement = place_batches(
-            numbered_device(device, this_machine(device), self._ranks.local_rank),
-            made_on="cpu",
-            pin_memory=pin_memory,
-            copies_from_pinned=framework.pins_memory,
-        )
-
         self._cache_prefetcher = make_cache_prefetcher(opened)
-        self._adapter = adapters.load(framework, placement)
+        self._adapter = adapters.load(framework, self._place_batches(device, framework, pin_memory))
 
     def __repr__(self) -> str:
         ranks = self._ranks
@@ -317,6 +310,15 @@ class TextLoader(Loader):
             self._next = State(self._next.epoch, 0, self._identity)
             history = history if done else history[:-1]
         self._history = (self._next.epoch, history)
+
+    def _place_batches(self, device: Any, framework: adapters.Framework, pin_memory: bool) -> BatchPlacement:
+        device = device_name(device)
+        return place_batches(
+            numbered_device(device, this_machine(device), self._ranks.local_rank),
+            made_on="cpu",
+            pin_memory=pin_memory,
+            copies_from_pinned=framework.pins_memory,
+        )
 
     def _of_index(self, name: str) -> tuple[str, tuple[int, ...]]:
         return value_dtype(self.dataset, name), ()
