@@ -111,5 +111,5 @@ def test_a_missing_ray_is_named_with_its_command(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingDependencyError, match=r"stoker\[ray\]"):
+    with pytest.raises(MissingDependencyError, match="pip install ray"):
         stoker.convert(photos, tmp_path / "out", engine="ray")

@@ -286,7 +286,7 @@ def test_errors_name_the_url(memory: Any) -> None:
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
-    with pytest.raises(MissingDependencyError, match=r"stoker\[remote\]"):
+    with pytest.raises(MissingDependencyError, match="pip install fsspec aiohttp"):
         Store("s3://bucket")
 
 
