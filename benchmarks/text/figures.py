@@ -4,7 +4,7 @@
     python -m stoker.benchmarks.text.figures --quick    # without the ten million lengths
 
 The lengths are the 112 of GluonNLP's slide, made again from its rules; the training split of GSM8K in
-whitespace tokens, from ``tests/data``; and log-normal ones for times.
+whitespace tokens; and log-normal ones for times.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from __future__ import annotations
 import timeit
 import tracemalloc
 from functools import partial
-from pathlib import Path
 from time import perf_counter, process_time
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
     FixedBucketSampler,
     Flatten,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
     Lengths = npt.NDArray[np.int64]
 
-GSM8K = Path(__file__).resolve().parents[2] / "tests" / "data" / "gsm8k-lengths.npz"
 DRAWN = BatchingConfig(
     batch_size=64,
     max_tokens=None,
@@ -225,8 +224,7 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="leave out the ten million lengths")
     quick = parser.parse_args().quick
-    table = np.load(GSM8K)
-    question, answer = table["question"].astype(np.int64), table["answer"].astype(np.int64)
+    question, answer = gsm8k_lengths("question"), gsm8k_lengths("answer")
     slide()
     boundaries(question, answer)
     packing(answer)

@@ -3,7 +3,7 @@
     pip install transformers torch tensorflow-cpu lhotse grain     # a missing library is left out
     python -m stoker.benchmarks.text.sampler_comparison [--batch-size 32] [--rounds 3]
 
-Each sampler makes two epochs of batches from the lengths of GSM8K's answers (``tests/data``), padded to the
+Each sampler makes two epochs of batches from the lengths of GSM8K's answers, padded to the
 longest sequence of the batch; buckets of Stoker are padded to their boundary. There are eight buckets, and
 batches of 32. Each sampler has its best documented settings; tf.data gets the optimal boundaries of Stoker.
 Rates are samples per second of the batches without tokens, the best of the rounds; Grain also moves tokens.
@@ -18,7 +18,6 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stoker.benchmarks.arguments import make_parser
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
     FixedBucketSampler,
     SortedBucketSampler,
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 Lengths = npt.NDArray[np.int64]
 Batches = list[npt.NDArray[np.int64]]
 
-GSM8K = Path(__file__).resolve().parents[2] / "tests" / "data" / "gsm8k-lengths.npz"
 NUM_BUCKETS = 8
 CAPACITY = 256
 
@@ -265,7 +264,7 @@ def main() -> None:
     arguments = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warnings.simplefilter("ignore")
-    lengths = np.load(GSM8K)["answer"].astype(np.int64)
+    lengths = gsm8k_lengths("answer")
     header = (
         f"{'':<44} {'steps':>6} {'padding %':>9} {'shapes':>7} {'icc':>7} {'lag 1':>7} {'partners':>9}"
         f" {'samples/s':>12}"

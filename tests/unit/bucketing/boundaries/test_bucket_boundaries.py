@@ -1,18 +1,17 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import stoker.bucketing
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import assign_buckets, bucket_boundaries
 from stoker.bucketing.boundaries.optimal import optimal_boundaries
 from stoker.errors import ConfigError
 
-GSM8K = np.load(Path(__file__).parents[3] / "data" / "gsm8k-lengths.npz")
-QUESTION, ANSWER = GSM8K["question"].astype(np.int64), GSM8K["answer"].astype(np.int64)
+QUESTION, ANSWER = gsm8k_lengths("question"), gsm8k_lengths("answer")
 PAIRS = np.stack([QUESTION, ANSWER], axis=1)
 
 

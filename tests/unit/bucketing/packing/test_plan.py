@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import FixedBucketSampler, PackingPlan, pack
 from stoker.bucketing.packing.best_fit import least_bins
 from stoker.errors import ConfigError, DatasetError
 
-ANSWER = np.load(Path(__file__).parents[3] / "data" / "gsm8k-lengths.npz")["answer"].astype(np.int64)
+ANSWER = gsm8k_lengths("answer")
 
 
 def best_fit_one_by_one(lengths, capacity, max_sequences=None):

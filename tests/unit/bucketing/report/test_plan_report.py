@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import (
     FixedBucketSampler,
     SortedBucketSampler,
@@ -24,9 +24,8 @@ from stoker.bucketing.report.randomness import (
 )
 from stoker.errors import ConfigError, MissingDependencyError
 
-GSM8K = np.load(Path(__file__).parents[3] / "data" / "gsm8k-lengths.npz")
-ANSWER = GSM8K["answer"].astype(np.int64)
-PAIRS = np.stack([GSM8K["question"], GSM8K["answer"]], axis=1).astype(np.int64)
+ANSWER = gsm8k_lengths("answer")
+PAIRS = np.stack([gsm8k_lengths("question"), ANSWER], axis=1)
 EDGES = bucket_boundaries(ANSWER, 8)
 
 
@@ -142,7 +141,7 @@ def test_png_without_matplotlib(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     report = report_plan(FixedBucketSampler(ANSWER, EDGES, 32).plan(), ANSWER)
-    with pytest.raises(MissingDependencyError, match="stoker\\[plot\\]"):
+    with pytest.raises(MissingDependencyError, match="pip install matplotlib"):
         plot_report(report, ANSWER, tmp_path / "plan.png")
 
 

@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from stoker.benchmarks.text.gsm8k import gsm8k_lengths
 from stoker.bucketing import FixedBucketSampler, SortedBucketSampler, TokenBudgetSampler, bucket_boundaries
 from stoker.errors import CheckpointError, ConfigError
 
-ANSWER = np.load(Path(__file__).parents[3] / "data" / "gsm8k-lengths.npz")["answer"].astype(np.int64)
+ANSWER = gsm8k_lengths("answer")
 EDGES = bucket_boundaries(ANSWER, 8)
 
 
