@@ -19,12 +19,8 @@ struct Owner {
 CheckResult read_and_check(Owner& owner, const SampleColumns& samples, std::size_t i, const CheckOptions& options,
                        Payload& payload) {
     try {
-        const std::int64_t shard = samples.shard[i], offset = samples.offset[i], length = samples.length[i];
-        if (shard < 0 || shard >= static_cast<std::int64_t>(owner.files->size()))
-            return {Status::read_error, "there is no shard number " + std::to_string(shard)};
-        const DataFile& file = *(*owner.files)[static_cast<std::size_t>(shard)];
-        if (!file.contains(offset, length)) return {Status::read_error, "the payload lies outside its shard"};
-        payload = file.read(offset, length, owner.copies[i]);
+        CheckResult read = read_payload(*owner.files, samples, i, owner.copies[i], payload);
+        if (read.status != Status::ok) return read;
     } catch (const std::exception& error) {
         return {Status::read_error, error.what()};
     }

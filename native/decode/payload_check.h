@@ -1,14 +1,22 @@
-// The check of a payload that another decoder than C++'s will decode.
+// The reading of payloads, and their checks without decoding.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "decode/size_check.h"
 #include "records/sample_columns.h"
 #include "records/shards.h"
 
 namespace stoker {
+
+// Finds the payload of sample `i`, in a mapping or read into `storage`. Throws std::system_error.
+CheckResult read_payload(const DataFiles& files, const SampleColumns& samples, std::size_t i,
+                         std::vector<std::uint8_t>& storage, Payload& payload);
+
+// Checks the checksum of the payload of sample `i`.
+CheckResult check_crc(const Payload& payload, const SampleColumns& samples, std::size_t i);
 
 struct CheckOptions {
     std::int64_t max_pixels = 0;

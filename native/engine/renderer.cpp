@@ -1,6 +1,7 @@
 #include "engine/renderer.h"
 
 namespace stoker {
+
 // `eighths` is 8 if the decoder cannot reduce the image; otherwise it is 0, and this chooses it.
 Window Renderer::begin(const Geometry& geometry, int& eighths, RowSink* sink) {
     if (geometry.nearest || geometry.border.rows != nullptr) return begin_canvas(geometry, eighths, sink);

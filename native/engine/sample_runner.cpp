@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "decode/header.h"
-#include "records/crc32c.h"
+#include "decode/payload_check.h"
 #include "steps/color_map.h"
 
 namespace stoker {
@@ -71,21 +71,14 @@ Outcome SampleRunner::open(const BatchWork& work, std::size_t i, EncodedImage& i
 }
 
 Outcome SampleRunner::read(const BatchWork& work, std::size_t i, Payload& payload) {
-    const std::int64_t shard = work.samples.shard[i];
-    const std::int64_t offset = work.samples.offset[i], length = work.samples.length[i];
-    if (shard < 0 || shard >= static_cast<std::int64_t>(work.files->size()))
-        return {Status::read_error, "there is no such shard"};
-    const DataFile& file = *(*work.files)[static_cast<std::size_t>(shard)];
-    if (!file.contains(offset, length)) return {Status::read_error, "the payload lies outside its shard"};
-    payload = file.read(offset, length, storage_);
-    if (work.options.verify && crc32c(payload.data, payload.size) != work.samples.crc[i])
-        return {Status::checksum_mismatch, "CRC32C differs from the index"};
-    return {};
+    CheckResult result = read_payload(*work.files, work.samples, i, storage_, payload);
+    if (result.status == Status::ok && work.options.verify) result = check_crc(payload, work.samples, i);
+    return outcome_of(std::move(result));
 }
 
-Outcome SampleRunner::outcome_of(CheckResult finding) {
-    message_ = std::move(finding.reason);
-    return {finding.status, message_.c_str()};
+Outcome SampleRunner::outcome_of(CheckResult result) {
+    message_ = std::move(result.reason);
+    return {result.status, message_.c_str()};
 }
 
 // Returns the sink of the rows: the writer, or a whole image if a step or a mean needs all rows first.

@@ -23,7 +23,7 @@ class SampleRunner {
     Outcome execute(const BatchWork& work, std::size_t i);
     Outcome open(const BatchWork& work, std::size_t i, EncodedImage& image, Decoder*& decoder);
     Outcome read(const BatchWork& work, std::size_t i, Payload& payload);
-    Outcome outcome_of(CheckResult finding);
+    Outcome outcome_of(CheckResult result);
     RowSink& begin(const BatchWork& work, std::size_t i);
     void finish(const BatchWork& work, std::size_t i);
 

@@ -27,14 +27,14 @@ inline std::int32_t clamped(std::int32_t value, std::int32_t low, std::int32_t h
 inline void locate_taps(const AxisPass& pass, int at, int count, std::int32_t* __restrict nearest) {
     const int start = pass.reversed ? pass.outputs - 1 - at : at, step = pass.reversed ? -1 : 1;
     const double begin = pass.begin, scale = pass.scale, support = pass.support;
-    const std::int32_t low = pass.low, last = pass.last, most = pass.used - 1;
+    const std::int32_t low = pass.low, last = pass.last, last_tap = pass.used - 1;
     std::int32_t* __restrict first = pass.first + at;
     float* __restrict offset = pass.offset + at;
     for (int i = 0; i < count; ++i) {
         const double center = begin + (start + i * step + 0.5) * scale;
         first[i] = clamped(round_down(center - support + 0.5), low, last);
         offset[i] = static_cast<float>(first[i] + 0.5 - center);
-        nearest[i] = clamped(round_down(center) - first[i], 0, most);
+        nearest[i] = clamped(round_down(center) - first[i], 0, last_tap);
     }
 }
 

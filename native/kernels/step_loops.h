@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/to_uint8.h"
 #include "kernels/float_x16.h"
 #include "kernels/step_kernels.h"
+#include "kernels/to_uint8.h"
 
 namespace stoker {
 namespace {
@@ -25,13 +25,13 @@ inline std::uint64_t sum(const std::uint8_t* values, int count) {
 }
 
 inline void range(const std::uint8_t* values, int count, std::uint8_t* low, std::uint8_t* high) {
-    std::uint8_t least = *low, most = *high;
+    std::uint8_t smallest = *low, largest = *high;
     for (int x = 0; x < count; ++x) {
-        least = values[x] < least ? values[x] : least;
-        most = values[x] > most ? values[x] : most;
+        smallest = values[x] < smallest ? values[x] : smallest;
+        largest = values[x] > largest ? values[x] : largest;
     }
-    *low = least;
-    *high = most;
+    *low = smallest;
+    *high = largest;
 }
 
 inline int clip(int value) {
@@ -166,7 +166,7 @@ inline void map_points(const double* matrix, double column, double row, SamplePo
 inline void weigh_points(const WeighPass& pass) {
     float offset[kSamplePoints], slope[kSamplePoints], factor[kSamplePoints];
     std::int32_t left[kSamplePoints], nearest[kSamplePoints];
-    float values_at[kPointTaps][kSamplePoints];
+    float heights[kPointTaps][kSamplePoints];
     std::int32_t rounded[kPointTaps][kSamplePoints];
     const std::int32_t low = pass.low, high = pass.high;
     for (int i = 0; i < kSamplePoints; ++i) {
@@ -184,14 +184,14 @@ inline void weigh_points(const WeighPass& pass) {
     for (int t = 0; t < pass.taps; ++t)
         for (int i = 0; i < kSamplePoints; ++i) {
             const float distance = offset[i] + static_cast<float>(t);
-            const float value = 1 - (distance < 0 ? -distance : distance) * slope[i];
-            values_at[t][i] = value > 0 ? value : 0;
-            factor[i] += values_at[t][i];
+            const float height = 1 - (distance < 0 ? -distance : distance) * slope[i];
+            heights[t][i] = height > 0 ? height : 0;
+            factor[i] += heights[t][i];
         }
     for (int i = 0; i < kSamplePoints; ++i) factor[i] = (1 << kWeightBits) / factor[i];
     for (int t = 0; t < pass.taps; ++t)
         for (int i = 0; i < kSamplePoints; ++i) {
-            rounded[t][i] = static_cast<std::int32_t>(values_at[t][i] * factor[i] + 0.5F);
+            rounded[t][i] = static_cast<std::int32_t>(heights[t][i] * factor[i] + 0.5F);
             left[i] -= rounded[t][i];
         }
     for (int t = 0; t < pass.taps; ++t)

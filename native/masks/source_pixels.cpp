@@ -74,7 +74,7 @@ std::pair<int, int> SourcePixels::rows_between(int low, int high) const {
 }
 
 void SourcePixels::sample(const std::uint8_t* source, std::ptrdiff_t row_stride, std::ptrdiff_t column_stride,
-                           std::uint8_t fill, std::uint8_t* out) const {
+                          std::uint8_t fill, std::uint8_t* out) const {
     const std::size_t width = static_cast<std::size_t>(width_);
     if (!axis_aligned_) {
         for (std::size_t i = 0; i < rows_.size(); ++i)

@@ -36,7 +36,7 @@ class SourcePixels {
     // Writes the values that the output shows into `out`, (height, width), and `fill` where it shows nothing of
     // the source. The pixel (row, column) of the source lies at row * row_stride + column * column_stride.
     void sample(const std::uint8_t* source, std::ptrdiff_t row_stride, std::ptrdiff_t column_stride,
-                 std::uint8_t fill, std::uint8_t* out) const;
+                std::uint8_t fill, std::uint8_t* out) const;
 
   private:
     void find_axis_aligned(const double* matrix, const SourceWindow& source);

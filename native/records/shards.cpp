@@ -84,11 +84,11 @@ Payload DataFile::read(std::int64_t offset, std::int64_t length, std::vector<std
 void DataFile::will_need(std::int64_t offset, std::int64_t length) const noexcept {
     // For one call Linux reads at most the device's readahead or its largest request, whichever is more, and
     // silently ignores the rest. The smallest default of these is 128 KiB. Linux merges adjacent requests.
-    constexpr std::int64_t most = 128 << 10;
+    constexpr std::int64_t request = 128 << 10;
     static const std::int64_t page = ::sysconf(_SC_PAGESIZE);
     const std::int64_t end = offset + length;
-    for (std::int64_t at = offset / page * page; at < end; at += most) {
-        const std::int64_t bytes = std::min(most, end - at);
+    for (std::int64_t at = offset / page * page; at < end; at += request) {
+        const std::int64_t bytes = std::min(request, end - at);
         if (map_ == nullptr)
             ::posix_fadvise(fd_, at, bytes, POSIX_FADV_WILLNEED);
         else

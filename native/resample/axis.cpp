@@ -36,7 +36,7 @@ float lanczos(float x) { return std::abs(x) < 3 ? sinc(x) * sinc(x / 3) : 0; }
 // sums instead of weights, because the errors of many small weights would add up.
 template <class Filter>
 void compute_weights(Filter filter, float offset, float slope, int count, std::vector<float>& values,
-              std::int16_t* weights) {
+                     std::int16_t* weights) {
     constexpr int one = 1 << kWeightBits;
     values.resize(static_cast<std::size_t>(count));
     float total = 0;
@@ -120,11 +120,11 @@ void Axis::set_nearest(const Span& span, bool reversed) {
     }
 }
 
-void Axis::reserve(int count, int most) {
+void Axis::reserve(int count, int count_of_taps) {
     outputs = count;
-    taps = most;
+    taps = count_of_taps;
     first.assign(static_cast<std::size_t>(count) + kAxisSlack, 0);
-    weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(most) + kAxisSlack, 0);
+    weights.assign(static_cast<std::size_t>(count) * static_cast<std::size_t>(taps) + kAxisSlack, 0);
 }
 
 int Axis::begin() const { return std::min(first[0], first[static_cast<std::size_t>(outputs) - 1]); }

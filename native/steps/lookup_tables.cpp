@@ -11,8 +11,8 @@ namespace {
 
 using Histogram = std::array<std::uint32_t, 256>;
 
-void identity(std::uint8_t* levels) {
-    for (int x = 0; x < 256; ++x) levels[x] = static_cast<std::uint8_t>(x);
+void identity(std::uint8_t* table) {
+    for (int x = 0; x < 256; ++x) table[x] = static_cast<std::uint8_t>(x);
 }
 
 struct TableColumns {
@@ -120,10 +120,10 @@ class Autocontrast final : public Step {
     }
 
   private:
-    static void stretch(int low, int high, std::uint8_t* levels) {
-        if (low == high) return identity(levels);
+    static void stretch(int low, int high, std::uint8_t* table) {
+        if (low == high) return identity(table);
         for (int x = 0; x < 256; ++x)
-            levels[x] = static_cast<std::uint8_t>((std::clamp(x, low, high) - low) * 255 / (high - low));
+            table[x] = static_cast<std::uint8_t>((std::clamp(x, low, high) - low) * 255 / (high - low));
     }
 };
 
@@ -158,17 +158,17 @@ class Equalize final : public Step {
         return counts[0];
     }
 
-    static void flatten(const Histogram& histogram, std::uint8_t* levels) {
+    static void flatten(const Histogram& histogram, std::uint8_t* table) {
         std::uint32_t total = 0, highest = 0;
         for (const std::uint32_t count : histogram) {
             total += count;
             if (count != 0) highest = count;
         }
         const std::uint32_t step = (total - highest) / 255;
-        if (step == 0) return identity(levels);
+        if (step == 0) return identity(table);
         std::uint32_t before = 0;
         for (std::size_t x = 0; x < 256; ++x) {
-            levels[x] = static_cast<std::uint8_t>(std::min<std::uint32_t>((before + step / 2) / step, 255));
+            table[x] = static_cast<std::uint8_t>(std::min<std::uint32_t>((before + step / 2) / step, 255));
             before += histogram[x];
         }
     }

@@ -92,20 +92,20 @@ Footprint WarpMap::footprint(int height, int width) const {
     footprint.right += support(slopes[0]);
     footprint.top -= support(slopes[1]);
     footprint.bottom += support(slopes[1]);
-    footprint.support = least_support(height, width);
+    footprint.support = min_support(height, width);
     return footprint;
 }
 
 // Computes supports at points kSupportStep apart, between which they change little.
-double WarpMap::least_support(int height, int width) const {
-    double least = kFarAway;
+double WarpMap::min_support(int height, int width) const {
+    double smallest = kFarAway;
     const int step_y = affine() ? height : kSupportStep, step_x = affine() ? width : kSupportStep;
     for (int row = 0; row < height - 1 + step_y; row += step_y)
         for (int column = 0; column < width - 1 + step_x; column += step_x) {
             const SourcePoint point = at(std::min(column, width - 1) + 0.5, std::min(row, height - 1) + 0.5);
-            least = std::min(least, std::min(point.support_x, point.support_y));
+            smallest = std::min(smallest, std::min(point.support_x, point.support_y));
         }
-    return least;
+    return smallest;
 }
 
 void WarpMap::reduce(int eighths) {

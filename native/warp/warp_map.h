@@ -54,7 +54,7 @@ class WarpMap {
     void reduce(int eighths);
 
   private:
-    double least_support(int height, int width) const;
+    double min_support(int height, int width) const;
     void compose_axis(int row, double begin, double end, int offset, int outputs, bool reversed);
 
     std::array<double, 9> m_{};

@@ -52,7 +52,7 @@ std::int64_t PhaseTable::begin(double center) const {
 void PointWeights::begin(int size) {
     size_ = size;
     taps_ = 2;
-    spots_.clear();
+    entries_.clear();
 }
 
 void PointWeights::add(double center, double support) {
@@ -62,14 +62,14 @@ void PointWeights::add(double center, double support) {
     entry.end = -round_down(-std::clamp(end, entry.first + 1.0, size_ + 1.0));
     const int used = entry.end - entry.first;
     taps_ = std::max(taps_, used + (used & 1));
-    spots_.push_back(entry);
+    entries_.push_back(entry);
 }
 
 void PointWeights::finish() {
     const auto taps = static_cast<std::size_t>(taps_);
-    weights_.assign(taps * spots_.size(), 0);
-    for (std::size_t i = 0; i < spots_.size(); ++i) {
-        Entry& entry = spots_[i];
+    weights_.assign(taps * entries_.size(), 0);
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+        Entry& entry = entries_[i];
         const int first = std::min(entry.first, size_ + 2 - taps_);
         compute(entry, weights_.data() + i * taps + (entry.first - first));
         entry.first = first;

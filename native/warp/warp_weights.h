@@ -35,7 +35,7 @@ class PointWeights {
     void add(double center, double support);
     void finish();
     int taps() const { return taps_; }  // even; taps read the pixels -1 to size + 1
-    int first(int i) const { return spots_[static_cast<std::size_t>(i)].first; }
+    int first(int i) const { return entries_[static_cast<std::size_t>(i)].first; }
     const std::int16_t* weights() const { return weights_.data(); }
 
   private:
@@ -48,7 +48,7 @@ class PointWeights {
 
     int size_ = 0;
     int taps_ = 0;
-    std::vector<Entry> spots_;
+    std::vector<Entry> entries_;
     std::vector<double> values_;
     std::vector<std::int16_t> weights_;
 };

@@ -25,7 +25,7 @@ void repeat_last(SamplePoints& points, int count) {
 }  // namespace
 
 const Window& Warper::begin(const WarpMap& map, const Footprint& footprint, int height, int width,
-                         const std::uint8_t* fill) {
+                            const std::uint8_t* fill) {
     map_ = map;
     height_ = height;
     width_ = width;
@@ -92,7 +92,7 @@ void Warper::finish(RowSink& sink) {
     pass_.stride = static_cast<std::ptrdiff_t>(stride_);
     for (int y = 0; y < height_; ++y) {
         if (by_phase_)
-            this->warp_by_phase(y);
+            warp_by_phase(y);
         else
             warp_by_points(y);
         sink.row(y, line_.data(), pass_.plane);
@@ -157,10 +157,10 @@ void Warper::warp_by_phase(int y) {
 void Warper::warp_by_points(int y) {
     for (int x = 0; x < width_; x += kSamplePoints) {
         const int count = std::min(kSamplePoints, width_ - x);
-        kernels_.map_points(map_.matrix(), x + 0.5, y + 0.5, spots_);
-        repeat_last(spots_, count);
-        const float max_x = *std::max_element(spots_.support_x, spots_.support_x + kSamplePoints);
-        const float max_y = *std::max_element(spots_.support_y, spots_.support_y + kSamplePoints);
+        kernels_.map_points(map_.matrix(), x + 0.5, y + 0.5, points_);
+        repeat_last(points_, count);
+        const float max_x = *std::max_element(points_.support_x, points_.support_x + kSamplePoints);
+        const float max_y = *std::max_element(points_.support_y, points_.support_y + kSamplePoints);
         if (2 * std::max(max_x, max_y) <= kPointTaps)
             set_weights(max_x, max_y);
         else
@@ -194,8 +194,8 @@ void Warper::set_weights(float max_x, float max_y) {
         kernels_.weigh_points(pass);
         return pass.taps;
     };
-    pass_.taps_x = axis(spots_.x, spots_.support_x, max_x, window_.left, window_.right, first_x_, block_weights_[0]);
-    pass_.taps_y = axis(spots_.y, spots_.support_y, max_y, window_.top, window_.bottom, first_y_, block_weights_[1]);
+    pass_.taps_x = axis(points_.x, points_.support_x, max_x, window_.left, window_.right, first_x_, block_weights_[0]);
+    pass_.taps_y = axis(points_.y, points_.support_y, max_y, window_.top, window_.bottom, first_y_, block_weights_[1]);
     pass_.table_x = block_weights_[0];
     pass_.table_y = block_weights_[1];
 }
@@ -204,8 +204,8 @@ void Warper::set_large_weights() {
     point_weights_x_.begin(window_.right - window_.left);
     point_weights_y_.begin(window_.bottom - window_.top);
     for (int i = 0; i < kSamplePoints; ++i) {
-        point_weights_x_.add(spots_.x[i] - window_.left, static_cast<double>(spots_.support_x[i]));
-        point_weights_y_.add(spots_.y[i] - window_.top, static_cast<double>(spots_.support_y[i]));
+        point_weights_x_.add(points_.x[i] - window_.left, static_cast<double>(points_.support_x[i]));
+        point_weights_y_.add(points_.y[i] - window_.top, static_cast<double>(points_.support_y[i]));
     }
     point_weights_x_.finish();
     point_weights_y_.finish();

@@ -48,7 +48,7 @@ class Warper {
     std::size_t stride_ = 0;
     int next_row_ = 0;
     PhaseTable phases_x_, phases_y_;
-    SamplePoints spots_;
+    SamplePoints points_;
     std::int32_t first_x_[kSamplePoints], first_y_[kSamplePoints];
     std::int16_t block_weights_[2][kSamplePoints * kPointTaps];
     PointWeights point_weights_x_, point_weights_y_;  // for supports that are too large for block_weights_
