@@ -167,6 +167,14 @@ class Loader(ABC):
             self._forget_ahead()
         self._next, self._progress = state, None
 
+    @property
+    def batch_sampler(self: L) -> L:
+        """The loader itself, as timm's ``train.py`` calls ``loader.batch_sampler.set_epoch(epoch)``.
+
+        There is no ``sampler``, as Lightning would call its ``set_epoch`` after a resume and lose the position.
+        """
+        return self
+
     def state_dict(self) -> dict[str, Any]:
         """Return the loader's state as a small dict of JSON data.
 
