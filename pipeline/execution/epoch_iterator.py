@@ -61,8 +61,8 @@ class EpochIterator:
     """The iterator over one pass, which counts what the consumer has received. Threads can share it.
 
     Args:
-        keep: Takes the prefetcher back at the end of the pass, for the next one. It is a method of the
-            loader, and so keeps the loader alive as long as the iterator.
+        keep: Takes the prefetcher back at the end of the pass with this progress, for the next pass. It is a
+            method of the loader, and so keeps the loader alive as long as the iterator.
         batches: Makes the batches.
         progress: Counts the batches received.
         totals: Adds up the figures of received batches.
@@ -70,7 +70,7 @@ class EpochIterator:
 
     def __init__(
         self,
-        keep: Callable[[Prefetcher[FinishedBatch]], None],
+        keep: Callable[[Prefetcher[FinishedBatch], Progress], None],
         batches: Prefetcher[FinishedBatch],
         progress: Progress,
         totals: StatsTotals,
@@ -102,10 +102,12 @@ class EpochIterator:
                 raise StopIteration
             finished = next(self._batches)
         except StopIteration:
+            if self._handed_out < len(self._progress.steps):
+                self._ended = True  # the worker was stopped before the end of the pass
             self._check_ended()  # another thread may have ended the pass meanwhile
             self._complete = True
             self._count()
-            self._keep(self._batches)
+            self._keep(self._batches, self._progress)
             raise
         except BaseException:
             # An interrupt leaves the prefetcher open, and this iterator goes on.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from abc import ABC, abstractmethod
 from itertools import chain
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from stoker.errors import ConfigError, LoaderClosedError
 from stoker.porting import LOADER_ARGUMENTS, check_arguments
-from stoker.processes import OwnerProcess
+from stoker.processes import OwnerProcess, PerProcess
 
 from .arguments import whole_number
 from .epoch_iterator import EpochIterator, Progress
@@ -67,6 +68,9 @@ class Loader(ABC):
         self._totals = StatsTotals()
         self._closed = False
         self._owner = OwnerProcess()
+        # Held to begin, move or end a pass: two threads would take each other's worker.
+        self._lock = PerProcess(threading.RLock)
+        self._lock.get()
         if not len(self):
             raise ConfigError(
                 "an epoch has no batch: last_batch='drop' leaves out draws that fill no batch on every rank",
@@ -101,6 +105,10 @@ class Loader(ABC):
         stopped goes on with the batch that was not received.
         """
         check_owner(self._owner)
+        with self._lock.get():
+            return self._begin_pass()
+
+    def _begin_pass(self) -> EpochIterator:
         self._end_pass()
         if self._closed:
             raise LoaderClosedError("this loader is closed", hint="Make a new loader.")
@@ -163,9 +171,10 @@ class Loader(ABC):
     def set_epoch(self, epoch: int) -> None:
         """Make the next pass run ``epoch`` from its beginning."""
         state = State(whole_number("epoch", epoch, 0), 0, self._identity)
-        if state != self._next:
-            self._forget_ahead()
-        self._next, self._progress = state, None
+        with self._lock.get():
+            if state != self._next:
+                self._forget_ahead()
+            self._next, self._progress = state, None
 
     @property
     def batch_sampler(self: L) -> L:
@@ -193,9 +202,10 @@ class Loader(ABC):
                 differs.
         """
         loaded = State.from_dict(state, self._identity, self._samples)
-        self._end_pass()
-        self._forget_ahead()
-        self._next, self._progress = loaded, None
+        with self._lock.get():
+            self._end_pass()
+            self._forget_ahead()
+            self._next, self._progress = loaded, None
 
     def stats(self) -> Stats:
         """Return what has been loaded since the first pass began, and where the time went."""
@@ -203,12 +213,13 @@ class Loader(ABC):
 
     def close(self) -> None:
         """End the running pass and free threads and memory; a second call completes an interrupted one."""
-        self._end_pass()
-        self._forget_ahead()
-        self._end_worker()
-        self._closed = True
-        if self._owner.is_current():
-            self._release()
+        with self._lock.get():
+            self._end_pass()
+            self._forget_ahead()
+            self._end_worker()
+            self._closed = True
+            if self._owner.is_current():
+                self._release()
 
     def _state(self) -> State:
         return self._progress.state(self._identity) if self._progress else self._next
@@ -225,14 +236,14 @@ class Loader(ABC):
             self._worker.end()
             self._worker = None
 
-    def _keep(self, batches: Prefetcher[FinishedBatch]) -> None:
+    def _keep(self, batches: Prefetcher[FinishedBatch], complete: Progress) -> None:
         """Keep the prefetcher of a complete pass if the next pass is the one that it has begun."""
-        complete = self._progress
-        follows = complete and self._next == State(complete.epoch + 1, 0, self._identity)
-        if follows and not batches.closed:
-            self._ahead = batches
-        else:
-            batches.close()
+        with self._lock.get():
+            follows = self._next == State(complete.epoch + 1, 0, self._identity)
+            if follows and self._progress is complete and not batches.closed:
+                self._ahead = batches
+            else:
+                batches.close()
 
     def _forget_ahead(self) -> None:
         if self._ahead is not None:

@@ -51,7 +51,7 @@ def passes(depth: int) -> tuple[Prefetcher[FinishedBatch], Callable[[], tuple[Ep
 
     def begin() -> tuple[EpochIterator, Progress]:
         progress = Progress(0, Schedule(STEPS, 1))
-        return EpochIterator(lambda batches: None, batches, progress, StatsTotals()), progress
+        return EpochIterator(lambda batches, progress: None, batches, progress, StatsTotals()), progress
 
     return batches, begin
 

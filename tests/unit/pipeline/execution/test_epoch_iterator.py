@@ -35,8 +35,9 @@ class Batches:
         self.closed += 1
         self._sizes = iter(())
 
-    def keep(self, batches: Batches) -> None:
+    def keep(self, batches: Batches, progress: Progress) -> None:
         assert batches is self
+        assert progress.received == len(progress.steps)
         self.kept += 1
 
 

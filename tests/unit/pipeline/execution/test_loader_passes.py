@@ -105,20 +105,6 @@ class TestPasses:
             iter(loader)
 
 
-def test_threads_that_share_a_pass_share_its_batches_and_no_more(load: Callable[..., ImageLoader]) -> None:
-    loader = load(batch_size=2, shuffle=True)
-    for epoch in range(1, 6):
-        batches = iter(loader)
-        received: list[Any] = []
-        threads = [threading.Thread(target=lambda: received.extend(batches)) for _ in range(4)]  # noqa: B023
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert sorted(rows(received)) == list(range(61))
-        assert (loader.state_dict()["epoch"], loader.state_dict()["position"]) == (epoch, 0)
-
-
 class TestTheNextPass:
     """Batches of the next pass, which are made while the consumer receives the pass before it."""
 
