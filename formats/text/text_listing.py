@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 
 from stoker.errors import ConfigError, SourceError
 
+from ..files.reading import read_at
 from ..sources.listing import Listing, Skip
 from ..sources.source_reader import SkippedError
 from .lines import LineFile, open_lines
+from .text_check import START_BYTES, check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -159,6 +161,8 @@ def open_text(
     _check_fields(names, paths, json_lines, parallel)
     with ExitStack() as stack:
         files = tuple(stack.enter_context(open_lines(path, scratch)) for path in paths)
+        for file in files:
+            check_text(file.path, read_at(file.descriptor, 0, START_BYTES))
         _check_files(files, parallel)
         if json_lines:
             for file in files:

@@ -1,12 +1,16 @@
 """Text sources: lines, JSON Lines and parallel files, compressed or not, intact or broken."""
 
+import bz2
 import errno
 import gzip
 import json
+import lzma
 import os
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -245,3 +249,40 @@ def test_the_fingerprint_follows_the_content_and_the_fields(tmp_path: Path) -> N
             prints.append(listing.fingerprint())
     assert prints[0] == prints[3]
     assert len(set(prints)) == 3
+
+
+def parquet() -> bytes:
+    stream = pa.BufferOutputStream()
+    pq.write_table(pa.table({"text": ["one", "two"]}), stream)
+    return stream.getvalue().to_pybytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.parquet", parquet(), "no text in UTF-8, but Parquet"),
+        ("a.txt", parquet(), "no text in UTF-8, but Parquet"),
+        ("a.jsonl.zst", pa.compress(b"one", codec="zstd", asbytes=True), "compressed with zstd"),
+        ("a.txt", lzma.compress(b"one"), "compressed with xz"),
+        ("a.txt", bz2.compress(b"one"), "compressed with bzip2"),
+        ("a.txt.gz", gzip.compress(b"one"), "compressed twice"),
+        ("a.txt", "one\ntwo".encode("utf-16"), "no text in UTF-8, but UTF-16"),
+        ("a.txt", "one\ntwo".encode("utf-16-le"), "it has a zero byte"),
+        ("a.txt.gz", parquet(), "no text in UTF-8, but Parquet"),
+        ("a.csv", b"text,label\none,1\n", "a .csv file is a table"),
+        ("a.TSV.gz", b"text\tlabel\none\t1\n", "a .tsv file is a table"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else None,
+)
+def test_files_that_are_no_lines_of_text_are_refused(
+    tmp_path: Path, name: str, content: bytes, message: str
+) -> None:
+    with pytest.raises(SourceError, match=message) as caught:
+        all_texts([write(tmp_path / name, content)])
+    assert caught.value.path == str(tmp_path / name)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["ORC armies", "PK is a key", "BZh, said the bee", "%d PDF", "ARROW 1"])
+def test_text_that_begins_like_a_binary_file_is_text(tmp_path: Path, text: str) -> None:
+    assert all_texts([write(tmp_path / "a.txt", text.encode())]) == [(text,)]
