@@ -59,7 +59,7 @@ def _check_class(transform: Transform) -> None:
         )
     if kind.params is Transform.params and not isinstance(transform, OutputTransform):
         raise ConfigError(
-            f"{kind.__name__} has no method params(self, frame, u), which decides what it does to a batch",
+            f"{kind.__name__} has no method params(self, state, u), which decides what it does to a batch",
             hint="Rename its method decide to params." if hasattr(kind, "decide") else "Define it.",
         )
     parts: Sequence[Any] = transform.transforms if isinstance(transform, (RandomApply, RandomChoice)) else ()

@@ -94,14 +94,14 @@ class ImagePlan:
             objects: Boxes of the samples' objects, for plans with :attr:`uses_boxes`; other plans ignore
                 them. By default the samples have no objects.
         """
-        frame = TransformState.of(height, width, objects)
+        state = TransformState.of(height, width, objects)
         for position, (transform, size) in enumerate(zip(self.transforms, self.sizes, strict=True)):
             if not isinstance(transform, OutputTransform):
                 u = uniform(derive_key(seed, epoch, position), samples, transform.draws)
-                transform.params(frame, u)
-                check_size(transform, frame.size, size)
-        frame.color.affine(self.form.matrix)
-        return _params(frame, self)
+                transform.params(state, u)
+                check_size(transform, state.size, size)
+        state.color.affine(self.form.matrix)
+        return _params(state, self)
 
     def to_json(self) -> dict[str, Any]:
         """Everything that decides the parameters, as a dictionary that JSON can hold."""
@@ -160,20 +160,20 @@ def _probe(plan: ImagePlan) -> ImageParams:
     return plan.draw(side, side, np.zeros(1, np.int64), 0, 0)
 
 
-def _params(frame: TransformState, plan: ImagePlan) -> ImageParams:
+def _params(state: TransformState, plan: ImagePlan) -> ImageParams:
     """The finished state of a batch in the form that engines take."""
-    geometry, objects = frame.geometry, frame.objects
-    warp = None if frame.warp is None else frame.warp.params(fixed_size(plan.canvas))
-    border = frame.close_padding(plan.size if warp is None else warp.canvas)
-    canvas = geometry.size if frame.warp is None or border else frame.warp.canvas
+    geometry, objects = state.geometry, state.objects
+    warp = None if state.warp is None else state.warp.params(fixed_size(plan.canvas))
+    border = state.close_padding(plan.size if warp is None else warp.canvas)
+    canvas = geometry.size if state.warp is None or border else state.warp.canvas
     dest_start, dest_stop = geometry.dest(canvas)
     empty = np.any(dest_stop <= dest_start, axis=0)
     if empty.any():
-        frame.blank(empty)
+        state.blank(empty)
         dest_start, dest_stop = geometry.dest(canvas)
     dest_size = dest_stop - dest_start
     start, stop = geometry.reach(dest_size)
-    color, mean_matrix = frame.color.parts()
+    color, mean_matrix = state.color.parts()
     return ImageParams(
         size=plan.size,
         crop=_rows(start, stop - start, np.int32),
@@ -181,14 +181,14 @@ def _params(frame: TransformState, plan: ImagePlan) -> ImageParams:
         dest=_rows(dest_start, dest_size, np.int32),
         flip=np.ascontiguousarray(geometry.flip[::-1].T),
         color=color,
-        fill=frame.fill,
+        fill=state.fill,
         interpolation=geometry.interpolation,
         mean_matrix=mean_matrix,
-        steps=tuple(frame.color.steps) or None,
+        steps=tuple(state.color.steps) or None,
         warp=warp,
         border=border,
         erase=tuple(
-            _erase(*erased, *values) for erased, values in zip(frame.erased, plan.erase_values, strict=True)
+            _erase(*erased, *values) for erased, values in zip(state.erased, plan.erase_values, strict=True)
         )
         or None,
         window=_rows(objects.window_start, objects.window_stop, np.float64) if objects.restricted else None,

@@ -53,7 +53,7 @@ def forward_matrix(params: ImageParams) -> Float:
     except np.linalg.LinAlgError:
         raise ConfigError(
             "a warp shows only one line of an image, so boxes, keypoints and masks cannot follow it",
-            hint="Let your own transform give frame.distort matrices that have inverses.",
+            hint="Let your own transform give state.distort matrices that have inverses.",
         ) from None
 
 

@@ -42,8 +42,8 @@ class Transform(Description):
         """Whether it decides by where the objects lie."""
         return False
 
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
-        """Compose this transform onto ``frame``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+        """Compose this transform onto ``state``; ``u`` is (N, draws) float64, uniform in [0, 1)."""
         raise NotImplementedError
 
     def output_size(self, size: Size | None) -> Size | None:

@@ -40,9 +40,9 @@ class One(RandAugment):
         super().__init__(1, interpolation=interpolation)
         self.set("operation", (kind, magnitude))
 
-    def params(self, frame, u):
+    def params(self, state, u):
         kind, magnitude = (np.array([[one]]) for one in self.operation)
-        Operations(kind, magnitude, False, (tuple(Kind),)).compose(frame, self.interpolation)
+        Operations(kind, magnitude, False, (tuple(Kind),)).compose(state, self.interpolation)
 
 
 def transform(name):

@@ -45,12 +45,12 @@ class CenterCrop(Transform):
     def __post_init__(self) -> None:
         self.set_size()
 
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
-        margin = frame.size - size
+        margin = state.size - size
         origin = np.where(margin > 0, np.rint(margin / 2), -(-margin // 2)).astype(np.int64)
-        frame.crop(origin, size)
+        state.crop(origin, size)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
@@ -86,18 +86,18 @@ class RandomResizedCrop(Transform):
         self.set_range("scale", 0, math.inf, "a pair of finite numbers, 0 <= low <= high")
         self.set_range("ratio", sys.float_info.min, math.inf, "a pair of finite numbers, 0 < low <= high")
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        size, fits = first_fit(frame.size, (1, frame.size), self.scale, self.ratio, u[:, : 2 * ATTEMPTS])
+        size, fits = first_fit(state.size, (1, state.size), self.scale, self.ratio, u[:, : 2 * ATTEMPTS])
         missing = np.flatnonzero(~fits)
         if missing.size:
-            size[:, missing] = self._central_size(frame.size[:, missing])
-        margin = frame.size - size
+            size[:, missing] = self._central_size(state.size[:, missing])
+        margin = state.size - size
         origin = (u[:, 2 * ATTEMPTS :].T * (margin + 1)).astype(np.int64)
         if missing.size:
             origin[:, missing] = margin[:, missing] // 2
-        frame.crop(origin, size)
-        frame.resize(np.array(self.size)[:, None], self.interpolation)
+        state.crop(origin, size)
+        state.resize(np.array(self.size)[:, None], self.interpolation)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""

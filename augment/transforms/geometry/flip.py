@@ -28,9 +28,9 @@ class _RandomFlip(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        frame.mirror(u[:, 0] < self.p, self.axis)
+        state.mirror(u[:, 0] < self.p, self.axis)
 
 
 @dataclass(frozen=True)

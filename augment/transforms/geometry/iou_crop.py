@@ -82,15 +82,15 @@ class RandomIoUCrop(Transform):
         """See :class:`Transform`."""
         return True
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        if frame.warp is not None:
+        if state.warp is not None:
             raise ConfigError("RandomIoUCrop stands after a warp", hint="Move it before the warp.")
-        if frame.padding is not None:
-            frame.padding.refuse("RandomIoUCrop")
-        origin, size = np.zeros_like(frame.size), frame.size.copy()
+        if state.padding is not None:
+            state.padding.refuse("RandomIoUCrop")
+        origin, size = np.zeros_like(state.size), state.size.copy()
         cut = np.zeros(len(u), np.bool_)
-        boxes, owner = frame.objects.seen(frame.geometry)
+        boxes, owner = state.objects.seen(state.geometry)
         # Few of the many rounds are needed: each draws its numbers, for the samples still without result.
         keys = (u[:, 0] * 2.0**53).astype(np.int64)
         waiting = np.unique(owner)
@@ -100,14 +100,14 @@ class RandomIoUCrop(Transform):
             leave = option >= 1
             trying, v, option = waiting[~leave], v[~leave, 1:], option[~leave]
             tried = _boxes_of(trying, boxes, owner)
-            found, start, extent = self._first(frame.size[:, trying], v, option, *tried)
+            found, start, extent = self._first(state.size[:, trying], v, option, *tried)
             chosen = trying[found]
             origin[:, chosen], size[:, chosen], cut[chosen] = start[:, found], extent[:, found], True
             waiting = trying[~found]
             if not waiting.size:
                 break
-        frame.crop(origin, size)
-        frame.objects.restrict(cut, frame.geometry)
+        state.crop(origin, size)
+        state.objects.restrict(cut, state.geometry)
 
     def output_size(self, size: tuple[int, int] | None) -> tuple[int, int] | None:
         """See :class:`Transform`: None, for sizes differ from sample to sample."""

@@ -56,10 +56,10 @@ class Pad(Transform):
         self.set_fill()
         _check_mode(self)
 
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         left, top, right, bottom = as_tuple(self.padding, 4)
-        _pad(frame, np.array([[top], [left]]), np.array([[bottom], [right]]), self)
+        _pad(state, np.array([[top], [left]]), np.array([[bottom], [right]]), self)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
@@ -98,19 +98,19 @@ class RandomCrop(Transform):
         self.set_fill()
         _check_mode(self)
 
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         size = np.array(self.size)[:, None]
         left, top, right, bottom = as_tuple(self.padding or 0, 4)
         before, after = np.array([[top], [left]]), np.array([[bottom], [right]])
-        missing = np.maximum(size - (frame.size + before + after), 0)
+        missing = np.maximum(size - (state.size + before + after), 0)
         if missing.any():
-            self._check_missing(frame.size + before + after, missing)
+            self._check_missing(state.size + before + after, missing)
         # Whether padding continues the image must not depend on the images of a batch.
         may_continue = self.pad_if_needed and self.padding_mode != "constant"
         if self.padding is not None or missing.any() or may_continue:
-            _pad(frame, before + missing, after + missing, self)
-        frame.crop((u.T * (frame.size - size + 1)).astype(np.int64), size)
+            _pad(state, before + missing, after + missing, self)
+        state.crop((u.T * (state.size - size + 1)).astype(np.int64), size)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
@@ -125,13 +125,13 @@ class RandomCrop(Transform):
             )
 
 
-def _pad(frame: TransformState, before: Int, after: Int, how: Pad | RandomCrop) -> None:
+def _pad(state: TransformState, before: Int, after: Int, how: Pad | RandomCrop) -> None:
     """Add rows and columns before and after, (2, N) or (2, 1)."""
     if how.padding_mode == "constant":
-        frame.use_fill(how.fill)
-        frame.crop(-before, frame.size + before + after)
+        state.use_fill(how.fill)
+        state.crop(-before, state.size + before + after)
     else:
-        frame.pad(how.padding_mode, before, after)
+        state.pad(how.padding_mode, before, after)
 
 
 def _check_mode(transform: Pad | RandomCrop) -> None:

@@ -63,9 +63,9 @@ class Resize(Transform):
             good = isinstance(self.size, int) and is_count(self.max_size) and self.max_size > self.size
             self.check("max_size", good, f"None, or more than a single size (which is {self.size})")
 
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        frame.resize(self._new_size(frame.size), self.interpolation)
+        state.resize(self._new_size(state.size), self.interpolation)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""

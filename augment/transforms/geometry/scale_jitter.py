@@ -37,9 +37,9 @@ class _RandomSize(Transform):
     def __post_init__(self) -> None:
         self.set_interpolation()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.resize(np.maximum(self.new_size(frame.size, u[:, 0]), 1), self.interpolation)
+        state.resize(np.maximum(self.new_size(state.size, u[:, 0]), 1), self.interpolation)
 
     def new_size(self, size: Int, u: Float) -> Int:
         """New heights and widths, (2, N), of images of ``size``, (2, N), by random numbers, (N,)."""

@@ -62,12 +62,12 @@ class WarpTransform(Transform):
         if self.fill is not None:
             self.set_fill()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         if self.fill is not None:
-            frame.use_fill(self.fill)
-        frame.distort(
-            self.matrix(frame.size, u), perspective=self.perspective, interpolation=self.interpolation
+            state.use_fill(self.fill)
+        state.distort(
+            self.matrix(state.size, u), perspective=self.perspective, interpolation=self.interpolation
         )
 
     def matrix(self, size: Int, u: Float) -> Float:
@@ -105,12 +105,12 @@ class RandomRotation(WarpTransform):
         self.check("center", self.center is None or not self.expand, "None where expand is True")
         _set_center(self)
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        size = frame.size
-        super().params(frame, u)
+        size = state.size
+        super().params(state, u)
         if self.expand:
-            frame.widen(expanded(size, _between(self.degrees, u[:, 0])))
+            state.widen(expanded(size, _between(self.degrees, u[:, 0])))
 
     def matrix(self, size: Int, u: Float) -> Float:
         """See :class:`WarpTransform`."""

@@ -43,13 +43,13 @@ class RandomZoomOut(Transform):
         self.set_range("side_range", 1, math.inf, "a pair of finite numbers, 1 <= low <= high")
         self.check_probability()
 
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
-        frame.use_fill(self.fill)
+        state.use_fill(self.fill)
         low, high = self.side_range
         factor = np.where(u[:, 0] < self.p, low + (high - low) * u[:, 1], 1.0)
-        size = (frame.size * factor).astype(np.int64)
-        frame.crop(-((size - frame.size) * u[:, :1:-1].T).astype(np.int64), size)
+        size = (state.size * factor).astype(np.int64)
+        state.crop(-((size - state.size) * u[:, :1:-1].T).astype(np.int64), size)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`: None, for sizes differ from sample to sample."""

@@ -66,7 +66,7 @@ class ColorJitter(Transform):
         if self.hue is not None:
             self.set_range("hue", -0.5, 0.5, rule)
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         factors = [
@@ -78,7 +78,7 @@ class ColorJitter(Transform):
         rows = np.arange(len(u))
         for chosen in order.T:
             shares = None if self.contrast is None else grey_shares[chosen, rows]
-            frame.color.linear(matrices[chosen, rows], shares)
+            state.color.linear(matrices[chosen, rows], shares)
 
     def _set_factor(self, name: str) -> None:
         rule = "None, a number from 0 or a pair 0 <= low <= high"
@@ -119,7 +119,7 @@ class RandomPhotometricDistort(Transform):
         self.set_range("hue", -0.5, 0.5, "a pair -0.5 <= low <= high <= 0.5")
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         ranges = (self.brightness, self.contrast, self.saturation, self.hue)
         applied = u[:, :5] < self.p
@@ -130,15 +130,15 @@ class RandomPhotometricDistort(Transform):
         early = u[:, 9] < 0.5
         order = np.argsort(u[:, 10:13], axis=1, kind="stable")
         (brightness, contrast, saturation, hue), grey_shares = _operations(*factors)
-        frame.color.linear(brightness)
-        frame.color.linear(
+        state.color.linear(brightness)
+        state.color.linear(
             np.where(early[:, None, None], contrast, np.eye(3)), np.where(early, grey_shares[1], 0)
         )
-        frame.color.linear(hue @ saturation)
-        frame.color.linear(
+        state.color.linear(hue @ saturation)
+        state.color.linear(
             np.where(early[:, None, None], np.eye(3), contrast), np.where(early, 0, grey_shares[1])
         )
-        frame.color.linear(color.permutation(np.where(applied[:, 4:], order, np.arange(3))))
+        state.color.linear(color.permutation(np.where(applied[:, 4:], order, np.arange(3))))
 
 
 @dataclass(frozen=True)
@@ -152,9 +152,9 @@ class RandomGrayscale(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.color.linear(color.grayscale(u[:, 0] < self.p))
+        state.color.linear(color.grayscale(u[:, 0] < self.p))
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ class RandomInvert(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.color.affine(
+        state.color.affine(
             np.where(u < self.p, 1.0, 0.0)[:, :, None] * (_INVERT - np.eye(3, 4)) + np.eye(3, 4)
         )
 

@@ -61,14 +61,14 @@ class RandomErasing(Transform):
         self.check("value", good, 'a finite number or three of them (RGB), or "random"')
         self.set("value", tuple(map(float, value)))
 
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
         """See :class:`Transform`."""
         # The logarithm of width over height is as uniform as that of height over width.
         ratio = (1 / self.ratio[1], 1 / self.ratio[0])
-        size, fits = first_fit(frame.size, (0, frame.size - 1), self.scale, ratio, u[:, 3:-1])
+        size, fits = first_fit(state.size, (0, state.size - 1), self.scale, ratio, u[:, 3:-1])
         size *= fits & (u[:, 0] < self.p)
         keys = (u[:, -1] * 2.0**53).astype(np.uint64) if self.value == "random" else None
-        frame.erase((u[:, 1:3].T * (frame.size - size + 1)).astype(np.int64), size, keys)
+        state.erase((u[:, 1:3].T * (state.size - size + 1)).astype(np.int64), size, keys)
 
     def values(self) -> npt.NDArray[np.float64]:
         """(2, 3): the RGB value of boxes, and this value plus the standard deviation of the noise."""

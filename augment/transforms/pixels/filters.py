@@ -52,12 +52,12 @@ class GaussianBlur(Transform):
         self.set("sigma", as_tuple(self.sigma, 2))
         self.set_range("sigma", sys.float_info.min, math.inf, "a number or a pair, 0 < low <= high, pixels")
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         low, high = as_pair(self.sigma)
         width, height = as_pair(self.kernel_size)
         sigma = (low + (high - low) * u).astype(np.float32)
-        frame.add_steps(Blur(np.ones(len(u), np.bool_), (height, width), np.repeat(sigma, 2, axis=1)))
+        state.add_steps(Blur(np.ones(len(u), np.bool_), (height, width), np.repeat(sigma, 2, axis=1)))
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,6 @@ class RandomAdjustSharpness(Transform):
         self.check("sharpness_factor", is_finite(value) and value >= 0, "a finite number from 0")
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.add_steps(Sharpen(u[:, 0] < self.p, np.full(len(u), self.sharpness_factor, np.float32)))
+        state.add_steps(Sharpen(u[:, 0] < self.p, np.full(len(u), self.sharpness_factor, np.float32)))

@@ -44,9 +44,9 @@ class RandomPosterize(Transform):
         self.check("bits", is_whole(self.bits) and self.bits <= 8, "an integer within 0 to 8")
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.add_steps(Posterize(u[:, 0] < self.p, np.full(len(u), self.bits, np.uint8)))
+        state.add_steps(Posterize(u[:, 0] < self.p, np.full(len(u), self.bits, np.uint8)))
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class RandomSolarize(Transform):
         self.check("threshold", is_finite(self.threshold), "a finite number, in levels of 0..255")
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         threshold = min(max(math.ceil(self.threshold), 0), 256)
-        frame.add_steps(Solarize(u[:, 0] < self.p, np.full(len(u), threshold, np.int16)))
+        state.add_steps(Solarize(u[:, 0] < self.p, np.full(len(u), threshold, np.int16)))
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class RandomAutocontrast(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.add_steps(Autocontrast(u[:, 0] < self.p))
+        state.add_steps(Autocontrast(u[:, 0] < self.p))
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,6 @@ class RandomEqualize(Transform):
     def __post_init__(self) -> None:
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        frame.add_steps(Equalize(u[:, 0] < self.p))
+        state.add_steps(Equalize(u[:, 0] < self.p))

@@ -96,13 +96,13 @@ class RandomApply(_Nested):
         super().__post_init__()
         self.check_probability()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         rows = np.flatnonzero(u[:, 0] < self.p)
-        taken = frame.take(rows)
+        taken = state.take(rows)
         for part, numbers in zip(self.transforms, self._numbers(u[rows]), strict=True):
             part.params(taken, numbers)
-        frame.put(rows, taken)
+        state.put(rows, taken)
 
     def output_size(self, size: Size | None) -> Size | None:
         """See :class:`Transform`."""
@@ -142,23 +142,23 @@ class RandomChoice(_Nested):
             return False
         return all(isinstance(part, Description) and not isinstance(part, Transform) for part in value)
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        self._check_sizes(frame)
+        self._check_sizes(state)
         bounds: Float = np.cumsum(self.p or (), dtype=np.float64)
         choice = np.searchsorted(bounds / bounds[-1], u[:, 0], side="right")
         groups = [np.flatnonzero(choice == k) for k in range(len(self.transforms))]
         # All are taken before the first is put back, so that no transform finds the changes of another.
-        taken = [frame.take(rows) for rows in groups]
-        for part, rows, frames, numbers in zip(self._parts, groups, taken, self._numbers(u), strict=True):
-            part.params(frames, numbers[rows])
-            frame.put(rows, frames)
+        taken = [state.take(rows) for rows in groups]
+        for part, rows, some, numbers in zip(self._parts, groups, taken, self._numbers(u), strict=True):
+            part.params(some, numbers[rows])
+            state.put(rows, some)
 
-    def _check_sizes(self, frame: TransformState) -> None:
+    def _check_sizes(self, state: TransformState) -> None:
         """Raise ConfigError where one choice is the first to warp, and another one changes the size."""
-        if not self.warps or frame.warp is not None or not frame.size.size:
+        if not self.warps or state.warp is not None or not state.size.size:
             return
-        height, width = frame.size[:, 0].tolist()  # that of all, as it must be before a warp
+        height, width = state.size[:, 0].tolist()  # that of all, as it must be before a warp
         for part in self._parts:
             if not part.warps and part.output_size((height, width)) != (height, width):
                 raise ConfigError(

@@ -82,19 +82,19 @@ class AugMix(Transform):
         draws = (2 + self.mixture_width) * DRAWS + self.mixture_width * (1 + 3 * self._deepest)
         self.set("draws", draws)
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         if self.fill is not None:
-            frame.use_fill(self.fill)
+            state.use_fill(self.fill)
         width = self.mixture_width
         own, among, depth, rest = np.split(u, np.cumsum((2 * DRAWS, width * DRAWS, width)), axis=1)
         shares = dirichlet(self.alpha, own)
         weights = np.concatenate((shares[:, :1], shares[:, 1:] * dirichlet(self.alpha, among)), axis=1)
-        fill, nearest = tuple(frame.fill.tolist()), self.interpolation == "nearest"
-        steps = _chain_steps(self._operations(depth, rest), frame.size, fill, nearest)
+        fill, nearest = tuple(state.fill.tolist()), self.interpolation == "nearest"
+        steps = _chain_steps(self._operations(depth, rest), state.size, fill, nearest)
         chains = [sum(steps[k : k + self._deepest], ()) for k in range(0, len(steps), self._deepest)]
-        frame.settle()
-        frame.add_steps(WeightedSum(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
+        state.settle()
+        state.add_steps(WeightedSum(np.ones(len(u), np.bool_), weights.astype(np.float32), tuple(chains)))
 
     @property
     def _deepest(self) -> int:

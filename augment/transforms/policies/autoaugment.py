@@ -143,16 +143,16 @@ class AutoAugment(Transform):
         if self.fill is not None:
             self.set_fill()
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         if self.fill is not None:
-            frame.use_fill(self.fill)
+            state.use_fill(self.fill)
         policy = _policy(self.policy)
         pair = (u[:, 0] * len(policy.kind)).astype(np.int64)
         applied = u[:, 1:3] < policy.probability[pair]
         kind = np.where(applied, policy.kind[pair], Kind.Identity)
         magnitude = policy.magnitude[pair] * signs(kind, u[:, 3:])
-        Operations(kind, magnitude, True, policy.possible).compose(frame, self.interpolation)
+        Operations(kind, magnitude, True, policy.possible).compose(state, self.interpolation)
 
 
 class _Policy(NamedTuple):

@@ -107,21 +107,21 @@ class Operations:
     relative: bool
     possible: tuple[Collection[Kind], ...]
 
-    def compose(self, frame: TransformState, interpolation: str | Enum = "bilinear") -> None:
-        """Compose all onto ``frame``; ``interpolation`` is that of the geometric operations."""
+    def compose(self, state: TransformState, interpolation: str | Enum = "bilinear") -> None:
+        """Compose all onto ``state``; ``interpolation`` is that of the geometric operations."""
         if any(not GEOMETRIC.isdisjoint(kinds) for kinds in self.possible):
-            frame.distort(_product(self.matrices(frame.size)), interpolation=interpolation)
+            state.distort(_product(self.matrices(state.size)), interpolation=interpolation)
         linear, grey_share = self.colors()
         for s, kinds in enumerate(self.possible):
             steps = self.steps(s)  # before the colours of this place, which are of other samples
             if steps:
-                frame.add_steps(*steps)
+                state.add_steps(*steps)
             if Kind.Contrast in kinds:
-                frame.color.linear(linear[:, s, :, :3], grey_share[:, s])
+                state.color.linear(linear[:, s, :, :3], grey_share[:, s])
             elif not LINEAR.isdisjoint(kinds):
-                frame.color.linear(linear[:, s, :, :3])
+                state.color.linear(linear[:, s, :, :3])
             if Kind.Invert in kinds:
-                frame.color.offset(linear[:, s, :, 3])
+                state.color.offset(linear[:, s, :, 3])
 
     @cached_property
     def where(self) -> npt.NDArray[np.bool_]:

@@ -64,17 +64,17 @@ class RandAugment(Transform):
         self.check("magnitude", good, "an integer from 0, below num_magnitude_bins")
         self.set("draws", 2 * self.num_ops)  # of each operation its kind and sign
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
         if self.num_ops == 0:
             return
-        _use_fill(self, frame)
+        _use_fill(self, state)
         table = magnitudes(
             self.num_magnitude_bins, shear=0.3, shift=150 / 331, turn=30, factor=0.9, bits=(8, 4)
         )
         kind = (u[:, : self.num_ops] * len(_KINDS)).astype(np.int64)
         magnitude = table[kind, self.magnitude] * signs(kind, u[:, self.num_ops :])
-        Operations(kind, magnitude, True, (_KINDS,) * self.num_ops).compose(frame, self.interpolation)
+        Operations(kind, magnitude, True, (_KINDS,) * self.num_ops).compose(state, self.interpolation)
 
 
 @dataclass(frozen=True)
@@ -99,14 +99,14 @@ class TrivialAugmentWide(Transform):
     def __post_init__(self) -> None:
         _check_bins(self)
 
-    def params(self, frame: TransformState, u: Float) -> None:
+    def params(self, state: TransformState, u: Float) -> None:
         """See :class:`Transform`."""
-        _use_fill(self, frame)
+        _use_fill(self, state)
         table = magnitudes(self.num_magnitude_bins, shear=0.99, shift=32, turn=135, factor=0.99, bits=(8, 6))
         kind = (u[:, :1] * len(_KINDS)).astype(np.int64)
         level = (u[:, 1:2] * self.num_magnitude_bins).astype(np.int64)
         magnitude = table[kind, level] * signs(kind, u[:, 2:])
-        Operations(kind, magnitude, False, (_KINDS,)).compose(frame, self.interpolation)
+        Operations(kind, magnitude, False, (_KINDS,)).compose(state, self.interpolation)
 
 
 def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
@@ -121,6 +121,6 @@ def _check_bins(transform: RandAugment | TrivialAugmentWide) -> None:
         transform.set_fill()
 
 
-def _use_fill(transform: RandAugment | TrivialAugmentWide, frame: TransformState) -> None:
+def _use_fill(transform: RandAugment | TrivialAugmentWide, state: TransformState) -> None:
     if transform.fill is not None:
-        frame.use_fill(transform.fill)
+        state.use_fill(transform.fill)

@@ -16,7 +16,7 @@ N = 5
 ROWS = np.array([3, 1])
 
 
-def frame(*, warped=False):
+def state(*, warped=False):
     made = TransformState.of(
         np.arange(40, 45), np.arange(50, 55), Objects(np.ones((4, 4)), np.array([0, 1, 3, 3]))
     )
@@ -41,13 +41,13 @@ def assert_equal(one, other):
 @pytest.mark.parametrize("warped", [False, True])
 @pytest.mark.parametrize("rows", [ROWS, np.arange(N), np.array([], np.int64)])
 def test_samples_that_are_put_back_unchanged_change_nothing(warped, rows):
-    whole = frame(warped=warped)
+    whole = state(warped=warped)
     whole.put(rows, whole.take(rows))
-    assert_equal(whole, frame(warped=warped))
+    assert_equal(whole, state(warped=warped))
 
 
 def test_changes_reach_the_samples_that_were_taken():
-    whole, taken = frame(), frame().take(ROWS)
+    whole, taken = state(), state().take(ROWS)
     taken.mirror(np.array([True, False]), 1)
     taken.crop(np.array([[1, 2], [3, 4]]), np.full((2, 1), 9))
     taken.color.affine(np.column_stack((np.eye(3), np.ones(3))))
@@ -57,11 +57,11 @@ def test_changes_reach_the_samples_that_were_taken():
     np.testing.assert_array_equal(whole.color.matrix[:, 0, 3], [0, 1, 0, 1, 0])
     np.testing.assert_array_equal(whole.geometry.start[:, 1], [2 + 2, 2 + 4])
     left = np.array([0, 2, 4])
-    assert_equal(whole.take(left), frame().take(left))
+    assert_equal(whole.take(left), state().take(left))
 
 
 def test_a_warp_of_some_leaves_the_others_as_they_are():
-    whole, taken = frame(), frame().take(ROWS)
+    whole, taken = state(), state().take(ROWS)
     taken.distort(np.tile(np.diag((3.0, 1, 1)), (2, 1, 1)), perspective=True)
     whole.put(ROWS, taken)
     np.testing.assert_array_equal(whole.warp.matrix[:, 0, 0], [1, 3, 1, 3, 1])
@@ -79,7 +79,7 @@ def test_a_warp_of_some_leaves_the_others_as_they_are():
     ],
 )
 def test_no_size_changes_once_it_is_settled(change):
-    whole, taken = frame(warped=True), frame(warped=True).take(ROWS)
+    whole, taken = state(warped=True), state(warped=True).take(ROWS)
     taken.settle()
     whole.put(ROWS, taken)
     with pytest.raises(ConfigError, match="AugMix"):
@@ -104,7 +104,7 @@ def test_a_crop_after_a_warp_or_a_continued_border_stays_within_the_image(origin
 
 
 def test_given_arrays_are_not_changed():
-    whole, taken, matrix = frame(), frame().take(ROWS), np.tile(np.diag((1.0, 2, 1)), (N, 1, 1))
+    whole, taken, matrix = state(), state().take(ROWS), np.tile(np.diag((1.0, 2, 1)), (N, 1, 1))
     whole.distort(matrix)
     taken.distort(3 * matrix[ROWS])
     whole.put(ROWS, taken)
@@ -113,7 +113,7 @@ def test_given_arrays_are_not_changed():
 
 @pytest.mark.parametrize("warped", [False, True])
 def test_a_warp_of_another_size_than_the_others_have_is_refused(warped):
-    whole, taken = frame(), frame().take(ROWS)
+    whole, taken = state(), state().take(ROWS)
     taken.resize(np.full((2, 1), 20))
     (taken if warped else whole).distort(np.tile(np.eye(3), (2 if warped else N, 1, 1)))
     with pytest.raises(ConfigError, match="warped in another size"):
@@ -121,7 +121,7 @@ def test_a_warp_of_another_size_than_the_others_have_is_refused(warped):
 
 
 def test_steps_apply_to_the_samples_that_were_taken():
-    whole = frame()
+    whole = state()
     whole.add_steps(Equalize(np.ones(N, bool)))
     taken = whole.take(ROWS)
     assert taken.color.steps == []
@@ -136,11 +136,11 @@ def test_steps_apply_to_the_samples_that_were_taken():
 
 
 def test_objects_are_taken_with_their_images():
-    assert frame().take(ROWS).objects.given.owner.tolist() == [1, 0, 0]
+    assert state().take(ROWS).objects.given.owner.tolist() == [1, 0, 0]
 
 
 def test_conditions_on_objects_are_put_back():
-    whole, taken = frame(), frame().take(ROWS)
+    whole, taken = state(), state().take(ROWS)
     taken.objects.restrict(np.array([True, True]), taken.geometry)
     whole.put(ROWS, taken)
     assert whole.objects.restricted
@@ -149,11 +149,11 @@ def test_conditions_on_objects_are_put_back():
 
 
 def test_a_fill_holds_for_all():
-    whole, taken = frame(), frame().take(ROWS)
+    whole, taken = state(), state().take(ROWS)
     taken.use_fill((1, 2, 3))
     whole.put(ROWS, taken)
     assert whole.fill.tolist() == [1, 2, 3]
-    other = frame().take(ROWS)
+    other = state().take(ROWS)
     other.use_fill((3, 2, 1))
     with pytest.raises(ConfigError, match="Use one fill"):
         whole.put(ROWS, other)

@@ -24,21 +24,21 @@ def draw(*transforms, n=40):
 class Half(Transform):
     """Takes a quarter of the image and does not say so."""
 
-    def params(self, frame, u):
-        frame.crop(frame.size // 4, frame.size // 2)
+    def params(self, state, u):
+        state.crop(state.size // 4, state.size // 2)
 
 
 @dataclass(frozen=True)
 class SometimesSmaller(Transform):
     draws: ClassVar[int] = 1
 
-    def params(self, frame, u):
-        frame.resize(np.where(u[:, 0] < 0.5, 20, 16)[None].repeat(2, axis=0))
+    def params(self, state, u):
+        state.resize(np.where(u[:, 0] < 0.5, 20, 16)[None].repeat(2, axis=0))
 
 
 @dataclass(frozen=True)
 class Promise(Transform):
-    def params(self, frame, u):
+    def params(self, state, u):
         pass
 
     def output_size(self, size):
@@ -68,9 +68,9 @@ def test_any_size_will_do_where_the_next_one_makes_it_the_same_again():
 class Levels(Transform):
     table: str = ""
 
-    def params(self, frame, u):
-        n = frame.size.shape[1]
-        frame.add_steps(
+    def params(self, state, u):
+        n = state.size.shape[1]
+        state.add_steps(
             {
                 "shares": lambda: Table(np.ones(n, bool), np.full((n, 3, 256), 0.5)),
                 "one channel": lambda: Table(np.ones(n, bool), np.zeros((n, 256), np.uint8)),
@@ -108,8 +108,8 @@ class Returns(Step):
 class Returning(Transform):
     make: Any
 
-    def params(self, frame, u):
-        frame.add_steps(Returns(np.ones(len(u), bool), self.make))
+    def params(self, state, u):
+        state.add_steps(Returns(np.ones(len(u), bool), self.make))
 
 
 @pytest.mark.parametrize(
@@ -133,13 +133,13 @@ class Undeclared(Transform):
     def __init__(self, strength):
         self.strength = strength
 
-    def params(self, frame, u):
+    def params(self, state, u):
         pass
 
 
 @dataclass(frozen=True)
 class Decides(Transform):
-    def decide(self, frame, u):
+    def decide(self, state, u):
         pass
 
 
@@ -158,9 +158,9 @@ class Nothing(Transform):
         ),
         (
             Decides(),
-            r"(?s)^Decides has no method params\(self, frame, u\).*Rename its method decide to params",
+            r"(?s)^Decides has no method params\(self, state, u\).*Rename its method decide to params",
         ),
-        (Nothing(), r"(?s)^Nothing has no method params\(self, frame, u\).*Define it"),
+        (Nothing(), r"(?s)^Nothing has no method params\(self, state, u\).*Define it"),
     ],
 )
 def test_a_class_that_is_not_as_all_transforms_are(transform, said, within):
@@ -170,7 +170,7 @@ def test_a_class_that_is_not_as_all_transforms_are(transform, said, within):
 
 def test_a_class_without_arguments_has_none_to_declare():
     class Same(Transform):
-        def params(self, frame, u):
+        def params(self, state, u):
             pass
 
     assert compile_image([CenterCrop(20), Same()]).to_json()["transforms"][1] == {"name": "Same"}
@@ -180,11 +180,11 @@ def test_a_class_without_arguments_has_none_to_declare():
 class Flatten(Transform):
     warps: ClassVar[bool] = True
 
-    def params(self, frame, u):
-        frame.distort(np.diag((1.0, 0, 1))[None].repeat(len(u), axis=0))
+    def params(self, state, u):
+        state.distort(np.diag((1.0, 0, 1))[None].repeat(len(u), axis=0))
 
 
 def test_a_warp_that_boxes_cannot_follow():
     params = draw(CenterCrop(20), Flatten(), n=2)
-    with pytest.raises(ConfigError, match=r"(?s)boxes, keypoints and masks cannot follow .*frame\.distort"):
+    with pytest.raises(ConfigError, match=r"(?s)boxes, keypoints and masks cannot follow .*state\.distort"):
         transform_boxes(params, [(0, 0, 9, 9)], np.zeros(1, int))

@@ -48,9 +48,9 @@ class RandomVignette(Transform):
         self.set_range("strength", 0, 1, "a pair, 0 <= low <= high <= 1")
         self.check_probability()
 
-    def params(self, frame, u):
+    def params(self, state, u):
         low, high = self.strength
-        frame.add_steps(Vignette(u[:, 0] < self.p, low + (high - low) * u[:, 1]))
+        state.add_steps(Vignette(u[:, 0] < self.p, low + (high - low) * u[:, 1]))
 
 
 @register
@@ -60,10 +60,10 @@ class RandomGamma(Transform):
 
     draws: ClassVar[int] = 1
 
-    def params(self, frame, u):
+    def params(self, state, u):
         gamma = self.largest ** (2 * u - 1)
         levels = np.rint(255 * (np.arange(256) / 255) ** gamma).astype(np.uint8)
-        frame.add_steps(Table(np.ones(len(u), bool), np.repeat(levels[:, None], 3, axis=1)))
+        state.add_steps(Table(np.ones(len(u), bool), np.repeat(levels[:, None], 3, axis=1)))
 
 
 @register
@@ -73,8 +73,8 @@ class Transpose(Transform):
 
     warps: ClassVar[bool] = True
 
-    def params(self, frame, u):
-        frame.distort(np.tile(np.eye(3)[[1, 0, 2]], (len(u), 1, 1)))
+    def params(self, state, u):
+        state.distort(np.tile(np.eye(3)[[1, 0, 2]], (len(u), 1, 1)))
 
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (20, 20, 3), np.uint8)

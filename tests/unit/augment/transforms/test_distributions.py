@@ -186,10 +186,10 @@ def test_gaussian_blur():
 def test_random_apply_and_random_choice():
     flip = draw(KEEP, RandomApply([RandomHorizontalFlip(1)], 0.3)).flip[:, 0]
     assert_kinds_agree("apply", flip.astype(int).tolist())
-    frame = TransformState.of(np.full(N, 8), np.full(N, 8))
+    state = TransformState.of(np.full(N, 8), np.full(N, 8))
     transform = RandomChoice([Pad(1), Pad(2), Pad(3)], [1, 2, 5])
-    transform.params(frame, np.random.default_rng(0).random((N, transform.draws)))
-    assert_kinds_agree("choice", ((frame.size[0] - 8) // 2 - 1).tolist())
+    transform.params(state, np.random.default_rng(0).random((N, transform.draws)))
+    assert_kinds_agree("choice", ((state.size[0] - 8) // 2 - 1).tolist())
 
 
 @pytest.fixture

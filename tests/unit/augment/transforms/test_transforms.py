@@ -131,9 +131,9 @@ def torchvision_resized(height, width, size, max_size):
     [*product([1, 32, 224], [None, 225, 330, 1000]), (None, 1), (None, 224), (None, 1000)],
 )
 def test_resize_by_the_shorter_side_or_the_longer_one(size, max_size):
-    frame = TransformState.of(*np.array(SIZES).T)
-    Resize(size, max_size=max_size).params(frame, np.zeros((len(SIZES), 0)))
-    assert frame.size.T.tolist() == [list(torchvision_resized(h, w, size, max_size)) for h, w in SIZES]
+    state = TransformState.of(*np.array(SIZES).T)
+    Resize(size, max_size=max_size).params(state, np.zeros((len(SIZES), 0)))
+    assert state.size.T.tolist() == [list(torchvision_resized(h, w, size, max_size)) for h, w in SIZES]
     for h, w in SIZES:
         assert Resize(size, max_size=max_size).output_size((h, w)) == torchvision_resized(
             h, w, size, max_size
@@ -239,16 +239,16 @@ def test_random_resized_crop_of_an_image_within_ratio_falls_back_to_the_whole():
 
 
 def test_random_resized_crop_uses_the_first_attempt_that_fits():
-    frame = TransformState.of(np.array([100]), np.array([100]))
+    state = TransformState.of(np.array([100]), np.array([100]))
     u = np.full((1, RandomResizedCrop.draws), 0.999)
     u[0, :10] = 1 - 1e-9  # area: all of the image, which does not fit at this ratio ...
     u[0, 2] = 0.0  # ... but at the third attempt
     u[0, 20:] = 0.0  # top left
-    RandomResizedCrop(7).params(frame, u)
+    RandomResizedCrop(7).params(state, u)
     width = round(math.sqrt(800 * math.exp(math.log(3 / 4) + 0.999 * math.log(16 / 9))))
     height = round(math.sqrt(800 / math.exp(math.log(3 / 4) + 0.999 * math.log(16 / 9))))
-    assert frame.geometry.content_start.ravel().tolist() == [0, 0]
-    assert frame.geometry.content_stop.ravel().tolist() == [height, width]
+    assert state.geometry.content_start.ravel().tolist() == [0, 0]
+    assert state.geometry.content_stop.ravel().tolist() == [height, width]
 
 
 def test_random_resized_crop_of_one_pixel():

@@ -38,8 +38,8 @@ class Solid(Step):
 
 
 class MakeSolid(Transform):
-    def params(self, frame: TransformState, u: npt.NDArray[np.float64]) -> None:
-        frame.add_steps(Solid(np.ones(len(u), np.bool_)))
+    def params(self, state: TransformState, u: npt.NDArray[np.float64]) -> None:
+        state.add_steps(Solid(np.ones(len(u), np.bool_)))
 
 
 ROTATED = [RandomResizedCrop(24), RandomRotation(30), RandomErasing(0.5)]

@@ -24,9 +24,9 @@ def test_an_expanded_rotation_shows_all(degrees, size):
     turn = RandomRotation((degrees, degrees), expand=True)
     params = draw([KEEP, turn, CenterCrop(24)])
     assert params.size == (24, 24)
-    frame = draw([KEEP, turn, Resize((50, 60))], n=3)
+    params = draw([KEEP, turn, Resize((50, 60))], n=3)
     corners = np.array([(0, 0, 1), (WIDTH, 0, 1), (0, HEIGHT, 1), (WIDTH, HEIGHT, 1)])
-    seen = np.linalg.inv(frame.warp.matrix[0]) @ corners.T
+    seen = np.linalg.inv(params.warp.matrix[0]) @ corners.T
     assert (seen[:2] >= -1e-6).all()
     assert (seen[:2] <= np.array([[60], [50]]) + 1e-6).all()
     assert expanded(np.array([[HEIGHT], [WIDTH]]), np.array([degrees])).ravel().tolist() == list(size)

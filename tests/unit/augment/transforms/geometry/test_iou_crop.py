@@ -40,22 +40,22 @@ def objects(n, boxes=BOXES):
     return Objects(np.tile(boxes, (n, 1)), np.arange(n).repeat(len(boxes)))
 
 
-def frame_of(n, boxes=BOXES, height=HEIGHT, width=WIDTH):
+def state_of(n, boxes=BOXES, height=HEIGHT, width=WIDTH):
     return TransformState.of(np.full(n, height), np.full(n, width), objects(n, boxes))
 
 
-def decide(transform, frame, seed=0):
-    transform.params(frame, np.random.default_rng(seed).random((frame.size.shape[1], transform.draws)))
+def decide(transform, state, seed=0):
+    transform.params(state, np.random.default_rng(seed).random((state.size.shape[1], transform.draws)))
 
 
 def test_parts_are_distributed_as_torchvisions_own():
-    frame = frame_of(N)
-    decide(RandomIoUCrop(), frame)
+    state = state_of(N)
+    decide(RandomIoUCrop(), state)
     top, left, height, width, remaining = THEIRS["iou-crop"].T
-    for ours, theirs in zip((*frame.geometry.start, *frame.size), (top, left, height, width), strict=True):
+    for ours, theirs in zip((*state.geometry.start, *state.size), (top, left, height, width), strict=True):
         assert_same_distribution(ours, theirs)
     center = BOXES.reshape(2, 2, 2).mean(axis=1)[None, :, ::-1]
-    start, stop = frame.geometry.start.T[:, None], frame.geometry.stop.T[:, None]
+    start, stop = state.geometry.start.T[:, None], state.geometry.stop.T[:, None]
     assert_same_distribution(np.all((start < center) & (center < stop), axis=-1).sum(axis=1), remaining)
 
 
@@ -109,19 +109,19 @@ def overlap(box, crop):
 
 @pytest.mark.parametrize("options", [None, (0.0,), (0.3, 0.5), (0.9, 0.1, 2)])
 def test_parts_are_distributed_as_torchvisions_formula(options):
-    frame = frame_of(N)
-    decide(RandomIoUCrop(sampler_options=options), frame)
+    state = state_of(N)
+    decide(RandomIoUCrop(sampler_options=options), state)
     rng = random.Random(0)
     drawn_from = options or (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
     expected = np.array([torchvision_iou_crop(rng, drawn_from) for _ in range(N)])
-    for axis, values in enumerate((*frame.geometry.start, *frame.size)):
+    for axis, values in enumerate((*state.geometry.start, *state.size)):
         assert_same_distribution(values, expected[:, axis])
 
 
 def test_arguments_of_the_parts():
-    frame = frame_of(N)
-    decide(RandomIoUCrop(0.5, 0.7, 1.4, 1.8, (0.0,), 5), frame)
-    height, width = frame.size
+    state = state_of(N)
+    decide(RandomIoUCrop(0.5, 0.7, 1.4, 1.8, (0.0,), 5), state)
+    height, width = state.size
     cut = height < HEIGHT
     assert 0.6 < cut.mean() < 1 or cut.all()
     assert height[cut].min() >= 50
@@ -131,15 +131,15 @@ def test_arguments_of_the_parts():
 
 
 def test_images_without_boxes_and_impossible_options_are_left_as_they_are():
-    frame = TransformState.of(np.full(9, HEIGHT), np.full(9, WIDTH))
-    decide(RandomIoUCrop(sampler_options=(0.5,)), frame)
-    assert (frame.size.T == (HEIGHT, WIDTH)).all()
-    frame = frame_of(20, np.array([(5.0, 5, 7, 7)]))  # the IoU of so small a box is always small
-    decide(RandomIoUCrop(sampler_options=(0.5,)), frame)
-    assert (frame.size.T == (HEIGHT, WIDTH)).all()
-    frame = frame_of(9)
-    decide(RandomIoUCrop(sampler_options=(1,)), frame)
-    assert (frame.size.T == (HEIGHT, WIDTH)).all()
+    state = TransformState.of(np.full(9, HEIGHT), np.full(9, WIDTH))
+    decide(RandomIoUCrop(sampler_options=(0.5,)), state)
+    assert (state.size.T == (HEIGHT, WIDTH)).all()
+    state = state_of(20, np.array([(5.0, 5, 7, 7)]))  # the IoU of so small a box is always small
+    decide(RandomIoUCrop(sampler_options=(0.5,)), state)
+    assert (state.size.T == (HEIGHT, WIDTH)).all()
+    state = state_of(9)
+    decide(RandomIoUCrop(sampler_options=(1,)), state)
+    assert (state.size.T == (HEIGHT, WIDTH)).all()
 
 
 def test_objects_whose_centre_is_cut_off_are_dropped():
@@ -168,29 +168,29 @@ def area(boxes):
 
 
 def test_a_choice_uses_the_boxes_that_earlier_transforms_left():
-    frame = frame_of(200)
-    decide(RandomZoomOut(0, (1.1, 1.3), 1), frame)
-    decide(RandomVerticalFlip(), frame)
-    decide(RandomIoUCrop(sampler_options=(0.1,)), frame, 1)
-    left = clipped(np.tile(BOXES, (200, 1, 1)), np.maximum(frame.geometry.start, 0), frame.geometry.stop)
-    before = frame.geometry.stop - frame.geometry.start
-    decide(RandomIoUCrop(sampler_options=(0.5,)), frame, 2)
-    part = np.prod(frame.geometry.stop - frame.geometry.start, axis=0)
+    state = state_of(200)
+    decide(RandomZoomOut(0, (1.1, 1.3), 1), state)
+    decide(RandomVerticalFlip(), state)
+    decide(RandomIoUCrop(sampler_options=(0.1,)), state, 1)
+    left = clipped(np.tile(BOXES, (200, 1, 1)), np.maximum(state.geometry.start, 0), state.geometry.stop)
+    before = state.geometry.stop - state.geometry.start
+    decide(RandomIoUCrop(sampler_options=(0.5,)), state, 2)
+    part = np.prod(state.geometry.stop - state.geometry.start, axis=0)
     cut = part < np.prod(before, axis=0)
     assert cut.mean() > 0.5
-    shared = area(clipped(left, frame.geometry.start, frame.geometry.stop))
+    shared = area(clipped(left, state.geometry.start, state.geometry.stop))
     overlaps = shared / (area(left) + part[:, None] - shared)
     assert overlaps.max(axis=1)[cut].min() > 0.5 - 1e-9
 
 
 def test_a_choice_uses_the_image_as_it_is_now():
     n = 200
-    plain, changed = frame_of(n), frame_of(n, (WIDTH - BOXES[:, [2, 1, 0, 3]]) * (1, 0, 1, 0) / 4, 50, 40)
+    plain, changed = state_of(n), state_of(n, (WIDTH - BOXES[:, [2, 1, 0, 3]]) * (1, 0, 1, 0) / 4, 50, 40)
     changed.objects.given.boxes[:, 1::2] = plain.objects.given.boxes[:, 1::2] / 2
     changed.resize(np.array([[HEIGHT], [WIDTH]]))
     changed.mirror(np.ones(n, bool), 1)
-    for frame in (plain, changed):
-        decide(RandomIoUCrop(sampler_options=(0.3, 0.5)), frame)
+    for state in (plain, changed):
+        decide(RandomIoUCrop(sampler_options=(0.3, 0.5)), state)
     np.testing.assert_array_equal(changed.size, plain.size)
     np.testing.assert_allclose(changed.geometry.start[0], plain.geometry.start[0] / 2)
     np.testing.assert_allclose(changed.geometry.stop[1], (WIDTH - plain.geometry.start[1]) / 4)

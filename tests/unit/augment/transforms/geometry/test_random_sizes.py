@@ -31,9 +31,9 @@ N = 4000
 
 def decided(transform, n=N, height=HEIGHT, width=WIDTH):
     """The state of ``n`` images after a transform."""
-    frame = TransformState.of(np.full(n, height), np.full(n, width))
-    transform.params(frame, np.random.default_rng(0).random((n, transform.draws)))
-    return frame
+    state = TransformState.of(np.full(n, height), np.full(n, width))
+    transform.params(state, np.random.default_rng(0).random((n, transform.draws)))
+    return state
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def decided(transform, n=N, height=HEIGHT, width=WIDTH):
     ],
 )
 def test_sizes_and_places_are_distributed_as_torchvisions_own(name, transform):
-    frame = decided(transform)
-    ours = np.concatenate((-frame.geometry.start, frame.size)) if name == "zoom-out" else frame.size
+    state = decided(transform)
+    ours = np.concatenate((-state.geometry.start, state.size)) if name == "zoom-out" else state.size
     for values, theirs in zip(ours, THEIRS[name].T, strict=True):
         assert_same_distribution(values, theirs)
 
@@ -59,44 +59,44 @@ def torchvision_zoom_out(rng, low, high):
 
 
 def test_zooming_out_is_distributed_as_torchvisions_formula():
-    frame = decided(RandomZoomOut(7, (1.2, 3.0), p=1))
+    state = decided(RandomZoomOut(7, (1.2, 3.0), p=1))
     rng = random.Random(0)
     expected = np.array([torchvision_zoom_out(rng, 1.2, 3.0) for _ in range(N)])
-    for axis, values in enumerate((*frame.geometry.start, *frame.size)):
+    for axis, values in enumerate((*state.geometry.start, *state.size)):
         assert_same_distribution(values, expected[:, axis])
-    assert frame.fill.tolist() == [7, 7, 7]
+    assert state.fill.tolist() == [7, 7, 7]
 
 
 def test_zooming_out_with_a_probability():
-    frame = decided(RandomZoomOut(p=0.3))
-    assert abs((frame.size[0] > HEIGHT).mean() - 0.3) < 0.05
-    assert (frame.geometry.start[:, frame.size[0] == HEIGHT] == 0).all()
+    state = decided(RandomZoomOut(p=0.3))
+    assert abs((state.size[0] > HEIGHT).mean() - 0.3) < 0.05
+    assert (state.geometry.start[:, state.size[0] == HEIGHT] == 0).all()
 
 
 def test_scale_jitter_is_distributed_as_torchvisions_formula():
-    frame = decided(ScaleJitter((300, 200), (0.5, 1.5)))
+    state = decided(ScaleJitter((300, 200), (0.5, 1.5)))
     rng = random.Random(0)
     factors = [min(200 / HEIGHT, 300 / WIDTH) * rng.uniform(0.5, 1.5) for _ in range(N)]
-    assert_same_distribution(frame.size[0], np.array([int(HEIGHT * r) for r in factors]))
-    assert_same_distribution(frame.size[1], np.array([int(WIDTH * r) for r in factors]))
+    assert_same_distribution(state.size[0], np.array([int(HEIGHT * r) for r in factors]))
+    assert_same_distribution(state.size[1], np.array([int(WIDTH * r) for r in factors]))
     tiny = decided(ScaleJitter(20, (0.1, 0.1)), 3, height=1, width=1000)
     assert tiny.size.T.tolist() == [[1, 2]] * 3
 
 
 def test_shortest_sizes():
-    frame = decided(RandomShortestSize((50, 75, 200), max_size=240))
-    sizes, counts = np.unique(frame.size, axis=1, return_counts=True)
+    state = decided(RandomShortestSize((50, 75, 200), max_size=240))
+    sizes, counts = np.unique(state.size, axis=1, return_counts=True)
     assert sizes.T.tolist() == [[50, 80], [75, 120], [150, 240]]
     assert (np.abs(counts / N - 1 / 3) < 0.04).all()
     assert RandomShortestSize(9).min_size == (9,)
 
 
 def test_resizes_between():
-    frame = decided(RandomResize(20, 30))
-    shorter, counts = np.unique(frame.size[0], return_counts=True)
+    state = decided(RandomResize(20, 30))
+    shorter, counts = np.unique(state.size[0], return_counts=True)
     assert shorter.tolist() == list(range(20, 30))
     assert counts.min() > 300
-    assert (frame.size[1] == (frame.size[0] * 1.6).astype(int)).all()
+    assert (state.size[1] == (state.size[0] * 1.6).astype(int)).all()
 
 
 @pytest.mark.parametrize("transform", [RandomZoomOut(), ScaleJitter(9), RandomResize(8, 9)])

@@ -59,10 +59,10 @@ ADJUST = (adjust_brightness, adjust_contrast, adjust_saturation, rotate_hue)
 def decide(transform, u):
     """The composed map of one transform given its random numbers, applied to PIXELS."""
     n = len(u)
-    frame = TransformState.of(np.full(n, 6), np.full(n, 7))
-    transform.params(frame, np.asarray(u, float))
+    state = TransformState.of(np.full(n, 6), np.full(n, 7))
+    transform.params(state, np.asarray(u, float))
     mean = PIXELS.mean(axis=(0, 1))
-    return [PIXELS @ m[:, :3].T + m[:, 3] + m[:, 4:] @ mean for m in frame.color.matrix]
+    return [PIXELS @ m[:, :3].T + m[:, 3] + m[:, 4:] @ mean for m in state.color.matrix]
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
@@ -154,9 +154,9 @@ def test_each_factor_is_uniform():
 def test_all_orders_of_color_jitter_are_equally_likely():
     u = np.random.default_rng(0).random((24_000, 8))
     u[:, 4:] = [0.9, 0.2, 0.7, 0.8]
-    frame = TransformState.of(np.full(24_000, 6), np.full(24_000, 7))
-    ColorJitter(0.4, 0.5, 0.6, 0.1).params(frame, u)
-    maps, counts = np.unique(frame.color.matrix.reshape(24_000, -1).round(9), axis=0, return_counts=True)
+    state = TransformState.of(np.full(24_000, 6), np.full(24_000, 7))
+    ColorJitter(0.4, 0.5, 0.6, 0.1).params(state, u)
+    maps, counts = np.unique(state.color.matrix.reshape(24_000, -1).round(9), axis=0, return_counts=True)
     # All but hue commute: only whether contrast and saturation come before it makes a difference.
     assert len(maps) == 4
     np.testing.assert_allclose(np.sort(counts) / 24_000, [1 / 6, 1 / 6, 1 / 3, 1 / 3], atol=0.02)
@@ -191,12 +191,12 @@ def test_the_mean_is_that_of_the_output():
 
 
 def test_an_empty_image_is_coloured_like_padding():
-    frame = TransformState.of(np.array([6]), np.array([7]))
-    frame.fill = np.array([40, 80, 120], np.uint8)
-    ColorJitter(contrast=(0.5, 0.5)).params(frame, np.zeros((1, 8)))
-    frame.blank(np.array([True]))
+    state = TransformState.of(np.array([6]), np.array([7]))
+    state.fill = np.array([40, 80, 120], np.uint8)
+    ColorJitter(contrast=(0.5, 0.5)).params(state, np.zeros((1, 8)))
+    state.blank(np.array([True]))
     expected = adjust_contrast(np.array([[40.0, 80, 120]]), 0.5)[0]
-    np.testing.assert_allclose(frame.color.matrix[0], np.insert(np.zeros((3, 6)), 3, expected, axis=1))
+    np.testing.assert_allclose(state.color.matrix[0], np.insert(np.zeros((3, 6)), 3, expected, axis=1))
 
 
 def test_padding_counts_towards_the_mean():

@@ -129,13 +129,13 @@ def test_objects_follow_their_images():
     transform = RandomApply([RandomIoUCrop(trials=4)], 0.5)
     height, width = np.full(N, 50), np.full(N, 60)
     boxes = Objects(np.tile([10.0, 10, 30, 30], (N, 1)), np.arange(N))
-    frame = TransformState.of(height, width, boxes)
+    state = TransformState.of(height, width, boxes)
     u = np.random.default_rng(0).random((N, transform.draws))
-    transform.params(frame, u)
-    cut = (frame.size != [[50], [60]]).any(axis=0)
+    transform.params(state, u)
+    cut = (state.size != [[50], [60]]).any(axis=0)
     assert cut.any()
     assert not cut[u[:, 0] >= 0.5].any()
-    start, stop = frame.objects.window_start, frame.objects.window_stop
+    start, stop = state.objects.window_start, state.objects.window_stop
     assert np.isinf(start[:, u[:, 0] >= 0.5]).all()
     assert (start[:, cut] < 30).all()
     assert (stop[:, cut] > 10).all()

@@ -1,4 +1,4 @@
-"""RandAugment, TrivialAugmentWide, AutoAugment and AugMix: what each operation does to the frame.
+"""RandAugment, TrivialAugmentWide, AutoAugment and AugMix: what each operation does to the state.
 
 How often each is drawn, and with which magnitude, is tested in test_distributions.py.
 """
@@ -54,10 +54,10 @@ class Fixed(RandAugment):
         super().__init__(len(operations))
         self.set("operations", operations)
 
-    def params(self, frame, u):
+    def params(self, state, u):
         kind, magnitude = (np.array([one] * len(u)) for one in zip(*self.operations, strict=True))
         kinds = (tuple(Kind),) * len(self.operations)
-        Operations(kind, magnitude.astype(float), True, kinds).compose(frame)
+        Operations(kind, magnitude.astype(float), True, kinds).compose(state)
 
 
 def run(*operations):
