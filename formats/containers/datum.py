@@ -6,6 +6,7 @@ does. Field numbers are those of caffe/proto/caffe.proto.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -136,7 +137,8 @@ def parse_image(record: Record, names: FeatureNames) -> ExternalSample:
     if datum is None or (datum.data is None and not datum.floats):
         whole = Span(0, record.length)
         return ExternalSample(whole, read_header(record.view), key, None, "")
-    planar = datum.data is not None and datum.channels * datum.height * datum.width == datum.data.length
+    sizes = (datum.channels, datum.height, datum.width)
+    planar = datum.data is not None and min(sizes) > 0 and math.prod(sizes) == datum.data.length
     if datum.data is None or (planar and not datum.encoded and datum.channels not in {1, 3}):
         content = "floats" if datum.data is None else f"pixels of {datum.channels} channels"
         raise SourceError(

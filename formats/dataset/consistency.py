@@ -80,8 +80,8 @@ def _check_size(file: Path, shard: Shard) -> None:
 def open_index(folder: Path, manifest: Manifest) -> Index:
     """Map the index of a dataset and check that it is the one that the manifest describes.
 
-    The digest of a small index is checked here, and that of a larger one by :func:`stoker.verify`, because
-    the check reads the whole file.
+    The digest of a small index and the sizes of its images are checked here, and those of a larger one by
+    :func:`stoker.verify` or where a sample is read, because the check reads the whole file.
 
     Raises:
         StaleIndexError: The index is missing, damaged, or another one.
@@ -110,4 +110,6 @@ def open_index(folder: Path, manifest: Manifest) -> Index:
         raise StaleIndexError(
             "the index has other rows or columns than the manifest says", path=path, hint=hint
         )
+    if manifest.sample_type == "image" and size <= _SMALL_INDEX:
+        index.check_sizes()
     return index

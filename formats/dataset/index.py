@@ -27,6 +27,7 @@ from .list_column import ListColumn
 from .samples import Samples
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -154,10 +155,37 @@ class Index:
 
         Args:
             rows: (M,) integers, each from 0 to the number of rows less one.
+
+        Raises:
+            StaleIndexError: An image has no pixels.
         """
         at = np.asarray(rows, np.int64)
         names = ("shard", "record", "offset", "length", "crc", "codec", "height", "width", "orientation")
-        return Samples(row=at, **{name: self.column(name)[at] for name in names})
+        samples = Samples(row=at, **{name: self.column(name)[at] for name in names})
+        self._check_sizes(samples.height, samples.width, at)
+        return samples
+
+    def check_sizes(self) -> None:
+        """Check that every image has pixels; two columns are read.
+
+        Raises:
+            StaleIndexError: An image has a height or a width below 1.
+        """
+        self._check_sizes(self.column("height"), self.column("width"), range(len(self)))
+
+    def _check_sizes(
+        self,
+        heights: npt.NDArray[np.int32],
+        widths: npt.NDArray[np.int32],
+        rows: Sequence[int] | npt.NDArray[np.int64],
+    ) -> None:
+        if min(heights.min(initial=1), widths.min(initial=1)) < 1:
+            at = int(np.flatnonzero((heights < 1) | (widths < 1))[0])
+            raise StaleIndexError(
+                f"the image of row {rows[at]} has {heights[at]} x {widths[at]} pixels in the index",
+                path=self.path,
+                hint=_HINT,
+            )
 
     def keys(self, rows: npt.ArrayLike) -> list[str]:
         """Return the names of these rows in their source; see :meth:`strings`."""

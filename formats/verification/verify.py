@@ -185,6 +185,8 @@ def _row_checks(dataset: _Dataset, index: Index, decode: bool) -> Iterator[tuple
 def _verify_index(folder: Path, manifest: Manifest) -> tuple[Index | None, list[Problem]]:
     try:
         index = open_index(folder, manifest)
+        if manifest.sample_type == "image":
+            index.check_sizes()
         if file_digest(folder / INDEX_NAME) == manifest.index.digest:
             return index, []
         return index, [Problem("the index is not the one of the manifest: its digest differs")]

@@ -11,6 +11,7 @@ import pytest
 import stoker
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, DecodeError, StaleIndexError
 from stoker.formats.containers.registry import CONTAINERS
+from stoker.formats.dataset import consistency
 from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 
@@ -256,3 +257,29 @@ def test_whether_a_sample_was_selected_twice(make_dataset: Callable[..., Path]) 
         ([1, 4, 1], False),
     ):
         assert dataset.select(which).is_distinct == distinct
+
+
+@pytest.mark.parametrize("small", [True, False])
+@pytest.mark.parametrize(("column", "value"), [("height", 0), ("width", -4)])
+def test_an_image_without_pixels_is_refused(
+    make_dataset: Callable[..., Path],
+    republish: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    small: bool,
+    column: str,
+    value: int,
+) -> None:
+    folder = make_dataset()
+    dataset = stoker.open(folder)
+    columns = {name: dataset.index.arrow(name) for name in dataset.index.types}
+    sizes = dataset.column(column).copy()
+    sizes[3] = value
+    write_index(folder / "new", {**columns, column: sizes})
+    (folder / "new").rename(folder / INDEX_NAME)
+    republish(folder, "tfrecord", dataset.manifest.shards)
+    if not small:
+        monkeypatch.setattr(consistency, "_SMALL_INDEX", 0)
+        assert len(stoker.open(folder).samples([2, 4])) == 2
+    with pytest.raises(StaleIndexError, match=r"the image of row 3 has .* pixels in the index"):
+        stoker.open(folder).samples([2, 3])
+    assert "row 3" in stoker.verify(folder).problems[0].message

@@ -343,6 +343,17 @@ def test_pixels_in_a_datum_that_are_no_image(tmp_path: Path) -> None:
         external_index.index([write_lmdb(tmp_path / "y", {b"a": b"\x32\x04" + bytes(4)})], tmp_path / "into")
 
 
+def test_pixels_in_a_datum_without_a_size_are_skipped_and_counted(tmp_path: Path) -> None:
+    good = planes(np.zeros((3, 4, 5), np.uint8))
+    minus = b"\xfc" + b"\xff" * 8 + b"\x01"  # -4, a varint of 64 bits
+    negative = b"\x08\x01\x10%b\x18%b\x22\x10%b\x28\x00" % (minus, minus, bytes(16))
+    empty = b"\x08\x01\x10\x00\x18\x07\x22\x00\x28\x00"
+    path = write_lmdb(tmp_path / "x", {b"a": good, b"b": negative, b"c": empty})
+    manifest = external_index.index([path], tmp_path / "into")
+    assert manifest.skipped == {"image whose header cannot be read": 2}
+    assert stoker.open(tmp_path / "into").keys([0]) == ["a"]
+
+
 def test_damage_and_compression_are_errors(tmp_path: Path, make_jpeg: Jpeg) -> None:
     path = write_tfrecord(tmp_path / "x", [example(make_jpeg(i), 0) for i in range(3)])
     data = bytearray(path.read_bytes())
