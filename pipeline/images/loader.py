@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from .producer import ImageBatchProducer
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from stoker.augment.geometry.boxes import BoxFormat
     from stoker.types import DType, Layout
@@ -72,7 +73,8 @@ class ImageLoader(Loader):
         world_size: Number of ranks.
         last_batch: What happens to samples that do not fill a last batch. "partial" hands out a smaller
             batch, "drop" leaves them out, and "pad" repeats samples and adds a column ``mask``, (N,) bool,
-            False for each repeated sample.
+            False for each repeated sample. If fewer samples than ranks are left, "partial" gives some ranks
+            an empty batch, and they warn once.
         engine: What decodes and transforms images: "native" (C++), "dali" (NVIDIA DALI), or "reference"
             (Pillow and NumPy; slow, and executes every transform). "auto" takes "dali" if there are a GPU and
             DALI, else "native", and "reference" for transforms that the others do not execute.
@@ -175,6 +177,7 @@ class ImageLoader(Loader):
         self._batch_size = batch_size
         self._read_ahead = whole_number("read_ahead", read_ahead, 0)
         self._last_batch: LastBatch = last_batch
+        self._has_warned = False
         self._is_stream = steps_per_epoch is not None
         self._config = make_config(
             resolve(dataset, cache, cache_size),
@@ -202,6 +205,18 @@ class ImageLoader(Loader):
         self._adapter = adapters.load(framework, plan.placement)
         self._engine = self._make_engine(plan, max_pixels=max_pixels, verify=verify, mapped=mapped)
         self._annotations = self._config.annotations.processor(self._config.dataset, plan.num_threads)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Start the next pass, and warn once if this rank receives an empty batch at its end."""
+        running = super().__iter__()
+        if self._progress and self._progress.steps.last_is_empty and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"rank {self._ranks.rank} of {self._ranks.world_size} receives an empty last batch, whose "
+                "mean loss is NaN: choose last_batch='drop', or 'pad', whose column mask marks what it repeats",
+                stacklevel=2,
+            )
+        return running
 
     def __repr__(self) -> str:
         return (

@@ -62,6 +62,11 @@ class Schedule:
         left = self.n - self.start
         return left // self.global_batch if self.last_batch == "drop" else -(-left // self.global_batch)
 
+    @property
+    def last_is_empty(self) -> bool:
+        """Whether this rank receives no sample at the last step, and another rank does."""
+        return self.last_batch == "partial" and 0 < (self.n - self.start) % self.global_batch <= self.rank
+
     def draws(self, step: int) -> tuple[Int64, npt.NDArray[np.bool_]]:
         """Draws of this rank at ``step``, (M,) int64, and which of them are no padding, (M,) bool."""
         first = self.start + step * self.global_batch + self.rank

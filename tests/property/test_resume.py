@@ -81,6 +81,7 @@ def test_every_stop_goes_on_with_exactly_the_next_batch(load: Callable[..., Imag
         assert resumed.state_dict()["epoch"] == (epoch + 1 if seen < 61 else epoch + 2)
 
 
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
 def test_two_stops_in_an_epoch_lose_nothing(load: Callable[..., ImageLoader]) -> None:
     whole = samples(load())
     found, state = [], load().state_dict()
@@ -107,6 +108,7 @@ SAMPLERS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_every_stop_of_every_sampler_loses_nothing(
     load: Callable[..., ImageLoader], thumbnails: Path, name: str

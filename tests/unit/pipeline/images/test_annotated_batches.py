@@ -181,6 +181,7 @@ def test_a_label_that_is_not_a_class_is_refused(label: int) -> None:
         multi_hot(np.array([0, label]), np.array([2]), 3)
 
 
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
 def test_shuffled_samples_on_several_ranks_keep_their_annotations(annotated: Path) -> None:
     wanted = first(annotated)
     with load(

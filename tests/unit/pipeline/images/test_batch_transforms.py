@@ -104,6 +104,7 @@ class TestLoader:
         assert np.array_equal(mixed.label, params.labels(plain.label, 3))
         assert np.array_equal(mixed.row, plain.row)
 
+    @pytest.mark.filterwarnings("ignore:.*an empty last batch")
     @pytest.mark.parametrize("transform", [MixUp(), RandomChoice([MixUp(), CutMix()])])
     def test_a_batch_of_none_has_labels_of_the_same_form(self, labelled: Path, transform: Any) -> None:
         with load(labelled, transform, batch_size=1, rank=5, world_size=6) as loader:

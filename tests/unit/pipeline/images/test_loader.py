@@ -65,6 +65,7 @@ def test_an_epoch_holds_every_sample_once_and_the_next_one_follows(
     assert loader.stats().seconds > 0
 
 
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
 def test_a_rank_without_samples_in_the_last_batch_continues_with_the_next_epoch(
     load: Callable[..., ImageLoader],
 ) -> None:
@@ -77,6 +78,29 @@ def test_a_rank_without_samples_in_the_last_batch_continues_with_the_next_epoch(
         assert (len(first.image), len(last.image)) == (1, 0)
     loader.set_epoch(0)
     assert np.array_equal(next(iter(loader)).image[0], wanted)
+
+
+def test_a_rank_warns_once_of_an_empty_last_batch(load: Callable[..., ImageLoader]) -> None:
+    options: dict[str, Any] = {"batch_size": 10, "world_size": 3}  # 61 samples: one is left
+    loader = load(rank=1, **options)
+    with pytest.warns(
+        UserWarning, match=r"rank 1 of 3 .* empty last batch.*last_batch='drop', or 'pad'"
+    ) as caught:
+        assert [len(batch.row) for batch in loader] == [10, 10, 0]
+    assert [warning.filename for warning in caught] == [__file__]
+    assert [len(batch.row) for batch in loader] == [10, 10, 0]
+    for quiet in ({"rank": 0}, {"rank": 1, "last_batch": "pad"}, {"rank": 1, "last_batch": "drop"}):
+        assert all(len(batch.row) for batch in load(**options, **quiet))
+
+
+def test_the_rest_of_an_epoch_can_end_in_an_empty_batch_though_the_epoch_does_not(
+    load: Callable[..., ImageLoader],
+) -> None:
+    loader = load(batch_size=3, rank=1, world_size=3)
+    assert all(len(batch.row) for batch in loader)
+    loader.load_state_dict({**loader.state_dict(), "position": 60})
+    with pytest.warns(UserWarning, match="empty last batch"):
+        assert [len(batch.row) for batch in loader] == [0]
 
 
 @pytest.mark.filterwarnings("ignore:a bad sample was")
@@ -126,12 +150,14 @@ def test_last_batch_decides_the_sizes_of_batches(
         assert np.concatenate([batch.row[batch.mask] for batch in batches]).tolist() == list(range(61))
 
 
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
 def test_ranks_share_an_epoch(load: Callable[..., ImageLoader]) -> None:
     passes = [list(load(rank=rank, world_size=3, batch_size=5, shuffle=True)) for rank in range(3)]
     assert {len(batches) for batches in passes} == {5}
     assert sorted(row for batches in passes for row in rows(batches)) == list(range(61))
 
 
+@pytest.mark.filterwarnings("ignore:.*an empty last batch")
 def test_a_rank_without_samples_gets_an_empty_batch(
     load: Callable[..., ImageLoader], thumbnails: Path
 ) -> None:
