@@ -18,9 +18,9 @@ class _OpenBins:
 
     def __init__(self) -> None:
         self._rooms: list[int] = []
-        self._bins: dict[int, dict[int, list[npt.NDArray[np.int64]]]] = {}
+        self._bins: dict[int, dict[int, list[npt.NDArray[np.int32]]]] = {}
 
-    def put(self, room: int, slots: int, bins: npt.NDArray[np.int64]) -> None:
+    def put(self, room: int, slots: int, bins: npt.NDArray[np.int32]) -> None:
         if room == 0 or slots == 0 or len(bins) == 0:
             return
         if room not in self._bins:
@@ -28,7 +28,7 @@ class _OpenBins:
             self._bins[room] = {}
         self._bins[room].setdefault(slots, []).append(bins)
 
-    def take(self, length: int) -> tuple[int, int, npt.NDArray[np.int64]] | None:
+    def take(self, length: int) -> tuple[int, int, npt.NDArray[np.int32]] | None:
         """Remove and return bins with the least room for ``length`` tokens; None if there are none."""
         position = bisect_left(self._rooms, length)
         if position == len(self._rooms):
@@ -47,7 +47,7 @@ class _OpenBins:
 
 def best_fit_decreasing(
     histogram: npt.NDArray[np.int64], max_sequences: int | None = None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Pack sequences, the longest first, each into the bin with the least room for it.
 
     Args:
@@ -55,22 +55,22 @@ def best_fit_decreasing(
         max_sequences: Largest number of sequences in a bin, or None.
 
     Returns:
-        (N,) int64 bin and (N,) int64 slot of each sequence, the longest first; and (B,) int64, the number of
+        (N,) int32 bin and (N,) int32 slot of each sequence, the longest first; and (B,) int64, the number of
         sequences in each bin.
     """
     capacity = len(histogram) - 1
     limit = int(histogram.sum()) if max_sequences is None else max_sequences
     opened = 0
     open_bins = _OpenBins()
-    bins: list[npt.NDArray[np.int64]] = []
-    slots: list[npt.NDArray[np.int64]] = []
+    bins: list[npt.NDArray[np.int32]] = []
+    slots: list[npt.NDArray[np.int32]] = []
     for length in np.flatnonzero(histogram)[::-1].tolist():
         left = int(histogram[length])
         while left:
             taken = open_bins.take(length)
             if taken is None:
                 each = min(capacity // length, limit)
-                taken = capacity, limit, opened + np.arange(-(-left // each))
+                taken = capacity, limit, opened + np.arange(-(-left // each), dtype=np.int32)
                 opened += len(taken[2])
             room, free, numbers = taken
             each = min(room // length, free, left)
@@ -79,7 +79,7 @@ def best_fit_decreasing(
             numbers = numbers[:full]
             left -= each * len(numbers)
             bins.append(np.repeat(numbers, each))
-            slots.append(np.tile(limit - free + np.arange(each), len(numbers)))
+            slots.append(np.tile(limit - free + np.arange(each, dtype=np.int32), len(numbers)))
             open_bins.put(room - each * length, free - each, numbers)
     placed = np.concatenate(bins)
     return placed, np.concatenate(slots), np.bincount(placed, minlength=opened)

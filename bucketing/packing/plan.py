@@ -163,8 +163,12 @@ def pack(
     histogram = np.bincount(sizes, minlength=capacity + 1)
     bins, slots, counts = best_fit_decreasing(histogram, max_sequences)
     offsets = np.concatenate(([0], np.cumsum(counts)))
+    places = offsets[bins]
+    places += slots
+    del bins, slots  # of ten million sequences, all of these take much memory
     placed = np.empty(len(order), np.int64)
-    placed[offsets[bins] + slots] = order
+    placed[places] = order
+    del places, order
     return PackingPlan(
         rows=placed if split is None else split.rows[placed],
         begins=np.zeros_like(placed) if split is None else split.begins[placed],

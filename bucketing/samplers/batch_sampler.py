@@ -142,7 +142,10 @@ class BatchSampler(ABC):
         if self.membership == "ordered":
             return draw.rows if buckets is None else draw.rows[np.argsort(buckets, kind="stable")]
         epoch = draw.epoch if self.membership == "fresh" else 0
-        return draw.rows[random_order(len(draw.rows), self.seed, epoch, draw.stream, buckets)]
+        rows: npt.NDArray[np.int64] = draw.rows[
+            random_order(len(draw.rows), self.seed, epoch, draw.stream, buckets)
+        ]
+        return rows
 
     def group_maxima(self, groups: Groups) -> npt.NDArray[np.int64]:
         """Return (G, D) int64, the length of the longest sequence in each group."""

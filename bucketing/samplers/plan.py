@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,8 @@ class BatchPlan:
     The batches of a step form a group: rank r takes the rows r, r + world_size, and so on of the group.
 
     Attributes:
-        rows: (M,) int64, the rows of all groups; groups are not in the order of steps.
+        rows: (M,) int64, the rows of all groups; groups are not in the order of steps. A loader holds them as
+            int32.
         starts: (steps,) int64, the start of each step's group in ``rows``.
         sizes: (steps,) int64, the number of rows in each group, a multiple of ``world_size``.
         valid: (steps,) int64, the number of rows in each group before the repeated rows that fill it.
@@ -45,7 +46,7 @@ class BatchPlan:
             another number of ranks; ``rows`` then lacks the rows of those parts.
     """
 
-    rows: npt.NDArray[np.int64]
+    rows: npt.NDArray[Any]
     starts: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
     valid: npt.NDArray[np.int64]
@@ -76,7 +77,7 @@ class BatchPlan:
         """
         self._check(step, rank)
         start, size = self.starts[step], self.sizes[step]
-        rows = self.rows[start + rank : start + size : self.world_size]
+        rows = self.rows[start + rank : start + size : self.world_size].astype(np.int64, copy=False)
         return Batch(rows, (len(rows), *self.lengths[step].tolist()))
 
     def mask(self, step: int, rank: int = 0) -> npt.NDArray[np.bool_]:
@@ -87,7 +88,8 @@ class BatchPlan:
     def group(self, step: int) -> npt.NDArray[np.int64]:
         """Return (valid,) int64, the rows of all ranks at one step, without repeated ones."""
         start = self.starts[step]
-        return self.rows[start : start + self.valid[step]]
+        rows: npt.NDArray[np.int64] = self.rows[start : start + self.valid[step]]
+        return rows.astype(np.int64, copy=False)
 
     def seen(self, steps: int) -> npt.NDArray[np.int64]:
         """Return the rows of all ranks in the first ``steps`` steps, without repeated ones."""

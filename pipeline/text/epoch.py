@@ -75,13 +75,13 @@ class TextEpoch:
         sampler: Groups draws, or packed rows of draws, into batches. Its lengths may be costs: they decide
             the groups, and ``lengths`` decides what is read.
         lengths: (n, D) integers, tokens of each draw in each of D fields.
-        drawn: (n,) int64, position in the dataset of each draw; None if draw i is sample i.
+        drawn: (n,) int32 or int64, position in the dataset of each draw; None if draw i is sample i.
         packing: Which draws share a packed row; None without packing.
     """
 
     sampler: BatchSampler
     lengths: npt.NDArray[Any]
-    drawn: Int64 | None
+    drawn: npt.NDArray[Any] | None
     packing: PackingPlan | None
 
     def token_slices(self, rows: Int64) -> TokenSlices:
@@ -97,11 +97,13 @@ class TextEpoch:
         counts = packing.offsets[rows + 1] - packing.offsets[rows]
         groups = np.concatenate(([0], np.cumsum(counts)))
         which = np.repeat(packing.offsets[rows] - groups[:-1], counts) + np.arange(groups[-1])
-        samples = self._samples(packing.rows[which])
-        return TokenSlices(samples, packing.begins[which], packing.lengths[which, None], groups)
+        begins, lengths = packing.begins[which], packing.lengths[which, None]
+        return TokenSlices(
+            self._samples(packing.rows[which]), begins.astype(np.int64), lengths.astype(np.int64), groups
+        )
 
-    def _samples(self, draws: Int64) -> Int64:
-        return draws if self.drawn is None else self.drawn[draws]
+    def _samples(self, draws: npt.NDArray[Any]) -> Int64:
+        return (draws if self.drawn is None else self.drawn[draws]).astype(np.int64, copy=False)
 
 
 def checked_history(parts: Sequence[Any]) -> History:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from stoker.bucketing import FixedBucketSampler, TokenBudgetSampler, bucket_boundaries, pack
 from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.boundaries.lengths import cost_function
+from stoker.bucketing.samplers.random_order import narrowed
 from stoker.errors import ConfigError
 
 from ..execution.epoch_cache import EpochCache
@@ -76,7 +78,7 @@ class TextPlanner:
 
     def plan(self, epoch: int, history: History = ()) -> BatchPlan:
         """The batches of an epoch, or of its rest after the parts in ``history``."""
-        return self._plans.get((epoch, history), lambda _: self.epoch(epoch).sampler.plan(epoch, history))
+        return self._plans.get((epoch, history), lambda _: self._make_plan(epoch, history))
 
     def epoch(self, epoch: int) -> TextEpoch:
         """The draws of an epoch, and how they form batches."""
@@ -138,6 +140,10 @@ class TextPlanner:
         sizes = sampler.batch_sizes.tolist()
         return [(size, *edge) for size, edge in zip(sizes, self.boundaries.tolist(), strict=True)]
 
+    def _make_plan(self, epoch: int, history: History) -> BatchPlan:
+        plan = self.epoch(epoch).sampler.plan(epoch, history)
+        return replace(plan, rows=narrowed(plan.rows, len(self.epoch(epoch).sampler.lengths)))
+
     def _make_epoch(self, epoch: int) -> TextEpoch:
         drawn = None if self.takes_all else self._drawn.get(epoch, self._draw)
         lengths = self._lengths if drawn is None else self._lengths[drawn]
@@ -156,8 +162,14 @@ class TextPlanner:
         # Later epochs may draw shorter samples, but the arrays have room for as many as in the first.
         most = batching.max_sequences if self.takes_all or epoch == 0 else self.max_sequences
         seed = batching.seed if batching.shuffle else None
-        return pack(
+        packing = pack(
             lengths, batching.pack, max_sequences=most, too_long=batching.too_long, seed=seed, epoch=epoch
+        )
+        return replace(
+            packing,
+            rows=narrowed(packing.rows, len(lengths)),
+            begins=narrowed(packing.begins, int(lengths.max())),
+            lengths=narrowed(packing.lengths, packing.capacity + 1),
         )
 
     def _costs(self, packing: PackingPlan) -> Int64 | None:
@@ -165,7 +177,7 @@ class TextPlanner:
         if self.batching.balance is None:
             return None
         costs: Int64 = np.add.reduceat(
-            cost_function(self.batching.balance)(packing.lengths), packing.offsets[:-1]
+            cost_function(self.batching.balance)(packing.lengths.astype(np.int64)), packing.offsets[:-1]
         )
         return costs
 
@@ -187,13 +199,13 @@ def _takes_all(order: Order, samples: int) -> bool:
     return order.distinct and order.n == samples
 
 
-def _drawn_positions(order: Order, epoch: int) -> Int64:
-    """(n,) int64, the positions that an epoch draws."""
+def _drawn_positions(order: Order, epoch: int) -> npt.NDArray[Any]:
+    """(n,) int32, or int64 where they need it, the positions that an epoch draws."""
     positions = np.empty(order.n, np.int64)
     for start in range(0, order.n, _CHUNK):
         chunk = positions[start : start + _CHUNK]
         chunk[:] = order.positions(epoch, np.arange(start, start + len(chunk)))
-    return positions
+    return narrowed(positions, int(positions.max(initial=0)) + 1)
 
 
 def _limited(lengths: npt.NDArray[Any], batching: BatchingConfig, special_tokens: int) -> npt.NDArray[Any]:
