@@ -14,6 +14,7 @@ missing=()
 "$python" -c 'import sysconfig, pathlib, sys; sys.exit(not (pathlib.Path(sysconfig.get_path("include")) / "Python.h").exists())' || missing+=(python3-dev)
 echo '#include <stdio.h>
 #include <jpeglib.h>' | c++ -x c++ -E - >/dev/null 2>&1 || missing+=(libjpeg-dev)
+echo '#include <libdeflate.h>' | c++ -x c++ -E - >/dev/null 2>&1 || missing+=(libdeflate-dev)
 command -v c++ >/dev/null || missing+=(g++)
 if ((${#missing[@]})); then
   say "Installing system packages: ${missing[*]}"

@@ -1,8 +1,10 @@
 #include "masks/mask_png.h"
 
-#include <array>
+#include <libdeflate.h>
+
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace stoker {
 namespace {
@@ -15,21 +17,6 @@ constexpr std::uint8_t kGray8Form[] = {8, 0, 0, 0, 0};  // 8 bits, grey, the onl
 std::uint32_t big_endian(const std::uint8_t* p) {
     return static_cast<std::uint32_t>(p[0]) << 24 | static_cast<std::uint32_t>(p[1]) << 16 |
            static_cast<std::uint32_t>(p[2]) << 8 | p[3];
-}
-
-// The CRC of PNG (ISO 3309).
-std::uint32_t crc32(const std::uint8_t* data, std::size_t size) {
-    static const auto table = [] {
-        std::array<std::uint32_t, 256> made{};
-        for (std::uint32_t i = 0; i < 256; ++i) {
-            made[i] = i;
-            for (int bit = 0; bit < 8; ++bit) made[i] = made[i] >> 1 ^ (made[i] & 1 ? 0xedb88320U : 0U);
-        }
-        return made;
-    }();
-    std::uint32_t value = 0xffffffffU;
-    for (std::size_t i = 0; i < size; ++i) value = value >> 8 ^ table[(value ^ data[i]) & 255];
-    return ~value;
 }
 
 // Paeth's predictor (PNG specification, 9.4).
@@ -65,15 +52,20 @@ bool undo_filter(int filter, std::uint8_t* row, const std::uint8_t* above, int w
 
 }  // namespace
 
+MaskPng::MaskPng() : decompressor_(libdeflate_alloc_decompressor(), libdeflate_free_decompressor) {
+    if (decompressor_ == nullptr) throw std::bad_alloc();
+}
+
 const std::uint8_t* MaskPng::decode(const std::uint8_t* data, std::size_t size, int height, int width, int rows) {
     if (!find_stream(data, size, height, width)) return nullptr;
-    const std::size_t bytes = static_cast<std::size_t>(rows) * static_cast<std::size_t>(stride(width));
-    // The row before the first one is 0.
-    const std::size_t before = static_cast<std::size_t>(width);
-    pixels_.resize(before + bytes + kInflateSlack);
+    // libdeflate inflates whole streams only, so the rows after the last one that is needed are inflated, too.
+    const std::size_t bytes = static_cast<std::size_t>(height) * static_cast<std::size_t>(stride(width));
+    const std::size_t before = static_cast<std::size_t>(width);  // a row of zeros, the one above the first
+    pixels_.resize(before + bytes);
     std::memset(pixels_.data(), 0, before);
-    if (!inflate_.run(stream_, stream_size_, pixels_.data() + before, bytes) || !undo_filters(width, rows))
-        return nullptr;
+    const auto result = libdeflate_zlib_decompress(decompressor_.get(), stream_, stream_size_,
+                                                   pixels_.data() + before, bytes, nullptr);
+    if (result != LIBDEFLATE_SUCCESS || !undo_filters(width, rows)) return nullptr;
     return pixels_.data() + before + 1;
 }
 
@@ -85,7 +77,7 @@ bool MaskPng::find_stream(const std::uint8_t* data, std::size_t size, int height
         const std::size_t length = big_endian(data + at);
         if (length > size - at - kChunkOverhead) return false;
         const std::uint8_t *name = data + at + 4, *body = name + 4;
-        if (big_endian(body + length) != crc32(name, 4 + length)) return false;
+        if (big_endian(body + length) != libdeflate_crc32(0, name, 4 + length)) return false;
         at += kChunkOverhead + length;
         const bool is_header = std::memcmp(name, "IHDR", 4) == 0;
         if (is_header != first) return false;

@@ -1,16 +1,19 @@
-// The decoder of class masks: PNGs of one channel, decoded to the last row that is needed.
+// The decoder of class masks: PNGs of one channel, inflated by libdeflate.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "masks/inflate.h"
+struct libdeflate_decompressor;
 
 namespace stoker {
 
 class MaskPng {
   public:
+    MaskPng();
+
     // Returns the first `rows` rows of a mask of this size, `width` bytes each, stride(width) bytes apart. They
     // are valid until the next call. Returns null for anything but an intact PNG of one channel of 8 bits that
     // is not interlaced: the caller decodes those with Pillow.
@@ -25,7 +28,7 @@ class MaskPng {
     std::size_t stream_size_ = 0;
     std::vector<std::uint8_t> joined_chunks_;  // for a stream in several chunks
     std::vector<std::uint8_t> pixels_;
-    Inflate inflate_;
+    std::unique_ptr<libdeflate_decompressor, void (*)(libdeflate_decompressor*)> decompressor_;
 };
 
 }  // namespace stoker
