@@ -180,7 +180,7 @@ class Loader(ABC):
     def batch_sampler(self: L) -> L:
         """The loader itself, as timm's ``train.py`` calls ``loader.batch_sampler.set_epoch(epoch)``.
 
-        There is no ``sampler``, as Lightning would call its ``set_epoch`` after a resume and lose the position.
+        There is no ``sampler``: Lightning would call its ``set_epoch`` after a resume and lose the position.
         """
         return self
 
