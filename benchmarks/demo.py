@@ -35,6 +35,7 @@ def main() -> None:
     parser.add_argument("--photos", type=Path, default=PHOTOS, help="a folder with train/CLASS and val/CLASS")
     parser.add_argument("--out", type=Path, default=Path("out/demo"))
     parser.add_argument("--rounds", type=int, default=3, help="rounds of the comparison")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the network and of its batches")
     options = parser.parse_args()
     console = Console(highlight=False)
 
@@ -44,7 +45,7 @@ def main() -> None:
         _convert(options.photos / split, folder, console)
 
     console.rule("[bold]2. Training of a network with a loader", align="left")
-    _train(shards["train"], shards["val"], console)
+    _train(shards["train"], shards["val"], options.seed, console)
 
     console.rule("[bold]3. Images per second of Stoker and of other loaders", align="left")
     _compare(options.photos / "train", options.out, options.rounds, console)
@@ -62,13 +63,13 @@ def _convert(source: Path, target: Path, console: Console) -> None:
     )
 
 
-def _train(train_set: Path, held_out: Path, console: Console) -> None:
+def _train(train_set: Path, held_out: Path, seed: int, console: Console) -> None:
     import torch
 
     from stoker.benchmarks.training.accuracy import evaluate, make_network, stoker_loaders, train
 
-    torch.manual_seed(0)
-    training, evaluation = stoker_loaders(train_set, held_out, _BATCH_SIZE, seed=0)
+    torch.manual_seed(seed)
+    training, evaluation = stoker_loaders(train_set, held_out, _BATCH_SIZE, seed=seed)
     classes = training.dataset.num_classes
     console.print(f"{training!r}")
     epochs = _epochs_that_fit(
