@@ -1,4 +1,4 @@
-"""Checks of a list of transforms, whose mistakes would otherwise show in wrong pictures alone."""
+"""Checks of a list of transforms. Without them a mistake would show only as wrong pictures."""
 
 from __future__ import annotations
 

@@ -117,17 +117,17 @@ def as_pair(value: object) -> tuple[Any, Any]:
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Whether ``value`` is a positive integer (True is none), below 2**31 as all sizes of engines are."""
+    """Whether ``value`` is a positive integer (bools are refused), below 2**31 as sizes of engines are."""
     return is_whole(value) and value != 0
 
 
 def is_whole(value: object) -> TypeGuard[int]:
-    """Whether ``value`` is an integer from 0 (True is none), below 2**31."""
+    """Whether ``value`` is an integer from 0 (bools are refused), below 2**31."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and 0 <= int(value) < 2**31
 
 
 def is_finite(value: object) -> TypeGuard[float]:
-    """Whether ``value`` is a finite real number (True is none)."""
+    """Whether ``value`` is a finite real number (bools are refused)."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return False
     return math.isfinite(value)

@@ -38,7 +38,7 @@ _MOSAIC = -3
 """Position for ``derive_key``; MixUp and CutMix have -1 and -2."""
 _TILES = 4
 _LOWER = np.array(((0, 0), (0, 1), (1, 0), (1, 1)))
-"""Whether each tile lies below, and right of, the centre; row by row."""
+"""(below, right) of the centre, for each tile."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,8 @@ class Mosaic(BatchTransform):
     Args:
         p: Probability.
         center: Range of the centre, as a share of height and width, 0 to 1; drawn uniformly for each axis.
-        scale: Range of the magnification of each tile's image, more than 0, drawn uniformly. A bound at which
-            the image would not fill its tile is raised until the image does.
+        scale: Range of the magnification of each tile's image, more than 0, drawn uniformly. Bounds too small
+            for the image to fill its tile are raised.
     """
 
     p: float = 1.0
@@ -69,6 +69,7 @@ class Mosaic(BatchTransform):
     def draw(self, samples: Int, size: Size, seed: int, epoch: int) -> MosaicParams:
         """Decide for a batch; see :class:`~stoker.augment.batch.base.BatchTransform`."""
         n = len(samples)
+        # The numbers of a sample: p, centre (2), partners (3), scales (4), origins (8).
         u = uniform(derive_key(seed, epoch, _MOSAIC), samples, 18)
         extent = np.array(size)
         low, high = self.center

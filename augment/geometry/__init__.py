@@ -5,9 +5,9 @@ The functions that users call to move annotations of their own are names of this
 
 from __future__ import annotations
 
+from .annotations import transform_boxes, transform_keypoints, transform_mask
 from .boxes import Objects, convert_boxes
 from .segments import mask_boxes, transform_segments
-from .transform import transform_boxes, transform_keypoints, transform_mask
 
 __all__ = [
     "Objects",

@@ -17,7 +17,7 @@ import numpy as np
 from stoker.errors import ConfigError
 
 from ..resample import apply_matrix
-from .transform import forward_matrix, nearest, shown, source_pixels
+from .annotations import forward_matrix, nearest, shown, source_pixels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

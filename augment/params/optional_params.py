@@ -23,9 +23,9 @@ class Warp:
     output's, and ``dest`` and ``flip`` refer to its size. No engine need make it: the two maps are composed
     (:meth:`stoker.augment.params.image_params.ImageParams.to_source`), and the source is resampled once.
 
-    Let (u, v) be the place in the source, x and y with the edges of pixels at integers, of the centre
-    (c + 0.5, r + 0.5) of the output's pixel in column c and row r. The filter is a triangle along
-    either axis, as wide as antialiasing needs it there::
+    The centre of the output's pixel (column c, row r) is (c + 0.5, r + 0.5). The map takes it to (u, v) in
+    the source. Edges of pixels are integers. The filter is a triangle along either axis, as wide as
+    antialiasing needs it there::
 
         sx = max(1, hypot(du/dc, du/dr))        sy = max(1, hypot(dv/dc, dv/dr))
         weight(i, j) = max(0, 1 - |i + 0.5 - u| / sx) * max(0, 1 - |j + 0.5 - v| / sy)

@@ -57,7 +57,7 @@ class TransformState:
         warp: Geometry that is not along the axes; None before the first warp.
         fill: (3,) uint8, RGB of constant padding; black unless :meth:`use_fill` said otherwise.
         fill_chosen: Whether it did.
-        settled: Whether no crop or resize may follow, for a step refers to the size.
+        size_is_final: Whether a step depends on the size, so that no crop or resize may follow.
         erased: Origin and size, (2, N) int64 each, of boxes that are overwritten at the end, and for noise
             its keys, (N,) uint64, or None.
     """
@@ -69,7 +69,7 @@ class TransformState:
     padding: PaddingState | None = None
     warp: WarpState | None = None
     fill_chosen: bool = False
-    settled: bool = False
+    size_is_final: bool = False
     erased: list[tuple[Int, Int, Keys | None]] = field(default_factory=list)
 
     @classmethod
@@ -103,7 +103,7 @@ class TransformState:
             warp=self.warp and self.warp.take(rows),
             fill=self.fill,
             fill_chosen=self.fill_chosen,
-            settled=self.settled,
+            size_is_final=self.size_is_final,
         )
 
     def put(self, rows: Rows, taken: TransformState) -> None:
@@ -113,7 +113,7 @@ class TransformState:
         self.geometry.put(rows, taken.geometry)
         self.objects.put(rows, taken.objects)
         self.color.put(rows, taken.color)
-        self.settled |= taken.settled
+        self.size_is_final |= taken.size_is_final
         if taken.fill_chosen:
             self.use_fill(taken.fill.tolist())
 
@@ -143,12 +143,12 @@ class TransformState:
 
     def crop(self, origin: Int, size: Int) -> None:
         """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); pad what lies outside."""
-        self._check_settled()
+        self._check_size_may_change()
         (self.warp or self.padding or self.geometry).crop(origin, size)
 
     def pad(self, mode: str, before: Int | int, after: Int | int) -> None:
         """Add rows and columns before and after, (2, N) or (2, 1), that continue the image."""
-        self._check_settled()
+        self._check_size_may_change()
         if self.warp is not None:
             raise ConfigError("an image is padded after a warp", hint="Move the padding before the warp.")
         if self.padding is not None:
@@ -162,7 +162,7 @@ class TransformState:
         resampled as :class:`stoker.augment.params.optional_params.Warp` says; after a warp all interpolations
         but "nearest" are bilinear.
         """
-        self._check_settled()
+        self._check_size_may_change()
         if self.padding is not None and self.warp is None:
             self.padding.refuse("a resize")
         (self.warp or self.geometry).resize(size, Interpolation.of(interpolation))
@@ -192,11 +192,11 @@ class TransformState:
         else:
             self.warp.distort(matrix, perspective=perspective, interpolation=interpolation)
 
-    def widen(self, size: Int) -> None:
+    def show_around_center(self, size: Int) -> None:
         """Let warped images show more, or less, around the same centre: ``size``, (2, N)."""
-        self._check_settled()
+        self._check_size_may_change()
         if self.warp is not None:
-            self.warp.widen(size)
+            self.warp.show_around_center(size)
 
     def add_steps(self, *steps: Step) -> None:
         """Append steps, at most one of which is applied to a sample; see :meth:`ColorMap.add_steps`."""
@@ -204,10 +204,10 @@ class TransformState:
 
     def settle(self) -> None:
         """Refuse crops and resizes from here on: a step refers to the output's size."""
-        self.settled = True
+        self.size_is_final = True
 
-    def _check_settled(self) -> None:
-        if self.settled:
+    def _check_size_may_change(self) -> None:
+        if self.size_is_final:
             raise ConfigError(
                 "a crop or resize stands after AugMix, which mixes images of the output's size",
                 hint="Put AugMix behind all crops and resizes; flips, warps and colours may follow it.",

@@ -37,25 +37,30 @@ class WarpState:
         canvas: (2, N) int64, size of the canvas: the image before it was first warped.
         matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the image to (x, y, 1) in the canvas; edges
             of pixels are integers.
-        nearest: (N,) bool, whether everything that has changed a sample picks pixels.
+        only_nearest: (N,) bool, whether all warps of the sample so far were nearest.
         perspective: Whether ``matrix`` may be other than affine.
-        picks: Whether any warp picks pixels, also if it changes no sample of this batch.
+        may_pick: Whether some transform warps by nearest, even if it changes no sample of this batch.
     """
 
     size: Int
     canvas: Int
     matrix: Float
-    nearest: Bool
+    only_nearest: Bool
     perspective: bool = False
-    picks: bool = False
+    may_pick: bool = False
 
     @classmethod
     def of(cls, size: Int, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> WarpState:
         """Images of ``size``, (2, N), with their first warp; see :meth:`distort`."""
-        picks = Interpolation.of(interpolation) == Interpolation.NEAREST
-        nearest = _changes_nothing(matrix) | picks
+        may_pick = Interpolation.of(interpolation) == Interpolation.NEAREST
+        only_nearest = _changes_nothing(matrix) | may_pick
         return cls(
-            size=size, canvas=size, matrix=matrix, nearest=nearest, perspective=perspective, picks=picks
+            size=size,
+            canvas=size,
+            matrix=matrix,
+            only_nearest=only_nearest,
+            perspective=perspective,
+            may_pick=may_pick,
         )
 
     def take(self, rows: Rows) -> WarpState:
@@ -64,9 +69,9 @@ class WarpState:
             size=self.size[:, rows],
             canvas=self.canvas[:, rows],
             matrix=self.matrix[rows],
-            nearest=self.nearest[rows],
+            only_nearest=self.only_nearest[rows],
             perspective=self.perspective,
-            picks=self.picks,
+            may_pick=self.may_pick,
         )
 
     def put(self, rows: Rows, taken: WarpState) -> None:
@@ -77,17 +82,20 @@ class WarpState:
                 hint="Put what changes the size before or behind the RandomApply or RandomChoice.",
             )
         self.size = filled(self.size, rows, taken.size)
-        self.matrix, self.nearest = self.matrix.copy(), filled(self.nearest, rows, taken.nearest)
+        self.matrix, self.only_nearest = (
+            self.matrix.copy(),
+            filled(self.only_nearest, rows, taken.only_nearest),
+        )
         self.matrix[rows] = taken.matrix
         self.perspective |= taken.perspective
-        self.picks |= taken.picks
+        self.may_pick |= taken.may_pick
 
     def distort(self, matrix: Float, *, perspective: bool, interpolation: str | Enum) -> None:
         """See :meth:`stoker.augment.state.transform_state.TransformState.distort`."""
-        picks = Interpolation.of(interpolation) == Interpolation.NEAREST
-        self.picks |= picks
+        may_pick = Interpolation.of(interpolation) == Interpolation.NEAREST
+        self.may_pick |= may_pick
         self.perspective |= perspective
-        self._compose(matrix, _changes_nothing(matrix) | picks)
+        self._compose(matrix, _changes_nothing(matrix) | may_pick)
 
     def crop(self, origin: Int, size: Int) -> None:
         """Cut out ``size`` pixels at ``origin``, both (2, N) or (2, 1); ConfigError outside of the image."""
@@ -107,7 +115,7 @@ class WarpState:
         sign, shift = np.where(where, -1, 1), np.where(where, self.size[axis], 0)
         self._compose(_affine(1, sign, 0, shift) if axis == 0 else _affine(sign, 1, shift, 0))
 
-    def widen(self, size: Int) -> None:
+    def show_around_center(self, size: Int) -> None:
         """Show more, or less, around the same centre: ``size``, (2, N)."""
         margin = (self.size - size) / 2
         self._compose(_affine(1, 1, margin[1], margin[0]))
@@ -115,12 +123,12 @@ class WarpState:
 
     def params(self, canvas: Size) -> Warp:
         """The warps as parameters, where all canvases have the size ``canvas``."""
-        return Warp(self.matrix, canvas, self.perspective, self.nearest if self.picks else None)
+        return Warp(self.matrix, canvas, self.perspective, self.only_nearest if self.may_pick else None)
 
     def _compose(self, matrix: Float, nearest: Bool | bool = True) -> None:
         """Compose ``matrix``, (N, 3, 3) or (1, 3, 3), onto the warps; ``nearest`` says which pick pixels."""
         self.matrix = self.matrix @ matrix
-        self.nearest = np.logical_and(self.nearest, nearest)
+        self.only_nearest = np.logical_and(self.only_nearest, nearest)
 
 
 def _changes_nothing(matrix: Float) -> Bool:

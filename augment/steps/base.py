@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from .custom_step_checks import check_array, check_pixels
+from .step_checks import check_array, check_pixels
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from .base import Step, to_uint8
-from .custom_step_checks import check_array
 from .histogram import equalized, stretched, tables
+from .step_checks import check_array
 
 if TYPE_CHECKING:
     import numpy.typing as npt

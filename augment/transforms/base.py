@@ -28,7 +28,7 @@ class Transform(Description):
     Attributes:
         draws: Number of random numbers that it needs for each sample. Where that depends on the arguments,
             the instance has it.
-        late: Whether it follows all geometry and colour; a transform that is not late cannot follow it.
+        late: Whether it belongs to the end of the list (RandomErasing, Normalize, ToDtype).
         warps: Whether its geometry is other than along the axes, for which all images must have one
             size where it stands.
     """

@@ -26,7 +26,7 @@ from stoker.augment import Normalize, RandomHorizontalFlip, RandomResizedCrop, c
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.codecs.codec import Codec
-from stoker.pipeline.engines.packing import pack
+from stoker.pipeline.engines.column_arrays import pack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -35,7 +35,7 @@ from stoker.bucketing import (
 )
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Stream
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.text.batching_config import BatchingConfig
 from stoker.pipeline.text.planner import TextPlanner
 
@@ -170,7 +170,7 @@ def drawn_epochs(lengths: Lengths) -> None:
     numbers = np.random.default_rng(1).random(n)
     parts = np.array([n - n // 4, n // 4])
     halves = (
-        QuotaSchedule(apportion([1, 1], n), parts, 0),
+        QuotaSchedule(apportion_draws([1, 1], n), parts, 0),
         (FullShuffle(n - n // 4, 0), FullShuffle(n // 4, 1)),
     )
     orders: dict[str, Order] = {

@@ -106,7 +106,10 @@ class Layout:
         return labels
 
     def loss_weights(self, *, by_sequence: bool, causal: bool = True) -> npt.NDArray[np.float32]:
-        """Return (B, width) float32: 0 where ``labels`` ignores, else 1, or a share of the sequence's 1."""
+        """Return (B, width) float32: 0 where ``labels`` ignores.
+
+        Elsewhere 1; with ``by_sequence`` 1 / (labels of the sequence), so that a sequence weighs 1.
+        """
         spans = self._spans
         each = (spans.segment > 0).astype(np.float32)
         if by_sequence:
@@ -129,18 +132,20 @@ class Layout:
         bounds = self._spans.bounds.astype(np.int32)
         if max_sequences is None:
             return bounds
-        if self._numbers.max() > max_sequences:
-            raise ConfigError(f"a row has {self._numbers.max()} sequences; max_sequences is {max_sequences}")
+        if self._sequences_per_row.max() > max_sequences:
+            raise ConfigError(
+                f"a row has {self._sequences_per_row.max()} sequences; max_sequences is {max_sequences}"
+            )
         fixed = np.full(len(self.filled) * (max_sequences + 1) + 1, bounds[-1])
         fixed[: len(bounds)] = bounds
         return fixed
 
     def max_seqlen(self, max_sequences: int | None) -> int:
-        """Return the longest span of ``cu_seqlens``; ``width`` where that has a fixed shape."""
+        """Return the longest span of ``cu_seqlens``; with ``max_sequences``: ``width``."""
         return self.width if max_sequences is not None else int(self._spans.lengths.max())
 
     @cached_property
-    def _numbers(self) -> npt.NDArray[np.int64]:
+    def _sequences_per_row(self) -> npt.NDArray[np.int64]:
         """(B,) int64, the number of sequences in each row."""
         return self._groups[1:] - self._groups[:-1]
 
@@ -149,7 +154,7 @@ class Layout:
         """(S,) int64, the start of each sequence in the flattened rows."""
         gaps = self.width - self.filled
         before = np.cumsum(gaps) - (gaps if self._side == "right" else 0)
-        return self._offsets[:-1] + np.repeat(before, self._numbers)
+        return self._offsets[:-1] + np.repeat(before, self._sequences_per_row)
 
     @cached_property
     def _first_tokens(self) -> npt.NDArray[np.int64]:
@@ -161,7 +166,7 @@ class Layout:
         paddings = rows * self.width + (self.filled[rows] if self._side == "right" else 0)
         begins = np.concatenate((self._starts, paddings))
         segment = np.zeros(len(begins), np.int32)
-        numbered = np.arange(1, len(self._starts) + 1) - np.repeat(self._groups[:-1], self._numbers)
+        numbered = np.arange(1, len(self._starts) + 1) - np.repeat(self._groups[:-1], self._sequences_per_row)
         segment[: len(numbered)] = numbered
         order = np.argsort(begins, kind="stable")
         total = len(self.filled) * self.width

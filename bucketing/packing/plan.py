@@ -1,8 +1,7 @@
 """The plan of a packing: several sequences in each row of a fixed capacity, in few rows.
 
-Best fit decreasing puts the longest remaining sequence into the row with the least room for it. On a
-histogram this takes a step for each pair of a length and a room instead of each sequence, because sequences
-of one length go into rows with the same room.
+Best fit decreasing puts the longest remaining sequence into the row with the least room for it. Sequences of
+equal length are placed together, so the work grows with the number of distinct lengths.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class PackingPlan:
     :attr:`filled` to a sampler as lengths, with the capacity as the only boundary.
 
     Attributes:
-        rows: (P,) int64, the sequence of each piece, as a row of the dataset.
+        rows: (P,) int64, the number of the sequence of each piece, in the order of the lengths given.
         begins: (P,) int64, the first token of each piece in its sequence; 0 for a whole sequence.
         lengths: (P,) int64, the number of tokens in each piece.
         offsets: (B + 1,) int64, the first piece of each packed row, and P.

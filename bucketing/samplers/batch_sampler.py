@@ -15,7 +15,7 @@ import numpy.typing as npt
 from stoker.errors import CheckpointError, ConfigError
 
 from ..boundaries.lengths import as_lengths, cost_function
-from .groups import Groups, LastBatch, balance_groups
+from .groups import Groups, LastGroup, balance_groups
 from .plan import BatchPlan
 from .random_order import check_seed, random_order
 
@@ -59,7 +59,7 @@ class BatchSampler(ABC):
         world_size: Number of ranks.
         membership: See :data:`Membership`. Fresh membership costs padding.
         shuffle: Whether each epoch has its own random order of steps, which costs no padding.
-        last_batch: See :data:`stoker.bucketing.samplers.groups.LastBatch`.
+        last_batch: See :data:`stoker.bucketing.samplers.groups.LastGroup`.
         balance: What the samples of a step are dealt to ranks by, for about equal totals: "tokens",
             "attention" (the squares of lengths), or costs, (N,) integers from 0. It is useful where padding
             is not computed, as with variable-length attention.
@@ -71,7 +71,7 @@ class BatchSampler(ABC):
     world_size: int = 1
     membership: Membership = "fresh"
     shuffle: bool = True
-    last_batch: LastBatch = "partial"
+    last_batch: LastGroup = "partial"
     balance: Balance | npt.NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class BatchSampler(ABC):
             raise ConfigError(f"world_size must be at least 1, found {self.world_size}")
         for name, allowed in (
             ("membership", get_args(Membership)),
-            ("last_batch", get_args(LastBatch)),
+            ("last_batch", get_args(LastGroup)),
         ):
             if getattr(self, name) not in allowed:
                 raise ConfigError(f"{name} must be one of {allowed}, found {getattr(self, name)!r}")

@@ -16,9 +16,9 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Groups", "LastBatch", "balance_groups", "cut_buckets", "cut_windows"]
+__all__ = ["Groups", "LastGroup", "balance_groups", "cut_buckets", "cut_windows"]
 
-LastBatch = Literal["drop", "pad", "partial"]
+LastGroup = Literal["drop", "pad", "partial"]
 """The rule for samples that do not fill the last group. "drop" leaves them out of this epoch. "pad" fills
 the group with repeated rows, which the mask of the plan marks. "partial" makes the group smaller and repeats
 at most ``world_size - 1`` rows, so that all ranks have the same shape; each bucket then ends with a smaller
@@ -61,7 +61,7 @@ class _Cutter:
             self._groups.append((batch_size * self.world_size, number, run))
             self.start += batch_size * self.world_size * number
 
-    def finish(self, batch_size: int, run: int, last_batch: LastBatch) -> Groups:
+    def finish(self, batch_size: int, run: int, last_batch: LastGroup) -> Groups:
         left = self.rows[self.start :]
         if len(left) and last_batch != "drop":
             if last_batch == "partial":
@@ -86,7 +86,7 @@ def cut_buckets(
     counts: npt.NDArray[np.int64],
     batch_sizes: npt.NDArray[np.int64],
     world_size: int,
-    last_batch: LastBatch,
+    last_batch: LastGroup,
 ) -> Groups:
     """Return groups of rows that are ordered by bucket.
 
@@ -95,7 +95,7 @@ def cut_buckets(
         counts: (K,) int64, the number of rows in each bucket.
         batch_sizes: (K,) int64, the number of rows in a batch of one rank.
         world_size: Number of ranks.
-        last_batch: See :data:`LastBatch`.
+        last_batch: See :data:`LastGroup`.
     """
     cutter = _Cutter(rows, world_size)
     used = int(np.flatnonzero(counts)[-1]) if len(rows) else 0
@@ -115,7 +115,7 @@ def cut_windows(
     window: int,
     batch_size: Callable[[int], int],
     world_size: int,
-    last_batch: LastBatch,
+    last_batch: LastGroup,
 ) -> Groups:
     """Return groups of rows that are sorted within windows, the longest first.
 
@@ -125,7 +125,7 @@ def cut_windows(
         window: Number of rows in a window; its last rows may move on to the next window.
         batch_size: Returns the number of rows in a batch of one rank, for the largest key in it.
         world_size: Number of ranks.
-        last_batch: See :data:`LastBatch`.
+        last_batch: See :data:`LastGroup`.
     """
     cutter = _Cutter(rows.copy(), world_size)
     size, number = 1, 0

@@ -62,13 +62,13 @@ class ImageCodec:
         pillow_formats: Pillow's names of the formats that this codec stands for.
         suffixes: Suffixes of such files, in lower case.
         signature: A regular expression for the first :data:`SIGNATURE_BYTES` of such files.
-        channels: For payloads that are pixels: the numbers of bytes that a pixel may have.
+        bytes_of_pixel: Bytes that a pixel of a raw payload may have: 1, 3 or both; empty for encoded images.
         damage: Returns what shows that a file is not whole, without decoding it; empty if nothing does. None
             for codecs whose files must be decoded for that.
         grey_bits: Returns the bits of a pixel of a grey image, 0 for other images; None where no image is
             grey, or where the header does not say it.
-        changes_values: Whether encoding changes the values of pixels, which a mask must keep.
-        photographic: Whether a resized image is stored as JPEG when its encoding is kept; as PNG otherwise.
+        lossy: Whether encoding changes pixels; masks may not use it.
+        resized_as_jpeg: Whether a resized image is stored as JPEG where its encoding is kept; else as PNG.
         written_as: What the native module writes when this codec is the target: a JPEG, or raw pixels for
             ``compress``. None for codecs that are only read.
         compress: Encodes raw pixels, called with bytes, height and width; None where they stay raw.
@@ -81,14 +81,19 @@ class ImageCodec:
     pillow_formats: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     signature: bytes | None = None
-    channels: tuple[int, ...] = ()
+    bytes_of_pixel: tuple[int, ...] = ()
     damage: Callable[[bytes], str] | None = None
     grey_bits: Callable[[bytes], int] | None = None
-    changes_values: bool = False
-    photographic: bool = False
+    lossy: bool = False
+    resized_as_jpeg: bool = False
     written_as: Literal["jpeg", "raw"] | None = None
     compress: Callable[[bytes, int, int], bytes] | None = None
     bytes_per_pixel: float = 0.0
+
+    @property
+    def is_raw(self) -> bool:
+        """Whether payloads are pixels, not encoded images."""
+        return bool(self.bytes_of_pixel)
 
 
 def open_image(data: Any) -> Image.Image:
@@ -186,8 +191,8 @@ CODECS: dict[Codec, ImageCodec] = {
         suffixes=(".jpg", ".jpeg"),
         signature=rb"\xff\xd8\xff",
         damage=jpeg_damage,
-        changes_values=True,
-        photographic=True,
+        lossy=True,
+        resized_as_jpeg=True,
         written_as="jpeg",
         bytes_per_pixel=0.3,
     ),
@@ -208,7 +213,7 @@ CODECS: dict[Codec, ImageCodec] = {
         suffixes=(".webp",),
         signature=rb"RIFF.{4}WEBP",
         damage=webp_damage,
-        photographic=True,
+        resized_as_jpeg=True,
     ),
     Codec.BMP: ImageCodec(
         decode=_decode_with_pillow,
@@ -225,8 +230,8 @@ CODECS: dict[Codec, ImageCodec] = {
         suffixes=(".tif", ".tiff"),
         signature=rb"II\*\0|MM\0\*",
     ),
-    Codec.RAW: ImageCodec(decode=_decode_raw, channels=(3,), written_as="raw", bytes_per_pixel=3.0),
-    Codec.PLANES: ImageCodec(decode=_decode_planes, channels=(1, 3)),
+    Codec.RAW: ImageCodec(decode=_decode_raw, bytes_of_pixel=(3,), written_as="raw", bytes_per_pixel=3.0),
+    Codec.PLANES: ImageCodec(decode=_decode_planes, bytes_of_pixel=(1, 3)),
     # PPM, JPEG 2000 as a file or a codestream, and AVIF.
     Codec.OTHER: ImageCodec(
         decode=_decode_with_pillow,

@@ -42,7 +42,7 @@ def target_codec(codec: Codec, encoding: str) -> Codec:
     """Return the codec of a re-encoded image: that of the option ``encoding``, or by its own codec."""
     if encoding != "keep":
         return Codec[encoding.upper()]
-    return Codec.JPEG if CODECS[codec].photographic else Codec.PNG
+    return Codec.JPEG if CODECS[codec].resized_as_jpeg else Codec.PNG
 
 
 def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -> tuple[bytes, int, int]:
@@ -62,7 +62,7 @@ def transcode(data: bytes, codec: Codec, target: Codec, rules: TranscodeRules) -
     if row.written_as is None:
         raise ValueError(f"images are not written as {target.name}")
     how = (*rules[:3], row.written_as, *rules[3:])
-    if codec in _native.DECODED_CODECS and not CODECS[codec].channels:
+    if codec in _native.DECODED_CODECS and not CODECS[codec].is_raw:
         payload, height, width = _native.transcode(data, *how)
     else:
         pixels = CODECS[codec].decode(data, 0, 0, rules.max_pixels)

@@ -117,8 +117,8 @@ def split_rows(listing: Listing, options: ShardOptions) -> dict[str, Rows]:
     order = np.lexsort((_hashes(listing.names()), classes))
     counts = np.bincount(classes)
     ties = _hashes([*listing.classes, *map(str, range(len(counts)))][: len(counts)])
-    val = np.minimum(apportion(counts, options.val, ties), np.maximum(counts - 1, 0))
-    test = np.minimum(apportion(counts, options.test, ties), np.maximum(counts - 1 - val, 0))
+    val = np.minimum(apportion_split(counts, options.val, ties), np.maximum(counts - 1, 0))
+    test = np.minimum(apportion_split(counts, options.test, ties), np.maximum(counts - 1 - val, 0))
     rank = np.empty(len(listing), np.int64)
     rank[order] = everything - (np.cumsum(counts) - counts)[classes[order]]
     in_val = rank < val[classes]
@@ -147,7 +147,7 @@ def _strata(listing: Listing) -> Rows:
     return np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def apportion(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64]) -> Rows:
+def apportion_split(counts: Rows, share: Fraction, ties: npt.NDArray[np.uint64]) -> Rows:
     """Apportion ``share`` of all samples to the classes by the method of the largest remainders.
 
     Every class gets its exact share rounded down or up; the total is the exact share of all samples, rounded

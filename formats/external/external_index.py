@@ -18,8 +18,8 @@ from ..dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS, Index
 from ..dataset.index_writing import concat_indexes, write_index
 from ..dataset.manifest import INDEX_NAME, MANIFEST_NAME, IndexFile, Manifest, Shard
 from ..files.publishing import (
+    folder_for_writing,
     folder_lock,
-    made_folder,
     move_durably,
     remove,
     sync,
@@ -96,7 +96,7 @@ def index(
     if is_url(into):
         return _index_to_url(indexer, shards, locations, Store(into))
     folder = Path(into)
-    with made_folder(folder), folder_lock(folder):
+    with folder_for_writing(folder), folder_lock(folder):
         if (folder / MANIFEST_NAME).exists():
             raise DatasetError(
                 "the folder is a dataset already", path=folder, hint="name another folder, or remove it"

@@ -138,7 +138,7 @@ def find_shards(
     for source in sources:
         if times[source] > 1:
             raise SourceError("the shard is named more than once", path=source)
-    return found, [(_stored if is_url(source) else _local)(source, found) for source in sources]
+    return found, [(_remote if is_url(source) else _local)(source, found) for source in sources]
 
 
 def _sources(path: str | os.PathLike[str]) -> list[str]:
@@ -200,7 +200,7 @@ def _no_shard(source: str, *containers: str) -> SourceError:
     )
 
 
-def _stored(source: str, container: Container) -> ExternalShard:
+def _remote(source: str, container: Container) -> ExternalShard:
     file = container.data_url(source)
     folder, _, name = file.rpartition("/")
     size = Store(folder).size(name)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_target",
+    "folder_for_writing",
     "folder_lock",
-    "made_folder",
     "move_durably",
     "os_errors",
     "remove",
@@ -83,7 +83,7 @@ def _is_same_file(descriptor: int, path: Path) -> bool:
 
 
 @contextmanager
-def made_folder(path: Path) -> Iterator[None]:
+def folder_for_writing(path: Path) -> Iterator[None]:
     """Make a folder if it is missing, and remove it if the block fails and leaves nothing in it.
 
     Raises:
@@ -114,7 +114,7 @@ def check_target(folder: Path) -> None:
         os.fspath(folder.absolute()).encode()
     except UnicodeEncodeError:
         raise ConfigError(
-            "the path of the folder is not UTF-8, in which an index can be written",
+            "an index can be written only to a path in UTF-8, and this one is not",
             path=printable_name(os.fspath(folder)),
             hint="name another folder",
         ) from None

@@ -20,7 +20,7 @@ from stoker.errors import SourceError
 from ..remote.store import Store, is_url
 from .file_table import FileTable
 from .folders.local_images import walk_images
-from .folders.stored_images import find_stored_images
+from .folders.remote_images import find_remote_images
 from .folders.suffixes import has_image_suffix
 from .folders.walk import SkippedFolder
 from .listing import Listing, Skip
@@ -47,7 +47,7 @@ def list_class_folder(source: Source) -> Listing:
     """
     path = os.fspath(source.path)
     if is_url(path):
-        return _list_stored_folder(path, class_depth=source.class_depth)
+        return _list_remote_folder(path, class_depth=source.class_depth)
     return list_folder(path, class_depth=source.class_depth, follow_links=source.follow_links)
 
 
@@ -148,7 +148,7 @@ class _Classes:
         return label_of[np.frombuffer(self._number_of_file, np.int64)]
 
 
-def _list_stored_folder(url: str, class_depth: int | None = None) -> Listing:
+def _list_remote_folder(url: str, class_depth: int | None = None) -> Listing:
     """List the images of a folder at a URL with one folder for each class, as :func:`list_folder` does.
 
     Args:
@@ -160,7 +160,7 @@ def _list_stored_folder(url: str, class_depth: int | None = None) -> Listing:
         StorageError: The storage cannot be listed.
     """
     store = Store(url)
-    files, skipped = find_stored_images(store.url, store.files())
+    files, skipped = find_remote_images(store.url, store.files())
     in_class = np.array(["/" in key for key in files.names()], bool)
     skipped += [Skip(key, "not in a class folder") for key in files.keys.filter(~in_class).to_pylist()]
     files = files.take(np.flatnonzero(in_class))

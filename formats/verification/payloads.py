@@ -110,8 +110,8 @@ def _damaged_in_file(file: Path, which: npt.NDArray[np.intp], rows: _Rows) -> It
 def _decode(data: bytes, images: Samples, i: int) -> str | None:
     """Return the problem of an intact payload as an image, or None."""
     height, width = int(images.height[i]), int(images.width[i])
-    if channels := CODECS[Codec(images.codec[i])].channels:
-        fits = any(len(data) == height * width * count for count in channels)
+    if (codec := CODECS[Codec(images.codec[i])]).is_raw:
+        fits = any(len(data) == height * width * count for count in codec.bytes_of_pixel)
         return None if fits else f"{len(data)} bytes are not {height} x {width} pixels"
     try:
         header = read_header(data)

@@ -1,4 +1,4 @@
-// The nearest source pixel of each output pixel; see stoker.augment.geometry.transform.
+// The nearest source pixel of each output pixel; see stoker.augment.geometry.annotations.
 #pragma once
 
 #include <cstddef>

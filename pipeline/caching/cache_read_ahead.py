@@ -40,7 +40,7 @@ __all__ = ["CacheHandle", "CacheReadAhead"]
 _GROUP_BYTES = 32 << 20
 _GROUP_BATCHES = 64
 _POLL = 0.05  # seconds between two checks whether the loader is being stopped
-_EVICTED_AT_ONCE = 16  # one such part of the cache's size is evicted at once
+_EVICTION_PARTS = 16  # 1/16 of the cache is evicted at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ class CacheReadAhead:
             excess = self._files.present_bytes + coming + need - limit
             if excess <= 0:
                 return False
-            at_once = max(excess, limit // _EVICTED_AT_ONCE)
+            at_once = max(excess, limit // _EVICTION_PARTS)
             return self._files.evict(at_once, self._cache.last_use) < excess and not self._wanted
 
         with self._lock:

@@ -62,7 +62,7 @@ def plan_execution(
     2. The engine and its device are those of :func:`choose_engine`.
     3. Batches are placed as :func:`~stoker.pipeline.engines.devices.place_batches` says.
     4. Threads are those asked for, or else this rank's share of the machine's cores.
-    5. The engine is as deep as keeps its threads busy, but no deeper than ``prefetch``.
+    5. The engine holds as many batches as keep its threads busy, at most ``prefetch``.
 
     Args:
         engine: Name of an engine, or "auto".

@@ -1,7 +1,7 @@
 """A worker thread that makes a bounded number of batches ahead of the consumer.
 
-The thread starts batches while there is room and finishes the oldest one otherwise. So the engine has its
-next batch when it ends one, also from one pass to the next.
+The thread starts batches while there is room and finishes the oldest one otherwise. So the engine
+never waits for its next batch, not even between two epochs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ class Prefetcher(Generic[T]):
         totals: Adds up where the time goes.
 
     Attributes:
-        worker: The thread, which the caller starts. Ending it is enough, also where the prefetcher is gone.
+        worker: The thread, which the caller starts. Ending the thread frees everything, even after the
+            prefetcher was garbage-collected.
         handed_out: Batches and ends of passes that were handed out.
     """
 

@@ -10,7 +10,7 @@ from stoker.formats.dataset.annotation_columns import OBJECT_COLUMNS, is_object_
 
 from ..execution.batch import ColumnSpec
 from .annotation_processor import AnnotationProcessor, MaskConfig
-from .objects import EXTRA, ObjectConfig
+from .objects import EXTRA_PREFIX, ObjectConfig
 
 if TYPE_CHECKING:
     from stoker.augment.plan import ImagePlan
@@ -79,7 +79,9 @@ def task_columns(dataset: SampleSource) -> tuple[str, ...]:
         names += [
             name
             for name, arrow_type in dataset.types.items()
-            if name.startswith(EXTRA) and is_object_column(name, arrow_type) and name not in OBJECT_COLUMNS
+            if name.startswith(EXTRA_PREFIX)
+            and is_object_column(name, arrow_type)
+            and name not in OBJECT_COLUMNS
         ]
         names += ["keypoints"] if "keypoints" in dataset.tasks else []
         names += ["masks"] if "instances" in dataset.tasks else []

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from stoker.augment.geometry.transform import transform_mask
+from stoker.augment.geometry.annotations import transform_mask
 from stoker.errors import DecodeError, SampleError
 from stoker.formats.codecs.registry import open_mask
 
 from .mask_drawing import MaskMemory, bad_polygons, bad_runs, draw_class_masks
-from .objects import EXTRA, BatchObjects, ObjectConfig, transform_objects
+from .objects import EXTRA_PREFIX, BatchObjects, ObjectConfig, transform_objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -208,7 +208,7 @@ def _parts(config: ObjectConfig) -> frozenset[str]:
     parts = config.columns & {"keypoints"}
     if "masks" in config.columns:
         parts |= {"polygons", "runs"}
-    if any(name.startswith(EXTRA) for name in config.columns - {"object_id"}):
+    if any(name.startswith(EXTRA_PREFIX) for name in config.columns - {"object_id"}):
         parts |= {"extra"}
     return parts
 

@@ -1,7 +1,7 @@
 """Masks of a batch, drawn in C++ while other threads run Python.
 
 Pixel for pixel they are those of the reference, :func:`stoker.augment.geometry.segments.transform_segments`
-and :func:`stoker.augment.geometry.transform.transform_mask`.
+and :func:`stoker.augment.geometry.annotations.transform_mask`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker import _native
-from stoker.augment.geometry.transform import forward_matrix, shown
+from stoker.augment.geometry.annotations import forward_matrix, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +101,7 @@ def draw_segments(
 def draw_class_masks(
     params: ImageParams, data: Sequence[bytes], height: Ints, width: Ints, *, ignore: int, out: Mask
 ) -> list[int]:
-    """Draw class masks, as :func:`stoker.augment.geometry.transform.transform_mask` makes them.
+    """Draw class masks, as :func:`stoker.augment.geometry.annotations.transform_mask` makes them.
 
     It draws intact PNGs with one channel of 8 bits that are as large as their source, and no mask at all if
     padding continues the images.

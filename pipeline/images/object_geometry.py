@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stoker import _native
-from stoker.augment.geometry.transform import shown, transform_boxes, transform_keypoints
+from stoker.augment.geometry.annotations import shown, transform_boxes, transform_keypoints
 
 if TYPE_CHECKING:
     import numpy.typing as npt

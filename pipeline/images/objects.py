@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from stoker.augment.geometry.annotations import area_scale
 from stoker.augment.geometry.boxes import BoxFormat, box_areas, convert_boxes
-from stoker.augment.geometry.transform import area_scale
 from stoker.errors import ConfigError
 from stoker.formats.dataset.list_column import expand_ranges
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["EXTRA", "BatchObjects", "ObjectConfig", "ObjectForm", "pad", "transform_objects"]
+__all__ = ["EXTRA_PREFIX", "BatchObjects", "ObjectConfig", "ObjectForm", "pad", "transform_objects"]
 
 ObjectForm = Literal["ragged", "padded"]
 
-EXTRA = "object_"
-"""Beginning of the names of columns with a source's own facts about objects: "object_difficult"."""
+EXTRA_PREFIX = "object_"
+"""Start of the names of columns with a source's own facts about objects, such as "object_difficult". The
+column "object_id" is none of them: every source has it."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def transform_objects(
         "box_labels": kept.labels,
         "crowd": kept.crowd,
         "object_id": kept.id,
-        **{EXTRA + name: values for name, values in kept.extra.items()},
+        **{EXTRA_PREFIX + name: values for name, values in kept.extra.items()},
     }
     if "area" in config.columns:
         columns["area"] = kept.area * _area_scale(kept, params, boxes)

@@ -13,7 +13,7 @@ from stoker.random import hash_words, unit_interval
 
 from ..execution.epoch_cache import EpochCache
 from .permutation import permute
-from .quotas import QuotaSchedule, apportion
+from .quotas import QuotaSchedule, apportion_draws
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Int64 = npt.NDArray[np.int64]
     Float64 = npt.NDArray[np.float64]
 
-__all__ = ["Balanced", "MixedOrder", "WeightedDraws", "WeightedShuffle", "unspread"]
+__all__ = ["Balanced", "MixedOrder", "WeightedDraws", "WeightedShuffle", "without_interleaving"]
 
 _CHUNK = 1 << 14  # numbers that fit into the processor's cache while a formula uses them
 
@@ -121,7 +121,7 @@ class Balanced(_ColumnOrder):
     @cached_property
     def _quota_schedule(self) -> QuotaSchedule:
         _, sizes = np.unique(self.column, return_counts=True)
-        quotas = apportion([1.0] * len(sizes), self.n)
+        quotas = apportion_draws([1.0] * len(sizes), self.n)
         return QuotaSchedule(quotas, sizes.astype(np.int64), self.seed, self.spread)
 
     def positions(self, epoch: int, draws: Int64) -> Int64:
@@ -140,7 +140,7 @@ class MixedOrder:
 
     Attributes:
         quota_schedule: Assigns the draws of an epoch to the orders.
-        rounds: The order of each dataset's samples; its epochs are the cycles.
+        rounds: Order of each dataset; its epoch number is the cycle. (States record the name, in the repr.)
         quotas: Draws of each dataset in an epoch.
     """
 
@@ -170,7 +170,7 @@ class MixedOrder:
         return positions
 
 
-def unspread(order: Order) -> Order:
+def without_interleaving(order: Order) -> Order:
     """An order with the same draws in each epoch, group after group, which is computed much faster."""
     if isinstance(order, Balanced):
         return replace(order, spread=False)

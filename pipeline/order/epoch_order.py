@@ -153,7 +153,8 @@ class Stream:
 
     Attributes:
         order: The other order.
-        n: Draws in an epoch. Two streams that differ in nothing else are the same stream.
+        n: Draws in an epoch. Streams with different n draw the same samples in the same order, so n is not
+            part of the repr.
     """
 
     order: Order

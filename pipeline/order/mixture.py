@@ -22,7 +22,7 @@ from ..execution.arguments import whole_number
 from .class_merging import MergedClasses, check_mixable, merge_classes
 from .draws import MixedOrder
 from .epoch_order import BlockShuffle, make_order
-from .quotas import QuotaSchedule, apportion
+from .quotas import QuotaSchedule, apportion_draws
 
 if TYPE_CHECKING:
     import os
@@ -68,7 +68,7 @@ def mix(
     n = sum(map(len, opened)) if samples is None else whole_number("samples", samples)
     if n < 1:
         raise ConfigError(f"a mixture needs at least 1 sample in an epoch, found {n}")
-    quotas = apportion(weights, n)
+    quotas = apportion_draws(weights, n)
     for dataset, quota in zip(opened, quotas, strict=True):
         if quota and not len(dataset):
             raise ConfigError(
@@ -99,12 +99,12 @@ class Mixture:
     Attributes:
         datasets: The D datasets.
         quotas: (D,) int64, draws of each dataset in an epoch.
-        joined: Their merged classes.
+        merged_classes: Their merged classes.
     """
 
     datasets: tuple[Dataset, ...]
     quotas: Int64
-    joined: MergedClasses
+    merged_classes: MergedClasses
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -129,7 +129,7 @@ class Mixture:
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes, by label."""
-        return self.joined.names
+        return self.merged_classes.names
 
     @property
     def num_classes(self) -> int:
@@ -228,7 +228,7 @@ class Mixture:
             labels = self._relabelled(d, "object_labels", part.labels)
             found.append(replace(part, owner=here[part.owner], labels=labels))
         values = {item.name: [getattr(part, item.name) for part in found] for item in fields(Annotations)}
-        joined = Annotations(**{name: _joined(given) for name, given in values.items()})
+        joined = Annotations(**{name: _concatenated(given) for name, given in values.items()})
         return joined.take(np.argsort(joined.owner, kind="stable"))
 
     def mask(self, position: int) -> bytes:
@@ -243,7 +243,7 @@ class Mixture:
         error_type: type[SampleError] = CorruptRecordError,
         hint: str | None = None,
     ) -> SampleError:
-        """An exception of type ``kind`` that names the shard, record and key of one sample."""
+        """An exception of type ``error_type`` that names the shard, record and key of one sample."""
         dataset, local = self._one(position)
         return dataset.error(local, message, error_type, hint)
 
@@ -274,7 +274,7 @@ class Mixture:
         """Values of an index column of a dataset; labels become those of the mixture."""
         if name not in _LABELS:
             return values
-        return self.joined.labels(dataset, values, self.datasets[dataset])
+        return self.merged_classes.labels(dataset, values, self.datasets[dataset])
 
     def _locate(self, positions: npt.ArrayLike) -> tuple[Int64, Int64]:
         """The number of each position's dataset, and the position in that dataset, (M,) int64 each."""
@@ -303,7 +303,7 @@ def _gathered(which: Int64, parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[An
     return values
 
 
-def _joined(values: Sequence[Any]) -> Any:
+def _concatenated(values: Sequence[Any]) -> Any:
     """Concatenate an attribute of objects; parts that only some datasets have are left out."""
     if any(value is None for value in values):
         return None

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     Int64 = npt.NDArray[np.int64]
 
-__all__ = ["GroupDraws", "QuotaSchedule", "apportion"]
+__all__ = ["GroupDraws", "QuotaSchedule", "apportion_draws"]
 
 _BLOCK = 64  # draws that are shuffled among each other: enough that no rank receives one group only
 
 
-def apportion(weights: Sequence[float], n: int) -> Int64:
+def apportion_draws(weights: Sequence[float], n: int) -> Int64:
     """Return whole numbers in proportion to ``weights`` that add up to ``n``, (G,) int64.
 
     Uses the largest remainders (Hamilton's method; the first of equal ones wins). So each number is its
@@ -77,8 +77,8 @@ class QuotaSchedule:
         quotas: (G,) int64, draws of each group in an epoch.
         sizes: (G,) int64, members of each group; at least 1 if the group has a quota.
         seed: Determines the order of groups.
-        spread: False makes one run of each group instead, the same in each epoch and computed much faster,
-            for callers that put the draws into another order.
+        spread: False gives the draws group after group, which is much faster. It is for callers that reorder
+            the draws anyway.
     """
 
     quotas: Int64

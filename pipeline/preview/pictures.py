@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from stoker.augment.geometry.annotations import transform_mask
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import decode_runs, fill_polygons
-from stoker.augment.geometry.transform import transform_mask
 from stoker.augment.plan import compile_image
 from stoker.augment.reference import reference
 from stoker.errors import ConfigError, DecodeError

@@ -10,7 +10,7 @@ import numpy as np
 from stoker.bucketing.boundaries.bucket_boundaries import as_edges
 from stoker.bucketing.packing.plan import TooLong
 from stoker.bucketing.samplers.batch_sampler import Balance
-from stoker.bucketing.samplers.groups import LastBatch
+from stoker.bucketing.samplers.groups import LastGroup
 from stoker.errors import ConfigError
 
 from ..execution.arguments import optional_number, whole_number
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stoker.bucketing import BatchSampler, BucketBoundaries
 
-__all__ = ["DEFAULT_BUCKETS", "BatchingConfig", "LastBatch", "TooLong", "as_buckets"]
+__all__ = ["DEFAULT_BUCKETS", "BatchingConfig", "LastGroup", "TooLong", "as_buckets"]
 
 DEFAULT_BUCKETS = 8
 
@@ -74,7 +74,7 @@ class BatchingConfig:
     shuffle: bool
     samples_per_epoch: int | None
     seed: int
-    last_batch: LastBatch
+    last_batch: LastGroup
     balance: Balance | None
 
     def __post_init__(self) -> None:

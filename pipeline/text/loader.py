@@ -16,7 +16,7 @@ from ..execution.ranks import find_ranks
 from ..execution.state import State
 from ..order.sample_source import value_dtype
 from ..order.sampling import open_source
-from .batching_config import DEFAULT_BUCKETS, BatchingConfig, LastBatch, TooLong, as_buckets
+from .batching_config import DEFAULT_BUCKETS, BatchingConfig, LastGroup, TooLong, as_buckets
 from .config import make_config
 from .epoch import History, TextSchedule, checked_history
 from .producer import TextBatchProducer
@@ -153,7 +153,7 @@ class TextLoader(Loader):
         seed: int = 0,
         rank: int | None = None,
         world_size: int | None = None,
-        last_batch: LastBatch = "partial",
+        last_batch: LastGroup = "partial",
         balance: Balance | None = None,
         output: str = "numpy",
         device: Any = None,
@@ -264,7 +264,7 @@ class TextLoader(Loader):
         of the next epoch are listed.
         """
         shapes = set(self._plan(self._next.epoch).shapes())
-        return sorted(shapes.union(self._config.planner.lasting_shapes()))
+        return sorted(shapes.union(self._config.planner.common_shapes()))
 
     def element_spec(self) -> tuple[ColumnSpec, ...]:
         """Dtype and shape of each column of a batch, without the batch axis; None for lengths that differ."""

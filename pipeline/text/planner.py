@@ -15,7 +15,7 @@ from stoker.bucketing.samplers.random_order import narrowed
 from stoker.errors import ConfigError
 
 from ..execution.epoch_cache import EpochCache
-from ..order.draws import unspread
+from ..order.draws import without_interleaving
 from ..order.epoch_order import Stream
 from .batch_samplers import flat_lengths, make_batch_sampler
 from .epoch import TextEpoch
@@ -69,7 +69,7 @@ class TextPlanner:
         self.batching = batching
         self.order = order
         self.takes_all = _takes_all(order, len(lengths))
-        self._draws = unspread(order) if batching.shuffle else order
+        self._draws = without_interleaving(order) if batching.shuffle else order
         self._lengths = _limited(lengths, batching, special_tokens)
         self._world_size = world_size
         self._drawn: EpochCache[int, Int64] = EpochCache()
@@ -129,8 +129,8 @@ class TextPlanner:
             slices = -(-int(self._lengths.max()) // (self.batching.pack or 1))
         return self.order.n * slices
 
-    def lasting_shapes(self) -> list[tuple[int, ...]]:
-        """Shapes that batches of every epoch have, without smaller batches of samples that are left over."""
+    def common_shapes(self) -> list[tuple[int, ...]]:
+        """Shapes that every epoch has; the smaller last batches are not among them."""
         if self.boundaries is None:
             return []
         if self.takes_all:
@@ -185,12 +185,14 @@ class TextPlanner:
         return make_batch_sampler(self.batching, lengths, self.boundaries, balance, self._world_size)
 
     def _usual_lengths(self) -> Int64:
-        """(M, D) int64, lengths that an epoch draws, and the largest lengths, which any epoch may draw."""
+        """(M, D) int64, lengths of epoch 0, plus one row with the largest lengths of the dataset."""
         order = self.order.order if isinstance(self.order, Stream) else self.order
         if _takes_all(order, len(self._lengths)):
             return self._lengths
         drawn = (
-            self._drawn.get(0, self._draw) if order is self.order else _drawn_positions(unspread(order), 0)
+            self._drawn.get(0, self._draw)
+            if order is self.order
+            else _drawn_positions(without_interleaving(order), 0)
         )
         return np.concatenate([self._lengths[drawn], self._lengths.max(axis=0, keepdims=True)])
 

@@ -39,7 +39,7 @@ from stoker.augment import (
     TrivialAugmentWide,
     compile_image,
 )
-from stoker.augment.geometry.transform import transform_boxes, transform_mask
+from stoker.augment.geometry.annotations import transform_boxes, transform_mask
 from stoker.augment.reference.reference import execute, render
 from stoker.augment.steps import Step
 

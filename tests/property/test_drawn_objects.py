@@ -35,9 +35,9 @@ from stoker.augment import (
     Transform,
     compile_image,
 )
+from stoker.augment.geometry.annotations import mirrored, transform_boxes, transform_keypoints, transform_mask
 from stoker.augment.geometry.boxes import Objects
 from stoker.augment.geometry.segments import encode_runs, transform_segments
-from stoker.augment.geometry.transform import mirrored, transform_boxes, transform_keypoints, transform_mask
 from stoker.formats.codecs.codec import Codec
 from stoker.formats.dataset.samples import Samples
 from stoker.pipeline.engines.base import EngineSettings, ImageFormat, Work

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
 from stoker.pipeline.order.permutation import Permutation, permute
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.order.schedule import Schedule
 
 seeds = st.integers(-(2**80), 2**80)
@@ -40,7 +40,7 @@ def samplers(draw: st.DrawFn) -> Order:
         WeightedShuffle(min(n, len(column)), seed, column),
         Balanced(n, seed, column),
         Repeat(base, times, min(n, base.n * times)),
-        MixedOrder(QuotaSchedule(apportion(weights, n), np.array(sizes), seed), rounds),
+        MixedOrder(QuotaSchedule(apportion_draws(weights, n), np.array(sizes), seed), rounds),
     ]
     order = draw(st.sampled_from(made))
     return draw(st.sampled_from([order, Stream(order, draw(st.integers(1, 500)))]))
@@ -84,11 +84,11 @@ def test_permutations_of_any_sizes_stay_within_them(sizes: list[int], data: st.D
     epoch=epochs,
 )
 def test_shares_are_exact_in_every_epoch(weights: list[float], n: int, seed: int, epoch: int) -> None:
-    quotas = apportion(weights, n)
+    quotas = apportion_draws(weights, n)
     assert quotas.sum() == n
     exact = n * np.array(weights) / np.sum(np.array(weights) / 2) / 2
     assert (np.abs(quotas - exact) < 1 + 1e-6 * n).all()
-    few = QuotaSchedule(apportion(weights, n % 699 + 1), np.full(len(weights), 7), seed)
+    few = QuotaSchedule(apportion_draws(weights, n % 699 + 1), np.full(len(weights), 7), seed)
     turns = few.assign(epoch, np.arange(few.n))
     assert np.array_equal(np.bincount(turns.group, minlength=len(weights)), few.quotas)
     in_a_row = replace(few, spread=False).assign(epoch, np.arange(few.n))

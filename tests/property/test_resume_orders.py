@@ -11,7 +11,7 @@ import pytest
 from stoker.pipeline.order import permutation
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import BlockShuffle, FullShuffle, Order, Repeat, Sequential, Stream
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.order.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ LONG_ORDERS = [
     Balanced(BILLION, 3, COLUMN),
     Repeat(FullShuffle(BILLION, 3), 3, BILLION),
     MixedOrder(
-        QuotaSchedule(apportion([2, 1], BILLION), np.array([BILLION, 50]), 3),
+        QuotaSchedule(apportion_draws([2, 1], BILLION), np.array([BILLION, 50]), 3),
         (FullShuffle(BILLION, 3), Sequential(50)),
     ),
     Stream(FullShuffle(10**7, 3), BILLION),

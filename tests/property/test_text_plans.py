@@ -13,7 +13,7 @@ import pytest
 from stoker.bucketing import SortedBucketSampler
 from stoker.pipeline.order.draws import Balanced, MixedOrder, WeightedDraws, WeightedShuffle
 from stoker.pipeline.order.epoch_order import FullShuffle, Order, Sequential, Stream
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 from stoker.pipeline.text.batching_config import BatchingConfig
 from stoker.pipeline.text.planner import TextPlanner
 
@@ -27,7 +27,8 @@ LENGTHS = 1 + np.arange(N)[:, None] * 17 % 30
 WORLDS = (1, 2, 3, 4)
 COLUMN = np.arange(N) % 5 + 1
 MIXED = MixedOrder(
-    QuotaSchedule(apportion([5, 2], 60), np.array([N - 9, 9]), 3), (FullShuffle(N - 9, 3), FullShuffle(9, 4))
+    QuotaSchedule(apportion_draws([5, 2], 60), np.array([N - 9, 9]), 3),
+    (FullShuffle(N - 9, 3), FullShuffle(9, 4)),
 )
 ORDERS: dict[str, Order] = {
     "all": FullShuffle(N, 3),
@@ -168,7 +169,7 @@ def test_shapes_are_those_of_every_epoch() -> None:
         for last_batch in ("drop", "pad"):
             made = planner(ORDERS[name], 2, last_batch=last_batch, **MODES[mode])
             if made.boundaries is not None:
-                lasting = set(made.lasting_shapes())
+                lasting = set(made.common_shapes())
                 assert all(set(made.plan(epoch).shapes()) <= lasting for epoch in range(6))
                 assert len(lasting) <= 3
 
@@ -205,4 +206,4 @@ def test_rows_that_the_first_epoch_omits_have_a_shape() -> None:
     shapes = {shape for epoch in range(40) for shape in made.plan(epoch).shapes()}
     assert max(width for _, width in shapes) == LENGTHS.max()
     assert len(shapes) > len(made.plan(0).shapes())
-    assert shapes <= set(made.lasting_shapes())
+    assert shapes <= set(made.common_shapes())

@@ -110,7 +110,7 @@ class RandomRotation(WarpTransform):
         size = state.size
         super().params(state, u)
         if self.expand:
-            state.widen(expanded(size, _between(self.degrees, u[:, 0])))
+            state.show_around_center(expanded(size, _between(self.degrees, u[:, 0])))
 
     def matrix(self, size: Int, u: Float) -> Float:
         """See :class:`WarpTransform`."""

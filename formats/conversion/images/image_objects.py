@@ -130,7 +130,7 @@ def encode_mask(
             f"{header.width} x {header.height} and {source[1]} x {source[0]}",
         )
     codec = CODECS[header.codec]
-    if codec.changes_values:
+    if codec.lossy:
         raise SkippedError(f"mask in {header.codec.name}, which changes values", "PNG keeps them")
     bits = codec.grey_bits(data) if codec.grey_bits else 0
     if bits in (8, 16) and geometry.is_identity:

@@ -17,7 +17,7 @@ from ...files.paths import leaves_folder
 from ...files.reading import open_regular, read_at
 from ...remote.store import Store, is_url
 from .local_images import find_images
-from .stored_images import find_stored_images
+from .remote_images import find_remote_images
 from .walk import FileEntry, walk_folder
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class _StoredFolder(SourceFolder):
         return name in self._files
 
     def images(self) -> tuple[ListedFiles, list[Skip]]:
-        return find_stored_images(self.root, self._files.values())
+        return find_remote_images(self.root, self._files.values())
 
     def names(self, suffix: str) -> list[str]:
         return [name for name in self._files if name.endswith(suffix)]

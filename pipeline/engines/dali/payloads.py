@@ -11,7 +11,7 @@ from stoker import _native
 from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import Status
-from ..packing import pack
+from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
 

@@ -15,7 +15,7 @@ from stoker.errors import EngineError
 from stoker.formats.codecs.decode import engine_decodes
 
 from ..base import ImageFormat, Result, Status, Work
-from ..packing import pack
+from ..column_arrays import pack
 from ..payload_decode import PayloadError, decode
 from ..shard_files import open_shards
 from .steps import EXECUTES, pack_erase, pack_steps
@@ -41,7 +41,8 @@ class _Batch:
         work: What to execute.
         images: ImageFormat array.
         status: (N,) uint8.
-        waiting: Samples that Pillow has not decoded yet, plus one until all are handed to it.
+        waiting: Samples still with Pillow, plus 1 while they are being handed over, so that the batch does
+            not start early.
         decoded: Pixels from Pillow by position.
         failed: What Pillow said, by position.
         started: Set when ``job`` or ``error`` is.

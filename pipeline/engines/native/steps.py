@@ -9,7 +9,7 @@ from stoker.augment import steps as kinds
 from stoker.augment.noise import quantiles
 from stoker.errors import EngineError
 
-from ..packing import pack
+from ..column_arrays import pack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

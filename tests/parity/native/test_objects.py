@@ -24,8 +24,8 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
+from stoker.augment.geometry.annotations import transform_boxes, transform_keypoints
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.geometry.transform import transform_boxes, transform_keypoints
 from stoker.formats.dataset.list_column import ListColumn, take_lists
 from stoker.pipeline.images.object_geometry import place_boxes, place_keypoints
 

@@ -17,6 +17,7 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
+from stoker.augment.geometry.annotations import nearest, transform_mask
 from stoker.augment.geometry.segments import (
     decode_runs,
     encode_runs,
@@ -24,7 +25,6 @@ from stoker.augment.geometry.segments import (
     mask_boxes,
     transform_segments,
 )
-from stoker.augment.geometry.transform import nearest, transform_mask
 from stoker.errors import ConfigError
 
 HEIGHT, WIDTH = 90, 120

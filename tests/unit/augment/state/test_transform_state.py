@@ -75,7 +75,7 @@ def test_a_warp_of_some_leaves_the_others_as_they_are():
         lambda settled: settled.crop(np.zeros((2, 1)), np.full((2, 1), 9)),
         lambda settled: settled.resize(np.full((2, 1), 9)),
         lambda settled: settled.pad("edge", 1, 1),
-        lambda settled: settled.widen(np.full((2, N), 9)),
+        lambda settled: settled.show_around_center(np.full((2, N), 9)),
     ],
 )
 def test_no_size_changes_once_it_is_settled(change):
@@ -89,7 +89,7 @@ def test_no_size_changes_once_it_is_settled(change):
 def test_widened_images_have_the_same_centre():
     whole = TransformState.of(np.array([30]), np.array([40]))
     whole.distort(np.eye(3)[None])
-    whole.widen(np.array([[33], [45]]))
+    whole.show_around_center(np.array([[33], [45]]))
     np.testing.assert_array_equal(whole.warp.matrix[0] @ (22.5, 16.5, 1), [20, 15, 1])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stoker.augment import CenterCrop, RandomApply, Resize, Transform, compile_image
-from stoker.augment.geometry.transform import transform_boxes
+from stoker.augment.geometry.annotations import transform_boxes
 from stoker.augment.reference.reference import execute
 from stoker.augment.steps import Step, Table
 from stoker.errors import ConfigError

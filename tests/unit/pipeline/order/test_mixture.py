@@ -263,7 +263,7 @@ def test_refuses_classes_that_cannot_be_merged(folders: list[Path]) -> None:
         mixture.column("label")
     assert found.value.path == str(folders[1])
     with pytest.raises(DatasetError, match="labels go from -1 to 1"):
-        mixture.joined.labels(1, np.array([1, -1]), mixture.datasets[1])
+        mixture.merged_classes.labels(1, np.array([1, -1]), mixture.datasets[1])
 
 
 def test_refuses_annotations_with_different_meanings(folders: list[Path]) -> None:

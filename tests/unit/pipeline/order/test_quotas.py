@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from stoker.errors import ConfigError
-from stoker.pipeline.order.quotas import QuotaSchedule, apportion
+from stoker.pipeline.order.quotas import QuotaSchedule, apportion_draws
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from stoker.pipeline.order.quotas import QuotaSchedule, apportion
     ],
 )
 def test_apportion(weights: list[float], n: int, expected: list[int]) -> None:
-    assert apportion(weights, n).tolist() == expected
+    assert apportion_draws(weights, n).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_apportion(weights: list[float], n: int, expected: list[int]) -> None:
 )
 def test_refuses_impossible_weights(weights: list[float]) -> None:
     with pytest.raises(ConfigError, match="weights must be numbers from 0"):
-        apportion(weights, 5)
+        apportion_draws(weights, 5)
 
 
 def shares(weights: list[float], n: int, sizes: list[int], seed: int = 3) -> QuotaSchedule:
-    return QuotaSchedule(apportion(weights, n), np.array(sizes), seed)
+    return QuotaSchedule(apportion_draws(weights, n), np.array(sizes), seed)
 
 
 def test_shares_are_near_their_quotas_up_to_any_draw() -> None:

@@ -25,8 +25,8 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
+from stoker.augment.geometry.annotations import transform_boxes
 from stoker.augment.geometry.boxes import Objects
-from stoker.augment.geometry.transform import transform_boxes
 from stoker.augment.state.transform_state import TransformState
 from stoker.errors import ConfigError
 

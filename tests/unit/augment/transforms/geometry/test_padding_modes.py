@@ -24,7 +24,7 @@ from stoker.augment import (
     load_recipe,
     save_recipe,
 )
-from stoker.augment.geometry.transform import transform_boxes, transform_keypoints, transform_mask
+from stoker.augment.geometry.annotations import transform_boxes, transform_keypoints, transform_mask
 from stoker.augment.reference.reference import render
 from stoker.augment.state.padding_state import MODES, continued
 from stoker.errors import ConfigError

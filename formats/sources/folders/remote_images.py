@@ -1,4 +1,4 @@
-"""Finding the images in a folder at a URL, by their names."""
+"""Images in a folder at a URL, which their names tell from other files."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from ...remote.store import StoredFile
     from ..listing import ListedFiles
 
-__all__ = ["find_stored_images"]
+__all__ = ["find_remote_images"]
 
 
-def find_stored_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
+def find_remote_images(url: str, files: Iterable[StoredFile]) -> tuple[ListedFiles, list[Skip]]:
     """Files of a folder at a URL that have the names of images, sorted; and the others, as skips.
 
     Opening each file would take a request; its content decides when the file is converted.

@@ -24,8 +24,7 @@ from stoker.augment import (
     Resize,
     compile_image,
 )
-from stoker.augment.geometry.boxes import convert_boxes, corners
-from stoker.augment.geometry.transform import (
+from stoker.augment.geometry.annotations import (
     apply_matrix,
     area_scale,
     forward_matrix,
@@ -34,6 +33,7 @@ from stoker.augment.geometry.transform import (
     transform_keypoints,
     transform_mask,
 )
+from stoker.augment.geometry.boxes import convert_boxes, corners
 from stoker.augment.params.optional_params import Warp
 from stoker.augment.reference.reference import execute, render
 

@@ -1,4 +1,4 @@
-"""Checks of users' own steps, which would otherwise show in wrong pictures alone."""
+"""Checks of users' own steps. Without them a mistake would show only as wrong pictures."""
 
 from __future__ import annotations
 
