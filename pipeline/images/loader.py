@@ -213,7 +213,7 @@ class ImageLoader(Loader):
             self._has_warned = True
             warnings.warn(
                 f"rank {self._ranks.rank} of {self._ranks.world_size} receives an empty last batch, whose "
-                "mean loss is NaN: choose last_batch='drop', or 'pad', whose column mask marks what it repeats",
+                "mean loss is NaN: choose last_batch='drop', or 'pad', whose column mask marks repeats",
                 stacklevel=2,
             )
         return running
