@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.arguments import check_progress
 from stoker.errors import ConfigError, DatasetError, StorageError, WriteError
 
 from ..concurrency.task_group import TaskGroup
@@ -88,6 +89,7 @@ def stage(
         StorageError: A file cannot be read, or stays damaged; the error names its URL.
         WriteError: The disk is full or refuses a write.
     """
+    check_progress(progress)
     check_named(source=src, target=dst)
     if connections < 1:
         raise ConfigError(f"connections must be at least 1, not {connections}")

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from stoker.arguments import check_progress
 from stoker.errors import ConfigError, SourceError
 
 from ..codecs.header import MAX_PIXELS
@@ -156,6 +157,7 @@ def convert(
         strict=strict,
         source_format=found_format.name,
     )
+    check_progress(progress)
     threads = check_num_threads(num_threads, remote=any(map(is_url, (src, images, masks))))
     _check_target(src, dst, options)
     report = progress or no_progress

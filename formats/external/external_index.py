@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker._native import crc32c
+from stoker.arguments import check_progress
 from stoker.errors import CorruptRecordError, DatasetError, DecodeError, SourceError
 
 from ..containers.image_record import FeatureNames
@@ -89,6 +90,7 @@ def index(
         LockedError: Another process is writing into ``into``.
         StorageError: A URL cannot be read or written.
     """
+    check_progress(progress)
     check_named(into=into)
     found, shards = find_shards(paths, container)
     indexer = _Indexer(found, names or FeatureNames(), classes, progress)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from stoker.arguments import check_progress
 from stoker.errors import ConfigError
 
 from ..concurrency.bounded_map import bounded_map
@@ -135,6 +136,7 @@ def convert_text(
         StorageError: A URL cannot be reached, read or written; the same call resumes.
         WriteError: The disk is full or refuses a write; the same call resumes.
     """
+    check_progress(progress)
     sources = [src] if isinstance(src, (str, os.PathLike)) else list(src)
     for source in sources:
         check_named(source=source, target=dst)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from stoker.arguments import list_of_names
 from stoker.errors import ConfigError, SourceError
 
 from ..files.reading import read_at
@@ -157,7 +158,10 @@ def open_text(
     """
     json_lines = _is_json_lines(paths)
     _check_together(paths, json_lines, parallel)
-    names = tuple(fields) if fields is not None else _default_fields(paths, json_lines, parallel)
+    if fields is None:
+        names = _default_fields(paths, json_lines, parallel)
+    else:
+        names = list_of_names("fields", fields)
     _check_fields(names, paths, json_lines, parallel)
     with ExitStack() as stack:
         files = tuple(stack.enter_context(open_lines(path, scratch)) for path in paths)

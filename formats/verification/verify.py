@@ -13,6 +13,7 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from stoker.arguments import check_progress
 from stoker.errors import CorruptRecordError, DatasetError
 
 from ..concurrency.bounded_map import bounded_map
@@ -112,6 +113,7 @@ def verify(
         ConfigError: ``num_threads`` is no number of threads.
         DatasetError: The folder has no manifest that can be read. The report has all other problems.
     """
+    check_progress(progress)
     threads = check_threads(num_threads)
     folder = local_folder(path)
     manifest = Manifest.load(folder)

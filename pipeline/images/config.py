@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from stoker.arguments import list_of_names
 from stoker.augment.plan import compile_image
 from stoker.augment.transforms.geometry.pad import RandomCrop
 from stoker.errors import ConfigError
@@ -244,11 +245,7 @@ def _check_sizes(config: ImageLoaderConfig) -> None:
 def _columns(
     columns: Sequence[str], dataset: SampleSource, last_batch: LastBatch, objects: ObjectConfig
 ) -> tuple[str, ...]:
-    if isinstance(columns, str):
-        raise ConfigError(
-            f"columns must be a list of names, found {columns!r}", hint=f"Write columns=({columns!r},)."
-        )
-    names, annotated = tuple(columns), task_columns(dataset)
+    names, annotated = list_of_names("columns", columns), task_columns(dataset)
     if last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
     if objects.form == "padded" and "count" not in names and set(annotated) & set(names) - {"segmentation"}:

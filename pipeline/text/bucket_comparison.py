@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from stoker.arguments import list_of_names
 from stoker.bucketing import (
     FixedBucketSampler,
     PlanReport,
@@ -63,7 +64,7 @@ def text_lengths(dataset: Dataset, fields: Sequence[str] | None = None) -> npt.N
             f"the dataset holds {dataset.manifest.sample_type}s, which have no lengths", path=dataset.path
         )
     stored = str(dataset.manifest.options.get("fields", "")).split(",")
-    chosen = stored if fields is None else list(fields)
+    chosen = stored if fields is None else list(list_of_names("fields", fields))
     if not chosen or not set(chosen) <= set(stored):
         raise ConfigError(
             f"fields must be of {', '.join(stored)}, found {', '.join(chosen)}", path=dataset.path

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import numpy as np
 
+from stoker.arguments import list_of_names
 from stoker.bucketing import Dict, Flatten, Pack, Packed, Pad, Ragged
 from stoker.bucketing.batchify.sequences import Output
 from stoker.errors import ConfigError
@@ -130,7 +131,7 @@ def column_names(
     Raises:
         ConfigError: There is no such column.
     """
-    names = tuple(made) if columns is None else tuple(columns)
+    names = tuple(made) if columns is None else list_of_names("columns", columns)
     if batching.last_batch == "pad" and "mask" not in names:
         names = (*names, "mask")
     known = {*made, "mask"}

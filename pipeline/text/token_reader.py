@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from stoker._native import crc32c
+from stoker.arguments import list_of_names
 from stoker.bucketing import Ragged
 from stoker.errors import ConfigError, CorruptRecordError, StaleIndexError
 from stoker.formats.text.encoder import length_column
@@ -96,7 +97,7 @@ class TokenReader:
                 path=dataset.path,
                 hint="Convert the source again.",
             )
-        self.fields = tuple(fields) if fields is not None else tuple(stored)
+        self.fields = tuple(stored) if fields is None else list_of_names("fields", fields)
         if not self.fields or len(set(self.fields)) < len(self.fields) or not set(self.fields) <= set(stored):
             raise ConfigError(
                 f"fields must be of {', '.join(stored)}, each once, found {self.fields}", path=dataset.path

@@ -168,6 +168,8 @@ def test_invalid_options_are_refused(tmp_path: Path, source: Path) -> None:
         ({"tokenizer": "wordpiece"}, "whitespace, bytes, or a tokenizers JSON"),
         ({"format": "zip"}, "format"),
         ({"num_threads": 0}, "num_threads"),
+        ({"fields": "answer"}, "fields must be a list of names, found 'answer'"),
+        ({"progress": True}, "progress must be a function, found True"),
         ({"val": 2}, "val"),
         ({"fields": ("stoker/ids",)}, "cannot have the name"),
         ({"shards": 2, "shard_records": 5}, "one of shard_size"),

@@ -74,6 +74,8 @@ def test_long_sequences_are_refused_truncated_or_split(
         ({"batch_sampler": partial}, "one of batch_size, max_tokens and batch_sampler"),
         ({"too_long": "hope", "max_length": 4}, "too_long"),
         ({"fields": ("z",)}, "fields must be of q, a"),
+        ({"fields": "answer"}, r"fields must be a list of names, found 'answer'[\s\S]*fields=\('answer',\)"),
+        ({"columns": "input_ids"}, "columns must be a list of names, found 'input_ids'"),
         ({"fields": ("q", "q")}, "fields must be of q, a, each once"),
         ({"fields": ()}, "fields must be of q, a"),
         ({"columns": ("image",)}, "no 'image'"),

@@ -1,0 +1,32 @@
+"""Arguments that several public functions have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import stoker
+from stoker.errors import ConfigError
+from stoker.formats.caching.stage import stage
+from stoker.formats.external.external_index import index as make_index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda folder: stoker.convert(folder, folder / "d", progress=True),
+        lambda folder: stoker.convert_text(folder / "t.txt", folder / "d", progress=True),
+        lambda folder: make_index([folder / "t.tfrecord"], folder / "d", progress=True),
+        lambda folder: stage(folder, folder / "d", progress=True),
+        lambda folder: stoker.verify(folder, progress=True),
+    ],
+)
+def test_progress_that_is_no_function_is_refused(tmp_path: Path, call: Callable[[Path], Any]) -> None:
+    with pytest.raises(ConfigError, match="progress must be a function, found True"):
+        call(tmp_path)
+    assert not (tmp_path / "d").exists()
