@@ -43,7 +43,7 @@ class Warp:
 
     Where nothing shrinks, the filter is bilinear interpolation. Where nothing turns, and away from the
     border, it is Pillow's antialiased ``BILINEAR``. An engine may decode a JPEG in a reduced size where both
-    supports are at least 2 all over the image.
+    supports are at least 4 all over the image.
 
     Attributes:
         matrix: (N, 3, 3) float64, from homogeneous (x, y, 1) in the output to the canvas.

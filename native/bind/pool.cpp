@@ -62,13 +62,14 @@ void set_decoded(BatchWork& work, const nb::dict& decoded, KeptArrays& kept) {
 
 Job submit(Pool& pool, const Shards& shards, const nb::dict& samples, const nb::dict& params, const Out& out,
            const StatusColumn& status, int layout, std::int64_t max_pixels, bool verify, const nb::dict& decoded,
-           BoundSteps* steps, const std::vector<nb::dict>& erase, bool decode_only) {
+           BoundSteps* steps, const std::vector<nb::dict>& erase, bool decode_only, bool exact) {
     BatchWork work;
     KeptArrays kept;
     set_output(work, out, status, layout, kept);
     work.options.max_pixels = max_pixels;
     work.options.verify = verify;
     work.options.decode_only = decode_only;
+    work.options.exact = exact;
     work.files = shards.files();
     work.samples = unpack<SampleColumns>(samples, kSampleColumns, work.count, kept);
     work.parameters = unpack<ParameterColumns>(params, kParameterColumns, work.count, kept);
@@ -102,7 +103,7 @@ void bind_pool(nb::module_& m) {
         .def_prop_ro("num_threads", &Pool::threads)
         .def("submit", submit, "shards"_a, "samples"_a, "params"_a, nb::kw_only(), "out"_a, "status"_a, "layout"_a,
              "max_pixels"_a, "verify"_a, "decoded"_a = nb::dict(), "steps"_a.none() = nb::none(),
-             "erase"_a = nb::make_tuple(), "decode_only"_a = false)
+             "erase"_a = nb::make_tuple(), "decode_only"_a = false, "exact"_a = false)
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

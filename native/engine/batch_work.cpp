@@ -38,6 +38,9 @@ Geometry BatchWork::geometry(std::size_t i, Orientation orientation) const {
     geometry.nearest = geometry.warp != nullptr && parameters.nearest != nullptr && parameters.nearest[i];
     geometry.border = border_of(i);
     geometry.fill = parameters.fill;
+    // With a margin of 1, photographs differ from their full decoding by up to 7 levels on average; with 2, by less
+    // than 2.
+    geometry.margin = options.exact ? 0 : 2;
     return geometry;
 }
 

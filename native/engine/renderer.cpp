@@ -2,7 +2,7 @@
 
 namespace stoker {
 
-// `eighths` is 8 if the decoder cannot reduce the image; otherwise it is 0, and this chooses it.
+// `eighths` is 8 if the image is decoded at its full size; otherwise it is 0, and this chooses it.
 Window Renderer::begin(const Geometry& geometry, int& eighths, RowSink* sink) {
     if (geometry.nearest || geometry.border.rows != nullptr) return begin_canvas(geometry, eighths, sink);
     if (geometry.warp == nullptr) return begin_resampler(geometry, eighths, sink);
@@ -15,7 +15,7 @@ Window Renderer::begin_resampler(const Geometry& geometry, int& eighths, RowSink
     if (sink != nullptr) orienter_.begin(*sink, placement);
     if (placement.x.outputs == 0 || placement.y.outputs == 0) return {};
     if (eighths == 0) {
-        eighths = dct_eighths(placement);
+        eighths = dct_eighths(placement, geometry.margin);
         if (!placement.x.reduce(eighths) || !placement.y.reduce(eighths)) {
             placement = geometry.placement;
             eighths = 8;
@@ -40,7 +40,7 @@ Window Renderer::begin_warp(const Geometry& geometry, int& eighths, RowSink* sin
     WarpMap map(geometry.warp, geometry.placement);
     Footprint footprint = map.footprint(geometry.output.height, geometry.output.width);
     if (eighths == 0) {
-        eighths = dct_eighths(footprint);
+        eighths = dct_eighths(footprint, geometry.margin);
         if (eighths < 8) {
             map.reduce(eighths);
             footprint = map.footprint(geometry.output.height, geometry.output.width);
@@ -90,7 +90,7 @@ void Renderer::finish_canvas(const Geometry& geometry, RowSink& sink) {
 }
 
 Outcome Renderer::render(Decoder& decoder, const Geometry& geometry, RowSink* sink) {
-    int eighths = decoder.can_reduce() ? 0 : 8;
+    int eighths = decoder.can_reduce() && geometry.margin > 0 ? 0 : 8;
     const Window window = begin(geometry, eighths, sink);
     if (!window.empty() && !decoder.start(window, eighths)) return decoder.failure();
     for (int y = window.top; y < window.bottom;) {

@@ -27,6 +27,9 @@ struct Geometry {
     Size canvas;
     Size output;
     const std::uint8_t* fill = nullptr;  // RGB
+    // A reduced image has at least this many times the height and width of the output; 0: it is decoded at its full
+    // size.
+    int margin = 1;
 };
 
 // The resamplers of one thread. The sink gets the rows of placement.dest, or those of the whole output if there

@@ -42,12 +42,16 @@ Placement placement_of(const Parameters& parameters, Orientation orientation, Si
     return placement;
 }
 
-int dct_eighths(const Placement& placement) {
+int reduced_eighths(double scale, int margin) {
+    return scale >= 8 * margin ? 1 : scale >= 4 * margin ? 2 : scale >= 2 * margin ? 4 : 8;
+}
+
+int dct_eighths(const Placement& placement, int margin) {
     if (placement.interpolation == Interpolation::nearest) return 8;
     // 3/8 and similar sizes would save the resampler a little more work, but libjpeg-turbo has no SIMD for
     // them.
     const double scale = std::min(placement.x.scale(), placement.y.scale());
-    return scale >= 8 ? 1 : scale >= 4 ? 2 : scale >= 2 ? 4 : 8;
+    return reduced_eighths(scale, margin);
 }
 
 }  // namespace stoker

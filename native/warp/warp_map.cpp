@@ -118,8 +118,8 @@ void WarpMap::reduce(int eighths) {
     axis(window_.top, window_.bottom);
 }
 
-int dct_eighths(const Footprint& footprint) {
-    return footprint.support >= 8 ? 1 : footprint.support >= 4 ? 2 : footprint.support >= 2 ? 4 : 8;
+int dct_eighths(const Footprint& footprint, int margin) {
+    return reduced_eighths(footprint.support, margin);
 }
 
 }  // namespace stoker

@@ -61,8 +61,7 @@ class WarpMap {
     Window window_{};
 };
 
-// Returns the smallest size of decoding, in eighths of the image's, that keeps the output's resolution
-// everywhere.
-int dct_eighths(const Footprint& footprint);
+// Returns reduced_eighths() of the smallest scale of a footprint.
+int dct_eighths(const Footprint& footprint, int margin);
 
 }  // namespace stoker

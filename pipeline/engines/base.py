@@ -116,6 +116,7 @@ class EngineSettings:
         verify: Whether each payload is compared with its checksum.
         mapped: Whether files are mapped into memory. Reading each payload instead suits network file systems,
             where a file that shrinks under a mapping ends the process.
+        exact: Whether images are decoded at their full size, also where they are then made much smaller.
         allocate: Makes the array of a shape and dtype that a batch on the CPU is written into; None leaves
             the memory to the engine.
     """
@@ -130,6 +131,7 @@ class EngineSettings:
     max_pixels: int
     verify: bool = True
     mapped: bool = True
+    exact: bool = False
     allocate: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None
 
 

@@ -58,6 +58,7 @@ def _make_native(settings: EngineSettings) -> Engine:
         max_pixels=settings.max_pixels,
         verify=settings.verify,
         mapped=settings.mapped,
+        exact=settings.exact,
         empty=settings.allocate,
     )
 

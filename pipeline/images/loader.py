@@ -117,6 +117,9 @@ class ImageLoader(Loader):
             is an error. A float is a share of the epoch, which counts once a hundred samples were seen. None
             is 0.01.
         max_pixels: An image with more pixels is a bad sample. Its header is checked before it is decoded.
+        exact: Whether JPEGs are decoded at their full size. Otherwise the native engine decodes an image at a
+            reduced size if it becomes at least four times smaller along both axes. That is faster and changes
+            pixels a little; see the guide to augmentation. Use True for evaluations that you publish.
         verify: Whether every payload is compared with its checksum.
         mapped: Whether shards are mapped into memory. False reads each payload instead, which suits network
             file systems: a file that shrinks while it is mapped ends the process.
@@ -163,6 +166,7 @@ class ImageLoader(Loader):
         on_error: OnError = "raise",
         max_bad: int | float | None = None,
         max_pixels: int = MAX_PIXELS,
+        exact: bool = False,
         verify: bool = True,
         mapped: bool = True,
         pin_memory: bool = False,
@@ -203,7 +207,9 @@ class ImageLoader(Loader):
         plan = self._plan_execution(engine, device, framework, pin_memory, num_threads)
         self._cache_prefetcher = make_cache_prefetcher(self._config.dataset)
         self._adapter = adapters.load(framework, plan.placement)
-        self._engine = self._make_engine(plan, max_pixels=max_pixels, verify=verify, mapped=mapped)
+        self._engine = self._make_engine(
+            plan, max_pixels=max_pixels, exact=exact, verify=verify, mapped=mapped
+        )
         self._annotations = self._config.annotations.processor(self._config.dataset, plan.num_threads)
 
     def __iter__(self) -> Iterator[Any]:
@@ -306,7 +312,9 @@ class ImageLoader(Loader):
             prefetch=self._prefetch,
         )
 
-    def _make_engine(self, plan: ExecutionPlan, *, max_pixels: int, verify: bool, mapped: bool) -> Engine:
+    def _make_engine(
+        self, plan: ExecutionPlan, *, max_pixels: int, exact: bool, verify: bool, mapped: bool
+    ) -> Engine:
         settings = EngineSettings(
             [str(path) for path in self._config.dataset.data_files],
             self._config.dataset.data_sizes,
@@ -318,6 +326,7 @@ class ImageLoader(Loader):
             max_pixels=max_pixels,
             verify=verify,
             mapped=mapped,
+            exact=exact,
             allocate=self._adapter.allocate,
         )
         return make_engine(plan.engine, settings)

@@ -344,6 +344,7 @@ class Pool:
         steps: Steps | None = None,
         erase: Sequence[dict[str, npt.NDArray[Any]]] = (),
         decode_only: bool = False,
+        exact: bool = False,
     ) -> Job:
         """Start a batch. All arrays are kept alive until it is done.
 
@@ -360,6 +361,7 @@ class Pool:
             steps: Steps, which the batch takes.
             erase: Boxes to erase: arrays by name, see ``ERASE_COLUMNS``.
             decode_only: Decode only, and leave ``out`` unchanged, for benchmarks.
+            exact: Decode JPEGs at their full size, also where they are then made much smaller.
 
         Raises:
             ValueError: An array is missing, unknown, or of another type or shape than its column; or a

@@ -73,6 +73,7 @@ class NativeEngine:
         verify: Compare each payload with its checksum.
         mapped: Map the files; otherwise read each payload, as suits network file systems, where a file
             that shrinks under a mapping kills the process.
+        exact: Whether every JPEG is decoded at its full size, also where it is then made much smaller.
         empty: Makes the array that a batch is written into, of a shape and dtype; by default of memory that
             is used again when nobody holds it.
 
@@ -96,12 +97,14 @@ class NativeEngine:
         max_pixels: int,
         verify: bool,
         mapped: bool = True,
+        exact: bool = False,
         empty: Callable[[tuple[int, ...], str], npt.NDArray[Any]] | None = None,
     ) -> None:
         self.max_in_flight = max(1, depth)
         self._image_format = image_format
         self._max_pixels = max_pixels
         self._verify = verify
+        self._exact = exact
         self._shards = open_shards(files, sizes, mapped=mapped)
         self._pool = _native.Pool(num_threads)
         self._pillow = ThreadPoolExecutor(num_threads, "stoker-pillow")
@@ -196,6 +199,7 @@ class NativeEngine:
             layout=_LAYOUT[self._image_format.layout],
             max_pixels=self._max_pixels,
             verify=self._verify,
+            exact=self._exact,
             decoded=batch.decoded,
             steps=pack_steps(params.steps, len(params)) if params.steps else None,
             erase=[pack_erase(erase) for erase in params.erase or ()],

@@ -323,11 +323,11 @@ def test_a_border_of_a_rotated_jpeg_is_near_the_reference(orientation: int, tmp_
         assert found.max() <= 1
 
 
-@pytest.mark.parametrize(("size", "most"), [((112, 112), 1), ((37, 40), 3)])
+@pytest.mark.parametrize(("size", "most"), [((112, 112), 1), ((37, 40), 2)])
 def test_a_warp_of_a_reduced_jpeg_is_near_the_reference(
     size: tuple[int, int], most: float, tmp_path: Path, photographs: list[Path]
 ) -> None:
-    """The stated tolerance: a mean absolute difference of one level on photographs, three after an eighth."""
+    """The stated tolerance: a mean absolute difference of one level on photographs, two after more."""
     differences = []
     for photo in photographs[::40]:
         image = Image.open(photo).convert("RGB").resize((450, 350), Image.Resampling.BICUBIC)

@@ -1,7 +1,7 @@
 """The native engine against Pillow, on every kind of image that it decodes itself."""
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from pillow_decoding import decode_with_pillow, without_adobe_marker
 
-from stoker import _native
-from stoker.augment import ImageParams
+from stoker import ImageLoader, _native
+from stoker.augment import ImageParams, Resize
 from stoker.augment.geometry.interpolation import Interpolation
 from stoker.augment.reference import reference
 from stoker.formats.codecs.codec import Codec
@@ -135,7 +135,7 @@ def is_reduced(params: ImageParams) -> bool:
     if params.interpolation is not None and params.interpolation[0] == Interpolation.NEAREST:
         return False
     size = params.region[0, 2:] - params.region[0, :2]
-    return bool((size >= 2 * params.dest[0, 2:]).all())
+    return bool((size >= 4 * params.dest[0, 2:]).all())
 
 
 fractions = st.floats(0, 1, width=32)
@@ -223,19 +223,19 @@ def whole(
 
 
 @pytest.mark.parametrize("interpolation", [None, Interpolation.BICUBIC, Interpolation.LANCZOS])
-@pytest.mark.parametrize("size", [None, (100, 150), (64, 64), (31, 17)])
+@pytest.mark.parametrize("size", [None, (64, 64), (31, 47), (31, 17)])
 def test_reduced_decoding_is_near_pillow(
     size: tuple[int, int] | None,
     interpolation: Interpolation | None,
     tmp_path: Path,
     photographs: list[Path],
 ) -> None:
-    """The stated tolerance: a mean absolute difference of 0.7 levels over photographs, of 3 in one."""
+    """The stated tolerance: a mean absolute difference of one level over photographs, of two in one."""
     differences = []
     for path in photographs[::5]:
         with Image.open(path) as image:
             height, width = image.height, image.width
-        params = whole(size or (height // 2, width // 2), (height, width), interpolation=interpolation)
+        params = whole(size or (height // 4, width // 4), (height, width), interpolation=interpolation)
         if not is_reduced(params):
             continue
         payload = path.read_bytes()
@@ -243,8 +243,27 @@ def test_reduced_decoding_is_near_pillow(
         expected = reference.execute(params, 0, decode_with_pillow(payload))
         differences.append(np.abs(result.images[0].astype(float) - expected).mean())
     assert len(differences) > 20
-    assert np.mean(differences) <= 0.7
-    assert max(differences) <= 3
+    assert np.mean(differences) <= 1
+    assert max(differences) <= 2
+
+
+@pytest.mark.parametrize("size", [(64, 64), (31, 17)])
+def test_an_exact_loader_decodes_at_full_size(
+    size: tuple[int, int], pack_images: Callable[..., Path], photographs: list[Path]
+) -> None:
+    dataset = pack_images([path.read_bytes() for path in photographs[::20]])
+    batches = {}
+    kinds: dict[str, dict[str, Any]] = {
+        "exact": {"exact": True, "engine": "native"},
+        "reduced": {"engine": "native"},
+        "reference": {"engine": "reference"},
+    }
+    transforms = [Resize(size)]
+    for name, options in kinds.items():
+        with ImageLoader(dataset, batch_size=99, transforms=transforms, dtype="uint8", **options) as loader:
+            batches[name] = next(iter(loader)).image.astype(int)
+    assert np.abs(batches["exact"] - batches["reference"]).max() <= 1
+    assert np.abs(batches["reduced"] - batches["reference"]).max() > 1
 
 
 @pytest.mark.parametrize(("height", "width"), [(267, 403), (270, 405), (135, 209)])
@@ -339,21 +358,23 @@ def test_a_region_of_components_with_three_widths_is_decoded_bit_for_bit(
 
 
 @pytest.mark.parametrize(("horizontal", "vertical"), [(4, 2), (2, 4), (2, 2)])
-def test_unusual_sampling_factors_at_half_the_size_are_near_pillow(
+def test_unusual_sampling_factors_decoded_at_half_the_size_are_those_of_the_whole_image(
     horizontal: int, vertical: int, tmp_path: Path
 ) -> None:
     """A region is what it is in the whole image: colours are reduced less than light, and widened later."""
     payload = sampled(horizontal, vertical)
     height, width = decode_with_pillow(payload).shape[:2]
     samples = samples_of([payload], tmp_path)
-    everything = whole((height // 2, 32), (height, width))
-    half = execute(samples, everything, tmp_path, ImageFormat("uint8", "NHWC")).images[0]
-    for left, right in [(0, 20), (14, 38), (30, 64)]:
-        params = whole((height // 2, (right - left) // 2), (height, width))
+    everything = whole((height // 4, 16), (height, width))
+    quarter = execute(samples, everything, tmp_path, ImageFormat("uint8", "NHWC")).images[0]
+    for left, right in [(0, 20), (12, 40), (32, 64)]:
+        params = whole((height // 4, (right - left) // 4), (height, width))
         params.crop[:] = 0, left, height, right - left
         params.region[:] = 0, left, height, right
         result = execute(samples, params, tmp_path, ImageFormat("uint8", "NHWC"))
-        np.testing.assert_array_equal(result.images[0], half[:, left // 2 : right // 2])
+        # The pixels at the edges of a region are resized without their neighbours.
+        inner = quarter[:, left // 4 + 1 : right // 4 - 1]
+        np.testing.assert_array_equal(result.images[0][:, 1:-1], inner)
 
 
 @pytest.mark.parametrize("subsampling", ["4:4:4", "4:2:2", "4:2:0"])
