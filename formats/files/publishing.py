@@ -114,7 +114,7 @@ def check_target(folder: Path) -> None:
         os.fspath(folder.absolute()).encode()
     except UnicodeEncodeError:
         raise ConfigError(
-            "an index can be written only to a path in UTF-8, and this one is not",
+            "the path of the folder is not UTF-8, and an index can be written only to a path in UTF-8",
             path=printable_name(os.fspath(folder)),
             hint="name another folder",
         ) from None

@@ -1,7 +1,7 @@
 """A worker thread that makes a bounded number of batches ahead of the consumer.
 
-The thread starts batches while there is room and finishes the oldest one otherwise. So the engine
-never waits for its next batch, not even between two epochs.
+The thread starts batches while there is room and finishes the oldest one otherwise. So the engine never waits
+for its next batch, not even between two epochs.
 """
 
 from __future__ import annotations

@@ -215,7 +215,8 @@ class ImageLoader(Loader):
     def __iter__(self) -> Iterator[Any]:
         """Start the next pass, and warn once if this rank receives an empty batch at its end."""
         running = super().__iter__()
-        if self._progress and self._progress.steps.last_is_empty and not self._has_warned:
+        schedule = self._progress and self._progress.steps
+        if isinstance(schedule, Schedule) and schedule.last_is_empty and not self._has_warned:
             self._has_warned = True
             warnings.warn(
                 f"rank {self._ranks.rank} of {self._ranks.world_size} receives an empty last batch, whose "
