@@ -92,7 +92,7 @@ def convert(
             orientation is applied where images are encoded anew; elsewhere the index records it.
         quality: JPEG quality of images that are encoded anew, 1 to 100, by default 90. With
             ``encoding="jpeg"``, JPEGs are encoded anew if ``quality`` or ``subsampling`` is given, and
-            kept as they are if not.
+            kept as they are if not. It is refused where no JPEG is encoded.
         subsampling: JPEG chroma subsampling of the same images: 444, 422 or, by default, 420.
         shard_size: Approximate bytes of a shard, such as ``256MB``, which is the default.
         shard_records: Records of a shard, instead of a size.

@@ -141,11 +141,23 @@ class ConvertOptions(ShardOptions):
             _one_of("subsampling", self.subsampling, _SUBSAMPLINGS)
         if self.quality is not None:
             self._set_integer("quality", 1, 100)
+        self._check_jpegs_are_encoded()
         self._set_integer("max_pixels", 1, MAX_PIXELS)
         if self.class_depth is not None:
             self._set_integer("class_depth", 1, 4096)
         if self.mode != "none" and self.height * self.width > self.max_pixels:
             raise ConfigError(f"resize asks for more than max_pixels, {self.max_pixels}")
+
+    def _check_jpegs_are_encoded(self) -> None:
+        """Raise ConfigError if quality or subsampling is given and no JPEG is encoded anew."""
+        if self.encoding == "jpeg" or (self.encoding == "keep" and self.mode != "none"):
+            return
+        for name in ("quality", "subsampling"):
+            if getattr(self, name) is not None:
+                raise ConfigError(
+                    f"{name} is for JPEGs that are encoded anew, and with encoding {self.encoding!r} none is",
+                    hint=f"add --encoding jpeg (encoding='jpeg'), or leave out {name}",
+                )
 
     @property
     def compresses_again(self) -> bool:

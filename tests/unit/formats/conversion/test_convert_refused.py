@@ -148,6 +148,18 @@ def test_a_source_of_links_gives_the_same_dataset(photos: Path, tmp_path: Path) 
         stoker.convert(tmp_path / "links", tmp_path / "out", follow_links=False)
 
 
+@pytest.mark.parametrize("option", [{"quality": 80}, {"subsampling": "444"}])
+def test_options_of_jpegs_need_jpegs_that_are_encoded(
+    photos: Path, tmp_path: Path, option: dict[str, Any]
+) -> None:
+    for encoding in ({}, {"encoding": "png"}, {"encoding": "raw", "resize": "squash=8x8"}):
+        with pytest.raises(ConfigError, match="is for JPEGs that are encoded anew"):
+            stoker.convert(photos, tmp_path / "out", **option, **encoding)
+    assert not (tmp_path / "out").exists()
+    stoker.convert(photos, tmp_path / "resized", resize="shorter=8", **option)
+    stoker.convert(photos, tmp_path / "jpeg", encoding="jpeg", **option)
+
+
 class TestStrict:
     def test_strict_stops_and_names_the_file(self, photos: Path, tmp_path: Path) -> None:
         (photos / "dog/3.jpg").write_bytes((photos / "dog/3.jpg").read_bytes()[:-2])

@@ -172,7 +172,7 @@ class TestFingerprint:
         variants: list[dict[str, Any]] = [
             base,
             {**base, "seed": 0},
-            {**base, "quality": 91},
+            {**base, "encoding": "jpeg", "quality": 91},
             {**base, "container": "lmdb"},
             {**base, "strict": True},
             {**base, "val": Fraction(1, 3)},
@@ -327,6 +327,7 @@ def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
 
 def test_numpy_integers_become_python_integers() -> None:
     numbers = {"seed": 3, "shards": 2, "quality": 80, "class_depth": 1, "max_pixels": 1000}
-    options = ConvertOptions(**{name: np.int64(value) for name, value in numbers.items()})
-    assert options == ConvertOptions(**numbers)
-    assert json.dumps(options.to_manifest()) == json.dumps(ConvertOptions(**numbers).to_manifest())
+    options = ConvertOptions(encoding="jpeg", **{name: np.int64(value) for name, value in numbers.items()})
+    expected = ConvertOptions(encoding="jpeg", **numbers)
+    assert options == expected
+    assert json.dumps(options.to_manifest()) == json.dumps(expected.to_manifest())
