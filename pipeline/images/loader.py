@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from stoker.formats.codecs.header import MAX_PIXELS
 
 from .. import adapters
+from ..adapters import lightning
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.base import Engine, EngineSettings
 from ..engines.devices import device_name, this_machine
@@ -26,7 +28,7 @@ from .producer import ImageBatchProducer
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from stoker.augment.geometry.boxes import BoxFormat
     from stoker.types import DType, Layout
@@ -276,6 +278,8 @@ class ImageLoader(Loader):
         early it names the next batch of that epoch.
         """
         state = super().state_dict()
+        if lightning.is_caller():
+            state["global_batch"] = self._batch_size * self._ranks.world_size
         return {**state, "samples_per_epoch": self._samples} if self._is_stream else state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -288,6 +292,10 @@ class ImageLoader(Loader):
         Raises:
             CheckpointError: The state is of another dataset or configuration; the error says what differs.
         """
+        if isinstance(state, Mapping) and "global_batch" in state:
+            state = dict(state)
+            saved, found = state.pop("global_batch"), self._batch_size * self._ranks.world_size
+            lightning.check_resume(saved, found, "samples")
         super().load_state_dict(convert_stream_state(self._samples, state))
 
     def _plan_execution(

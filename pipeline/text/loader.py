@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from stoker.errors import CheckpointError, ConfigError
 
 from .. import adapters
+from ..adapters import lightning
 from ..caching.cache_prefetcher import make_cache_prefetcher, resolve
 from ..engines.devices import device_name, numbered_device, place_batches, this_machine
 from ..execution.batch import ColumnSpec
@@ -301,6 +302,7 @@ class TextLoader(Loader):
             raise CheckpointError(
                 "the state is not one of a TextLoader", hint="Pass what state_dict() returned."
             )
+        lightning.check_resume(state["world_size"], self._ranks.world_size, "batches")
         super().load_state_dict({name: value for name, value in state.items() if name not in own})
         history = checked_history([*state["history"], [state["world_size"], self._next.position]])
         world_size, done = history[-1]

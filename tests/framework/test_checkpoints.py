@@ -10,6 +10,7 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import Normalize, RandomResizedCrop
+from stoker.errors import CheckpointError
 
 torch = pytest.importorskip("torch")
 
@@ -24,11 +25,11 @@ STOPS = (4, STOP, 8)  # and at the ends of two epochs
 
 
 @pytest.fixture
-def make(thumbnails: Path) -> Callable[[], ImageLoader]:
-    def make() -> ImageLoader:
-        options: dict[str, Any] = {"batch_size": 16, "shuffle": True, "output": "torch", "num_threads": 2}
+def make(thumbnails: Path) -> Callable[..., ImageLoader]:
+    def make(**options: Any) -> ImageLoader:
+        given = {"batch_size": 16, "shuffle": True, "output": "torch", "num_threads": 2, **options}
         transforms = [RandomResizedCrop(8), Normalize()]
-        return ImageLoader(thumbnails, columns=("image", "label", "row"), transforms=transforms, **options)
+        return ImageLoader(thumbnails, columns=("image", "label", "row"), transforms=transforms, **given)
 
     return make
 
@@ -54,9 +55,8 @@ def check(steps: list[Step], undisturbed: list[Step], stop: int, loader: ImageLo
     assert [rows for rows, _ in undisturbed] == [batch.row.tolist() for _ in range(3) for batch in loader]
 
 
-@pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own
-@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists")  # the one that is resumed from
-def test_lightning_resumes_inside_an_epoch(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+def fit_with_lightning(loader: ImageLoader, folder: Path, stop: int | None = None) -> list[Step]:
+    """Train with Lightning, from the checkpoint of step ``stop`` on, and return the steps."""
     lightning = pytest.importorskip("lightning")
 
     class Module(lightning.LightningModule):  # type: ignore[misc]  # lightning is optional
@@ -70,26 +70,54 @@ def test_lightning_resumes_inside_an_epoch(make: Callable[[], ImageLoader], tmp_
         def configure_optimizers(self) -> Any:
             return torch.optim.SGD(self.parameters(), lr=0.01, momentum=0.9)
 
-    def fit(resume: Path | None = None) -> list[Step]:
-        module = Module()
-        save = lightning.pytorch.callbacks.ModelCheckpoint(
-            tmp_path, every_n_train_steps=2, save_top_k=-1, filename="{step}"
-        )
-        trainer = lightning.Trainer(
-            max_epochs=3,
-            callbacks=[save],
-            accelerator="cpu",
-            logger=False,
-            enable_progress_bar=False,
-            enable_model_summary=False,
-        )
-        with make() as loader:
-            trainer.fit(module, loader, ckpt_path=resume, weights_only=False)
-        return module.network.steps
+    module = Module()
+    save = lightning.pytorch.callbacks.ModelCheckpoint(
+        folder, every_n_train_steps=2, save_top_k=-1, filename="{step}"
+    )
+    trainer = lightning.Trainer(
+        max_epochs=3,
+        callbacks=[save],
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+    )
+    resume = None if stop is None else folder / f"step={stop}.ckpt"
+    with loader:
+        trainer.fit(module, loader, ckpt_path=resume, weights_only=False)
+    return module.network.steps
 
-    undisturbed = fit()
+
+@pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists")  # the one that is resumed from
+def test_lightning(make: Callable[[], ImageLoader], tmp_path: Path) -> None:
+    undisturbed = fit_with_lightning(make(), tmp_path)
     for stop in STOPS:
-        check(fit(tmp_path / f"step={stop}.ckpt"), undisturbed, stop, make())
+        check(fit_with_lightning(make(), tmp_path, stop), undisturbed, stop, make())
+
+
+@pytest.mark.filterwarnings("ignore:.*isinstance.treespec, LeafSpec.*:FutureWarning")  # Lightning's own
+@pytest.mark.filterwarnings("ignore:Checkpoint directory .* exists")  # the one that is resumed from
+@pytest.mark.parametrize("options", [{"batch_size": 8}, {"batch_size": 32}, {"rank": 0, "world_size": 2}])
+def test_lightning_resumes_with_equal_steps_alone(
+    make: Callable[..., ImageLoader], tmp_path: Path, options: dict[str, Any]
+) -> None:
+    """Lightning restores the number of steps, and would leave out the samples of as many."""
+    fit_with_lightning(make(), tmp_path)
+    for stop in STOPS:  # at the end of an epoch, too, as Lightning takes a longer one for unfinished
+        with pytest.raises(CheckpointError, match="a step of this checkpoint had 16 samples"):
+            fit_with_lightning(make(**options), tmp_path, stop)
+    # In another loop the rest of the epoch is whole.
+    saved = torch.load(tmp_path / "step=6.ckpt", weights_only=False)["loops"]["fit_loop"]["state_dict"]
+    (state,) = saved["combined_loader"]
+    received = []
+    for rank in range(options.get("world_size", 1)):
+        with make(**{**options, "rank": rank} if "rank" in options else options) as loader:
+            loader.load_state_dict(state)
+            received += [row for batch in loader for row in batch.row.tolist()]
+    with make() as loader:
+        loader.set_epoch(1)
+        assert sorted(received) == sorted(row for batch in list(loader)[2:] for row in batch.row.tolist())
 
 
 def test_accelerate_resumes_inside_an_epoch(make: Callable[[], ImageLoader], tmp_path: Path) -> None:

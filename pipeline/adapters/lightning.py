@@ -1,0 +1,43 @@
+"""Lightning: checks of a resume, as Lightning counts the steps of an epoch itself.
+
+Lightning restores the number of steps done and ends the epoch at ``len(loader)`` steps. Where a step has
+another number of samples after a resume, the two numbers do not fit, and the rest of the epoch is cut short.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from stoker.errors import CheckpointError
+
+__all__ = ["check_resume", "is_caller"]
+
+_PACKAGES = ("lightning", "pytorch_lightning")
+
+
+def is_caller() -> bool:
+    """Whether Lightning has called the method of a loader that calls this function."""
+    frame = inspect.currentframe()
+    while frame and frame.f_globals.get("__name__", "").partition(".")[0] == "stoker":
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _PACKAGES
+
+
+def check_resume(saved: int, found: int, unit: str) -> None:
+    """Check a state that Lightning loads into a loader; of other callers' states check nothing.
+
+    Args:
+        saved: Size of a step when the state was saved.
+        found: Size of a step of the loader.
+        unit: What the sizes count, for the error.
+
+    Raises:
+        CheckpointError: Lightning would leave out samples.
+    """
+    if saved != found and is_caller():
+        raise CheckpointError(
+            f"a step of this checkpoint had {saved} {unit}, and a step of this loader has {found}: "
+            "Lightning counts steps, and would leave out samples of the epoch",
+            hint=f"Resume with {saved} {unit} in a step. Or load the weights alone, give the loader its "
+            "state from the checkpoint yourself, and call fit without ckpt_path.",
+        )
