@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stoker.formats.conversion.options import ConvertOptions
-from stoker.formats.conversion.plan import apportion_draws, shard_rows, shuffled
+from stoker.formats.conversion.plan import apportion_split, shard_rows, shuffled
 
 COUNTS = st.lists(st.integers(0, 50), min_size=1, max_size=30)
 SHARES = st.fractions(0, 1, max_denominator=1000)
@@ -18,7 +18,7 @@ def test_every_class_gets_its_share_rounded_and_the_total_is_exact(
     counts: list[int], share: Fraction, seed: int
 ) -> None:
     ties = np.random.default_rng(seed).integers(0, 1 << 63, len(counts)).astype(np.uint64)
-    found = apportion_draws(np.array(counts), share, ties).tolist()
+    found = apportion_split(np.array(counts), share, ties).tolist()
     assert all(abs(got - count * share) < 1 for got, count in zip(found, counts, strict=True))
     assert abs(sum(found) - sum(counts) * share) <= Fraction(1, 2)
 
