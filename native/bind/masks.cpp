@@ -137,12 +137,13 @@ std::vector<std::size_t> class_masks(const Masks& out, const nb::list& data, con
 }  // namespace
 
 void bind_masks(nb::module_& m) {
-    m.def("fill_polygons", draw_polygons, "out"_a, "owner"_a, "matrix"_a, "region"_a, "shown"_a, "points"_a,
-          "sizes"_a, "polygons"_a);
-    m.def("fill_runs", draw_runs, "out"_a, "owner"_a, "matrix"_a, "region"_a, "shown"_a, "height"_a, "width"_a,
-          "runs"_a, "counts"_a);
-    m.def("class_masks", class_masks, "out"_a, "data"_a, "matrix"_a, "region"_a, "shown"_a, "height"_a, "width"_a,
-          "fill"_a);
+    // Without conversion of what is written to: the masks would be drawn into a copy.
+    m.def("fill_polygons", draw_polygons, "out"_a.noconvert(), "owner"_a, "matrix"_a, "region"_a, "shown"_a,
+          "points"_a, "sizes"_a, "polygons"_a);
+    m.def("fill_runs", draw_runs, "out"_a.noconvert(), "owner"_a, "matrix"_a, "region"_a, "shown"_a,
+          "height"_a, "width"_a, "runs"_a, "counts"_a);
+    m.def("class_masks", class_masks, "out"_a.noconvert(), "data"_a, "matrix"_a, "region"_a, "shown"_a,
+          "height"_a, "width"_a, "fill"_a);
 }
 
 }  // namespace stoker

@@ -101,9 +101,9 @@ void bind_pool(nb::module_& m) {
     nb::class_<Pool>(m, "Pool")
         .def("__init__", make, "num_threads"_a)
         .def_prop_ro("num_threads", &Pool::threads)
-        .def("submit", submit, "shards"_a, "samples"_a, "params"_a, nb::kw_only(), "out"_a, "status"_a, "layout"_a,
-             "max_pixels"_a, "verify"_a, "decoded"_a = nb::dict(), "steps"_a.none() = nb::none(),
-             "erase"_a = nb::make_tuple(), "decode_only"_a = false, "exact"_a = false)
+        .def("submit", submit, "shards"_a, "samples"_a, "params"_a, nb::kw_only(), "out"_a.noconvert(),
+             "status"_a.noconvert(), "layout"_a, "max_pixels"_a, "verify"_a, "decoded"_a = nb::dict(),
+             "steps"_a.none() = nb::none(), "erase"_a = nb::make_tuple(), "decode_only"_a = false, "exact"_a = false)
         .def("close", &Pool::close, nb::call_guard<nb::gil_scoped_release>());
 }
 

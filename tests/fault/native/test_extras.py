@@ -179,6 +179,40 @@ def test_decoded_pixels_that_would_be_copied_are_refused(pixels: Any, tmp_path: 
         Batch(tmp_path).run(decoded={1: pixels})
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"out": np.zeros((N, *SIZE, 6), np.uint8)[..., ::2]},
+        {"out": np.zeros((N, *SIZE, 3), np.float64)},
+        {"status": np.empty(2 * N, np.uint8)[::2]},
+        {"status": np.empty(N, np.int64)},
+    ],
+    ids=["strided images", "float64 images", "strided status", "int64 status"],
+)
+def test_outputs_that_would_be_written_to_a_copy_are_refused(other: dict[str, Any], tmp_path: Path) -> None:
+    batch = Batch(tmp_path)
+    given = {"out": np.zeros((N, *SIZE, 3), np.uint8), "status": np.empty(N, np.uint8), **other}
+    with pytest.raises((TypeError, ValueError)):
+        batch.pool.submit(
+            batch.shards, batch.samples, batch.params, layout=1, max_pixels=10**6, verify=False, **given
+        )
+
+
+@pytest.mark.parametrize("out", [np.zeros((1, 8, 16), np.uint8)[:, :, ::2], np.zeros((1, 8, 8), np.int32)])
+def test_masks_that_would_be_drawn_into_a_copy_are_refused(out: Any) -> None:
+    images = {"matrix": np.eye(3)[None], "region": np.array([[0.0, 0, 8, 8]]), "shown": WHERE[:1]}
+    sizes = {"height": np.int32([8]), "width": np.int32([8])}
+    square = {"points": np.array([[0.0, 0], [8, 0], [8, 8], [0, 8]]), "sizes": np.array([4])}
+    runs = {"runs": np.array([0, 64], np.uint32), "counts": np.array([2])}
+    owner = np.zeros(1, np.int64)
+    with pytest.raises(TypeError, match="incompatible"):
+        _native.fill_polygons(out, owner, **images, **square, polygons=np.array([1]))
+    with pytest.raises(TypeError, match="incompatible"):
+        _native.fill_runs(out, owner, **images, **sizes, **runs)
+    with pytest.raises(TypeError, match="incompatible"):
+        _native.class_masks(out, [b""], **images, **sizes, fill=0)
+
+
 def test_decoded_pixels_outlive_their_dict(tmp_path: Path) -> None:
     batch, pixels = Batch(tmp_path), np.full((*SOURCE, 3), 7, np.uint8)
     images, status = batch.run(decoded={1: pixels})
