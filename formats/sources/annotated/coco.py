@@ -31,7 +31,7 @@ from ..lists.file_list import find_files, resolve
 from ..lists.json_stream import stream_object
 from .coco_categories import Categories, is_id
 from .object_issues import BadObjectError, Issues, checked_box, numbers
-from .object_table import ObjectTable
+from .object_table import MOST_KEYPOINTS, ObjectTable
 
 if TYPE_CHECKING:
     from ..lists.file_list import NamedFiles
@@ -216,6 +216,10 @@ class _Reader:
 
     def _keypoints(self, value: Any, image: int, object_id: int) -> list[float]:
         if not value:
+            return []
+        if numbers(value) and len(value) > 3 * MOST_KEYPOINTS:
+            what = f"more than {MOST_KEYPOINTS} keypoints"
+            self._issues.note(image, self._annotation_name(object_id), what)
             return []
         if not self._table.keypoints and numbers(value) and len(value) % 3 == 0:
             self._table.keypoints = len(value) // 3

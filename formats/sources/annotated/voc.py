@@ -163,7 +163,8 @@ class _Reader:
             there = (f"{_IMAGES}/{key}" for key in self.folder.images()[0].names())
             missing += [Skip(key, "image without an annotation") for key in there if key not in named]
         classes = tuple(sorted(self.classes))
-        label_of = np.array([classes.index(name) for name in self.classes], np.int64)
+        number = {name: label for label, name in enumerate(classes)}
+        label_of = np.array([number[name] for name in self.classes], np.int64)
         self.table.label = type(self.table.label)("q", label_of[list(self.table.label)].tolist())
         row_of = np.full(len(self.images), -1, np.int64)
         row_of[found.entries] = np.arange(len(found.files))

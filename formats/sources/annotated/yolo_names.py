@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
 import yaml
 
 from stoker.errors import SourceError
+
+from .object_table import MOST_KEYPOINTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +21,8 @@ __all__ = ["YoloNames", "read_names"]
 
 _YAML, _TEXT = ("data.yaml", "dataset.yaml", "data.yml"), "classes.txt"
 _LONGEST = 1 << 20  # characters of a YAML file: names of ten thousand classes have fewer
+_DEEPEST = 16  # brackets in brackets: the time that PyYAML takes grows with their square
+_LOADER = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # several times as fast, where PyYAML has it
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ def _parse_yaml(path: str, lines: list[str]) -> YoloNames:
         declared = int(members.get("nc", len(classes)))
     except (TypeError, ValueError):
         _fail(path, "nc must be an integer, kpt_shape two integers, and flip_idx integers")
+    if count > MOST_KEYPOINTS:
+        _fail(path, f"kpt_shape has {count} keypoints, more than {MOST_KEYPOINTS}")
     if classes and declared != len(classes):
         _fail(path, f"nc is {declared}, and there are {len(classes)} names")
     if count < 0 or each not in (2, 3) or (flips and sorted(flips) != list(range(count))):
@@ -74,9 +81,12 @@ def _load(path: str, text: str) -> dict[str, Any]:
     """The mapping that a YAML file holds, all its scalars as text."""
     if len(text) > _LONGEST:
         _fail(path, f"it has more than {_LONGEST} characters")
+    depth = np.cumsum([1 if letter in "[{" else -1 for letter in text if letter in "[]{}"])
+    if depth.max(initial=0) > _DEEPEST:
+        _fail(path, f"it nests more than {_DEEPEST} brackets")
     try:
         # BaseLoader makes only text, lists and mappings. SafeLoader would read a class named "no" as False.
-        document = yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - it is safer than SafeLoader
+        document = yaml.load(text, Loader=_LOADER)  # noqa: S506 - it is safer than SafeLoader
     except (yaml.YAMLError, RecursionError) as error:
         _fail(path, f"it is no YAML: {' '.join(str(error).split())}")
     if document is not None and not isinstance(document, dict):

@@ -135,7 +135,10 @@ class _LocalFolder(SourceFolder):
         return self._path.is_dir()
 
     def has(self, name: str) -> bool:
-        return (self._path / name).is_file()
+        try:
+            return (self._path / name).is_file()
+        except (OSError, ValueError):  # a name that is too long, or has a zero byte
+            return False
 
     def images(self) -> tuple[ListedFiles, list[Skip]]:
         return find_images(self.root, follow_links=self.follow_links)

@@ -353,3 +353,15 @@ def test_a_shard_of_broken_images_alone(folder: Path) -> None:
     dataset = convert(folder, document(), shard_records=1)
     assert dataset.keys(range(3)) == ["b.png", "empty.png", "tiny.png"]
     assert dataset.annotations(range(3)).id.tolist() == [21, 7, 99]
+
+
+def test_an_object_with_countless_keypoints_is_left_without_them(folder: Path) -> None:
+    """Every object has room for the keypoints of each: a short file could take gigabytes."""
+    file = folder / "many.json"
+    content = document()
+    content["annotations"][0]["keypoints"] = [1, 2, 2] * 501
+    file.write_text(json.dumps(content))
+    listing = list_coco_file(file, folder / "images")
+    assert listing.objects is not None
+    assert "object_keypoints" not in listing.objects.columns
+    assert "more than 500 keypoints" in {skip.reason for skip in listing.skipped}

@@ -155,3 +155,13 @@ def test_folders_that_are_not_voc(root: Path, tmp_path: Path) -> None:
         path.unlink()
     with pytest.raises(SourceError, match="not one of the images of 3 annotations"):
         list_voc(Source(root))
+
+
+@pytest.mark.parametrize("name", ["x" * 300 + ".jpg", "a/" * 3000, "x\u0001.jpg"])
+def test_a_file_name_that_no_file_can_have_costs_no_image(root: Path, name: str) -> None:
+    expected = list(list_voc(Source(root)).names())
+    file = root / "Annotations" / "0.xml"
+    text = file.read_text()
+    start, end = text.index("<filename>"), text.index("</filename>")
+    file.write_text(f"{text[:start]}<filename>{name.replace(chr(1), '')}{text[end:]}")
+    assert list(list_voc(Source(root)).names()) == expected

@@ -206,3 +206,18 @@ def test_folders_that_are_not_yolo(tmp_path: Path) -> None:
     assert not is_yolo(Source(tmp_path))
     with pytest.raises(SourceError, match="the source is no YOLO"):
         list_yolo(Source(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kpt_shape: [1000000, 3]", "1000000 keypoints, more than 500"),
+        ("kpt_shape: [3000000000, 3]", "3000000000 keypoints, more than 500"),
+        ("names: " + "[" * 2000, "nests more than 16 brackets"),
+        ("names: " + "{a: [" * 2000, "nests more than 16 brackets"),
+    ],
+)
+def test_small_files_that_would_cost_much_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "data.yaml").write_text(text)
+    with pytest.raises(SourceError, match=message):
+        read_names([open_folder(tmp_path)])
