@@ -157,11 +157,11 @@ def test_folders_that_are_not_voc(root: Path, tmp_path: Path) -> None:
         list_voc(Source(root))
 
 
-@pytest.mark.parametrize("name", ["x" * 300 + ".jpg", "a/" * 3000, "x\u0001.jpg"])
+@pytest.mark.parametrize("name", ["x" * 300 + ".jpg", "a/" * 3000])
 def test_a_file_name_that_no_file_can_have_costs_no_image(root: Path, name: str) -> None:
     expected = list(list_voc(Source(root)).names())
     file = root / "Annotations" / "0.xml"
     text = file.read_text()
     start, end = text.index("<filename>"), text.index("</filename>")
-    file.write_text(f"{text[:start]}<filename>{name.replace(chr(1), '')}{text[end:]}")
+    file.write_text(f"{text[:start]}<filename>{name}{text[end:]}")
     assert list(list_voc(Source(root)).names()) == expected
