@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["MOST_KEYPOINTS", "ObjectTable"]
 
 MOST_KEYPOINTS = 500
-"""Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes room for all, so that
-a small file with more could take gigabytes."""
+"""Keypoints of an object; whole bodies have 133, meshes of faces 478. Every object takes room for all, so
+that a small file with more could take gigabytes."""
 
 
 _Integers = Callable[[], "array[int]"]
