@@ -149,6 +149,7 @@ def _decode_with_pillow(data: Any, height: int, width: int, max_pixels: int) -> 
 
 def _decode_natively(data: Any, height: int, width: int, max_pixels: int) -> npt.NDArray[np.uint8]:
     """Decode an image of a codec that has a header and that the compiled module decodes."""
+    _check_size(height, width, max_pixels)
     payload, height, width = _native.transcode(data, "none", 0, 0, "raw", 90, "420", max_pixels)
     return raw_to_rgb(payload, height, width)
 
