@@ -34,7 +34,7 @@ class SourceFormat:
         name: Its name, which ``source_format`` and ``--source-format`` take.
         detects: Whether a source has this format, from the names of its files or the start of one.
         list_samples: Lists the samples of a source in this format.
-        options: Those of :class:`Source` that other formats refuse.
+        options: Fields of :class:`Source` that only formats which name them accept.
     """
 
     name: SourceFormatName

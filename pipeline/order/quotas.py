@@ -120,8 +120,8 @@ class QuotaSchedule:
         words = hash_words((self.seed, epoch, 0), np.arange(len(self.quotas)))
         phases = (words % np.uint64(self.blocks)).astype(np.int64)
         # Rounding moves block boundaries by less than one draw for each group, and so by less than a block. A
-        # draw is in the block where it would be without rounding, or in a neighbour, whose both ends are
-        # needed.
+        # draw is in the block where it would be without rounding, or in a
+        # neighbouring block, so the ends of the neighbours are computed, too.
         near = np.unique(draws * self.blocks // self.n)
         blocks = np.unique(np.clip(near[:, None] + np.arange(-1, 3), 0, self.blocks))
         begins = (blocks[:, None] * self.quotas + phases) // self.blocks  # (K, G), draws before each block

@@ -41,8 +41,8 @@ class _Batch:
         work: What to execute.
         images: ImageFormat array.
         status: (N,) uint8.
-        waiting: Samples still with Pillow, plus 1 while they are being handed over, so that the batch does
-            not start early.
+        waiting: Samples that Pillow has not finished, and one more until all of them are handed over, so that
+            the batch does not start early.
         decoded: Pixels from Pillow by position.
         failed: What Pillow said, by position.
         started: Set when ``job`` or ``error`` is.
