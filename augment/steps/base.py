@@ -24,7 +24,7 @@ class Step:
 
     Attributes:
         operation: Name of the C++ operation that executes it in the native engine; empty for none.
-        where: (N,) bool, samples that it changes. The rows of all other samples are ignored in the other arrays.
+        where: (N,) bool, samples that it changes. The other arrays are ignored for all other samples.
     """
 
     operation: ClassVar[str] = ""

@@ -69,8 +69,8 @@ class ImageCodec:
             grey, or where the header does not say it.
         lossy: Whether encoding changes pixels; masks may not use it.
         resized_as_jpeg: Whether a resized image is stored as JPEG where its encoding is kept; else as PNG.
-        written_as: What C++ writes for this target: the JPEG itself, or raw pixels, which ``compress`` encodes
-            where it is given. None for codecs that are only read.
+        written_as: What C++ writes for this target: the JPEG itself, or raw pixels, which ``compress``
+            encodes where it is given. None for codecs that are only read.
         compress: Encodes raw pixels, called with bytes, height and width; None where they stay raw.
         bytes_per_pixel: Average of photographs in codecs that are written, to plan the sizes of shards.
     """
