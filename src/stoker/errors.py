@@ -43,7 +43,6 @@ __all__ = [
     "StokerError",
     "StorageError",
     "WriteError",
-    "install_hint",
 ]
 
 
