@@ -30,6 +30,7 @@ const TypeName& type_name(ElementType type) {
     throw nb::value_error(("column '" + std::string(name) + "' " + rule).c_str());
 }
 
+// Returns a shape as Python writes it.
 std::string shape_text(std::span<const std::size_t> shape) {
     std::string text;
     for (const std::size_t size : shape) text += (size == kAnySize ? "any" : std::to_string(size)) + ", ";
@@ -38,19 +39,28 @@ std::string shape_text(std::span<const std::size_t> shape) {
     return "(" + text + ")";
 }
 
-void check_shape(const Column& column, std::size_t count, const nb::ndarray<nb::ro>& array) {
-    std::vector<std::size_t> wanted, found;
-    if (column.per_sample) wanted.push_back(count);
-    wanted.insert(wanted.end(), column.row_shape().begin(), column.row_shape().end());
+[[noreturn]] void refuse_shape(const Column& column, std::size_t count, const nb::ndarray<nb::ro>& array) {
+    std::vector<std::size_t> needed, found;
+    if (column.per_sample) needed.push_back(count);
+    needed.insert(needed.end(), column.row_shape().begin(), column.row_shape().end());
     for (std::size_t i = 0; i < array.ndim(); ++i) found.push_back(array.shape(i));
-    const bool same = std::equal(wanted.begin(), wanted.end(), found.begin(), found.end(), [](auto want, auto size) {
-        return want == kAnySize || want == size;
-    });
-    if (!same) refuse(column.name, "must have the shape " + shape_text(wanted) + "; found " + shape_text(found));
+    refuse(column.name, "must have the shape " + shape_text(needed) + "; found " + shape_text(found));
+}
+
+bool has_shape(const nb::ndarray<nb::ro>& array, const Column& column, std::size_t count) {
+    const std::span<const std::size_t> row = column.row_shape();
+    const std::size_t first = column.per_sample ? 1 : 0;  // of the dimensions of a row
+    if (array.ndim() != first + row.size() || (first == 1 && array.shape(0) != count)) return false;
+    for (std::size_t i = 0; i < row.size(); ++i)
+        if (row[i] != kAnySize && row[i] != array.shape(first + i)) return false;
+    return true;
+}
+
+bool is_contiguous(const nb::ndarray<nb::ro>& array) {
     std::int64_t stride = 1;
     for (std::size_t i = array.ndim(); i-- > 0; stride *= static_cast<std::int64_t>(array.shape(i)))
-        if (array.size() != 0 && array.shape(i) != 1 && array.stride(i) != stride)
-            refuse(column.name, "must be C-contiguous: pass numpy.ascontiguousarray(array)");
+        if (array.shape(i) != 1 && array.stride(i) != stride) return array.size() == 0;
+    return true;
 }
 
 ColumnValue check(const Column& column, std::size_t count, nb::handle given, KeptArrays& kept) {
@@ -59,7 +69,8 @@ ColumnValue check(const Column& column, std::size_t count, nb::handle given, Kep
     if (array.device_type() != nb::device::cpu::value) refuse(column.name, "must lie in the memory of the CPU");
     const TypeName& type = type_name(column.type);
     if (array.dtype() != type.dtype) refuse(column.name, std::string("must be of dtype ") + type.name);
-    check_shape(column, count, array);
+    if (!has_shape(array, column, count)) refuse_shape(column, count, array);
+    if (!is_contiguous(array)) refuse(column.name, "must be C-contiguous: pass numpy.ascontiguousarray(array)");
     ColumnValue value{array.data(), 1};
     for (std::size_t i = column.per_sample ? 1 : 0; i < array.ndim(); ++i) value.row_size *= array.shape(i);
     // An empty array may have a null pointer, which would mean that the array is missing.
@@ -88,15 +99,16 @@ nb::tuple shape_of(const Column& column) {
 
 std::vector<ColumnValue> check_columns(const nb::dict& arrays, std::span<const Column> columns, std::size_t count,
                                        KeptArrays& kept) {
-    std::vector<ColumnValue> values;
+    std::vector<ColumnValue> values(columns.size());
     std::size_t found = 0;
-    for (const Column& column : columns) {
-        if (arrays.contains(column.name)) {
-            values.push_back(check(column, count, arrays[column.name], kept));
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+        const nb::str name(columns[i].name);
+        PyObject* given = PyDict_GetItemWithError(arrays.ptr(), name.ptr());
+        if (given != nullptr) {
+            values[i] = check(columns[i], count, given, kept);
             ++found;
-        } else {
-            if (!column.optional) refuse(column.name, "is missing");
-            values.emplace_back();
+        } else if (!columns[i].optional) {
+            refuse(columns[i].name, "is missing");
         }
     }
     if (found != arrays.size()) check_names(arrays, columns);

@@ -27,7 +27,7 @@ struct EncodedImage {
 class Decoder {
   public:
     // The maximum number of rows that read() returns.
-    static constexpr int kMaxRows = 2;
+    static constexpr int kMaxRows = 16;
 
     virtual ~Decoder() = default;
     Decoder(const Decoder&) = delete;

@@ -14,6 +14,7 @@
 namespace stoker {
 namespace {
 
+constexpr int kLines = 2;  // libjpeg returns at most one row group at a time
 // An offset that keeps rows unaligned. libjpeg-turbo writes aligned rows past the caches (movntdq in
 // jdcolext-*.asm), and reading them back from memory takes longer than resizing them.
 constexpr std::size_t kMisalignment = 8;
@@ -187,7 +188,7 @@ bool JpegDecoder::can_crop() const {
 }
 
 bool JpegDecoder::set_columns() {
-    const std::size_t bytes = kMisalignment + kMaxRows * row_bytes_;
+    const std::size_t bytes = kMisalignment + kLines * row_bytes_;
     if (rows_.size() >= bytes) return true;
     try {
         rows_.resize(bytes);
@@ -200,10 +201,10 @@ bool JpegDecoder::set_columns() {
 
 int JpegDecoder::read(const std::uint8_t* rows[kMaxRows]) {
     if (setjmp(jump_)) return 0;
-    JSAMPROW scanlines[kMaxRows] = {rows_.data() + kMisalignment, rows_.data() + kMisalignment + row_bytes_};
+    JSAMPROW scanlines[kLines] = {rows_.data() + kMisalignment, rows_.data() + kMisalignment + row_bytes_};
     const int left = window_.bottom - static_cast<int>(decoder_.output_scanline);
     const int count =
-        static_cast<int>(jpeg_read_scanlines(&decoder_, scanlines, static_cast<JDIMENSION>(std::min(left, kMaxRows))));
+        static_cast<int>(jpeg_read_scanlines(&decoder_, scanlines, static_cast<JDIMENSION>(std::min(left, kLines))));
     for (int i = 0; i < count; ++i) {
         if (decoder_.out_color_space == JCS_CMYK) to_rgb(scanlines[i]);
         rows[i] = scanlines[i] + 3 * (window_.left - origin_);

@@ -1,5 +1,6 @@
 #include "decode/raw_decoder.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -34,13 +35,17 @@ int RawDecoder::read(const std::uint8_t* rows[kMaxRows]) {
     const std::size_t stride = 3 * static_cast<std::size_t>(width_);
     const std::size_t bytes = 3 * static_cast<std::size_t>(window_.right - window_.left);
     const std::uint8_t* end = pixels_ + stride * static_cast<std::size_t>(height_);
-    rows[0] = pixels_ + stride * static_cast<std::size_t>(next_row_++) + 3 * static_cast<std::size_t>(window_.left);
-    if (static_cast<std::size_t>(end - rows[0]) < bytes + kRowSlack) {
+    const std::uint8_t* row = pixels_ + stride * static_cast<std::size_t>(next_row_) + 3 * window_.left;
+    const int left = std::min(window_.bottom - next_row_, kMaxRows);
+    int count = 0;
+    for (; count < left && static_cast<std::size_t>(end - row) >= bytes + kRowSlack; row += stride) rows[count++] = row;
+    if (count == 0) {
         if (last_row_.size() < bytes + kRowSlack) last_row_.resize(bytes + kRowSlack);
-        std::memcpy(last_row_.data(), rows[0], bytes);
-        rows[0] = last_row_.data();
+        std::memcpy(last_row_.data(), row, bytes);
+        rows[count++] = last_row_.data();
     }
-    return 1;
+    next_row_ += count;
+    return count;
 }
 
 }  // namespace stoker
