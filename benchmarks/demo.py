@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.workloads import photographs_in, replicate
+from stoker.benchmarks.comparison.photographs import photographs_in, replicate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import stoker
-from stoker.errors import SourceError
+from stoker.benchmarks.comparison.photographs import enlarge, make_imagenet_like, replicate
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-__all__ = ["PHOTOGRAPHS", "WORKLOADS", "Workload", "enlarge", "make_dataset", "photographs_in", "replicate"]
+__all__ = ["WORKLOADS", "Workload", "make_dataset"]
 
-PHOTOGRAPHS = Path(__file__).resolve().parents[2] / "examples" / "photos" / "train"
 _ALL_PEERS = ("stoker", "stoker-dali", "tfdata", "tfdata-plain", "dali", "torch", "ffcv", "spdl")
-_LARGE_QUALITY = 90
 
 
 @dataclass(frozen=True)
@@ -35,6 +32,7 @@ class Workload:
         rivals: Loaders of the goal.
         peers: Loaders that are compared.
         megapixels: Size to which the photographs are enlarged first; None leaves them.
+        imagenet_like: Whether the photographs get the size and quality of ImageNet's first.
         options: Options of ``stoker.convert``.
     """
 
@@ -45,10 +43,18 @@ class Workload:
     rivals: tuple[str, ...] = ("tfdata", "tfdata-plain", "dali", "torch", "ffcv")
     peers: tuple[str, ...] = _ALL_PEERS
     megapixels: int | None = None
+    imagenet_like: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-WORKLOADS = (
+_WORKLOADS = (
+    Workload(
+        "imagenet",
+        "Photographs of ImageNet's size and quality",
+        copies=2048,
+        least=1.8,
+        imagenet_like=True,
+    ),
     Workload("photographs", "Photographs as they are", copies=2048, least=1.8),
     Workload(
         "short256",
@@ -76,52 +82,8 @@ WORKLOADS = (
         megapixels=12,
     ),
 )
-
-
-def photographs_in(source: Path) -> list[Path]:
-    """Return the JPEG files below a folder with one directory for each class, sorted.
-
-    Raises:
-        SourceError: There are no such files.
-    """
-    paths = sorted(path for path in source.glob("*/*") if path.suffix.lower() in (".jpg", ".jpeg"))
-    if not paths:
-        raise SourceError(
-            "no photographs below this folder", path=source, hint="Name a folder with files CLASS/NAME.jpg."
-        )
-    return paths
-
-
-def replicate(source: Path, target: Path, copies: int) -> None:
-    """Write ``copies`` files into ``target``, copies of the photographs of ``source``.
-
-    Links would share their bytes in the page cache.
-    """
-    paths = photographs_in(source)
-    for number in range(copies):
-        path = paths[number % len(paths)]
-        folder = target / path.parent.name
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, folder / f"{path.stem}-{number // len(paths):03d}.jpg")
-
-
-def enlarge(source: Path, target: Path, count: int, megapixels: int) -> None:
-    """Write ``count`` photographs, evenly chosen and enlarged to ``megapixels`` million pixels."""
-    paths = photographs_in(source)
-    chosen = paths[:: max(1, len(paths) // count)][:count]
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(lambda path: _enlarge(path, target / path.parent.name, megapixels), chosen))
-
-
-def _enlarge(path: Path, folder: Path, megapixels: int) -> None:
-    from PIL import Image
-
-    folder.mkdir(parents=True, exist_ok=True)
-    with Image.open(path) as image:
-        factor = (megapixels * 1e6 / (image.width * image.height)) ** 0.5
-        size = (round(image.width * factor), round(image.height * factor))
-        large = image.convert("RGB").resize(size, Image.Resampling.LANCZOS)
-    large.save(folder / path.name, quality=_LARGE_QUALITY)
+WORKLOADS = {workload.name: workload for workload in _WORKLOADS}
+"""All workloads by name, in the order of the tables."""
 
 
 def make_dataset(workload: Workload, source: Path, work: Path) -> Path:
@@ -138,6 +100,9 @@ def make_dataset(workload: Workload, source: Path, work: Path) -> Path:
     if workload.megapixels is not None:
         photographs = folder / f"{workload.name}-enlarged"
         enlarge(source, photographs, workload.copies // 4, workload.megapixels)
+    elif workload.imagenet_like:
+        photographs = folder / f"{workload.name}-remade"
+        make_imagenet_like(source, photographs)
     replicate(photographs, files, workload.copies)
     stoker.convert(files, target, seed=0, shards=8, overwrite=True, **workload.options)
     shutil.rmtree(files)

@@ -20,7 +20,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in
 from stoker.formats.conversion.options import ConvertOptions
 from stoker.formats.conversion.plan import plan_conversion
 from stoker.formats.sources.detect import find_format, list_source

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import stoker
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in, replicate
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in, replicate
 from stoker.benchmarks.report.machine import allowed_cores
 
 if TYPE_CHECKING:

@@ -19,7 +19,8 @@ from rich.table import Table
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.bench import run_bench
-from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, WORKLOADS, Workload, make_dataset
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
+from stoker.benchmarks.comparison.workloads import WORKLOADS, Workload, make_dataset
 from stoker.benchmarks.conversion import throughput
 from stoker.benchmarks.images import cold, first_batch, overlap
 from stoker.benchmarks.images.sweep import BATCH_SIZES, THREADS, sweep_batches, sweep_threads
@@ -39,7 +40,7 @@ __all__ = ["main"]
 _FIRST_BATCH_MOST = 0.05
 _TWO_THREADS_LEAST = 1.9
 _CONVERSION_COPIES = 2048
-_PARTS = (*(workload.name for workload in WORKLOADS), "batches", "threads", "cold", "overlap", "conversion")
+_PARTS = (*WORKLOADS, "batches", "threads", "cold", "overlap", "conversion")
 
 
 class ImageBenchmark:
@@ -54,9 +55,8 @@ class ImageBenchmark:
 
     def part(self, name: str) -> None:
         """Run one part."""
-        workloads = {workload.name: workload for workload in WORKLOADS}
-        if name in workloads:
-            self._workload(workloads[name])
+        if name in WORKLOADS:
+            self._workload(WORKLOADS[name])
         else:
             getattr(self, f"_{name}")()
 
@@ -99,13 +99,13 @@ class ImageBenchmark:
     def _batches(self) -> None:
         self._report(f"batches of {', '.join(map(str, BATCH_SIZES))}")
         rows = sweep_batches(
-            self._dataset(WORKLOADS[1]), self._given.rounds, self._given.threads, self._report
+            self._dataset(WORKLOADS["short256"]), self._given.rounds, self._given.threads, self._report
         )
         self._sweep("batch", rows)
 
     def _threads(self) -> None:
         self._report(f"threads {', '.join(map(str, THREADS))}")
-        rows = sweep_threads(self._dataset(WORKLOADS[1]), self._given.rounds, self._report)
+        rows = sweep_threads(self._dataset(WORKLOADS["short256"]), self._given.rounds, self._report)
         self._sweep("threads", rows)
         one, two = rows[1]["stoker"], rows[2]["stoker"]
         if one and two:
@@ -123,7 +123,10 @@ class ImageBenchmark:
         self._report("first epochs, cold and warm")
         given = self._given
         found = cold.measure(
-            self._dataset(WORKLOADS[2]), rounds=given.rounds, num_threads=given.threads, report=self._report
+            self._dataset(WORKLOADS["raw256"]),
+            rounds=given.rounds,
+            num_threads=given.threads,
+            report=self._report,
         )
         table = Table(
             "", "cold", "warm", title="Images/s of the first epoch, raw pixels", title_justify="left"
@@ -137,7 +140,7 @@ class ImageBenchmark:
 
     def _overlap(self) -> None:
         found = overlap.measure(
-            self._dataset(WORKLOADS[0]), self._given.rounds, num_threads=self._given.threads
+            self._dataset(WORKLOADS["photographs"]), self._given.rounds, num_threads=self._given.threads
         )
         self._console.print(overlap.describe(found))
         self.others["overlap"] = {**asdict(found), "ratio": found.ratio}

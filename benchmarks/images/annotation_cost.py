@@ -26,7 +26,7 @@ from rich.table import Table
 import stoker
 from stoker.augment import RandomHorizontalFlip, Resize, ToDtype
 from stoker.benchmarks.arguments import make_parser
-from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, photographs_in, replicate
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS, photographs_in, replicate
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.machine import allowed_cores, describe
 from stoker.formats.dataset.manifest import MANIFEST_NAME

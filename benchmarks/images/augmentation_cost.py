@@ -19,7 +19,8 @@ from rich.console import Console
 
 from stoker.benchmarks.arguments import make_parser
 from stoker.benchmarks.comparison.bench import run_bench
-from stoker.benchmarks.comparison.workloads import PHOTOGRAPHS, WORKLOADS, make_dataset
+from stoker.benchmarks.comparison.photographs import PHOTOGRAPHS
+from stoker.benchmarks.comparison.workloads import WORKLOADS, make_dataset
 from stoker.benchmarks.report.goals import Goal, show_goals
 from stoker.benchmarks.report.results import to_json
 from stoker.benchmarks.report.table import show
@@ -55,12 +56,11 @@ def goals(comparison: Comparison) -> list[Goal]:
 def main() -> None:
     """Run from the command line."""
     parser = make_parser(__doc__)
-    workloads = {workload.name: workload for workload in WORKLOADS}
     parser.add_argument(
         "--source", type=Path, default=PHOTOGRAPHS, help="photographs, with one directory for each class"
     )
     parser.add_argument("--work", type=Path, default=Path("build/benchmarks"), help="folder for the datasets")
-    parser.add_argument("--workloads", nargs="+", choices=workloads, default=["photographs", "short256"])
+    parser.add_argument("--workloads", nargs="+", choices=WORKLOADS, default=["photographs", "short256"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
         "--threads",
@@ -71,7 +71,7 @@ def main() -> None:
     given = parser.parse_args()
     console = Console()
     documents = []
-    for workload in (workloads[name] for name in given.workloads):
+    for workload in (WORKLOADS[name] for name in given.workloads):
         comparison = run_bench(
             make_dataset(workload, given.source, given.work),
             [f"{loader}{end}" for end in ("", *(f"-{name}" for name in _ADDED)) for loader in _LOADERS],

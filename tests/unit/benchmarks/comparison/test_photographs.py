@@ -1,0 +1,46 @@
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from stoker.benchmarks.comparison import photographs
+from stoker.errors import SourceError
+
+PHOTOGRAPHS = Path(__file__).parents[4] / "examples" / "photos" / "val"
+
+
+def test_copies_have_different_names_and_files(tmp_path):
+    photographs.replicate(PHOTOGRAPHS, tmp_path, 60)
+    files = photographs.photographs_in(tmp_path)
+    assert len(files) == 60
+    assert len({path.stat().st_ino for path in files}) == 60
+    assert len({hashlib.sha256(path.read_bytes()).digest() for path in files}) == 48
+
+
+def test_a_folder_without_photographs(tmp_path):
+    with pytest.raises(SourceError, match="no photographs"):
+        photographs.photographs_in(tmp_path)
+
+
+def test_enlarged_photographs_have_the_requested_pixels(tmp_path):
+    photographs.enlarge(PHOTOGRAPHS, tmp_path, count=2, megapixels=1)
+    files = photographs.photographs_in(tmp_path)
+    assert len(files) == 2
+    for path in files:
+        with Image.open(path) as image:
+            assert image.width * image.height == pytest.approx(1e6, rel=0.01)
+
+
+def test_photographs_of_imagenets_kind_have_its_size_quality_and_bytes(tmp_path):
+    photographs.make_imagenet_like(PHOTOGRAPHS, tmp_path)
+    files = photographs.photographs_in(tmp_path)
+    assert len(files) == 48
+    assert np.mean([path.stat().st_size for path in files]) == pytest.approx(110_000, rel=0.1)
+    for path in files:
+        with Image.open(path) as image:
+            assert max(image.size) == 500
+            # The first entries of libjpeg's tables at quality 96 (jcparam.c).
+            assert [table[0] for table in image.quantization.values()] == [1, 1]
+            assert [layer[1:3] for layer in image.layer] == [(1, 1)] * 3
