@@ -1,7 +1,7 @@
 # A new user needs two commands, `make demo` and `make test`. Both set everything up first.
 VENV ?= .venv
 PY := $(VENV)/bin/python
-NATIVE := $(wildcard native/*/*.cpp native/*/*.h)
+NATIVE := $(shell find native -name '*.cpp' -o -name '*.h')
 # The time of a folder changes when a module is added or removed; the editable install lists the modules.
 FOLDERS := $(shell find formats augment bucketing pipeline benchmarks -type d -not -name __pycache__)
 

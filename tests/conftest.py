@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from datasets import build, jpeg, pack, publish
+from helpers.data.datasets import build, jpeg, pack, publish
 from hypothesis import HealthCheck, settings
 from PIL import Image
 

@@ -17,7 +17,7 @@ from stoker import version
 from stoker.errors import ConfigError
 from stoker.random import philox_permutation
 
-from ..dataset.list_column import ListColumn
+from ..dataset.columns.list_column import ListColumn
 from .images.image_encoder import ImageEncoder
 from .options import ConvertOptions
 

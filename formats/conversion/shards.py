@@ -14,8 +14,8 @@ import numpy as np
 
 from ..concurrency.bounded_map import bounded_map
 from ..containers.registry import find_container, find_writing
+from ..dataset.columns.strings import take_strings
 from ..dataset.index_writing import write_index
-from ..dataset.strings import take_strings
 from ..files.publishing import move_durably, remove, sync, sync_folder, write_durably
 from ..sources.listing import Skip
 

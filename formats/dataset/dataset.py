@@ -12,8 +12,8 @@ from stoker._native import crc32c
 from stoker.errors import ConfigError, CorruptRecordError, DatasetError, SampleError, StaleIndexError
 
 from ..files.reading import open_regular, read_at
-from .annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
-from .list_column import take_lists
+from .columns.annotation_columns import MASK_COLUMNS, columns_of, from_columns, tasks_of
+from .columns.list_column import take_lists
 from .manifest import TOKENIZER_NAME
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow.compute as pc
 
-    from .annotations import Annotations
+    from .columns.annotations import Annotations
+    from .columns.list_column import ListColumn
     from .index import Index
-    from .list_column import ListColumn
     from .manifest import Manifest
     from .samples import Samples
 

@@ -8,7 +8,7 @@ Columns of every index: ``shard`` int32, ``record`` int64, ``offset`` int64, ``l
 ``crc`` uint32, ``key`` large_string. Of images: ``codec`` uint8, ``height`` int32, ``width`` int32,
 ``orientation`` uint8; :class:`stoker.formats.dataset.samples.Samples` explains them. Usually: ``label``
 int64, or large_list<int64> if samples have several labels; and the columns of objects and masks that
-:mod:`stoker.formats.dataset.annotation_columns` describes. All other columns are the user's.
+:mod:`stoker.formats.dataset.columns.annotation_columns` describes. All other columns are the user's.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import pyarrow as pa
 
 from stoker.errors import DatasetError, StaleIndexError
 
-from .annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from .arrow_file import is_compressed
-from .list_column import ListColumn
+from .columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
+from .columns.list_column import ListColumn
 from .samples import Samples
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from stoker.errors import DatasetError
 from ..containers.registry import CONTAINERS, find_container
 from ..files.reading import open_regular, read_at
 from ..remote.store import is_url
-from .annotations import AnnotationInfo
+from .columns.annotations import AnnotationInfo
 from .json_documents import from_document, to_document
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stoker.errors import ConfigError, SourceError
 
-from ..dataset.list_column import ListColumn
+from ..dataset.columns.list_column import ListColumn
 from ..dataset.manifest import Manifest
 from ..files.reading import open_regular, read_at
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow.compute as pc
 
-from ..dataset.strings import Strings
+from ..dataset.columns.strings import Strings
 from .listing import ListedFiles
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from ..dataset.annotations import AnnotationInfo
-from ..dataset.strings import each, take_strings
+from ..dataset.columns.annotations import AnnotationInfo
+from ..dataset.columns.strings import each, take_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,9 +81,8 @@ class ListedObjects:
     """Objects of the images of a source.
 
     Attributes:
-        columns: Columns of the index, (N,) each, as in
-            :data:`stoker.formats.dataset.annotation_columns.OBJECT_COLUMNS`, with coordinates in the images
-            of the source.
+        columns: Columns of the index, (N,) each, as ``OBJECT_COLUMNS`` of ``formats/dataset/columns`` lists
+            them. Coordinates are in the images of the source.
         relative: Whether coordinates are shares of the image's width and height, instead of pixels.
         heights: (N,) int32, height of each image in pixels by its annotations; 0 where they have none.
         widths: (N,) int32, width of each image, likewise.

@@ -9,8 +9,8 @@ import numpy as np
 from stoker.errors import DatasetError
 
 from ..codecs.registry import open_mask
-from ..dataset.annotation_columns import from_columns, is_object_column
-from ..dataset.list_column import ListColumn
+from ..dataset.columns.annotation_columns import from_columns, is_object_column
+from ..dataset.columns.list_column import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,7 +14,7 @@ from ..codecs.codec import Codec
 from ..codecs.decode import decode_rgb
 from ..codecs.header import read_header
 from ..codecs.registry import CODECS
-from ..dataset.annotation_columns import MASK_COLUMNS
+from ..dataset.columns.annotation_columns import MASK_COLUMNS
 from ..files.reading import open_regular, read_at
 from .annotations import mask_problem
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/kernels.h"
-#include "kernels/step_kernels.h"
+#include "kernels/steps/step_kernels.h"
 
 namespace stoker {
 

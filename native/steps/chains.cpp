@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "kernels/step_kernels.h"
+#include "kernels/steps/step_kernels.h"
 #include "steps/step_runner.h"
 
 namespace stoker {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/step_kernels.h"
+#include "kernels/steps/step_kernels.h"
 
 namespace stoker {
 namespace {

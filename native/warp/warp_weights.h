@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/step_kernels.h"
+#include "kernels/steps/step_kernels.h"
 
 namespace stoker {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/step_kernels.h"
+#include "kernels/steps/step_kernels.h"
 #include "pixels/planar_image.h"
 #include "pixels/rectangle.h"
 #include "pixels/row_sink.h"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from stoker.errors import ConfigError
-from stoker.formats.dataset.annotation_columns import OBJECT_COLUMNS, is_object_column
+from stoker.formats.dataset.columns.annotation_columns import OBJECT_COLUMNS, is_object_column
 
 from ..execution.batch import ColumnSpec
 from .annotation_processor import AnnotationProcessor, MaskConfig

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.annotations import Annotations
+    from stoker.formats.dataset.columns.annotations import Annotations
     from stoker.formats.dataset.samples import Samples
 
     from ..order.sample_source import SampleSource

@@ -10,7 +10,7 @@ import numpy as np
 from stoker.augment.geometry.annotations import area_scale
 from stoker.augment.geometry.boxes import BoxFormat, box_areas, convert_boxes
 from stoker.errors import ConfigError
-from stoker.formats.dataset.list_column import expand_ranges
+from stoker.formats.dataset.columns.list_column import expand_ranges
 
 from .mask_drawing import draw_segments
 from .object_geometry import place_boxes, place_keypoints
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from stoker.augment.batch.base import BatchParams
     from stoker.augment.params.image_params import ImageParams
-    from stoker.formats.dataset.annotations import Annotations
+    from stoker.formats.dataset.columns.annotations import Annotations
 
     from .mask_drawing import MaskMemory
 

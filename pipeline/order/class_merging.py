@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import ConfigError, DatasetError
-from stoker.formats.dataset.annotations import AnnotationInfo
+from stoker.formats.dataset.columns.annotations import AnnotationInfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

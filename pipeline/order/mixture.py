@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from stoker.errors import ConfigError, CorruptRecordError, SampleError
-from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.dataset import Dataset
-from stoker.formats.dataset.list_column import ListColumn
 from stoker.formats.dataset.samples import Samples
 from stoker.formats.open import open as open_dataset
 

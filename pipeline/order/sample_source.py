@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from stoker.errors import SampleError
-    from stoker.formats.dataset.annotations import Annotations
+    from stoker.formats.dataset.columns.annotations import Annotations
+    from stoker.formats.dataset.columns.list_column import ListColumn
     from stoker.formats.dataset.dataset import Dataset
-    from stoker.formats.dataset.list_column import ListColumn
     from stoker.formats.dataset.manifest import Manifest
     from stoker.formats.dataset.samples import Samples
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from stoker.augment.params.image_params import ImageParams
     from stoker.augment.plan import ImagePlan
     from stoker.augment.recipe import AnyTransform
-    from stoker.formats.dataset.annotations import Annotations
+    from stoker.formats.dataset.columns.annotations import Annotations
     from stoker.formats.dataset.dataset import Dataset
 
     Array = npt.NDArray[Any]

@@ -71,7 +71,7 @@ def take_lists(
     """Return the lists at ``rows`` of columns of lists.
 
     Args:
-        columns: Starts and values of each column, as in ``stoker.formats.dataset.list_column.ListColumn``.
+        columns: Starts and values of each column, as in ``ListColumn``.
         rows: Positions of the lists to take.
 
     Returns:

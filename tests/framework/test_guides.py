@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from side_by_side import side_by_side
+from helpers.processes.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

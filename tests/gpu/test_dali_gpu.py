@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.pillow_decoding import decode_with_pillow
 from PIL import Image
-from pillow_decoding import decode_with_pillow
 
 import stoker
 from stoker import augment

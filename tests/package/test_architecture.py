@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from architecture import ROOT, paths
-from import_graph import FOLDERS
+from helpers.tree.architecture import ROOT, paths
+from helpers.tree.import_graph import FOLDERS
 
 
 def test_every_path_of_the_page_exists() -> None:

@@ -6,8 +6,8 @@ import ast
 from graphlib import TopologicalSorter
 
 import pytest
-from architecture import parts
-from import_graph import (
+from helpers.tree.architecture import parts
+from helpers.tree.import_graph import (
     FOLDERS,
     FRAMEWORKS,
     HOMES,

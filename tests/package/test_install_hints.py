@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from import_graph import modules
+from helpers.tree.import_graph import modules
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = (ROOT / "pyproject.toml").read_text()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
-from pillow_decoding import decode_with_pillow
+from helpers.pillow_decoding import decode_with_pillow
 
 from stoker import augment
 from stoker.augment import compile_image

@@ -6,7 +6,7 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from loader_processes import run, run_until_signal
+from helpers.processes.loader_processes import run, run_until_signal
 
 if TYPE_CHECKING:
     from pathlib import Path

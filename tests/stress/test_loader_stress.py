@@ -35,8 +35,8 @@ from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import write_index
 from stoker.formats.dataset.manifest import INDEX_NAME
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "helpers"))
-from datasets import pack, publish  # type: ignore[import-not-found]  # also found when run by its path
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from helpers.data.datasets import pack, publish  # type: ignore[import-not-found]  # also found when run by its path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

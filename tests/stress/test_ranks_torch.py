@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from torch_ranks import check, train
+from helpers.processes.torch_ranks import check, train
 
 if TYPE_CHECKING:
     from pathlib import Path

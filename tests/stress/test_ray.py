@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 
 import stoker
 

@@ -16,7 +16,7 @@ from .object_features import object_features
 if TYPE_CHECKING:
     from ...codecs.codec import Codec
     from ...codecs.header import Header
-    from ...dataset.annotations import Annotations
+    from ...dataset.columns.annotations import Annotations
     from ..options import ConvertOptions
 
 __all__ = ["EncodedImage", "Sample", "encode_image", "image_record"]

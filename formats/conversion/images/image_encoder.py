@@ -15,8 +15,8 @@ from stoker._native import crc32c
 from stoker.errors import DecodeError
 
 from ...containers.registry import find_writing
-from ...dataset.annotation_columns import MASK_COLUMNS, from_columns, to_columns
-from ...dataset.list_column import ListColumn
+from ...dataset.columns.annotation_columns import MASK_COLUMNS, from_columns, to_columns
+from ...dataset.columns.list_column import ListColumn
 from ...sources.listing import Skip
 from ...sources.source_reader import SkippedError, read_source_file
 from ..encoder import EncodedRecord
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from ...dataset.annotations import Annotations
+    from ...dataset.columns.annotations import Annotations
     from ...sources.listing import ListedObjects, Listing
     from ..options import ConvertOptions
     from .encode_image import EncodedImage

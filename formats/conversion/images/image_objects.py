@@ -15,7 +15,7 @@ from .resize_geometry import ResizeGeometry, clip_objects, resize_mask, resize_o
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ...dataset.annotations import Annotations
+    from ...dataset.columns.annotations import Annotations
 
 __all__ = ["Dropped", "encode_mask", "fit_objects"]
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...containers.example import Feature
-    from ...dataset.annotations import Annotations
+    from ...dataset.columns.annotations import Annotations
 
 __all__ = ["object_features"]
 

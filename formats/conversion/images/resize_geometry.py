@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...dataset.run_lengths import mask_of_runs, runs_of_mask
+from ...dataset.columns.run_lengths import mask_of_runs, runs_of_mask
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from ...dataset.annotations import Annotations
+    from ...dataset.columns.annotations import Annotations
     from ..options import ResizeMode
 
     Floats = npt.NDArray[np.float32]

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from stoker.errors import SourceError
 
-from ...dataset.run_lengths import checked_runs, decompress_runs
+from ...dataset.columns.run_lengths import checked_runs, decompress_runs
 from ...files.reading import open_regular, read_at
 from ...remote.copies import local_copies
 from ...remote.store import Store, is_url

@@ -8,7 +8,7 @@ import numpy as np
 
 from stoker.errors import SourceError
 
-from ...dataset.annotations import AnnotationInfo
+from ...dataset.columns.annotations import AnnotationInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

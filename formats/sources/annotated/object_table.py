@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pyarrow as pa
 
-from ...dataset.annotation_columns import OBJECT_COLUMNS
-from ...dataset.list_column import ListColumn
+from ...dataset.columns.annotation_columns import OBJECT_COLUMNS
+from ...dataset.columns.list_column import ListColumn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

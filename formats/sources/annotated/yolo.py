@@ -17,7 +17,7 @@ import numpy as np
 
 from stoker.errors import SourceError
 
-from ...dataset.annotations import AnnotationInfo
+from ...dataset.columns.annotations import AnnotationInfo
 from ...files.paths import printable_name
 from ..folders.source_folder import split_at_folder
 from ..listing import ListedObjects, Listing, Skip

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from ...dataset.list_column import ListColumn
-from ...dataset.strings import Strings, each, take_strings
+from ...dataset.columns.list_column import ListColumn
+from ...dataset.columns.strings import Strings, each, take_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

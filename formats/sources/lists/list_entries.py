@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from stoker.errors import SourceError
 
-from ...dataset.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
+from ...dataset.columns.annotation_columns import MASK_COLUMNS, OBJECT_COLUMNS
 from ...dataset.index import IMAGE_COLUMNS, REQUIRED_COLUMNS
 from ...files.paths import printable_name
 from ...files.reading import open_regular

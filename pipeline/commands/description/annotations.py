@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stoker.formats.dataset.list_column import ListColumn
+from stoker.formats.dataset.columns.list_column import ListColumn
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from cached_blocks import BLOCKS, block_files, read_ahead_over
-from interrupts import interrupted_everywhere
+from helpers.cached_blocks import BLOCKS, block_files, read_ahead_over
+from helpers.processes.interrupts import interrupted_everywhere
 
 from stoker.errors import StorageError
 from stoker.pipeline.caching import cache_prefetcher

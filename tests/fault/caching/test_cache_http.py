@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from waiting import wait_until
+from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.augment import CenterCrop, Resize

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from file_trees import read_files
-from waiting import wait_until
+from helpers.data.file_trees import read_files
+from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, LockedError, StorageError, WriteError

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from disk_calls import DiskFault, FailingConversion, os_error
-from file_trees import read_files
+from helpers.data.file_trees import read_files
+from helpers.processes.disk_calls import DiskFault, FailingConversion, os_error
 
 import stoker
 from stoker.errors import DatasetError, LockedError, WriteError

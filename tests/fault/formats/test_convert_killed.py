@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from programs import run_program
+from helpers.processes.programs import run_program
 
 
 @pytest.mark.parametrize("container", ["tfrecord", "lmdb"])

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import DatasetError, SourceError, WriteError

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.formats.caching.stage import stage

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DecodeError, EngineError, MissingDependencyError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_payloads import GOOD, SIZE, Dataset
+from helpers.data.native_payloads import GOOD, SIZE, Dataset
 
 from stoker import _native
 from stoker.errors import EngineError

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_payloads import GOOD, OUT, SIZE, Dataset, encode, picture
-from pillow_decoding import decode_with_pillow
+from helpers.data.native_payloads import GOOD, OUT, SIZE, Dataset, encode, picture
+from helpers.pillow_decoding import decode_with_pillow
 
 from stoker.augment.reference import reference
 from stoker.errors import DatasetError, EngineError, StaleIndexError

@@ -101,8 +101,8 @@ def test_a_child_unpins_no_blocks_of_its_parent(tmp_path: Path) -> None:
         f"""
 import fcntl
 from types import SimpleNamespace
-sys.path.insert(0, {str(Path(__file__).parents[2] / "helpers")!r})
-from cached_blocks import block_files, read_ahead_over
+sys.path.insert(0, {str(Path(__file__).parents[2])!r})
+from helpers.cached_blocks import block_files, read_ahead_over
 from stoker.pipeline.caching.cache_prefetcher import CachedEpoch
 
 begun = CachedEpoch([read_ahead_over(block_files(FOLDER), SimpleNamespace(request=lambda blocks: {{}}))])

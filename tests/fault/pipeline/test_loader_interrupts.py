@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from interrupts import ends, interrupted_everywhere
+from helpers.processes.interrupts import ends, interrupted_everywhere
 
 from stoker import ImageLoader
 from stoker.augment import Resize

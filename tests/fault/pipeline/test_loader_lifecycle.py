@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from loader_processes import LIMIT, run, run_until_signal, start
+from helpers.processes.loader_processes import LIMIT, run, run_until_signal, start
 
 from stoker import ImageLoader
 from stoker.augment import Resize

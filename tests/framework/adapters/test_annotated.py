@@ -9,8 +9,8 @@ import pytest
 
 from stoker import ImageLoader
 from stoker.augment import CutMix, MixUp, RandomHorizontalFlip, RandomResizedCrop
-from stoker.formats.dataset.annotation_columns import to_columns
-from stoker.formats.dataset.annotations import Annotations
+from stoker.formats.dataset.columns.annotation_columns import to_columns
+from stoker.formats.dataset.columns.annotations import Annotations
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline import adapters
 from stoker.pipeline.engines.devices import BatchPlacement

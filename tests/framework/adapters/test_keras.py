@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from side_by_side import side_by_side
+from helpers.processes.side_by_side import side_by_side
 
 import stoker
 from stoker import ImageLoader

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from torch_ranks import check, train
+from helpers.processes.torch_ranks import check, train
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from pillow_decoding import decode_with_pillow
+from helpers.pillow_decoding import decode_with_pillow
 
 from stoker.augment import (
     CenterCrop,

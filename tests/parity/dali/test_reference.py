@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
 from PIL import Image
-from pillow_decoding import decode_with_pillow, without_adobe_marker
 
 from stoker.augment import (
     CenterCrop,

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from helpers.mask_chains import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mask_chains import HEIGHT, WIDTH, chains, draw
 from PIL import Image
 
 from stoker import _native

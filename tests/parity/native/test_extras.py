@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from helpers.pillow_decoding import decode_with_pillow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from pillow_decoding import decode_with_pillow
 
 from stoker import _native
 from stoker.augment import ImageParams, RandomCrop, Resize, compile_image

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from helpers.mask_chains import HEIGHT, WIDTH, chains, draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mask_chains import HEIGHT, WIDTH, chains, draw
 
 from stoker import _native
 from stoker.augment import ImageParams, Resize

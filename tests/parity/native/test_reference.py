@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.pillow_decoding import decode_with_pillow, without_adobe_marker
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
-from pillow_decoding import decode_with_pillow, without_adobe_marker
 
 from stoker import ImageLoader, _native
 from stoker.augment import ImageParams, Resize

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from waiting import wait_until
+from helpers.processes.waiting import wait_until
 
 import stoker
 from stoker.benchmarks.comparison.bench import run_bench

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from toy_container import POSITIONS, READ_ONLY, TOY
+from helpers.data.toy_container import POSITIONS, READ_ONLY, TOY
 
 import stoker
 from stoker.augment import Resize

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 from PIL import Image
 
 import stoker

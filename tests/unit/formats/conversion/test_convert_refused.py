@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, DecodeError, SourceError, StaleIndexError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 from PIL import Image, UnidentifiedImageError
 
 import stoker

@@ -13,7 +13,7 @@ import pytest
 from stoker.errors import ConfigError
 from stoker.formats.conversion.options import ConvertOptions, parse_resize, parse_share
 from stoker.formats.conversion.plan import plan_conversion, shard_rows, shuffled
-from stoker.formats.dataset.annotations import AnnotationInfo
+from stoker.formats.dataset.columns.annotations import AnnotationInfo
 from stoker.formats.sources.listing import ListedFiles, ListedObjects, Listing, Skip
 
 # Made with NumPy 2. Conversions stay the same only if this order does.

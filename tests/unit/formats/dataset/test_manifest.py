@@ -11,7 +11,7 @@ import stoker
 from stoker.errors import DatasetError
 from stoker.formats.caching import remote_dataset
 from stoker.formats.dataset import manifest as manifest_module
-from stoker.formats.dataset.annotations import AnnotationInfo
+from stoker.formats.dataset.columns.annotations import AnnotationInfo
 from stoker.formats.dataset.manifest import MANIFEST_NAME, IndexFile, Manifest, Shard
 
 

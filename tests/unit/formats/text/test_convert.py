@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 
 import stoker
 from stoker.errors import ConfigError, DatasetError, SourceError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_container import TOY
+from helpers.data.toy_container import TOY
 
 import stoker
 from stoker.augment import CenterCrop
@@ -18,9 +18,9 @@ from stoker.formats.containers import tfrecord
 from stoker.formats.containers.example import encode_example
 from stoker.formats.containers.image_record import FeatureNames
 from stoker.formats.containers.registry import CONTAINERS
+from stoker.formats.dataset.columns.list_column import ListColumn
 from stoker.formats.dataset.index import Index
 from stoker.formats.dataset.index_writing import write_index
-from stoker.formats.dataset.list_column import ListColumn
 from stoker.formats.dataset.manifest import INDEX_NAME, MANIFEST_NAME
 from stoker.formats.external import external_index
 from stoker.formats.files.reading import file_digest

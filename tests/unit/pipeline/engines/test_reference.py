@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from pillow_decoding import decode_with_pillow
+from helpers.pillow_decoding import decode_with_pillow
 
 import stoker
 from stoker.augment import (

@@ -8,7 +8,7 @@ from collections import deque
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
-from interrupts import at_place, ends, interrupted_everywhere
+from helpers.processes.interrupts import at_place, ends, interrupted_everywhere
 
 from stoker.pipeline.execution.interrupts import OneShotEvent, move_next
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from waiting import wait_until
+from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader
 from stoker.augment import ImagePlan, RandomGrayscale, RandomResizedCrop

@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from waiting import wait_until
+from helpers.processes.waiting import wait_until
 
 from stoker.errors import LoaderClosedError
 from stoker.pipeline.execution import prefetch

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from annotated_scenes import COLUMNS, N, first, found, load, scenes, write_annotated
-from waiting import wait_until
+from helpers.data.annotated_scenes import COLUMNS, N, first, found, load, scenes, write_annotated
+from helpers.processes.waiting import wait_until
 
 from stoker import ImageLoader
 from stoker.augment import (

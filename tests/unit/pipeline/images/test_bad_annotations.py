@@ -10,11 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from annotated_scenes import HEIGHT, WIDTH, N, annotations, encode, first, load, scenes, write_annotated
+from helpers.data.annotated_scenes import (
+    HEIGHT,
+    WIDTH,
+    N,
+    annotations,
+    encode,
+    first,
+    load,
+    scenes,
+    write_annotated,
+)
 from PIL import Image
 
 from stoker.errors import CorruptRecordError, DecodeError
-from stoker.formats.dataset.annotation_columns import to_columns
+from stoker.formats.dataset.columns.annotation_columns import to_columns
 from stoker.formats.open import open as open_dataset
 from stoker.pipeline.preview.pictures import read_scene
 

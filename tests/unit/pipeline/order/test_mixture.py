@@ -13,7 +13,7 @@ import stoker
 from stoker import BlockShuffle, ClassBalanced, Repeated, Weighted
 from stoker.augment import RandomHorizontalFlip, Resize
 from stoker.errors import CheckpointError, ConfigError, CorruptRecordError, DatasetError
-from stoker.formats.dataset.annotations import AnnotationInfo
+from stoker.formats.dataset.columns.annotations import AnnotationInfo
 from stoker.formats.dataset.dataset import Dataset
 from stoker.pipeline.order.mixture import Mixture, mix
 

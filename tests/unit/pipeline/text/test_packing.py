@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from text_shards import make
+from helpers.data.text_shards import make
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
+from helpers.processes.waiting import wait_until
 from PIL import Image
 from typer.testing import CliRunner
-from waiting import wait_until
 
 import stoker
 from stoker.errors import SourceError, StaleIndexError, WriteError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from file_trees import read_files
+from helpers.data.file_trees import read_files
 from PIL import Image
 
 import stoker

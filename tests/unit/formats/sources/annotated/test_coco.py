@@ -10,7 +10,7 @@ from PIL import Image
 
 import stoker
 from stoker.errors import DecodeError, SourceError
-from stoker.formats.dataset.run_lengths import runs_of_mask
+from stoker.formats.dataset.columns.run_lengths import runs_of_mask
 from stoker.formats.sources.annotated.coco import list_coco_file
 from stoker.formats.sources.annotated.coco_categories import swap_of
 

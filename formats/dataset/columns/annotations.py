@@ -2,7 +2,7 @@
 
 Coordinates are (x, y) in pixels of the image after its EXIF orientation has been applied, the edges of pixels
 being integers: the centre of the first pixel is (0.5, 0.5). In the index objects are lists, see
-:mod:`stoker.formats.dataset.annotation_columns`.
+:mod:`stoker.formats.dataset.columns.annotation_columns`.
 """
 
 from __future__ import annotations

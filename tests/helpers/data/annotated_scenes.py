@@ -12,8 +12,8 @@ from PIL import Image
 from stoker import ImageLoader
 from stoker._native import crc32c
 from stoker.augment import Resize
-from stoker.formats.dataset.annotation_columns import to_columns
-from stoker.formats.dataset.annotations import AnnotationInfo, Annotations
+from stoker.formats.dataset.columns.annotation_columns import to_columns
+from stoker.formats.dataset.columns.annotations import AnnotationInfo, Annotations
 from stoker.formats.dataset.manifest import MANIFEST_NAME
 from stoker.formats.open import open as open_dataset
 

@@ -1,4 +1,4 @@
-#include "kernels/step_kernels.h"
+#include "kernels/steps/step_kernels.h"
 
 #include "kernels/cpu.h"
 

@@ -6,15 +6,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from stoker.formats.dataset.annotation_columns import (
+from stoker.formats.dataset.columns.annotation_columns import (
     OBJECT_COLUMNS,
     columns_of,
     from_columns,
     tasks_of,
     to_columns,
 )
-from stoker.formats.dataset.annotations import Annotations
-from stoker.formats.dataset.list_column import ListColumn, take_lists
+from stoker.formats.dataset.columns.annotations import Annotations
+from stoker.formats.dataset.columns.list_column import ListColumn, take_lists
 
 
 def objects(rng: np.random.Generator, m: int) -> Annotations:

@@ -1,4 +1,4 @@
-#include "kernels/step_loops.h"
+#include "kernels/steps/step_loops.h"
 
 namespace stoker {
 

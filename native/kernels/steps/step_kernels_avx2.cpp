@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "kernels/step_kernels.h"
-#include "kernels/step_loops.h"
+#include "kernels/steps/step_kernels.h"
+#include "kernels/steps/step_loops.h"
 
 namespace stoker {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "kernels/float_x16.h"
-#include "kernels/step_kernels.h"
+#include "kernels/steps/step_kernels.h"
 #include "kernels/to_uint8.h"
 
 namespace stoker {

@@ -1,4 +1,4 @@
-#include "bind/job.h"
+#include "bind/engine/job.h"
 
 #include <stdexcept>
 #include <utility>

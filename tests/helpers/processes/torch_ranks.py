@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-PROGRAM = Path(__file__).parents[1] / "framework" / "programs" / "ddp.py"
+PROGRAM = Path(__file__).parents[2] / "framework" / "programs" / "ddp.py"
 GLOBAL_BATCH = 12
 
 

@@ -4,7 +4,7 @@
 
 #include "bind/bind.h"
 #include "bind/columns.h"
-#include "bind/job.h"
+#include "bind/engine/job.h"
 #include "bind/steps.h"
 
 namespace stoker {

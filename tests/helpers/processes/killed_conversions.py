@@ -17,8 +17,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from disk_calls import DiskFault
-from file_trees import read_files
+from helpers.data.file_trees import read_files
+from helpers.processes.disk_calls import DiskFault
 
 import stoker
 from stoker.errors import DatasetError

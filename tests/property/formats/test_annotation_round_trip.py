@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import stoker
-from stoker.formats.dataset.run_lengths import runs_of_mask
+from stoker.formats.dataset.columns.run_lengths import runs_of_mask
 
 SIDE = 16
 COORDINATE = st.floats(0, SIDE - 1, width=32).map(lambda x: round(x, 2))

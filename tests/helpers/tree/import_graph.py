@@ -6,7 +6,7 @@ import ast
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 FOLDERS = ("formats", "augment", "bucketing", "pipeline")
 FRAMEWORKS = ("torch", "tensorflow", "jax", "nvidia", "ml_dtypes", "lightning", "keras", "mxnet", "cupy")
 HOMES = {
